@@ -9,7 +9,7 @@
 
 #include "cli/bench/bench_upload.h"
 #include "cli/lib/output.h"
-#include <stoke/probe.h>
+#include <stoke/tools/probe.h>
 
 typedef struct device_options {
     const char *device, *trace, *timeline, *live;
@@ -83,7 +83,7 @@ static const stoke_option options[] = {
 };
 
 enum {
-    SPANS = 1 << 19,  /* of a trace: 25 bytes each; 50 steps of 32 samples take 10,000 */
+    SPANS = 1 << 19,  /* of a trace: 50 steps of 32 samples take 10,000 */
     DRAWN = 6,        /* steps in the picture */
     LINK_BATCHES = 3, /* that the rates of the link are taken from */
     LINK_ROWS = 8     /* of such a batch: several megabytes are enough */

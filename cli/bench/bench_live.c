@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/bench/bench_live.h"
 
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 
 enum { EVERY_NS = 50 * 1000 * 1000 };
 

@@ -6,7 +6,7 @@
 #ifndef STOKE_CLI_BENCH_BENCH_LIVE_H
 #define STOKE_CLI_BENCH_BENCH_LIVE_H
 
-#include <stoke/live.h>
+#include <stoke/tools/live.h>
 
 /* The option, for a table of a struct with a field `live`. */
 #define BENCH_LIVE_OPTION(owner)                                                                             \

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <stoke/advise.h>
+#include <stoke/tools/advise.h>
 
 void cli_card_meant(const char *gpu, const char **name, uint32_t *index)
 {

@@ -6,7 +6,7 @@
 #define STOKE_CLI_LIB_CARD_H
 
 #include "cli/lib/common.h"
-#include <stoke/probe.h>
+#include <stoke/tools/probe.h>
 
 /* Options of commands that can be asked about a card that is in another machine. Of a struct that has `const
  * char *gpu`, `double vram` and `int64_t cores`. */

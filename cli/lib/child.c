@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <stoke/findbatch.h>
+#include <stoke/tools/findbatch.h>
 
 enum { TICK_MS = 100 };
 

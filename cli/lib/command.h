@@ -6,7 +6,7 @@
 #ifndef STOKE_CLI_LIB_COMMAND_H
 #define STOKE_CLI_LIB_COMMAND_H
 
-#include <stoke/stoke.h>
+#include <stoke/tools/tools.h>
 
 /* Exit codes: 0 done, 1 failed, 2 asked wrongly. 130 is what shells report for SIGINT (128 + its number). */
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_MISUSE = 2, CLI_INTERRUPTED = 130 };
@@ -73,6 +73,7 @@ typedef struct cli_command {
     int reads_training; /* takes the options of training too, in --config as well; others pass over them there
                          */
     int reads_feed;     /* takes the options of feeding a device */
+    int sees_set;       /* the size of pictures is that of the set where a file does not say it */
     int any_config;     /* with reads_data: --config may be a PyTorch trainer's; run() reads it itself, see
                            cli_replace_settings */
     /* With reads_data: the first word is a run or a network instead of data, and settings come from the run's
@@ -96,6 +97,24 @@ extern const cli_command *const cli_commands[];
 #undef CLI_COMMAND
 #undef CLI_SUBCOMMAND
 #undef CLI_HIDDEN
+
+/* Rows of a command's own options, after `#define OPTIONS the_struct`: an option is called as the member it
+ * fills. CLI_NUMBER is for INT, REAL and the like, CLI_TEXT for STRING, BYTES and SIZE; `standard` is the
+ * default. */
+#define CLI_OPTION(kind, member, ...)                                                                        \
+    {                                                                                                        \
+        .name = #member, .type = STOKE_OPT_##kind, .offset = offsetof(OPTIONS, member), __VA_ARGS__          \
+    }
+#define CLI_FLAG(member, text) CLI_OPTION(FLAG, member, .default_text = "false", .help = text)
+#define CLI_CHOICE(member, standard, words, text)                                                            \
+    CLI_OPTION(CHOICE, member, .default_text = standard, .choices = words, .help = text)
+#define CLI_NUMBER(kind, member, standard, low, high, word, text)                                            \
+    CLI_OPTION(kind, member, .default_text = standard, .min = low, .max = high, .argument = word,            \
+               .help = text)
+#define CLI_TEXT(kind, member, standard, word, text)                                                         \
+    CLI_OPTION(kind, member, .default_text = standard, .argument = word, .help = text)
+/* Of a command with the table `options`. */
+#define CLI_OWN_OPTIONS .options = options, .n_options = CLI_COUNT(options), .options_bytes = sizeof(OPTIONS)
 
 #define CLI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

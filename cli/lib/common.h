@@ -52,8 +52,8 @@ stoke_error cli_with_flags(const cli_call *call, const stoke_error *err);
  * STOKE_E_INVALID, a file that is missing or cannot be read keeps its code. Returns the code. */
 int cli_blame(stoke_error *err, const char *file);
 
-/* printf for people: what comes from files arrives as text that no terminal obeys (<stoke/terminal.h>). The
- * house rules allow no other printf here. */
+/* printf for people: what comes from files arrives as text that no terminal obeys (<stoke/tools/terminal.h>).
+ * The house rules allow no other printf here. */
 void cli_print(const char *format, ...) STOKE_PRINTF(1, 2);
 
 /* Lines for people on stderr, printed likewise; silent with --quiet. */
@@ -77,6 +77,7 @@ void cli_return_memory(void);
 stoke_memory_sum cli_loader_memory(const stoke_memory_plan *plan);
 /* What the command will take, before it takes it: the sum, or all of its terms. */
 void cli_say_memory(const cli_call *call, const stoke_memory_sum *sum);
+void cli_memory_planned(void *call, const stoke_memory_sum *sum); /* the same for who is called back */
 void cli_say_memory_terms(const cli_call *call, const stoke_memory_sum *sum);
 /* The same as "plan": bytes, and the terms of the sum; nothing for an empty one. */
 void cli_json_memory(stoke_json *json, const stoke_memory_sum *sum);
@@ -121,10 +122,13 @@ int cli_next(cli_session *session, const stoke_batch **batch, stoke_error *err);
 /* Says what is odd about the settings (stoke_data_remarks), once per command. */
 void cli_say_remarks(const cli_call *call, const stoke_dataset *dataset, const stoke_data_params *data);
 
-/* Which way up the images of a set are taken, as training decides it (stoke_dataset_orientation): into
- * data->orientation, with what is to be said. */
+/* Which way up the images of the command's set are taken, as training decides it
+ * (stoke_dataset_orientation): into data->orientation, with what is to be said, once. */
 int cli_settle_orientation(const cli_call *call, const stoke_dataset *dataset, stoke_data_params *data,
                            stoke_error *err);
+
+/* Opens a set whose samples will be loaded, and settles that. */
+int cli_open_settled(const cli_call *call, stoke_data_params *data, stoke_dataset **out, stoke_error *err);
 
 /* Says which size was taken where --size was not given. */
 void cli_say_size(const cli_call *call, uint32_t height, uint32_t width);

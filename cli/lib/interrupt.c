@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <stoke/machine.h>
-#include <stoke/output.h>
+#include <stoke/tools/machine.h>
+#include <stoke/tools/output.h>
 
 #include "cli/lib/common.h"
 #include "cli/lib/output.h"

@@ -43,6 +43,11 @@ void cli_say_memory(const cli_call *call, const stoke_memory_sum *sum)
     cli_say(call, "memory: up to %s (--json has the terms)", bytes);
 }
 
+void cli_memory_planned(void *call, const stoke_memory_sum *sum)
+{
+    cli_say_memory(call, sum);
+}
+
 void cli_say_memory_terms(const cli_call *call, const stoke_memory_sum *sum)
 {
     char text[1024];

@@ -11,7 +11,7 @@
 
 #include "cli/lib/common.h"
 #include "cli/lib/retry.h"
-#include <stoke/output.h>
+#include <stoke/tools/output.h>
 
 /* Where a file called `path` would be replaced; free() it. NULL with a message when it must not be. */
 static char *replaceable(const char *path, stoke_error *err)

@@ -10,8 +10,9 @@
 #include "cli/lib/command.h"
 #include <stoke/common.h>
 
-/* The one rule of writing (<stoke/output.h>), for every file the user names, before the work is done: what
- * exists and is not ours is refused, `force` replaces it and this says so. path NULL: nothing to write. */
+/* The one rule of writing (<stoke/tools/output.h>), for every file the user names, before the work is done:
+ * what exists and is not ours is refused, `force` replaces it and this says so. path NULL: nothing to write.
+ */
 int cli_may_write(const cli_call *call, const char *path, int force, stoke_error *err);
 /* The option of commands that have none of their own by that name. */
 #define CLI_FORCE(options_type)                                                                              \

@@ -6,8 +6,8 @@
 #ifndef STOKE_CLI_LIB_PAGE_H
 #define STOKE_CLI_LIB_PAGE_H
 
-#include <stoke/probe.h>
-#include <stoke/report.h>
+#include <stoke/tools/probe.h>
+#include <stoke/tools/report.h>
 
 typedef enum cli_unit {
     CLI_UNIT_NONE,

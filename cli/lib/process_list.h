@@ -6,7 +6,7 @@
 #define STOKE_CLI_LIB_PROCESS_LIST_H
 
 #include "cli/lib/page.h"
-#include <stoke/probe.h>
+#include <stoke/tools/probe.h>
 
 /* One of them, as it is now or as it was at most. */
 typedef struct cli_program {

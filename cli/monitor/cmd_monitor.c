@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "cli/lib/common.h"
-#include "cli/monitor/monitor_prometheus.h"
+#include "cli/monitor/monitor.h"
 #include "cli/lib/output.h"
 
 typedef struct monitor_options {

@@ -3,7 +3,7 @@
  * The monitor's table: a row per reading.
  */
 #include "cli/lib/common.h"
-#include "cli/monitor/monitor_view.h"
+#include "cli/monitor/monitor.h"
 
 void monitor_csv_header(FILE *out, const monitor_sight *sight)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/monitor/monitor_frame.h"
+#include "cli/monitor/monitor.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,9 +7,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "cli/monitor/monitor_view.h"
 
-#include <stoke/terminal.h>
+#include <stoke/tools/terminal.h>
 
 #define RED    "\033[31m"
 #define GREEN  "\033[32m"

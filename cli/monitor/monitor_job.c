@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/monitor/monitor_job.h"
+#include "cli/monitor/monitor.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "cli/lib/common.h"
-#include "cli/monitor/monitor_job.h"
-#include "cli/monitor/monitor_view.h"
+#include "cli/lib/facts.h"
+#include "cli/monitor/monitor.h"
 
 void monitor_job_print_line(const monitor_job *job)
 {
@@ -73,8 +73,7 @@ static void json_head(cli_page *page, const monitor_job *job)
 {
     cli_page_text(page, "what", NULL, job->now.what);
     cli_page_text(page, "state", NULL, monitor_job_state(job));
-    stoke_json_uint(&page->json, "pid", job->now.pid);
-    stoke_json_string(&page->json, "run", *job->run ? job->run : NULL);
+    FACTS(&page->json, FACT_OF(&job->now, pid), FACT_TEXT("run", job->run));
     if (job->alive < 0)
         stoke_json_null(&page->json, "alive");
     else

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cli/lib/common.h"
-#include "cli/monitor/monitor_prometheus.h"
+#include "cli/monitor/monitor.h"
 
 typedef struct metric {
     const char *name, *type, *help;

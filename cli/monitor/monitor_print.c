@@ -2,13 +2,14 @@
  *
  * Prints the monitor: lines, a reading, the summary and what it means.
  */
-#include "cli/monitor/monitor_view.h"
+#include "cli/monitor/monitor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 #include "cli/lib/page.h"
 #include "cli/lib/process_list.h"
 
@@ -327,8 +328,7 @@ void monitor_print_summary(const monitor_sight *sight, int as_json)
     if (!of_job) stoke_monitor_judge(&machine, judged, &verdict);
     cli_page_begin(&page, as_json);
     if (as_json) {
-        stoke_json_real(&page.json, "seconds", machine.seconds);
-        stoke_json_uint(&page.json, "readings", machine.readings);
+        FACTS(&page.json, FACT_OF(&machine, seconds), FACT_OF(&machine, readings));
     } else {
         cli_print("Summary of %.1f s, %llu reading%s\n", machine.seconds,
                   (unsigned long long)machine.readings, machine.readings == 1 ? "" : "s");
@@ -348,8 +348,7 @@ void monitor_print_summary(const monitor_sight *sight, int as_json)
     cli_page_close(&page);
     print_why(&page, monitor);
     if (as_json) {
-        stoke_json_string(&page.json, "verdict", verdict.text);
-        stoke_json_string(&page.json, "next", verdict.next);
+        FACTS(&page.json, FACT("verdict", verdict.text), FACT_OF(&verdict, next));
     } else {
         puts("\nVerdict");
         if (n > 1 && !of_job) cli_print("  Of gpu%zu, the one to look at first:\n", (size_t)(judged - gpus));

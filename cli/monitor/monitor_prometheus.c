@@ -3,7 +3,7 @@
  * The server. The text is made by the thread that takes the readings, ten times a second; libmicrohttpd's
  * thread only hands out a copy of it, under a lock that is held for as long as copying it takes.
  */
-#include "cli/monitor/monitor_prometheus.h"
+#include "cli/monitor/monitor.h"
 
 #include <errno.h>
 #include <netdb.h>

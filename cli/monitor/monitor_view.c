@@ -3,7 +3,7 @@
  * The live view: what stands in a frame, and taking the screen. The alternate screen leaves what was on the
  * terminal before as it was.
  */
-#include "cli/monitor/monitor_view.h"
+#include "cli/monitor/monitor.h"
 
 #include <math.h>
 #include <signal.h>

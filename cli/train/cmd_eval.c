@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 #include "cli/lib/output.h"
 #include "cli/lib/retry.h"
 #include "cli/lib/settings.h"
@@ -20,66 +21,26 @@ typedef struct eval_options {
     int64_t threads, worst;
 } eval_options;
 
+#define OPTIONS eval_options
 static const stoke_option options[] = {
-    { .name = "out",
-      .type = STOKE_OPT_STRING,
-      .offset = offsetof(eval_options, out),
-      .argument = "DIR",
-      .help = "Folder for confusion.png, worst.png (the worst pictures with truth and prediction), "
-              "classes.csv and eval.json; made when it does not exist. Without it nothing is written" },
-    { .name = "worst",
-      .type = STOKE_OPT_INT,
-      .offset = offsetof(eval_options, worst),
-      .default_text = "8",
-      .min = 0,
-      .max = STOKE_EVAL_WORST,
-      .argument = "N",
-      .help = "How many of the worst pictures to list" },
-    { .name = "original",
-      .type = STOKE_OPT_FLAG,
-      .offset = offsetof(eval_options, original),
-      .default_text = "false",
-      .help = "Compare at each mask's own size, as `stoke predict` would write it. Without it the figures "
-              "are those "
-              "that validation had during training" },
-    { .name = "mode",
-      .type = STOKE_OPT_CHOICE,
-      .offset = offsetof(eval_options, mode),
-      .default_text = "auto",
-      .choices = "auto|resize|slide",
-      .help =
-          "How pictures are looked at: resize brings pictures and masks to the network's size; slide moves "
-          "windows over them and compares at the masks' own size; auto does what the run's validation did. "
-          "With "
-          "--original: see `stoke predict`" },
-    { .name = "overlap",
-      .type = STOKE_OPT_REAL,
-      .offset = offsetof(eval_options, overlap),
-      .default_text = "0.5",
-      .min = 0,
-      .max = 0.9,
-      .argument = "X",
-      .help = "Of windows: share of a window that its neighbour sees too" },
-    { .name = "flip",
-      .type = STOKE_OPT_FLAG,
-      .offset = offsetof(eval_options, flip),
-      .default_text = "false",
-      .help = "At the masks' own size: average with the prediction for the mirror image; twice the work" },
-    { .name = "precision",
-      .type = STOKE_OPT_CHOICE,
-      .offset = offsetof(eval_options, precision),
-      .default_text = "auto",
-      .choices = "fp32|bf16|fp16|auto",
-      .help = "Type of the activations; auto is bf16 where the processor multiplies it natively, else fp32" },
-    { .name = "threads",
-      .type = STOKE_OPT_INT,
-      .offset = offsetof(eval_options, threads),
-      .default_text = "0",
-      .min = 0,
-      .max = 1024,
-      .argument = "N",
-      .help = "Threads of the network; 0 = all usable cores" },
-    CLI_FORCE(eval_options),
+    CLI_TEXT(STRING, out, NULL, "DIR",
+             "Folder for confusion.png, worst.png (the worst pictures with truth and prediction), "
+             "classes.csv and eval.json; made when it does not exist. Without it nothing is written"),
+    CLI_NUMBER(INT, worst, "8", 0, STOKE_EVAL_WORST, "N", "How many of the worst pictures to list"),
+    CLI_FLAG(original, "Compare at each mask's own size, as `stoke predict` would write it. Without it the "
+                       "figures are those that validation had during training"),
+    CLI_CHOICE(mode, "auto", "auto|resize|slide",
+               "How pictures are looked at: resize brings pictures and masks to the network's size; slide "
+               "moves windows over them and compares at the masks' own size; auto does what the run's "
+               "validation did. With --original: see `stoke predict`"),
+    CLI_NUMBER(REAL, overlap, "0.5", 0, 0.9, "X",
+               "Of windows: share of a window that its neighbour sees too"),
+    CLI_FLAG(flip,
+             "At the masks' own size: average with the prediction for the mirror image; twice the work"),
+    CLI_CHOICE(precision, "auto", "fp32|bf16|fp16|auto",
+               "Type of the activations; auto is bf16 where the processor multiplies it natively, else fp32"),
+    CLI_NUMBER(INT, threads, "0", 0, 1024, "N", "Threads of the network; 0 = all usable cores"),
+    CLI_FORCE(OPTIONS),
 };
 
 /* ---- what to evaluate ---- */
@@ -254,10 +215,8 @@ static void json_scores(stoke_json *json, const stoke_eval_report *report)
     const stoke_scores *s = &report->scores;
     for (int i = 0; i < STOKE_SCORES; i++)
         stoke_json_real(json, stoke_score_at(i)->name, stoke_score_value(s, i));
-    stoke_json_real(json, "loss", report->loss);
-    stoke_json_uint(json, "classes_counted", s->classes_counted);
-    stoke_json_uint(json, "pixels", s->pixels);
-    stoke_json_string(json, "convention", stoke_scores_convention());
+    FACTS(json, FACT_OF(report, loss), FACT_OF(s, classes_counted), FACT_OF(s, pixels),
+          FACT("convention", stoke_scores_convention()));
 }
 
 static void json_classes(stoke_json *json, const stoke_eval_report *report)
@@ -265,17 +224,9 @@ static void json_classes(stoke_json *json, const stoke_eval_report *report)
     stoke_json_array(json, "classes");
     for (uint32_t id = 0; id < report->classes; id++) {
         const stoke_class_score s = stoke_confusion_class(report->confusion, id);
-        stoke_json_object(json, NULL);
-        stoke_json_uint(json, "id", id);
-        stoke_json_string(json, "name", report->class_names[id]);
-        stoke_json_real(json, "iou", s.iou);
-        stoke_json_real(json, "f1", s.f1);
-        stoke_json_real(json, "precision", s.precision);
-        stoke_json_real(json, "recall", s.recall);
-        stoke_json_uint(json, "truth", s.truth);
-        stoke_json_uint(json, "predicted", s.predicted);
-        stoke_json_uint(json, "hit", s.hit);
-        stoke_json_close(json);
+        FACTS_OBJECT(json, NULL, FACT("id", id), FACT("name", report->class_names[id]), FACT_OF(&s, iou),
+                     FACT_OF(&s, f1), FACT_OF(&s, precision), FACT_OF(&s, recall), FACT_OF(&s, truth),
+                     FACT_OF(&s, predicted), FACT_OF(&s, hit));
     }
     stoke_json_close(json);
     stoke_json_array(json, "confusion"); /* row = truth */
@@ -296,40 +247,25 @@ static void write_json(FILE *out, const cli_call *call, const stoke_trained *tra
     stoke_json_begin(&json, out, 1);
     stoke_json_object(&json, NULL);
     if (out != stdout) stoke_json_string(&json, "comment", STOKE_OUTPUT_MARK);
-    stoke_json_string(&json, "network", stoke_trained_weights(trained));
-    stoke_json_string(&json, "model", report->plan.model);
-    stoke_json_string(&json, "run_config", stoke_trained_config(trained));
-    stoke_json_string(&json, "data", set_name(&call->data));
-    stoke_json_string(&json, "split", splits[call->data.split]);
-    stoke_json_array(&json, "size");
-    stoke_json_uint(&json, NULL, report->height);
-    stoke_json_uint(&json, NULL, report->width);
-    stoke_json_close(&json);
-    stoke_json_bool(&json, "original", report->original);
-    stoke_json_string(&json, "mode", modes[report->mode]);
+    FACTS(&json, FACT("network", stoke_trained_weights(trained)), FACT_OF(&report->plan, model),
+          FACT("run_config", stoke_trained_config(trained)), FACT("data", set_name(&call->data)),
+          FACT("split", splits[call->data.split]), FACT_SIZE("size", report->height, report->width),
+          FACT_IS_OF(report, original), FACT("mode", modes[report->mode]));
     if (report->windows)
         stoke_json_uint(&json, "windows", report->windows);
     else
         stoke_json_null(&json, "windows");
     stoke_json_string(&json, "precision_used", stoke_precision_name(report->plan.precision));
     cli_json_memory(&json, &report->memory);
-    stoke_json_int(&json, "ignore_index", call->data.ignore_index);
-    stoke_json_uint(&json, "samples", report->samples);
-    stoke_json_uint(&json, "bad", report->bad);
-    stoke_json_string(&json, "first_bad", *report->first_bad ? report->first_bad : NULL);
-    stoke_json_string(&json, "unrecorded", *report->unrecorded ? report->unrecorded : NULL);
-    stoke_json_real(&json, "seconds", report->seconds);
-    stoke_json_real(&json, "waited_seconds", report->waited_seconds);
-    stoke_json_real(&json, "images_per_s", report->images_per_s);
+    FACTS(&json, FACT_OF(&call->data, ignore_index), FACT_OF(report, samples), FACT_OF(report, bad),
+          FACT_TEXT("first_bad", report->first_bad), FACT_TEXT("unrecorded", report->unrecorded),
+          FACT_OF(report, seconds), FACT_OF(report, waited_seconds), FACT_OF(report, images_per_s));
     json_scores(&json, report);
     json_classes(&json, report);
     stoke_json_array(&json, "worst");
     for (size_t i = 0; i < report->n_worst && i < (size_t)o->worst; i++) {
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "name", report->worst[i].name);
-        stoke_json_real(&json, "miou", report->worst[i].miou);
-        stoke_json_real(&json, "accuracy", report->worst[i].accuracy);
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, NULL, FACT_OF(&report->worst[i], name), FACT_OF(&report->worst[i], miou),
+                     FACT_OF(&report->worst[i], accuracy));
     }
     stoke_json_close(&json);
     stoke_json_close(&json);
@@ -425,11 +361,6 @@ static void print_result(const cli_call *call, const stoke_trained *trained, con
         cli_say(call, "next: --out DIR writes the confusion matrix and the worst pictures");
 }
 
-static void say_memory(void *context, const stoke_memory_sum *sum)
-{
-    cli_say_memory(context, sum);
-}
-
 static int evaluate(cli_call *call, const stoke_trained *trained, stoke_eval_report *report, stoke_error *err)
 {
     const eval_options *o = call->options;
@@ -444,7 +375,7 @@ static int evaluate(cli_call *call, const stoke_trained *trained, stoke_eval_rep
     cli_say(call, "%s on %s, split %s: %s", stoke_trained_weights(trained), set_name(&call->data),
             splits[call->data.split], STOKE_COUNT(count, "picture"));
     stoke_eval_params params = params_of(call, trained, o->out ? picture : NULL);
-    params.planned = say_memory;
+    params.planned = cli_memory_planned;
     params.planned_context = (void *)call;
     stoke_progress *progress = cli_progress_begin(call, "evaluating", "pictures");
     r = stoke_evaluate_set(&call->data, &params, cli_progress_update, progress, report, err);
@@ -497,9 +428,7 @@ const cli_command cli_eval = {
         "come from one matrix of counts over all pixels that are not ignored; the convention for means is "
         "printed with them.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(eval_options),
+    CLI_OWN_OPTIONS,
     .reads_data = 1,
     .takes_network = 1,
     .defaults = defaults,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 #include "cli/lib/output.h"
 #include "cli/lib/settings.h"
 #include "cli/train/train_bar.h"
@@ -18,38 +19,15 @@ typedef struct find_options {
     const char *out;
 } find_options;
 
-#define FIELD(member) offsetof(find_options, member)
+#define OPTIONS find_options
 static const stoke_option options[] = {
-    { .name = "low",
-      .type = STOKE_OPT_REAL,
-      .offset = FIELD(low),
-      .default_text = "1e-6",
-      .min = 1e-12,
-      .max = 100,
-      .argument = "LR",
-      .help = "Where the sweep begins; a rate with which hardly anything is learned" },
-    { .name = "high",
-      .type = STOKE_OPT_REAL,
-      .offset = FIELD(high),
-      .default_text = "1",
-      .min = 1e-11,
-      .max = 1000,
-      .argument = "LR",
-      .help = "Where it ends, unless the loss is 4 times its lowest before; sgd may want 10" },
-    { .name = "sweep_steps",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(sweep_steps),
-      .default_text = "200",
-      .min = 100,
-      .max = 10000,
-      .argument = "N",
-      .help = "Steps of the sweep; more of them make a smoother curve" },
-    { .name = "out",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(out),
-      .default_text = "find-lr.svg",
-      .argument = "FILE",
-      .help = "The curve as a picture" },
+    CLI_NUMBER(REAL, low, "1e-6", 1e-12, 100, "LR",
+               "Where the sweep begins; a rate with which hardly anything is learned"),
+    CLI_NUMBER(REAL, high, "1", 1e-11, 1000, "LR",
+               "Where it ends, unless the loss is 4 times its lowest before; sgd may want 10"),
+    CLI_NUMBER(INT, sweep_steps, "200", 100, 10000, "N",
+               "Steps of the sweep; more of them make a smoother curve"),
+    CLI_TEXT(STRING, out, "find-lr.svg", "FILE", "The curve as a picture"),
 };
 
 enum { COLUMNS = 78, ROWS = 16, READINGS = 3, COMMAND = 4096 };
@@ -238,39 +216,23 @@ static void print_json(const finding *f)
     const stoke_lr_report *r = &f->report;
     char next[COMMAND], again[COMMAND];
     const int low = r->confidence == STOKE_LR_LOW;
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_real(&json, "suggested", r->suggested);
-    stoke_json_string(&json, "confidence", confidence_name(r->confidence));
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT_OF(r, suggested), FACT("confidence", confidence_name(r->confidence)));
     stoke_json_array(&json, "interval");
-    stoke_json_real(&json, NULL, r->half);
-    stoke_json_real(&json, NULL, r->lowest);
+    FACTS(&json, FACT(NULL, r->half), FACT(NULL, r->lowest));
     stoke_json_close(&json);
     stoke_json_string(&json, "why", *r->why ? r->why : NULL);
-    stoke_json_object(&json, "readings");
-    stoke_json_real(&json, "half", r->half);
-    stoke_json_real(&json, "floor", r->floor);
-    stoke_json_real(&json, "lowest", r->lowest);
-    stoke_json_close(&json);
-    stoke_json_real(&json, "drop", r->drop);
-    stoke_json_real(&json, "noise", r->noise);
-    stoke_json_string(&json, "end", end_name(r->end));
-    stoke_json_real(&json, "end_lr", r->end_lr);
-    stoke_json_real(&json, "seconds", r->seconds);
-    stoke_json_string(&json, "svg", f->o->out);
+    FACTS_OBJECT(&json, "readings", FACT_OF(r, half), FACT_OF(r, floor), FACT_OF(r, lowest));
+    FACTS(&json, FACT_OF(r, drop), FACT_OF(r, noise), FACT("end", end_name(r->end)), FACT_OF(r, end_lr),
+          FACT_OF(r, seconds), FACT("svg", f->o->out));
     cli_json_memory(&json, &r->memory);
     next_command(f->call, r->suggested, next);
     again_command(f, again);
-    stoke_json_string(&json, "next", next);
-    stoke_json_string(&json, "again", low ? again : NULL);
+    FACTS(&json, FACT("next", next), FACT("again", low ? again : NULL));
     stoke_json_array(&json, "points");
     for (size_t i = 0; i < r->count; i++) {
-        stoke_json_object(&json, NULL);
-        stoke_json_real(&json, "lr", r->points[i].lr);
-        stoke_json_real(&json, "loss", r->points[i].loss);
-        stoke_json_real(&json, "smooth", r->points[i].smooth);
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, NULL, FACT_OF(&r->points[i], lr), FACT_OF(&r->points[i], loss),
+                     FACT_OF(&r->points[i], smooth));
     }
     stoke_json_close(&json);
     stoke_json_close(&json);
@@ -362,9 +324,7 @@ const cli_command cli_find_lr = {
         "options of the run: model, size, batch, "
         "accumulate, optimizer and augmentation all have their say. Nothing is kept of the training.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(find_options),
+    CLI_OWN_OPTIONS,
     .reads_data = 1,
     .reads_training = 1,
     .defaults = cli_train_defaults,

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 #include "cli/lib/output.h"
 #include "cli/lib/retry.h"
 #include "cli/train/predict_list.h"
@@ -21,128 +22,48 @@ enum { LISTED = 10, WORDS = 100000, JPEG_SIDE = 65500 /* the most that libjpeg w
 
 typedef struct predict_options {
     const char *out, *data, *window;
-    int split, mode, flip, overlay, masks, force, orientation, precision;
+    int split, mode, flip, overlay, mask_values, force, orientation, precision;
     double overlap, opacity;
     uint32_t size[2];
     int64_t threads, batch;
     uint64_t memory_limit;
 } predict_options;
 
-#define FIELD(member) offsetof(predict_options, member)
+#define OPTIONS predict_options
 static const stoke_option options[] = {
-    { .name = "out",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(out),
-      .argument = "DIR",
-      .help = "Folder for the masks; made when it does not exist" },
-    { .name = "data",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(data),
-      .argument = "DIR",
-      .help = "A data set: its images, found as in training" },
-    { .name = "split",
-      .type = STOKE_OPT_CHOICE,
-      .offset = FIELD(split),
-      .default_text = "all",
-      .choices = "all|train|val|test",
-      .help = "The part of --data; the run's own settings say which samples that is; test is the set's own "
-              "test folder" },
-    { .name = "mode",
-      .type = STOKE_OPT_CHOICE,
-      .offset = FIELD(mode),
-      .default_text = "auto",
-      .choices = "auto|resize|slide",
-      .help =
-          "resize shows the network the whole picture, as validation does; slide moves a window over it at "
-          "its own scale. auto slides where the training cut windows at the pictures' own scale and a "
-          "picture is more than 1.5 times as high or wide as the network's" },
-    { .name = "overlap",
-      .type = STOKE_OPT_REAL,
-      .offset = FIELD(overlap),
-      .default_text = "0.5",
-      .min = 0,
-      .max = 0.9,
-      .argument = "X",
-      .help = "Share of a window that the next one sees too; their logits are averaged" },
-    { .name = "flip",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(flip),
-      .default_text = "false",
-      .help = "Predict the mirror image too and average the probabilities; takes twice as long" },
-    { .name = "size",
-      .type = STOKE_OPT_SIZE,
-      .offset = FIELD(size),
-      .argument = "N|HxW",
-      .help = "What the network sees; left out, the size it was trained with" },
-    { .name = "overlay",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(overlay),
-      .default_text = "false",
-      .help = "Write NAME_overlay.jpg too: the picture with the mask laid over" },
-    { .name = "opacity",
-      .type = STOKE_OPT_REAL,
-      .offset = FIELD(opacity),
-      .default_text = "0.45",
-      .min = 0,
-      .max = 1,
-      .argument = "X",
-      .help = "Of the mask in an overlay" },
-    { .name = "mask_values",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(masks),
-      .default_text = "false",
-      .help =
-          "Write the values that the training masks have (0 and 255, say) instead of class ids; the run's "
-          "label map knows them" },
-    { .name = "orientation",
-      .type = STOKE_OPT_CHOICE,
-      .offset = FIELD(orientation),
-      .default_text = "auto",
-      .choices = "auto|ignore|apply",
-      .help = "Whether the orientation stored in a picture (EXIF) turns it, and its mask with it; auto turns "
-              "it upright, as people see it, unless the run was trained with another setting" },
-    { .name = "window",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(window),
-      .argument = "LO:HI",
-      .help =
-          "16-bit pictures: values from LO to HI become the full range, pLO:pHI are percentiles; left out, "
-          "as in training" },
-    { .name = "force",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(force),
-      .default_text = "false",
-      .help = "Replace masks and overlays that are there already" },
-    { .name = "precision",
-      .type = STOKE_OPT_CHOICE,
-      .offset = FIELD(precision),
-      .default_text = "auto",
-      .choices = "fp32|bf16|fp16|auto",
-      .help =
-          "Of activations and products; auto takes bf16 where the processor multiplies it (AMX), else fp32" },
-    { .name = "batch",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(batch),
-      .default_text = "0",
-      .min = 0,
-      .max = 256,
-      .argument = "N",
-      .help = "Pictures or windows the network sees at once; 0 chooses by the size" },
-    { .name = "threads",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(threads),
-      .default_text = "0",
-      .min = 0,
-      .max = 1024,
-      .argument = "N",
-      .help = "Threads of the network; 0 takes all usable cores" },
-    { .name = "memory_limit",
-      .type = STOKE_OPT_BYTES,
-      .offset = FIELD(memory_limit),
-      .default_text = "0",
-      .argument = "BYTES",
-      .help = "Ceiling of all that the command holds (512M, 2G): fewer pictures on their way, then one at a "
-              "time, then smaller passes of the network; 0 = none" },
+    CLI_TEXT(STRING, out, NULL, "DIR", "Folder for the masks; made when it does not exist"),
+    CLI_TEXT(STRING, data, NULL, "DIR", "A data set: its images, found as in training"),
+    CLI_CHOICE(split, "all", "all|train|val|test",
+               "The part of --data; the run's own settings say which samples that is; test is the set's own "
+               "test folder"),
+    CLI_CHOICE(mode, "auto", "auto|resize|slide",
+               "resize shows the network the whole picture, as validation does; slide moves a window over it "
+               "at its own scale. auto slides where the training cut windows at the pictures' own scale and "
+               "a picture is more than 1.5 times as high or wide as the network's"),
+    CLI_NUMBER(REAL, overlap, "0.5", 0, 0.9, "X",
+               "Share of a window that the next one sees too; their logits are averaged"),
+    CLI_FLAG(flip, "Predict the mirror image too and average the probabilities; takes twice as long"),
+    CLI_TEXT(SIZE, size, NULL, "N|HxW", "What the network sees; left out, the size it was trained with"),
+    CLI_FLAG(overlay, "Write NAME_overlay.jpg too: the picture with the mask laid over"),
+    CLI_NUMBER(REAL, opacity, "0.45", 0, 1, "X", "Of the mask in an overlay"),
+    CLI_FLAG(mask_values, "Write the values that the training masks have (0 and 255, say) instead of class "
+                          "ids; the run's label map knows them"),
+    CLI_CHOICE(orientation, "auto", "auto|ignore|apply",
+               "Whether the orientation stored in a picture (EXIF) turns it, and its mask with it; auto "
+               "turns it upright, as people see it, unless the run was trained with another setting"),
+    CLI_TEXT(STRING, window, NULL, "LO:HI",
+             "16-bit pictures: values from LO to HI become the full range, pLO:pHI are percentiles; left "
+             "out, as in training"),
+    CLI_FLAG(force, "Replace masks and overlays that are there already"),
+    CLI_CHOICE(
+        precision, "auto", "fp32|bf16|fp16|auto",
+        "Of activations and products; auto takes bf16 where the processor multiplies it (AMX), else fp32"),
+    CLI_NUMBER(INT, batch, "0", 0, 256, "N",
+               "Pictures or windows the network sees at once; 0 chooses by the size"),
+    CLI_NUMBER(INT, threads, "0", 0, 1024, "N", "Threads of the network; 0 takes all usable cores"),
+    CLI_TEXT(BYTES, memory_limit, "0", "BYTES",
+             "Ceiling of all that the command holds (512M, 2G): fewer pictures on their way, then one at a "
+             "time, then smaller passes of the network; 0 = none"),
 };
 
 /* What became of a file. */
@@ -292,7 +213,7 @@ static int check_targets(const prediction *p, stoke_error *err)
 static int open_labels(const prediction *p, stoke_labels **labels, stoke_error *err)
 {
     const int r = stoke_labels_create(labels, p->data.label_map, 0, -1, err);
-    return r && !p->o->masks ? stoke_labels_create(labels, NULL, 0, -1, err) : r;
+    return r && !p->o->mask_values ? stoke_labels_create(labels, NULL, 0, -1, err) : r;
 }
 
 /* Values and colours of classes in mask files. The colours of a colour table are the set's own. */
@@ -304,7 +225,7 @@ static int settle_values(prediction *p, stoke_error *err)
     int r = open_labels(p, &labels, err);
     for (uint32_t id = 0; !r && id < classes; id++) {
         p->values[id] = (uint16_t)id;
-        if (p->o->masks && !stoke_labels_are_colors(labels) &&
+        if (p->o->mask_values && !stoke_labels_are_colors(labels) &&
             !stoke_labels_value(labels, id, &p->values[id]))
             r = cli_error(err, STOKE_E_STATE, "no value of the training masks means class %u (label map %s)",
                           id, p->data.label_map);
@@ -514,32 +435,20 @@ static size_t make_remarks(const prediction *p, char text[REMARKS][REMARK])
 
 static void print_json(const prediction *p)
 {
-    stoke_json json;
     char path[CLI_PATH], remarks[REMARKS][REMARK];
     const size_t n_remarks = make_remarks(p, remarks);
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "out", p->o->out);
-    stoke_json_string(&json, "network", stoke_trained_weights(p->trained));
-    stoke_json_string(&json, "model", p->info.plan->model);
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT_OF(p->o, out), FACT("network", stoke_trained_weights(p->trained)),
+          FACT_OF(p->info.plan, model));
     cli_json_memory(&json, &p->memory);
-    stoke_json_uint(&json, "classes", p->info.classes);
-    stoke_json_array(&json, "size");
-    stoke_json_uint(&json, NULL, p->info.height);
-    stoke_json_uint(&json, NULL, p->info.width);
-    stoke_json_close(&json);
-    stoke_json_uint(&json, "pictures", p->list.count);
-    stoke_json_uint(&json, "written", p->report.done);
-    stoke_json_uint(&json, "bad", p->report.bad);
-    stoke_json_uint(&json, "resized", p->report.resized);
-    stoke_json_uint(&json, "slid", p->report.slid);
-    stoke_json_uint(&json, "turned", p->report.turned);
+    FACTS(&json, FACT_OF(&p->info, classes), FACT_SIZE("size", p->info.height, p->info.width),
+          FACT("pictures", p->list.count), FACT("written", p->report.done), FACT_OF(&p->report, bad),
+          FACT_OF(&p->report, resized), FACT_OF(&p->report, slid), FACT_OF(&p->report, turned));
     stoke_json_array(&json, "remarks");
     for (size_t i = 0; i < n_remarks; i++) stoke_json_string(&json, NULL, remarks[i]);
     stoke_json_close(&json);
-    stoke_json_real(&json, "seconds", p->report.seconds);
-    stoke_json_real(&json, "network_seconds", p->report.network_seconds);
-    stoke_json_real(&json, "img_per_s", rate(p));
+    FACTS(&json, FACT_OF(&p->report, seconds), FACT_OF(&p->report, network_seconds),
+          FACT("img_per_s", rate(p)));
     stoke_json_array(&json, "files");
     for (size_t i = 0; i < p->list.count; i++) {
         const outcome *o = &p->outcomes[i];
@@ -550,11 +459,9 @@ static void print_json(const prediction *p)
         } else if (!mask_path(p, &p->list.files[i], ".png", path, &(stoke_error){ 0 })) {
             stoke_json_string(&json, "mask", path);
             if (p->o->overlay) json_overlay(p, i, &json);
-            stoke_json_uint(&json, "width", o->width);
-            stoke_json_uint(&json, "height", o->height);
-            stoke_json_string(&json, "mode", o->about.mode == STOKE_PREDICT_SLIDE ? "slide" : "resize");
-            stoke_json_uint(&json, "windows", o->about.windows);
-            stoke_json_real(&json, "confidence", o->about.confidence);
+            FACTS(&json, FACT_OF(o, width), FACT_OF(o, height),
+                  FACT("mode", o->about.mode == STOKE_PREDICT_SLIDE ? "slide" : "resize"),
+                  FACT_OF(&o->about, windows), FACT_OF(&o->about, confidence));
         }
         stoke_json_close(&json);
     }
@@ -666,8 +573,6 @@ const cli_command cli_predict = {
         "is reported and the others go on; the exit status is 1 then. Every mask appears whole or not at "
         "all.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(predict_options),
+    CLI_OWN_OPTIONS,
     .run = run,
 };

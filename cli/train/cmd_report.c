@@ -6,13 +6,15 @@
 #include <string.h>
 
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 #include "cli/lib/output.h"
 
 typedef struct report_options {
     int force;
 } report_options;
 
-static const stoke_option options[] = { CLI_FORCE(report_options) };
+#define OPTIONS report_options
+static const stoke_option options[] = { CLI_FORCE(OPTIONS) };
 
 static const char *const curves[] = { "loss", "miou", "lr", "speed" };
 
@@ -45,11 +47,8 @@ static void print_result(const cli_call *call, const char *folder)
         cli_say(call, "open it in a browser; the curves are in %s%scurves", folder, slash);
         return;
     }
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "run", folder);
-    stoke_json_string(&json, "report", path);
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT("run", folder), FACT("report", path));
     stoke_json_array(&json, "curves");
     for (size_t i = 0; i < CLI_COUNT(curves); i++) {
         snprintf(path, sizeof path, "%s%scurves/%s.svg", folder, slash, curves[i]);
@@ -92,8 +91,6 @@ const cli_command cli_report = {
                    "damaged are passed "
                    "over, and the report says how many.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(report_options),
+    CLI_OWN_OPTIONS,
     .run = run,
 };

@@ -7,6 +7,7 @@
 
 #include "cli/lib/one_process.h"
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 #include "cli/train/train_bar.h"
 #include <stoke/predict.h>
 
@@ -14,13 +15,11 @@ typedef struct train_options {
     int dry_run;
 } train_options;
 
+#define OPTIONS train_options
 static const stoke_option options[] = {
-    { .name = "dry_run",
-      .type = STOKE_OPT_FLAG,
-      .offset = offsetof(train_options, dry_run),
-      .default_text = "false",
-      .help =
-          "Settle everything, print what the run would do and the memory it would take, and write nothing" },
+    CLI_FLAG(
+        dry_run,
+        "Settle everything, print what the run would do and the memory it would take, and write nothing"),
 };
 
 /* One run of the command. */
@@ -76,36 +75,17 @@ static void say_outlook(const cli_call *call, const stoke_train_event *e, int te
 static void json_outlook(const stoke_train_event *e)
 {
     const stoke_train_outlook *o = e->outlook;
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "folder", o->folder);
-    stoke_json_string(&json, "device", "processor");
-    stoke_json_bool(&json, "resumes", o->resumes);
-    stoke_json_uint(&json, "step", e->step);
-    stoke_json_uint(&json, "steps", e->steps);
-    stoke_json_uint(&json, "epochs", e->epochs);
-    stoke_json_uint(&json, "steps_per_epoch", e->steps_per_epoch);
-    stoke_json_uint(&json, "train_samples", o->train_samples);
-    stoke_json_uint(&json, "val_samples", o->val_samples);
-    stoke_json_string(&json, "model", o->plan->model);
-    stoke_json_uint(&json, "parameters", o->plan->parameter_count);
-    stoke_json_uint(&json, "classes", o->plan->classes);
-    stoke_json_array(&json, "size");
-    stoke_json_uint(&json, NULL, o->data->size[0]);
-    stoke_json_uint(&json, NULL, o->data->size[1]);
-    stoke_json_close(&json);
-    stoke_json_int(&json, "batch", o->data->batch);
-    stoke_json_int(&json, "accumulate", o->params->accumulate);
-    stoke_json_real(&json, "lr", o->params->lr);
-    stoke_json_string(&json, "augment", o->data->augment);
-    stoke_json_string(&json, "eval_mode", !o->val_samples ? NULL : eval_modes[o->params->eval_mode]);
-    stoke_json_real(&json, "eval_windows", o->eval_windows);
-    stoke_json_int(&json, "eval_every", o->params->eval_every);
-    stoke_json_string(&json, "precision", stoke_precision_name(o->plan->precision));
-    stoke_json_uint(&json, "threads", o->plan->threads);
-    stoke_json_uint(&json, "memory_bytes", stoke_memory_total(o->memory));
-    stoke_json_string(&json, "memory", e->text);
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT_OF(o, folder), FACT("device", "processor"), FACT_IS_OF(o, resumes), FACT_OF(e, step),
+          FACT_OF(e, steps), FACT_OF(e, epochs), FACT_OF(e, steps_per_epoch), FACT_OF(o, train_samples),
+          FACT_OF(o, val_samples), FACT_OF(o->plan, model), FACT("parameters", o->plan->parameter_count),
+          FACT_OF(o->plan, classes), FACT_SIZE("size", o->data->size[0], o->data->size[1]),
+          FACT_OF(o->data, batch), FACT_OF(o->params, accumulate), FACT_OF(o->params, lr),
+          FACT_OF(o->data, augment),
+          FACT("eval_mode", !o->val_samples ? NULL : eval_modes[o->params->eval_mode]),
+          FACT_OF(o, eval_windows), FACT_OF(o->params, eval_every),
+          FACT("precision", stoke_precision_name(o->plan->precision)), FACT_OF(o->plan, threads),
+          FACT("memory_bytes", stoke_memory_total(o->memory)), FACT("memory", e->text));
     cli_json_memory(&json, o->memory);
     stoke_json_close(&json);
 }
@@ -153,33 +133,20 @@ static void json_summary(const training *t, const stoke_trainer *trainer, const 
 {
     const char *folder = stoke_trainer_folder(trainer);
     char report[4200];
-    stoke_json json;
     snprintf(report, sizeof report, "%s/report.html", folder);
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "folder", folder);
-    stoke_json_string(&json, "report", s->reported ? report : NULL);
-    stoke_json_string(&json, "why", t->why);
-    stoke_json_bool(&json, "complete", is_complete(t, s, interrupted));
-    stoke_json_bool(&json, "stopped_early", s->stopped_early);
-    stoke_json_bool(&json, "interrupted", interrupted);
-    stoke_json_uint(&json, "step", s->step);
-    stoke_json_uint(&json, "steps", t->steps);
-    stoke_json_uint(&json, "images", s->images);
-    stoke_json_real(&json, "best", s->best);
-    stoke_json_uint(&json, "best_step", s->best_step);
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT("folder", folder), FACT("report", s->reported ? report : NULL), FACT_OF(t, why),
+          FACT_IS("complete", is_complete(t, s, interrupted)), FACT_IS_OF(s, stopped_early),
+          FACT_IS("interrupted", interrupted), FACT_OF(s, step), FACT_OF(t, steps), FACT_OF(s, images),
+          FACT_OF(s, best), FACT_OF(s, best_step));
     stoke_json_object(&json, "scores");
     const int have = isfinite(s->best);
     for (int i = 0; i < STOKE_SCORES; i++)
         stoke_json_real(&json, stoke_score_at(i)->name, have ? stoke_score_value(&s->scores, i) : NAN);
     stoke_json_close(&json);
-    stoke_json_object(&json, "seconds");
-    stoke_json_real(&json, "all", s->seconds);
-    stoke_json_real(&json, "steps", step_seconds(s));
-    stoke_json_real(&json, "data", s->data_seconds);
-    stoke_json_real(&json, "evaluation", s->eval_seconds);
-    stoke_json_real(&json, "saving", s->save_seconds);
-    stoke_json_close(&json);
+    FACTS_OBJECT(&json, "seconds", FACT("all", s->seconds), FACT("steps", step_seconds(s)),
+                 FACT("data", s->data_seconds), FACT("evaluation", s->eval_seconds),
+                 FACT("saving", s->save_seconds));
     cli_json_memory(&json, &t->memory);
     stoke_json_close(&json);
 }
@@ -280,9 +247,7 @@ const cli_command cli_train = {
         "Ctrl-C finishes the step, saves and says how to go on; a run that was stopped, or killed, goes on "
         "from its last checkpoint to the same bits as one in one go.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(train_options),
+    CLI_OWN_OPTIONS,
     .reads_data = 1,
     .reads_training = 1,
     .defaults = cli_train_defaults,

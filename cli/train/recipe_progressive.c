@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 #include "cli/lib/output.h"
 #include "cli/lib/retry.h"
 #include "cli/lib/settings.h"
@@ -21,21 +22,13 @@ typedef struct progressive_options {
     int dry_run;
 } progressive_options;
 
+#define OPTIONS progressive_options
 static const stoke_option options[] = {
-    { .name = "stages",
-      .type = STOKE_OPT_STRING,
-      .offset = offsetof(progressive_options, stages),
-      .default_text = "b0@224:10,b2@256:10,b4@288:10",
-      .argument = "LIST",
-      .help =
-          "MODEL@SIZE:EPOCHS of each stage, separated by commas; SIZE is N or HxW, --steps counts instead "
-          "of EPOCHS. b1 to b5 have layers of the same width and share most of their weights; b0 has "
-          "narrower ones and shares next to nothing with them" },
-    { .name = "dry_run",
-      .type = STOKE_OPT_FLAG,
-      .offset = offsetof(progressive_options, dry_run),
-      .default_text = "false",
-      .help = "Print the stages and the memory each would take, and write nothing" },
+    CLI_TEXT(STRING, stages, "b0@224:10,b2@256:10,b4@288:10", "LIST",
+             "MODEL@SIZE:EPOCHS of each stage, separated by commas; SIZE is N or HxW, --steps counts instead "
+             "of EPOCHS. b1 to b5 have layers of the same width and share most of their weights; b0 has "
+             "narrower ones and shares next to nothing with them"),
+    CLI_FLAG(dry_run, "Print the stages and the memory each would take, and write nothing"),
 };
 
 enum { MAX_STAGES = 16, MAX_SAID = 64 };
@@ -244,38 +237,26 @@ static int run_stage(recipe *r, size_t index, stoke_error *err)
 static void json_stage(stoke_json *json, const recipe *r, const stage *s)
 {
     stoke_json_object(json, NULL);
-    stoke_json_string(json, "folder", s->folder);
-    stoke_json_string(json, "model", s->model);
-    stoke_json_array(json, "size");
-    stoke_json_uint(json, NULL, s->size[0]);
-    stoke_json_uint(json, NULL, s->size[1]);
-    stoke_json_close(json);
+    FACTS(json, FACT_OF(s, folder), FACT_OF(s, model), FACT_SIZE("size", s->size[0], s->size[1]));
     if (s->reached) {
-        stoke_json_int(json, "batch", s->batch);
-        stoke_json_real(json, "lr", s->lr);
-        stoke_json_uint(json, "steps", s->steps);
-        stoke_json_uint(json, "memory_bytes", stoke_memory_total(&s->memory));
+        FACTS(json, FACT_OF(s, batch), FACT_OF(s, lr), FACT_OF(s, steps),
+              FACT("memory_bytes", stoke_memory_total(&s->memory)));
         cli_json_memory(json, &s->memory);
         stoke_json_uint(json, "tensors", s->plan.tensors);
     }
     if (s->reached && !r->o->dry_run) {
-        stoke_json_uint(json, "carried", s->plan.carried);
-        stoke_json_bool(json, "complete", s->done);
-        stoke_json_uint(json, "step", s->summary.step);
-        stoke_json_real(json, "miou", isfinite(s->summary.best) ? s->summary.scores.miou : NAN);
-        stoke_json_real(json, "seconds", s->summary.seconds);
+        FACTS(json, FACT_OF(&s->plan, carried), FACT_IS("complete", s->done), FACT_OF(&s->summary, step),
+              FACT("miou", isfinite(s->summary.best) ? s->summary.scores.miou : NAN),
+              FACT_OF(&s->summary, seconds));
     }
     stoke_json_close(json);
 }
 
 static void print_json(const recipe *r)
 {
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "folder", r->folder);
-    stoke_json_bool(&json, "dry_run", r->o->dry_run);
-    stoke_json_bool(&json, "complete", r->stages[r->count - 1].done);
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT_OF(r, folder), FACT_IS_OF(r->o, dry_run),
+          FACT_IS("complete", r->stages[r->count - 1].done));
     stoke_json_array(&json, "stages");
     for (size_t i = 0; i < r->count; i++) json_stage(&json, r, &r->stages[i]);
     stoke_json_close(&json);
@@ -403,9 +384,7 @@ const cli_command cli_recipe_progressive = {
         "stage, but --pretrained for the first. Unless given, the batch is chosen for each stage, and the "
         "learning rate for the first: later ones keep it, since most of a larger network is new.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(progressive_options),
+    CLI_OWN_OPTIONS,
     .reads_data = 1,
     .reads_training = 1,
     .defaults = cli_train_defaults,

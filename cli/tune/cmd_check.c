@@ -6,7 +6,7 @@
 
 #include "cli/lib/card.h"
 #include "cli/lib/map_option.h"
-#include <stoke/preflight.h>
+#include <stoke/tools/preflight.h>
 
 typedef struct check_options {
     const char *config, *data, *model, *map, *gpu;

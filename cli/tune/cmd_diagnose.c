@@ -116,7 +116,7 @@ static const stoke_option options[] = {
 /* clang-format on */
 
 enum {
-    SPANS = 1 << 19, /* of a trace: 25 bytes each; 50 steps of 32 samples take 10,000 */
+    SPANS = 1 << 19, /* of a trace: 50 steps of 32 samples take 10,000 */
     DRAWN = 6        /* steps in the timeline */
 };
 static const double assumed_ms = 100;
@@ -153,11 +153,7 @@ static void settle_setup(diagnose_job *job)
 {
     cli_call *call = job->call;
     stoke_data_params *data = &call->data;
-    if (data->workers < 0) {
-        const int64_t left = data->consumer_cores < 0 ? 1 : data->consumer_cores;
-        const int64_t workers = (int64_t)stoke_machine_cores().usable - left;
-        data->workers = workers > 1 ? workers : 1;
-    }
+    data->workers = stoke_data_workers(data);
     job->setup = stoke_setup_defaults();
     job->setup.batch = (uint32_t)data->batch;
     job->setup.workers = (uint32_t)data->workers;
@@ -256,6 +252,8 @@ static int diagnose(diagnose_job *job, stoke_error *err)
     p.although_busy = o->although_busy;
     p.pairs = o->verify ? (uint32_t)o->pairs : 0;
     p.seed = (uint64_t)p.data.seed;
+    p.planned = cli_memory_planned;
+    p.planned_context = job->call;
     int r = STOKE_OK;
     if (o->timeline || o->perfetto || o->html) r = stoke_trace_create(&job->trace, SPANS, err);
     if (r) return r;
@@ -336,12 +334,20 @@ void diagnose_setting(const diagnose_job *job, const stoke_fix *fix, char *text,
 {
     const char *path;
     int exists;
+    stoke_error err = { 0 };
     text[0] = 0;
     if (!fix->applies) return;
-    if (job->yaml && fix->setting &&
-        !stoke_config_find(job->yaml, fix->setting, job->map.paths, &path, &exists, NULL)) {
-        snprintf(text, size, "%s%s", path, exists ? "" : " (new)");
-        return;
+    if (job->yaml && fix->setting) {
+        const int r = stoke_config_find(job->yaml, fix->setting, job->map.paths, &path, &exists, &err);
+        if (!r)
+            snprintf(text, size, "%s%s", path,
+                     exists                                                 ? ""
+                     : stoke_config_of_class(job->yaml, fix->setting, path) ? " (new, if your class takes it)"
+                                                                            : " (new)");
+        const int theirs = stoke_config_framework(job->yaml) != STOKE_FRAMEWORK_STOKE;
+        if (r == STOKE_E_UNSUPPORTED && theirs)
+            snprintf(text, size, "in your training code; %s", err.message);
+        if (*text) return;
     }
     char flags[256];
     flags_between(&stoke_diagnosis_costs(job->diagnosis)->measured, &fix->setup, flags, sizeof flags);
@@ -446,7 +452,7 @@ static int prepare(diagnose_job *job, stoke_error *err)
     if (!r) r = cli_require_data(job->call, &job->call->data, err);
     if (!r) r = open_device(job, err);
     if (!r) r = find_step(job, err);
-    return r ? r : cli_open_dataset(job->call, &job->call->data, &job->dataset, err);
+    return r ? r : cli_open_settled(job->call, &job->call->data, &job->dataset, err);
 }
 
 static void finish(diagnose_job *job)

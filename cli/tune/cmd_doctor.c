@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <stoke/monitor.h>
+#include <stoke/tools/monitor.h>
 
 #include "cli/tune/doctor_advice.h"
 #include "cli/lib/process_list.h"

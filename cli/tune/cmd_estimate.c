@@ -8,7 +8,7 @@
 #include "cli/lib/card.h"
 #include "cli/lib/common.h"
 #include "cli/lib/settings.h"
-#include <stoke/advise.h>
+#include <stoke/tools/advise.h>
 
 #define GIB(bytes) ((double)(bytes) / (double)(UINT64_C(1) << 30))
 #define SPARE      (UINT64_C(1) << 30)
@@ -28,8 +28,9 @@ typedef struct estimate_options {
 static const stoke_option options[] = {
     { "model", STOKE_OPT_STRING, FIELD(model), .default_text = "b0", .argument = "b0..b5|smallnet",
       .help = "The network; smallnet is a plain residual one, of --base-channels and --num-blocks" },
-    { "batch", STOKE_OPT_INT, FIELD(batch), .default_text = "8", .min = 1, .max = 65536, .argument = "N",
-      .help = "Pictures per batch" },
+    { "batch", STOKE_OPT_AUTO_INT, FIELD(batch), .default_text = "8", .min = 1, .max = 65536,
+      .argument = "N|auto",
+      .help = "Pictures per batch; auto is what `stoke train` takes: up to 8 that fit into this machine" },
     { "size", STOKE_OPT_SIZE, FIELD(size), .default_text = "288", .argument = "N|HxW",
       .help = "Size of a picture" },
     { "classes", STOKE_OPT_INT, FIELD(classes), .default_text = "0", .min = 0, .max = 65535, .argument = "N",
@@ -61,10 +62,10 @@ static const stoke_option options[] = {
 
 /* What there is to tell about one engine. */
 typedef struct column {
-    const char *name, *place;
+    const char *name;
     stoke_estimate estimate;
     int ok;
-    char precision[32];
+    const char *precision;
     char problem[1024];
 } column;
 
@@ -120,29 +121,11 @@ static unsigned complete(const cli_call *call, estimate_options *o)
     return assumed;
 }
 
-/* What the engine makes of the precision asked for. */
-static void say_precision(column *c, int engine, const stoke_estimate_params *p)
-{
-    stoke_net_params net = stoke_net_defaults();
-    stoke_net_plan plan;
-    if (engine == STOKE_ENGINE_TORCH) {
-        const int fp32 = p->precision == STOKE_PRECISION_FP32;
-        snprintf(c->precision, sizeof c->precision, "%s", fp32 ? "fp32" : "autocast");
-        return;
-    }
-    net.model = p->model;
-    net.classes = p->classes;
-    net.height = net.width = 64;
-    net.precision = p->precision;
-    if (!stoke_net_plan_of(&net, &plan, NULL))
-        snprintf(c->precision, sizeof c->precision, "%s", stoke_precision_name(plan.precision));
-}
-
 /* Only PyTorch's column must work: the native engine does not know every network. */
 static int make_columns(column columns[ENGINES], const stoke_estimate_params *p, stoke_error *err)
 {
-    columns[0] = (column){ .name = "native", .place = "host memory" };
-    columns[1] = (column){ .name = "torch", .place = "card" };
+    columns[0] = (column){ .name = "native" };
+    columns[1] = (column){ .name = "torch" };
     for (int engine = ENGINES - 1; engine >= 0; engine--) {
         column *c = &columns[engine];
         const int r = stoke_estimate_make(&c->estimate, (stoke_engine)engine, p, err);
@@ -151,7 +134,7 @@ static int make_columns(column columns[ENGINES], const stoke_estimate_params *p,
         if (r)
             snprintf(c->problem, sizeof c->problem, "%s", err->message);
         else
-            say_precision(c, engine, p);
+            c->precision = stoke_estimate_precision((stoke_engine)engine, p);
     }
     return STOKE_OK;
 }
@@ -195,23 +178,6 @@ static const char *cell(char text[static 32], const column *c, uint64_t bytes)
     return text;
 }
 
-static const char *term_meaning(int term)
-{
-    static const char *const meanings[STOKE_TERMS] = {
-        [STOKE_TERM_WEIGHTS] = "fp32 masters",
-        [STOKE_TERM_GRADIENTS] = "of the trained weights, fp32",
-        [STOKE_TERM_OPTIMIZER] = "moments, fp32",
-        [STOKE_TERM_EXTRA] = "copies: autocast's, packed ones, the average",
-        [STOKE_TERM_ACTIVATIONS] = "kept for the backward pass",
-        [STOKE_TERM_LOGITS] = "in full size, and their gradient; native: fused",
-        [STOKE_TERM_BATCHES] = "the one in use and those that wait",
-        [STOKE_TERM_WORKSPACE] = "of cuBLAS and cuDNN; of the native kernels",
-        [STOKE_TERM_CONTEXT] = "the driver's; native: the process",
-        [STOKE_TERM_FRAGMENTS] = "what the allocator rounds up",
-    };
-    return meanings[term];
-}
-
 static const char *largest_in(const column columns[ENGINES], int term)
 {
     const int native = columns[0].ok && columns[0].estimate.dominant == term;
@@ -229,7 +195,7 @@ static void print_terms(const column columns[ENGINES])
         const char *const cells[] = { stoke_memory_term_name(i),
                                       cell(native, &columns[0], columns[0].estimate.bytes[i]),
                                       cell(torch, &columns[1], columns[1].estimate.bytes[i]),
-                                      largest_in(columns, i), term_meaning(i) };
+                                      largest_in(columns, i), stoke_memory_term_meaning(i) };
         stoke_table_row(table, cells);
     }
     const char *const sum[] = { "total", cell(native, &columns[0], columns[0].estimate.total),
@@ -237,22 +203,6 @@ static void print_terms(const column columns[ENGINES])
     stoke_table_row(table, sum);
     stoke_table_print(table, stdout);
     stoke_table_destroy(&table);
-}
-
-/* The same memory, as each of those counts it whom people ask. */
-static void print_levels(const stoke_estimate *e)
-{
-    cli_print("\ntorch, by who counts:\n");
-    cli_print("  allocator, tensors   about %.1f GiB      torch.cuda.max_memory_allocated()\n",
-              GIB(e->allocated));
-    cli_print("  allocator, reserved  %5.1f to %.1f GiB    torch.cuda.max_memory_reserved()\n",
-              GIB(e->reserved_low), GIB(e->reserved_high));
-    cli_print("  process              %5.1f to %.1f GiB    its line in nvidia-smi\n", GIB(e->low),
-              GIB(e->high));
-    cli_print(
-        "  card                 about %.1f GiB      nvidia-smi's sum, with a desktop on the card and CUDA "
-        "before 11.7\n",
-        GIB(e->card));
 }
 
 static void print_assumed(unsigned assumed)
@@ -269,26 +219,19 @@ static void print_assumed(unsigned assumed)
 
 static void print_columns(const column columns[ENGINES], const stoke_estimate_params *p, unsigned assumed)
 {
-    cli_print("%s, %llu parameters, batch %u, %u x %u, %u classes, %s\n", p->model,
-              (unsigned long long)columns[1].estimate.parameters, (unsigned)p->batch, (unsigned)p->height,
-              (unsigned)p->width, (unsigned)p->classes,
-              p->optimizer == STOKE_OPTIMIZER_SGD ? "SGD" : "AdamW");
+    stoke_estimate_subject(stdout, &columns[1].estimate, p);
     print_assumed(assumed);
     print_terms(columns);
     putchar('\n');
     for (int i = 0; i < ENGINES; i++) {
         const column *c = &columns[i];
-        const stoke_estimate *e = &c->estimate;
         if (!c->ok)
             cli_print("%-6s  n/a: %s\n", c->name, c->problem);
-        else if (e->low == e->high)
-            cli_print("%-6s  %.1f GiB of %s, %s: the engine's own plan\n", c->name, GIB(e->total), c->place,
-                      c->precision);
         else
-            cli_print("%-6s  %.1f to %.1f GiB of a %s, %s: estimated, for the process\n", c->name,
-                      GIB(e->low), GIB(e->high), c->place, c->precision);
+            stoke_estimate_verdict(stdout, &c->estimate, (stoke_engine)i, p);
     }
-    print_levels(&columns[1].estimate);
+    putchar('\n');
+    stoke_estimate_levels(stdout, &columns[1].estimate);
 }
 
 static void print_inverse(const inverse *v, const stoke_estimate_params *p)
@@ -379,10 +322,15 @@ static int run(cli_call *call)
 {
     estimate_options *o = call->options;
     const unsigned assumed = complete(call, o);
-    const stoke_estimate_params p = params_of(o);
     column columns[ENGINES];
     inverse v = { 0 };
     stoke_error err = { 0 };
+    if (o->batch < 0) {
+        const stoke_estimate_params any = params_of(o);
+        o->batch = stoke_estimate_auto(&any);
+        cli_say(call, "batch is auto: %lld, as `stoke train` takes it here", (long long)o->batch);
+    }
+    const stoke_estimate_params p = params_of(o);
     int r = make_columns(columns, &p, &err);
     if (!r) r = ask_backwards(&v, o, &err);
     if (r) {
@@ -421,6 +369,7 @@ const cli_command cli_estimate = {
         "asked backwards too. GiB are 1024^3 bytes, as "
         "cards and their drivers count.",
     .reads_config = 1,
+    .sees_set = 1,
     .examples = examples,
     .options = options,
     .n_options = CLI_COUNT(options),

@@ -8,7 +8,7 @@
 
 #include "cli/lib/card.h"
 #include "cli/lib/output.h"
-#include <stoke/advise.h>
+#include <stoke/tools/advise.h>
 
 enum { DIALECT_OWN = 0, DIALECT_FLAT = 1, DIALECT_TRAIN_DS = 2 };
 enum { TASK_SEGFORMER = 0, TASK_SMALLNET = 1 };

@@ -10,8 +10,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <stoke/device.h>
-#include <stoke/probe.h>
+#include <stoke/tools/device.h>
+#include <stoke/tools/probe.h>
 
 #include "cli/lib/common.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cli/lib/card.h"
-#include <stoke/why.h>
+#include <stoke/tools/why.h>
 
 typedef struct why_options {
     const char *run, *config, *gpu;

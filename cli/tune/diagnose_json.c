@@ -124,7 +124,7 @@ static void put_measured(stoke_json *json, uint32_t pairs, double ms, double low
 
 static void put_fix(stoke_json *json, const diagnose_job *job, const stoke_fix *fix)
 {
-    char where[192];
+    char where[512];
     diagnose_setting(job, fix, where, sizeof where);
     stoke_json_object(json, NULL);
     stoke_json_string(json, "cause", stoke_cause_name(fix->cause));
@@ -202,6 +202,7 @@ void diagnose_json(const diagnose_job *job)
     put_costs(&json, job);
     put_fixes(&json, job);
     put_what_ifs(&json, job);
+    cli_json_memory(&json, stoke_diagnosis_memory(job->diagnosis));
     stoke_json_string(&json, "bars", o->bars);
     stoke_json_string(&json, "timeline", o->timeline);
     stoke_json_string(&json, "html", o->html);

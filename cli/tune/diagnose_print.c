@@ -202,7 +202,7 @@ static void print_changes(const diagnose_job *job, const stoke_fixes *f)
     for (int order = 1; order <= STOKE_CAUSES; order++)
         for (int i = 0; i < STOKE_CAUSES; i++) {
             const stoke_fix *fix = &f->fix[i];
-            char where[192];
+            char where[512];
             if (!fix->applies || fix->order != order) continue;
             diagnose_setting(job, fix, where, sizeof where);
             cli_print("  %d  %s%s%s\n", order, fix->what, *where ? ": " : "", where);

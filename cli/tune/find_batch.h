@@ -7,7 +7,7 @@
 #define STOKE_CLI_TUNE_FIND_BATCH_H
 
 #include "cli/lib/common.h"
-#include <stoke/findbatch.h>
+#include <stoke/tools/findbatch.h>
 
 /* What is trained, as far as it is said on the command line. */
 typedef struct find_batch_wish {

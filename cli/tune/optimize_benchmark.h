@@ -7,7 +7,7 @@
 
 #include "cli/tune/find_batch.h"
 #include "cli/lib/output.h"
-#include <stoke/optimize.h>
+#include <stoke/tools/optimize.h>
 
 typedef struct optimize_benchmark {
     find_batch search;

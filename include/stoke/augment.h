@@ -13,7 +13,6 @@
 #ifndef STOKE_AUGMENT_H
 #define STOKE_AUGMENT_H
 
-#include <stoke/options.h>
 #include <stoke/augment_plan.h>
 
 #ifdef __cplusplus
@@ -50,8 +49,8 @@ STOKE_API const char *stoke_pipeline_text(const stoke_pipeline *pipeline);
 
 typedef struct stoke_op_info {
     const char *name, *summary;
-    const char *group; /* "geometry", "colour", "mix" */
-    const stoke_option *options;
+    const char *group;                  /* "geometry", "colour", "mix" */
+    const struct stoke_option *options; /* <stoke/tools/options.h> */
     size_t n_options;
 } stoke_op_info;
 /* Returns 0 past the last one. */
@@ -62,10 +61,6 @@ typedef struct stoke_preset_info {
     const char *list; /* what it stands for, as a list */
 } stoke_preset_info;
 STOKE_API int stoke_preset_at(size_t index, stoke_preset_info *info);
-
-/* The op or preset that was probably meant by a name that is none: rotate for "roate" and "RandomRotation".
- * NULL when nothing is near. */
-STOKE_API const char *stoke_augment_nearest(const char *name);
 
 #ifdef __cplusplus
 }

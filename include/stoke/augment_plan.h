@@ -84,9 +84,6 @@ typedef struct stoke_augment_plan {
     stoke_box mix_box;
 } stoke_augment_plan;
 
-/* "brightness", "contrast", ... */
-STOKE_API const char *stoke_color_name(stoke_color_kind kind);
-
 #ifdef __cplusplus
 }
 #endif

@@ -91,6 +91,10 @@ typedef struct stoke_blob {
     uint64_t offset, size; /* size UINT64_MAX: the whole file */
 } stoke_blob;
 
+/* Strings that settings point to after they were read from a file. Free it after their last use. */
+typedef struct stoke_option_storage stoke_option_storage;
+STOKE_API void stoke_options_free_storage(stoke_option_storage **storage);
+
 #ifdef __cplusplus
 }
 #endif

@@ -26,22 +26,13 @@ typedef struct stoke_image {
     uint8_t depth;    /* bytes per sample: 1 (u8) or 2 (u16, native endian) */
 } stoke_image;
 
-/* Bytes needed for the pixels of such an image, rows packed. 0 when the product overflows size_t. */
-STOKE_API size_t stoke_image_bytes(uint32_t width, uint32_t height, uint8_t channels, uint8_t depth);
-
 typedef enum stoke_format {
     STOKE_FORMAT_UNKNOWN = 0,
-    STOKE_FORMAT_JPEG,
-    STOKE_FORMAT_PNG,
-    STOKE_FORMAT_WEBP,
-    STOKE_FORMAT_TIFF
+#define STOKE_FORMAT(id, codec, extensions) STOKE_FORMAT_##id,
+#include <stoke/formats.def>
+#undef STOKE_FORMAT
+    STOKE_FORMATS
 } stoke_format;
-
-/* "jpeg", "png", "webp", "tiff" or "unknown". */
-STOKE_API const char *stoke_format_name(stoke_format format);
-
-/* True when the file name's extension is one the library reads (case-insensitive). */
-STOKE_API int stoke_format_known_extension(const char *path);
 
 /* What the header says, before anything large is allocated. */
 typedef struct stoke_image_info {
@@ -114,18 +105,9 @@ STOKE_API int stoke_decoder_probe(stoke_decoder *decoder, const void *bytes, siz
 STOKE_API int stoke_decoder_decode(stoke_decoder *decoder, const void *bytes, size_t size,
                                    const stoke_decode_params *params, stoke_image *out, stoke_error *err);
 
-/* Bytes of scratch the decoder holds now. */
-STOKE_API uint64_t stoke_decoder_memory(const stoke_decoder *decoder);
-
 /* Writers, for synthetic data and pictures. The file appears whole or not at all (temp, fsync, rename).
  * PNG: 1 or 3 channels, u8 or u16. JPEG: 1 or 3 channels u8, quality 1..100, 4:2:0 for colour. */
 STOKE_API int stoke_image_write_png(const char *path, const stoke_image *image, stoke_error *err);
-/* A picture that was drawn, not data: the same with STOKE_OUTPUT_MARK as its "Comment", see output.h. */
-STOKE_API int stoke_image_write_drawing(const char *path, const stoke_image *image, stoke_error *err);
-/* A mask that viewers show in colours: 1 channel u8 whose values index `colors` (1 .. 256) entries of R, G,
- * B. STOKE_E_INVALID: a value has no colour. */
-STOKE_API int stoke_image_write_png_indexed(const char *path, const stoke_image *image,
-                                            const uint8_t (*palette)[3], uint32_t colors, stoke_error *err);
 STOKE_API int stoke_image_write_jpeg(const char *path, const stoke_image *image, int quality,
                                      stoke_error *err);
 

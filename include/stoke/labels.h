@@ -25,19 +25,9 @@ STOKE_API int stoke_labels_create(stoke_labels **out, const char *spec, uint32_t
                                   int32_t ignore_index, stoke_error *err);
 STOKE_API void stoke_labels_destroy(stoke_labels **labels);
 
-/* 1 when the map is a colour table: masks are then decoded as colour pictures (a palette shows its colours).
- */
-STOKE_API int stoke_labels_are_colors(const stoke_labels *labels);
-
-/* Bytes per class id the map can produce: 1 (ids <= 255) or 2. With identity and classes 0 it is 1. */
-STOKE_API uint8_t stoke_labels_depth(const stoke_labels *labels);
-
 /* Name of a class, or NULL: from the colour file, or what stoke_data_labels found. */
 STOKE_API const char *stoke_labels_name(const stoke_labels *labels, uint32_t id);
 
-/* The way back: what a mask file has for a class. The lowest value; of a colour table the lowest
- * colour. 0: none means this class, or the map is of the other kind. */
-STOKE_API int stoke_labels_value(const stoke_labels *labels, uint32_t id, uint16_t *value);
 STOKE_API int stoke_labels_color(const stoke_labels *labels, uint32_t id, uint8_t rgb[3]);
 
 /* Maps a decoded mask (1 channel u8/u16, or 3 channels u8 for colour tables) to class ids in `out`, which has

@@ -74,27 +74,12 @@ typedef struct stoke_memory_plan {
     uint64_t images_probed;                 /* how many headers were read to find it */
 } stoke_memory_plan;
 
-/* "ring 4 x 100.7 MB + workers 2 x 6.1 MB + process 9.4 MB = 424.4 MB". Returns the length snprintf-style. */
-STOKE_API int stoke_memory_plan_text(const stoke_memory_plan *plan, char *text, size_t size);
-
-/* Its shares without the process's, which a command has once whatever it does. */
-STOKE_API void stoke_memory_add_loader(stoke_memory_sum *sum, const stoke_memory_plan *plan);
-
 /* Creates threads, ring and tables; work on the first epoch starts at once. The dataset must outlive the
  * loader. allocator NULL = stoke_allocator_pages(). STOKE_E_LIMIT: memory_limit cannot be met; the message
  * has the arithmetic. */
 STOKE_API int stoke_loader_create(stoke_loader **out, const stoke_dataset *dataset,
                                   const stoke_data_params *params, const stoke_allocator *allocator,
                                   stoke_error *err);
-/* The same for who will hold memory himself as long as the loader lives: one plan, and one memory_limit, for
- * both. beside: so much, under a name that outlives the loader. */
-STOKE_API int stoke_loader_create_beside(stoke_loader **out, const stoke_dataset *dataset,
-                                         const stoke_data_params *params, const stoke_allocator *allocator,
-                                         const stoke_memory_share *beside, stoke_error *err);
-/* Height and width of the batches that such settings give: `size`, or where that is not set, the first
- * sample's. */
-STOKE_API int stoke_data_size(const stoke_dataset *dataset, const stoke_data_params *params, uint32_t size[2],
-                              stoke_error *err);
 /* Stops the workers and frees everything, also batches that were not released. */
 STOKE_API void stoke_loader_destroy(stoke_loader **loader);
 
@@ -146,7 +131,6 @@ typedef enum stoke_stage {
     STOKE_STAGE_BATCH_WAIT,  /* the consumer waits for a batch: the loader is the slower part */
     STOKE_STAGES
 } stoke_stage;
-STOKE_API const char *stoke_stage_name(stoke_stage stage);
 
 /* What is done to make a batch, summed over its samples. */
 typedef enum stoke_work {
@@ -157,7 +141,6 @@ typedef enum stoke_work {
     STOKE_WORK_COLLATE,  /* other loaders: stacking rows, passing them between processes */
     STOKE_WORK_KINDS
 } stoke_work;
-STOKE_API const char *stoke_work_name(int making);
 
 /* cpu_ns + queued_ns <= wall_ns: what a clock's grain puts beyond that is cut off. */
 typedef struct stoke_work_time {
@@ -198,52 +181,8 @@ STOKE_API void stoke_loader_stats(const stoke_loader *loader, stoke_loader_stats
  * any more, say. NULL when nothing did. Belongs to the loader. */
 STOKE_API const char *stoke_loader_warning(const stoke_loader *loader);
 
-/* At the end of a run: bad samples that the quarantine list lacks since it cannot be written, in a line for
- * people: why, how many, the first of them. Returns 0 and leaves `text` alone when there are none. */
-STOKE_API int stoke_loader_unrecorded(const stoke_loader *loader, char *text, size_t size);
-
 /* Bad samples met so far (distinct), for reports. index < stats.bad_samples. */
 STOKE_API int stoke_loader_bad(const stoke_loader *loader, size_t index, stoke_bad_file *bad);
-
-/* What is allowed in the settings and hardly meant, for people: crops that cut nothing or mostly pad, mixing
- * in batches of one, 16-bit images that come out black. Looks at up to 16 samples. Writes one line for each,
- * ended by a newline, as far as `text` goes, and returns how many there are; settings that a loader would
- * refuse have none. */
-STOKE_API size_t stoke_data_remarks(const stoke_dataset *dataset, const stoke_data_params *params, char *text,
-                                    size_t size);
-
-/* ---- a cache made ahead of time ---- */
-
-typedef struct stoke_cache_report {
-    uint64_t found;        /* samples that were there already; they have been read and checked */
-    uint64_t stored;       /* decoded and kept */
-    uint64_t bad;          /* could not be read; recorded in params->quarantine */
-    uint64_t left_out;     /* the budget is full, or the disk */
-    uint64_t bytes;        /* with cache_disk of all entries in the folder, without of those added */
-    char warning[512];     /* why writing stopped; "" = it did not */
-    char unrecorded[1024]; /* bad samples that params->quarantine lacks, as stoke_loader_unrecorded; "" = none
-                            */
-    double seconds;
-} stoke_cache_report;
-
-/* Decodes every sample that params->cache lacks and keeps it there, with `threads` threads (0 = auto). What
- * is kept depends on the settings of decoding, labels and size, and on whether `augment` crops: fill it with
- * the settings of the run. STOKE_E_CANCELLED when progress asked to stop; what is kept stays. Under policy
- * stop the first bad sample ends it. */
-STOKE_API int stoke_cache_fill(const stoke_dataset *dataset, const stoke_data_params *params,
-                               unsigned threads, stoke_progress_fn progress, void *context,
-                               stoke_cache_report *report, stoke_error *err);
-
-/* 128-bit digest (XXH3) of what the consumer sees: count, ids, image and mask bytes of the valid rows, and
- * masks_b and lambda where there are any. */
-STOKE_API void stoke_batch_digest(const stoke_batch *batch, uint8_t digest[16]);
-
-/* What that takes of memory, and how many threads memory_limit allows of those that are wanted (0 = auto). */
-STOKE_API int stoke_cache_fill_memory(const stoke_dataset *dataset, const stoke_data_params *params,
-                                      unsigned *threads, stoke_memory_sum *sum, stoke_error *err);
-/* The same for stoke_verify. */
-STOKE_API int stoke_verify_memory(const stoke_dataset *dataset, const stoke_data_params *params,
-                                  unsigned *threads, stoke_memory_sum *sum, stoke_error *err);
 
 #ifdef __cplusplus
 }

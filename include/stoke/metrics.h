@@ -37,7 +37,6 @@ enum { STOKE_CONFUSION_CLASSES = 4096 };
 STOKE_API int stoke_confusion_create(stoke_confusion **out, uint32_t classes, int64_t ignore_index,
                                      stoke_error *err);
 STOKE_API void stoke_confusion_destroy(stoke_confusion **confusion);
-STOKE_API void stoke_confusion_reset(stoke_confusion *confusion);
 
 /* Adds `pixels` pixels. truth has the loader's element type (u8, u16, i32, i64). STOKE_E_LABEL: a value that
  * is neither a class nor ignore_index; nothing of this call was added then. What is predicted for a pixel
@@ -47,10 +46,6 @@ STOKE_API int stoke_confusion_add(stoke_confusion *confusion, const uint16_t *pr
 /* Adds the counts of another matrix of as many classes. */
 STOKE_API int stoke_confusion_merge(stoke_confusion *confusion, const stoke_confusion *other,
                                     stoke_error *err);
-
-STOKE_API uint32_t stoke_confusion_classes(const stoke_confusion *confusion);
-STOKE_API uint64_t stoke_confusion_count(const stoke_confusion *confusion, uint32_t truth,
-                                         uint32_t predicted);
 
 typedef struct stoke_class_score {
     uint64_t truth, predicted, hit;    /* pixels */
@@ -75,19 +70,8 @@ typedef struct stoke_scores {
     uint64_t pixels;          /* that counted */
 } stoke_scores;
 
-/* A line of scores.def. */
-typedef struct stoke_score {
-    const char *name, *title, *metric;
-    size_t offset; /* in stoke_scores */
-    int charted;
-} stoke_score;
-/* metric: below STOKE_SCORES. */
-STOKE_API const stoke_score *stoke_score_at(int metric);
-STOKE_API double stoke_score_value(const stoke_scores *scores, int metric);
 /* NaN throughout when no pixel counted. */
 STOKE_API stoke_scores stoke_confusion_scores(const stoke_confusion *confusion);
-/* The convention in two sentences, for reports. */
-STOKE_API const char *stoke_scores_convention(void);
 
 #ifdef __cplusplus
 }

@@ -33,8 +33,6 @@ typedef enum stoke_precision {
 } stoke_precision;
 /* "fp32", "bf16", "fp16", "auto". */
 STOKE_API const char *stoke_precision_name(int precision);
-/* By its name, or by what others call it (16-mixed, bfloat16); -1: there is none such. */
-STOKE_API int stoke_precision_named(const char *word);
 
 /* What is kept for the backward pass: more of it is computed again from mode to mode. */
 typedef enum stoke_memory_mode {
@@ -110,8 +108,6 @@ typedef struct stoke_net_plan {
 } stoke_net_plan;
 /* Arithmetic only: nothing large is allocated, no thread started. */
 STOKE_API int stoke_net_plan_of(const stoke_net_params *params, stoke_net_plan *plan, stoke_error *err);
-/* "parameters 59.5 MB + packed 29.1 MB + activations 171 MB + ... = 280 MB". snprintf-style. */
-STOKE_API int stoke_net_plan_text(const stoke_net_plan *plan, char *text, size_t size);
 
 /* STOKE_E_NOMEM: the system, or the process's control group, has less memory than the plan says; the message
  * has both. */
@@ -154,9 +150,6 @@ STOKE_API int stoke_net_predict(stoke_net *net, const stoke_net_batch *batch, ui
 /* Loss without gradients, in inference mode; classes (as stoke_net_predict's) from the same pass, or NULL. */
 STOKE_API int stoke_net_evaluate(stoke_net *net, const stoke_net_batch *batch, double *loss,
                                  uint16_t *classes, stoke_error *err);
-/* Exchanges the weights with their moving average, and back when called again: to evaluate or predict with
- * it. Between the two calls nothing is trained. STOKE_E_STATE when none is kept. */
-STOKE_API int stoke_net_swap_average(stoke_net *net, stoke_error *err);
 
 /* Forward in training mode, loss, backward. Gradients add up over the calls between two steps, each divided
  * by `of`: `of` equal batches give the gradient of the large one. loss may be NULL. Of a batch with a NaN in
@@ -203,30 +196,10 @@ typedef struct stoke_net_tensor {
 } stoke_net_tensor;
 STOKE_API size_t stoke_net_tensor_count(const stoke_net *net);
 STOKE_API int stoke_net_tensor_at(const stoke_net *net, size_t index, stoke_net_tensor *tensor);
-STOKE_API void stoke_net_touched(stoke_net *net);
-/* Counters a checkpoint must keep besides the tensors. */
-typedef struct stoke_net_state {
-    uint64_t step;  /* updates done */
-    uint64_t draws; /* calls of stoke_net_backward, which key dropout */
-    uint64_t batches_tracked;
-    double loss_scale;
-    uint64_t good_steps; /* since the scale last changed */
-} stoke_net_state;
-STOKE_API void stoke_net_state_get(const stoke_net *net, stoke_net_state *state);
-STOKE_API void stoke_net_state_set(stoke_net *net, const stoke_net_state *state);
 
 /* config.json, model.safetensors, preprocessor_config.json into `folder` (made if absent), each whole or not
  * at all. average 1: the moving average instead of the weights; STOKE_E_STATE when none was kept. */
 STOKE_API int stoke_net_save(const stoke_net *net, const char *folder, int average, stoke_error *err);
-
-/* Time per part of the work since the last call of `reset`, for `stoke bench step`. */
-typedef struct stoke_net_part {
-    const char *name; /* "linear forward", "attention backward", ... */
-    double ms;
-    uint64_t calls;
-} stoke_net_part;
-STOKE_API size_t stoke_net_parts(const stoke_net *net, stoke_net_part *parts, size_t capacity);
-STOKE_API void stoke_net_parts_reset(stoke_net *net);
 
 #ifdef __cplusplus
 }

@@ -88,7 +88,6 @@ typedef struct stoke_train_params {
 } stoke_train_params;
 
 STOKE_API stoke_train_params stoke_train_defaults(void);
-STOKE_API stoke_option_group stoke_train_options(stoke_train_params *params);
 
 /* The learning rate of a step (0 = the first of `steps`): linear warm-up from lr / warm-up steps, then the
  * schedule over what is left. Pure arithmetic, the same on every machine. */
@@ -144,14 +143,6 @@ typedef struct stoke_trainer stoke_trainer;
 
 /* ---- where a run lies ---- */
 
-/* Settings that were read from a run's config.yaml name files by their whole paths. Where the run was moved
- * together with them (a project, to another place or machine), those that are gone are looked for where they
- * lie now, around the run as they lay around it, and the settings changed; the strings live in `storage`. */
-STOKE_API int stoke_run_follow(const char *config, stoke_data_params *data, stoke_train_params *params,
-                               stoke_option_storage *storage, stoke_error *err);
-/* STOKE_E_NOTFOUND with a sentence that says where the data of the run was, when it is not there. */
-STOKE_API int stoke_run_check_data(const char *config, const stoke_data_params *data, stoke_error *err);
-
 /* ---- a run ---- */
 
 /* Settles what is auto, opens data and network, makes the run folder (or reads the one to resume). What was
@@ -178,7 +169,8 @@ typedef struct stoke_train_summary {
 STOKE_API stoke_train_summary stoke_trainer_summary(const stoke_trainer *trainer);
 
 /* Curves and report.html of a run folder, made again from its log.jsonl and pictures. STOKE_E_STATE: a file
- * of such a name is there and was not drawn here (<stoke/output.h>); nothing is written then, unless `force`.
+ * of such a name is there and was not drawn here (<stoke/tools/output.h>); nothing is written then, unless
+ * `force`.
  */
 STOKE_API int stoke_run_report(const char *folder, int force, stoke_error *err);
 

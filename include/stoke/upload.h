@@ -14,7 +14,6 @@
 
 #include <stoke/device.h>
 #include <stoke/loader.h>
-#include <stoke/trace.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -45,8 +44,6 @@ typedef struct stoke_upload_params {
     int reads;             /* 1: the caller will read batches back, and the plan has their copies */
 } stoke_upload_params;
 STOKE_API stoke_upload_params stoke_upload_defaults(void);
-/* placement, transfer, depth: the table for flags and settings files. */
-STOKE_API stoke_option_group stoke_upload_options(stoke_upload_params *params);
 
 typedef struct stoke_device_batch {
     stoke_batch
@@ -74,28 +71,16 @@ typedef struct stoke_upload_memory {
 STOKE_API int stoke_upload_create(stoke_upload **out, const stoke_dataset *dataset,
                                   const stoke_data_params *data, stoke_device *device,
                                   const stoke_upload_params *params, stoke_error *err);
-/* What such an upload would hold, without making it; of placement auto, the way that holds more on the host.
- */
-STOKE_API int stoke_upload_estimate(stoke_upload_memory *out, const stoke_dataset *dataset,
-                                    const stoke_data_params *data, stoke_device *device,
-                                    const stoke_upload_params *params, stoke_error *err);
 /* Cancels what is on the way. Batches that were not released are gone. */
 STOKE_API void stoke_upload_destroy(stoke_upload **upload);
 
 STOKE_API const stoke_upload_memory *stoke_upload_memory_plan(const stoke_upload *upload);
-/* That of the device: "slots 3 x 176.2 MB + kernels 202.7 MB = 731.2 MB". Returns the length snprintf-style.
- */
-STOKE_API int stoke_upload_memory_text(const stoke_upload_memory *memory, char *text, size_t size);
-/* The placement in force (never auto) and the reason, for people. */
-STOKE_API int stoke_upload_placement(const stoke_upload *upload, const char **why);
 /* Batches of an epoch; and of the current one, left for the consumer. */
 STOKE_API uint64_t stoke_upload_batches(const stoke_upload *upload);
 STOKE_API uint64_t stoke_upload_remaining(const stoke_upload *upload);
 /* The loader inside, for its statistics, bad files and warnings; they run ahead of the consumer. NULL after
  * stoke_upload_stop. */
 STOKE_API const stoke_loader *stoke_upload_loader(const stoke_upload *upload);
-/* Batches on the device, or on their way there, that next() would give at once. Any thread. */
-STOKE_API uint32_t stoke_upload_ready(stoke_upload *upload);
 
 /* As stoke_loader_next: 0, STOKE_E_END, STOKE_E_STARVED, the loader's errors; STOKE_E_DEVICE when the device
  * is lost. Later work of the consumer's stream waits for the batch; the host does not, except with
@@ -125,10 +110,6 @@ STOKE_API int stoke_upload_arrive(stoke_upload *upload, const stoke_device_batch
  * behind what the streams it was lent to have been given so far, and waits for that. */
 STOKE_API int stoke_upload_fetch(stoke_upload *upload, const stoke_device_batch *batch, uint64_t array,
                                  void *to, size_t bytes, stoke_error *err);
-/* Ends threads and frees everything but the batches that are held: those stay as they are, and go when they
- * are released, which then waits for the work that uses them. By the thread that calls next(); afterwards
- * only the calls of this paragraph, release, memory_plan, error and destroy may be made. */
-STOKE_API void stoke_upload_stop(stoke_upload *upload);
 
 /* Rows that were replaced, or left out (policy skip), in the batches handed out so far. Batches of which
  * nothing was left are passed over; theirs count with the next batch, or with STOKE_E_END. */
@@ -140,34 +121,10 @@ STOKE_API int stoke_upload_set_epoch(stoke_upload *upload, uint64_t epoch);
 STOKE_API int stoke_upload_state(const stoke_upload *upload, char *text, size_t size);
 STOKE_API int stoke_upload_restore(stoke_upload *upload, const char *text, stoke_error *err);
 
-/* A training step of so many ms on the consumer's stream: really computing, or simulated where the device is.
- */
-STOKE_API int stoke_upload_step(stoke_upload *upload, double ms, stoke_error *err);
-/* The host waits for everything on the consumer's stream: what loss.item() does. */
-STOKE_API int stoke_upload_finish(stoke_upload *upload, stoke_error *err);
 /* Waits for the batch and copies it to host memory that stays valid until it is released: for digests and
  * tests. That memory, a batch for every slot that was ever read, is in the plan if params.reads said so. */
 STOKE_API int stoke_upload_read(stoke_upload *upload, const stoke_device_batch *batch, stoke_batch *host,
                                 stoke_error *err);
-
-/* Sums since the last stoke_upload_mark, by events on the device, on one clock. Only finished work counts:
- * finish first. */
-typedef struct stoke_upload_stats {
-    uint64_t batches, bytes; /* copied */
-    uint64_t copy_ns;        /* of the copy engine */
-    uint64_t copy_hidden_ns; /* of that, while the device computed */
-    uint64_t augment_ns;     /* kernels of the upload */
-    uint64_t steps, step_ns; /* that ended after the first one did */
-    uint64_t busy_ns;        /* the device computed: union of the two */
-    uint64_t elapsed_ns;     /* from the end of the first step after the mark to the end of the last one */
-    uint64_t host_wait_ns;   /* next() waited for the loader */
-    uint64_t loader_cpu_ns;  /* of the workers */
-} stoke_upload_stats;
-STOKE_API void stoke_upload_mark(stoke_upload *upload);
-STOKE_API int stoke_upload_measure(stoke_upload *upload, stoke_upload_stats *stats, stoke_error *err);
-/* Workers, copies, kernels, steps and waits from now on into a trace; NULL = no more. The trace outlives the
- * upload. */
-STOKE_API void stoke_upload_trace(stoke_upload *upload, stoke_trace *trace);
 
 #ifdef __cplusplus
 }

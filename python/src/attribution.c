@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 
 /* "batch=8 workers=2 transfer=pinned by_batch=yes" */
 static int read_setup(stoke_setup *setup, const char *text)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stoke/tools/loader.h>
 #include "python/src/batch.h"
 
 #include "python/src/engine.h"

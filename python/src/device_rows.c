@@ -5,7 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <stoke/device_rows.h>
+#include <stoke/tools/device_rows.h>
+#include <stoke/tools/device.h>
 
 #include "python/src/engine_private.h"
 #include "python/src/settings.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * _stoke.DeviceRows: batches that are on a device already, augmented there (<stoke/device_rows.h>).
+ * _stoke.DeviceRows: batches that are on a device already, augmented there (<stoke/tools/device_rows.h>).
  *
  * Results in memory of ours are held by a count that is no lease: the host has waited for them, so nobody has
  * to put streams in order.

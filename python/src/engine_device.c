@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include <stoke/augment.h>
+#include <stoke/tools/loader.h>
+#include <stoke/tools/upload.h>
 
 #include "python/src/engine_private.h"
 

@@ -52,6 +52,7 @@ int py_add_attribution(PyObject *module);
 int py_add_tune(PyObject *module);
 int py_add_search(PyObject *module);
 int py_add_learn(PyObject *module);
+int py_add_texts(PyObject *module);
 int py_add_watch(PyObject *module);
 
 /* errors.c: sets the exception that stands for a status; returns NULL, so that callers can return it. */

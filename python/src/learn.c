@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What training loops of torch ask the library for: a curve of the loss watched, judged (findlr.h) and drawn
- * (chart.h), a settings file as a tree of texts (config.h).
+ * What training loops of torch ask the library for: a curve of the loss watched and judged (findlr.h), a
+ * settings file as a tree of texts (config.h).
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <stoke/chart.h>
-#include <stoke/config.h>
-#include <stoke/findlr.h>
+#include <stoke/tools/config.h>
+#include <stoke/tools/findlr.h>
 
 #include "python/src/values.h"
 
@@ -98,81 +96,6 @@ static PyObject *lr_watch(PyObject *module, PyObject *args)
                          ends[end]);
 }
 
-/* ---- the curve, drawn ---- */
-
-typedef struct drawing {
-    size_t n;
-    double *x, *y, *smooth;
-} drawing;
-
-/* Three lists of the same length; 0, or -1 with an exception set. */
-static int drawing_in(drawing *d, PyObject *lists[3])
-{
-    d->n = (size_t)PyList_Size(lists[0]);
-    double **const to[] = { &d->x, &d->y, &d->smooth };
-    for (int k = 0; k < 3; k++) {
-        if ((size_t)PyList_Size(lists[k]) != d->n || !d->n) {
-            PyErr_SetString(PyExc_ValueError, "a curve has as many losses as rates, one at least");
-            return -1;
-        }
-        *to[k] = calloc(d->n, sizeof **to[k]);
-        if (!*to[k]) {
-            PyErr_NoMemory();
-            return -1;
-        }
-        for (size_t i = 0; i < d->n; i++)
-            (*to[k])[i] = PyFloat_AsDouble(PyList_GetItem(lists[k], (Py_ssize_t)i));
-        if (PyErr_Occurred()) return -1;
-    }
-    return 0;
-}
-
-static int draw(const drawing *d, double suggested, int svg, FILE *out, stoke_error *err)
-{
-    enum { COLUMNS = 72, ROWS = 16 };
-    const stoke_series series[] = {
-        { .name = "loss", .x = d->x, .y = d->y, .count = d->n, .faint = 1 },
-        { .name = "smoothed", .x = d->x, .y = d->smooth, .count = d->n },
-    };
-    const stoke_mark mark = { .x = suggested, .text = "suggested" };
-    stoke_chart chart = stoke_chart_defaults();
-    chart.title = "Loss over the learning rate";
-    chart.x_label = "learning rate";
-    chart.y_label = "loss";
-    chart.series = series;
-    chart.n_series = 2;
-    chart.marks = &mark;
-    chart.n_marks = isfinite(suggested);
-    chart.log_x = 1;
-    return svg ? stoke_chart_svg(&chart, out, err) : stoke_chart_text(&chart, COLUMNS, ROWS, 0, out, err);
-}
-
-static PyObject *lr_chart(PyObject *module, PyObject *args)
-{
-    PyObject *lists[3];
-    double suggested;
-    int svg;
-    if (!PyArg_ParseTuple(args, "O!O!O!dp:lr_chart", &PyList_Type, &lists[0], &PyList_Type, &lists[1],
-                          &PyList_Type, &lists[2], &suggested, &svg))
-        return NULL;
-    drawing d = { 0 };
-    PyObject *result = NULL;
-    char *text = NULL;
-    size_t bytes = 0;
-    stoke_error error = { 0 };
-    if (!drawing_in(&d, lists)) {
-        FILE *out = open_memstream(&text, &bytes);
-        const int r = out ? draw(&d, suggested, svg, out, &error) : STOKE_E_NOMEM;
-        if (out) fclose(out);
-        result = r ? py_raise(r, error.message) : PyUnicode_DecodeUTF8(text, (Py_ssize_t)bytes, "replace");
-    }
-    free(text);
-    free(d.x);
-    free(d.y);
-    free(d.smooth);
-    return result;
-}
-
 /* ---- a settings file ---- */
 
 static PyObject *config_values(PyObject *module, PyObject *argument)
@@ -198,8 +121,6 @@ static PyMethodDef functions[] = {
     { "lr_judge", lr_judge, METH_VARARGS,
       "lr_judge(rates, losses, end, end_lr) -> dict: what the curve says." },
     { "lr_watch", lr_watch, METH_VARARGS, "lr_watch(state, loss) -> (state, smoothed loss, end)." },
-    { "lr_chart", lr_chart, METH_VARARGS,
-      "lr_chart(rates, losses, smooth, suggested, svg) -> str: SVG, or characters for a terminal." },
     { "config_values", config_values, METH_O, "config_values(path) -> dict of texts by their dotted paths." },
     { 0 },
 };

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include <stoke/augment.h>
+#include <stoke/tools/loader.h>
+#include <stoke/tools/upload.h>
 
 #include "python/src/batch.h"
 #include "python/src/engine.h"

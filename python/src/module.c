@@ -45,7 +45,7 @@ static int fill(PyObject *module)
     int (*const parts[])(PyObject *) = { py_add_errors, py_add_settings,    py_add_pinned, py_add_array,
                                          py_add_batch,  py_add_loader,      py_add_rows,   py_add_device_rows,
                                          py_add_order,  py_add_attribution, py_add_tune,   py_add_search,
-                                         py_add_learn,  py_add_watch };
+                                         py_add_learn,  py_add_texts,       py_add_watch };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (parts[i](module)) return -1;
     return 0;

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 
 #include <stoke/labels.h>
-#include <stoke/report.h>
+#include <stoke/tools/report.h>
+#include <stoke/tools/data.h>
 
 enum { NAMES = 256 };
 

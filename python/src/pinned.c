@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include <stoke/device.h>
+#include <stoke/tools/device.h>
 
 /* What a function of Python gave. */
 typedef struct piece {

@@ -5,7 +5,7 @@
 #ifndef STOKE_PYTHON_SRC_PIXELS_H
 #define STOKE_PYTHON_SRC_PIXELS_H
 
-#include <stoke/rows.h>
+#include <stoke/tools/rows.h>
 
 #include "python/src/extension.h"
 

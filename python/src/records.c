@@ -6,6 +6,7 @@
 #include "python/src/records.h"
 
 #include <string.h>
+#include <stoke/tools/loader.h>
 
 #include "python/src/values.h"
 

@@ -5,7 +5,7 @@
 #ifndef STOKE_PYTHON_SRC_RECORDS_H
 #define STOKE_PYTHON_SRC_RECORDS_H
 
-#include <stoke/diagnose.h>
+#include <stoke/tools/diagnose.h>
 
 #include "python/src/extension.h"
 

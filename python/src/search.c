@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <stoke/findbatch.h>
+#include <stoke/tools/findbatch.h>
 
 #include "python/src/values.h"
 

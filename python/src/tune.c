@@ -2,12 +2,14 @@
  *
  * Advice: machine, estimate, recommend, check, optimize.
  */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include <stoke/net.h>
-#include <stoke/output.h>
-#include <stoke/preflight.h>
-#include <stoke/optimize.h>
+#include <stoke/tools/net.h>
+#include <stoke/tools/output.h>
+#include <stoke/tools/preflight.h>
+#include <stoke/tools/optimize.h>
 
 #include "python/src/values.h"
 
@@ -68,6 +70,10 @@ static const py_field estimate_fields[] = {
     FIELD(total, PY_U64),
     FIELD(low, PY_U64),
     FIELD(high, PY_U64),
+    FIELD(allocated, PY_U64),
+    FIELD(reserved_low, PY_U64),
+    FIELD(reserved_high, PY_U64),
+    FIELD(card, PY_U64),
     FIELD(parameters, PY_U64),
 };
 #undef FIELD
@@ -81,11 +87,35 @@ static PyObject *terms_out(const stoke_estimate *estimate)
     return dict;
 }
 
-static PyObject *estimate_out(const stoke_estimate *estimate, uint32_t largest)
+/* For people: what was asked, and what it comes to. */
+static int words_out(PyObject *dict, const stoke_estimate *estimate, stoke_engine engine,
+                     const stoke_estimate_params *params)
+{
+    char *text[2] = { 0 };
+    size_t bytes;
+    FILE *subject = open_memstream(&text[0], &bytes), *verdict = open_memstream(&text[1], &bytes);
+    if (subject) stoke_estimate_subject(subject, estimate, params);
+    if (verdict) stoke_estimate_verdict(verdict, estimate, engine, params);
+    if (verdict && engine == STOKE_ENGINE_TORCH) {
+        fputc('\n', verdict);
+        stoke_estimate_levels(verdict, estimate);
+    }
+    int r = subject && verdict ? 0 : -1;
+    if (subject && fclose(subject)) r = -1;
+    if (verdict && fclose(verdict)) r = -1;
+    if (r) PyErr_NoMemory();
+    if (!r) r = py_put(dict, "subject", py_words(text[0])) || py_put(dict, "verdict", py_words(text[1]));
+    free(text[0]);
+    free(text[1]);
+    return r;
+}
+
+static PyObject *estimate_out(const stoke_estimate *estimate, uint32_t largest, stoke_engine engine,
+                              const stoke_estimate_params *params)
 {
     PyObject *dict = py_fields_out(estimate, estimate_fields, COUNT(estimate_fields));
     if (!dict) return NULL;
-    if (py_put(dict, "bytes", terms_out(estimate)) ||
+    if (words_out(dict, estimate, engine, params) || py_put(dict, "bytes", terms_out(estimate)) ||
         py_put(dict, "dominant", py_words(stoke_memory_term_name(estimate->dominant))) ||
         py_put(dict, "source", py_words(stoke_source_name(estimate->source))) ||
         py_put(dict, "largest_batch", PyLong_FromUnsignedLong(largest)))
@@ -104,6 +134,15 @@ static PyObject *assumed_out(unsigned assumed)
         Py_XDECREF(name);
     }
     return list;
+}
+
+/* What a term of `bytes` is. */
+static PyObject *term_meanings(PyObject *module, PyObject *nothing)
+{
+    PyObject *dict = PyDict_New();
+    for (int k = 0; dict && k < STOKE_TERMS; k++)
+        if (py_put(dict, stoke_memory_term_name(k), py_words(stoke_memory_term_meaning(k)))) Py_CLEAR(dict);
+    return dict;
 }
 
 static PyObject *estimate_config(PyObject *module, PyObject *args)
@@ -152,8 +191,30 @@ static PyObject *estimate(PyObject *module, PyObject *args)
     int r;
     Py_BEGIN_ALLOW_THREADS r = stoke_estimate_make(&result, engine, &params, &error);
     if (!r && memory) r = stoke_estimate_batch(engine, &params, memory, spare, 1, &largest, &error);
-    Py_END_ALLOW_THREADS Py_DECREF(keep);
-    return r ? fail_at(r, &error, 0) : estimate_out(&result, largest);
+    Py_END_ALLOW_THREADS PyObject *found =
+        r ? fail_at(r, &error, 0) : estimate_out(&result, largest, engine, &params);
+    Py_DECREF(keep); /* the model's name lies there */
+    return found;
+}
+
+/* The card that is meant: the one found here (it stays in *gpu), where none is named. *elsewhere: one that is
+ * named is not here, but in another machine. */
+static int choose_card(const char **name, uint64_t *memory, int *elsewhere, stoke_gpu *gpu,
+                       stoke_error *error)
+{
+    char why[256];
+    int found;
+    const int r = stoke_gpu_find(gpu, &found, why, sizeof why, error);
+    if (r) return r;
+    if (*name)
+        *elsewhere = !found || !stoke_card_same(*name, gpu->name);
+    else if (*memory)
+        *elsewhere = !found;
+    else if (found) {
+        *name = gpu->name;
+        *memory = (uint64_t)gpu->memory_total.value;
+    }
+    return STOKE_OK;
 }
 
 /* ---- settings to start from ---- */
@@ -165,20 +226,28 @@ static const py_field recommend_params[] = {
 };
 #undef FIELD
 
-static PyObject *advice_out(const stoke_advice *advice)
+static PyObject *recommendations_out(const stoke_recommendation *line, size_t n)
 {
     PyObject *list = PyList_New(0);
-    int r = list ? 0 : -1;
-    for (size_t i = 0; !r && i < advice->n; i++) {
-        const stoke_recommendation *line = &advice->line[i];
-        r = py_push(list, Py_BuildValue("(ssss)", line->key, line->value, stoke_source_name(line->source),
-                                        line->why));
-    }
+    for (size_t i = 0; list && i < n; i++, line++)
+        if (py_push(list, Py_BuildValue("(ssss)", line->key, line->value, stoke_source_name(line->source),
+                                        line->why)))
+            Py_CLEAR(list);
+    return list;
+}
+
+static PyObject *advice_out(const stoke_advice *advice)
+{
+    PyObject *list = recommendations_out(advice->line, advice->n);
+    PyObject *expected = recommendations_out(advice->expected, advice->n_expected);
+    const int r = list && expected ? 0 : -1;
     PyObject *dict =
         r ? NULL
-          : Py_BuildValue("{s:s,s:K,s:O,s:s}", "subject", advice->subject, "memory",
-                          (unsigned long long)advice->memory, "lines", list, "remark", advice->remark);
+          : Py_BuildValue("{s:s,s:K,s:O,s:O,s:s}", "subject", advice->subject, "memory",
+                          (unsigned long long)advice->memory, "lines", list, "expected", expected, "remark",
+                          advice->remark);
     Py_XDECREF(list);
+    Py_XDECREF(expected);
     return dict;
 }
 
@@ -190,8 +259,15 @@ static PyObject *recommend(PyObject *module, PyObject *dict)
     if (!keep) return NULL;
     stoke_advice advice;
     stoke_error error = { 0 };
-    int r;
-    Py_BEGIN_ALLOW_THREADS r = stoke_recommend(&advice, &params, &error);
+    stoke_gpu gpu;
+    const int given = PyDict_GetItemString(dict, "cores") != NULL;
+    int r, elsewhere = 0;
+    Py_BEGIN_ALLOW_THREADS r = choose_card(&params.gpu, &params.memory, &elsewhere, &gpu, &error);
+    if (given)
+        params.cores_source = STOKE_SOURCE_GIVEN;
+    else if (elsewhere)
+        params.cores_source = STOKE_SOURCE_NA;
+    if (!r) r = stoke_recommend(&advice, &params, &error);
     Py_END_ALLOW_THREADS Py_DECREF(keep);
     return r ? fail_at(r, &error, 0) : advice_out(&advice);
 }
@@ -236,7 +312,10 @@ static PyObject *check(PyObject *module, PyObject *dict)
     if (r) return fail_at(r, &error, 1);
     PyObject *lines = lines_out(preflight);
     PyObject *result =
-        lines ? Py_BuildValue("{s:O,s:s}", "lines", lines, "dialect", stoke_preflight_dialect(preflight))
+        lines ? Py_BuildValue("{s:O,s:s,s:s,s:s}", "lines", lines, "dialect",
+                              stoke_preflight_dialect(preflight), "engine",
+                              stoke_preflight_engine(preflight) == STOKE_ENGINE_TORCH ? "torch" : "native",
+                              "no_card", stoke_preflight_no_card(preflight))
               : NULL;
     Py_XDECREF(lines);
     stoke_preflight_destroy(&preflight);
@@ -322,24 +401,6 @@ static PyObject *optimization_out(const stoke_optimization *found, const char *w
     return dict;
 }
 
-/* For the card found here, where none is named; one that is named and is not here is in another machine. */
-static int choose_card(stoke_optimize_params *params, stoke_gpu *gpu, stoke_error *error)
-{
-    char why[256];
-    int found;
-    const int r = stoke_gpu_find(gpu, &found, why, sizeof why, error);
-    if (r) return r;
-    if (params->gpu)
-        params->elsewhere = !found || !stoke_card_same(params->gpu, gpu->name);
-    else if (params->memory)
-        params->elsewhere = !found;
-    else if (found) {
-        params->gpu = gpu->name;
-        params->memory = (uint64_t)gpu->memory_total.value;
-    }
-    return STOKE_OK;
-}
-
 static PyObject *optimize(PyObject *module, PyObject *args)
 {
     PyObject *dict, *target;
@@ -359,7 +420,7 @@ static PyObject *optimize(PyObject *module, PyObject *args)
     stoke_error error = { 0 };
     stoke_gpu gpu;
     int r, replaces;
-    Py_BEGIN_ALLOW_THREADS r = choose_card(&params, &gpu, &error);
+    Py_BEGIN_ALLOW_THREADS r = choose_card(&params.gpu, &params.memory, &params.elsewhere, &gpu, &error);
     if (!r) r = stoke_optimize(&found, &params, &error);
     if (!r && !path) path = stoke_optimization_target(found);
     if (!r && !stoke_optimization_is_at(found, path)) {
@@ -392,6 +453,7 @@ static PyMethodDef functions[] = {
     { "machine", machine, METH_NOARGS, "machine() -> dict: processor and memory, (value, source) each." },
     { "estimate_config", estimate_config, METH_VARARGS,
       "estimate_config(path, model) -> dict: parameters of `estimate`, and `assumed`." },
+    { "term_meanings", term_meanings, METH_NOARGS, "term_meanings() -> dict: what a term of bytes is." },
     { "precision", precision, METH_O, "precision(word) -> int, -1 where it is none." },
     { "estimate", estimate, METH_VARARGS, "estimate(params, torch, memory, spare) -> dict." },
     { "recommend", recommend, METH_O, "recommend(params) -> dict." },

@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-#include <stoke/probe.h>
+#include <stoke/tools/probe.h>
 
 #include "python/src/extension.h"
 

@@ -2,7 +2,7 @@
  *
  * _stoke.Monitor: readings of the machine and its cards, and their summary.
  */
-#include <stoke/monitor.h>
+#include <stoke/tools/monitor.h>
 
 #include "python/src/values.h"
 

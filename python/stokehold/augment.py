@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Augmentation of pictures that are in memory already."""
+import functools
 import math
 import os
 import re
+import sys
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
-from . import _device_augment, _pictures, _settings, _stoke
+from . import _checks, _device_augment, _pictures, _settings, _stoke
 from ._batches import OUTPUTS
 from .ops import MIXING
 
@@ -22,13 +24,31 @@ def _item_bytes(array: _stoke.Array) -> int:
     return array.nbytes // max(1, math.prod(array.shape))
 
 
+@functools.lru_cache(maxsize=None)
+def _joined(cls: type, module: type) -> type:
+    """The class as a module of torch: calls, hooks, modes and copies are torch's, `forward` is the class's."""
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        module.__init__(self)  # type: ignore[misc]
+        cls.__init__(self, *args, **kwargs)  # type: ignore[misc]
+
+    own = {name: getattr(cls, name) for name in ("forward", "__repr__", "__doc__", "__module__")}
+    return type(cls.__name__, (module, cls), {"__init__": __init__, **own})
+
+
+def _as_module(cls: type) -> type:
+    """Where torch is imported; it is not imported for this."""
+    module = getattr(getattr(sys.modules.get("torch"), "nn", None), "Module", None)
+    return cls if module is None or issubclass(cls, module) else _joined(cls, module)
+
+
 class Augment:
     """The loader's augmentation, for images and masks that you have read yourself.
 
         augment = stokehold.Augment("standard", image_size=512, seed=1)
         images, masks = augment(images, masks)  # torch in, torch out; NumPy in, NumPy out
 
-    In a training loop it takes the place of a torch.nn.Module that augments on the card::
+    Where torch is imported it is a torch.nn.Module without weights, for a loop of yours or a torch.nn.Sequential::
 
         augment = stokehold.Augment("standard").to(device)
         for images, masks in loader:
@@ -45,7 +65,8 @@ class Augment:
     images always have three channels. The same pixels at the same seed, epoch and position give the bytes that a
     `stokehold.Loader` gives.
 
-    Every call takes as many positions as it has pictures, from 0 on; `set_epoch` begins again at 0. In a worker process of a torch
+    Every call takes as many positions as it has pictures, from 0 on; `set_epoch` begins again at 0, or at a `position` that was
+    saved: `state_dict` is empty, so that checkpoints of a network fit whether this is in it or not. In a worker process of a torch
     DataLoader, which has a copy with a counter of its own, say the position: ``augment(image, mask, position=index)``.
 
     Parameters
@@ -74,20 +95,20 @@ class Augment:
         unknown = set(mixing) - set(MIXING)
         if unknown:
             raise TypeError(f"Augment has no argument {', '.join(sorted(unknown))}")
+        if image_size is not None:
+            image_size = _checks.sides("image_size", image_size)
         self._texts = _settings.texts({
             **mixing,
             "augment": augment, "size": image_size, "seed": seed, "dtype": dtype, "mask_dtype": mask_dtype, "layout": layout,
             "normalize": normalize, "classes": classes, "ignore_index": ignore_index, "label_map": label_map, "window": window})
-        self._as_dict = as_dict
-        self._threads = len(os.sched_getaffinity(0)) if threads == "auto" else int(threads)
-        if self._threads < 1:
-            raise ValueError(f"threads {threads!r}: one at least, or 'auto'")
-        self._epoch = epoch
+        self._as_dict = _checks.flag("as_dict", as_dict)
+        self._threads = len(os.sched_getaffinity(0)) if threads == "auto" else _checks.whole("threads", threads, 1)
+        self._epoch = _checks.whole("epoch", epoch)
         self._position = 0
         self.training = True
         self._fresh()
         # Mistakes are told here and not at the first call.
-        trial = _stoke.Rows(self._texts, None, False, (1, 1))
+        trial = _stoke.Rows({"image_size" if name == "size" else name: text for name, text in self._texts.items()}, None, False, (1, 1))
         self._two_masks = trial.two_masks
         self.pipeline = trial.pipeline
         """What it does, as a list of ops."""
@@ -100,18 +121,29 @@ class Augment:
         self._there = _device_augment.OnDevice()
         self._warned = False
 
-    # ---- as a module of torch
+    # ---- as a module of torch, which it is (`_as_module`) where torch is imported
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> "Augment":
+        return object.__new__(_as_module(cls))
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:  # type: ignore[override]
+        """What isinstance asks for: a module also where torch was imported after this was made."""
+        return _as_module(type(self))
+
+    def __getattr__(self, name: str) -> Any:
+        """Such a one becomes a module when it is used as one."""
+        wanted = _as_module(type(self))
+        if name.startswith("__") or wanted is type(self):
+            raise AttributeError(f"Augment has no attribute {name!r}")
+        training = self.training
+        object.__dict__["__class__"].__set__(self, wanted)
+        sys.modules["torch"].nn.Module.__init__(self)
+        self.training = training
+        return getattr(self, name)
 
     def to(self, *args: Any, **kwargs: Any) -> "Augment":
         """For loops that move their modules. Where a batch is worked on is where it lies; there is nothing else to move."""
-        return self
-
-    def cuda(self, device: Any = None) -> "Augment":
-        """As `to`."""
-        return self
-
-    def cpu(self) -> "Augment":
-        """As `to`."""
         return self
 
     def train(self, mode: bool = True) -> "Augment":
@@ -122,26 +154,6 @@ class Augment:
     def eval(self) -> "Augment":
         """``train(False)``."""
         return self.train(False)
-
-    def requires_grad_(self, requires_grad: bool = True) -> "Augment":
-        """There are no weights."""
-        return self
-
-    def parameters(self, recurse: bool = True) -> Iterator[Any]:
-        """None: nothing is learnt here, and no gradients pass through."""
-        return iter(())
-
-    def state_dict(self) -> Dict[str, Any]:
-        """The place that draws have come to."""
-        return {"epoch": self._epoch, "position": self._position}
-
-    def load_state_dict(self, state: Dict[str, Any]) -> None:
-        """Goes on from there."""
-        self.set_epoch(state["epoch"], state["position"])
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """As calling it."""
-        return self(*args, **kwargs)
 
     # ---- where it stands
 
@@ -163,7 +175,11 @@ class Augment:
 
     # ---- what it does
 
-    def __call__(self, images: Any, masks: Any = None, *, epoch: Optional[int] = None, position: Optional[int] = None) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """As `forward`."""
+        return self.forward(*args, **kwargs)
+
+    def forward(self, images: Any, masks: Any = None, *, epoch: Optional[int] = None, position: Optional[int] = None) -> Any:
         """(images, masks) augmented, or images alone where there are no masks. epoch and position leave the counters alone."""
         if os.getpid() != self._pid:  # threads and locks do not survive a fork
             self._fresh()
@@ -225,7 +241,7 @@ class Augment:
             warnings.warn(f"batches go to the host and back to be augmented: {reason}", stacklevel=4)
         copy = Augment.__new__(Augment)
         copy.__dict__.update(self.__dict__, _as_dict=True)
-        found = copy(_device_augment.to_host(images), _device_augment.to_host(masks), epoch=epoch, position=position)
+        found = copy.forward(_device_augment.to_host(images), _device_augment.to_host(masks), epoch=epoch, position=position)
         return found if ours else {name: value if name == "lambda" else value.to(images.device) for name, value in found.items()}
 
     def _texts_now(self) -> Dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any, Deque, Dict, Iterable, Iterator, List, Optional, Tuple
 from . import _stoke
 from ._device_clock import CudaEvents, DeviceClock
 from ._making import Watch, why_not
-from ._probe_text import report_text
+from ._probe_text import causes, forecast, gains, report_text
 
 __all__ = ["Attribution", "Cause", "Fix", "Fixes", "Forecast", "Probe"]
 
@@ -51,6 +51,9 @@ class Attribution:
         """Share of the time that the device computed, 0 to 1."""
         return self.busy_ns / self.elapsed_ns if self.elapsed_ns else 0.0
 
+    def __str__(self) -> str:
+        return "\n".join([f"busy {100 * self.busy:.1f} % of {self.steps} steps", "", *causes(self, True)])
+
 
 @dataclass(frozen=True)
 class Forecast:
@@ -64,6 +67,9 @@ class Forecast:
     busy_high: float
     closed_ms: float
     limit: str
+
+    def __str__(self) -> str:
+        return forecast(self)
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,9 @@ class Fixes:
     together: Forecast
     all: str
     gain_all_ms: float
+
+    def __str__(self) -> str:
+        return "\n".join(gains(self))
 
 
 class _Wrapped:
@@ -306,7 +315,7 @@ class Probe:
 
     @property
     def records(self) -> List[Dict[str, Any]]:
-        """The steps as stoke_step_record has them (include/stoke/record.h): moments in ns on one clock; what is missing is
+        """The steps as stoke_step_record has them (include/stoke/tools/record.h): moments in ns on one clock; what is missing is
         not known."""
         if self._clock is not None:
             self._clock.settle()

@@ -3,8 +3,10 @@
 
 OpenCL is PoCL, which really computes; CUDA is the driver of tests/fake, and torch's CUDA tensors are played by a class that has their
 addresses, since no torch here knows that driver."""
+import copy
 import ctypes
 import pickle
+import sys
 import types
 import warnings
 
@@ -37,10 +39,85 @@ def test_it_is_used_like_a_module(torch):
     same, kept = augment(images, masks)
     assert torch.equal(kept, masks) and (same - images).abs().max() < 1e-4
     assert torch.equal(augment.train().forward(images, masks, position=0)[1], turned)
-    assert augment.state_dict() == {"epoch": 0, "position": 4}
-    again = Augment("hflip(p=1)", seed=1)
-    again.load_state_dict(augment.state_dict())
-    assert again.position == 4 and not pickle.loads(pickle.dumps(again.eval())).training
+    assert augment.position == 4 and not pickle.loads(pickle.dumps(augment.eval())).training
+
+
+def test_it_is_a_module(torch):
+    images = torch.rand(2, 3, 8, 8)
+    augment = Augment("hflip(p=1)", seed=1)
+    network = torch.nn.Sequential(augment, torch.nn.Conv2d(3, 2, 1))
+    assert isinstance(augment, torch.nn.Module) and isinstance(augment, Augment) and type(augment).__name__ == "Augment"
+    assert torch.allclose(network(images), network[1](images.flip(-1)), atol=1e-3)
+    assert list(network.state_dict()) == ["1.weight", "1.bias"] and not augment.state_dict()
+    network.load_state_dict(network.state_dict())
+    assert network.to("cpu") is network and network.eval() is network and not augment.training
+    assert network.train() is network and augment.training and augment in list(network.modules())
+    seen = []
+    augment.register_forward_hook(lambda module, given, result: seen.append(result.shape))
+    network(images)
+    assert seen == [images.shape] and "hflip" in repr(network)
+
+
+def test_copies_of_a_module_go_on_from_where_it_is(torch):
+    images = torch.rand(2, 3, 8, 8)
+    augment = torch.nn.Sequential(Augment("rotate(degrees=-40..40,p=1)", seed=1))
+    augment(images)
+    copies = [copy.deepcopy(augment), pickle.loads(pickle.dumps(augment))]
+    wanted = augment(images)
+    for other in copies:
+        assert other[0] is not augment[0] and torch.equal(other(images), wanted) and isinstance(other[0], torch.nn.Module)
+
+
+class Augmented:
+    """A data set that augments in its workers."""
+
+    def __init__(self, images, augment):
+        self.images, self.augment = images, augment
+
+    def __len__(self):
+        return len(self.images)
+
+    def __getitem__(self, index):
+        return self.augment(self.images[index], position=index)
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_workers_of_a_data_loader_have_it(torch, start):
+    images = torch.rand(4, 3, 8, 8)
+    augment = Augment("rotate(degrees=-40..40,p=1)", seed=1)
+    wanted = augment(images)
+    loader = torch.utils.data.DataLoader(Augmented(images, augment), batch_size=4, num_workers=1, multiprocessing_context=start)
+    assert torch.equal(next(iter(loader)), wanted)
+
+
+def test_torch_is_not_imported_and_may_come_later(program):
+    child = program("""
+        import sys
+        from stokehold import Augment
+        augment = Augment("hflip(p=1)").eval()
+        assert "torch" not in sys.modules and type(augment) is Augment and isinstance(augment, Augment)
+        try:
+            augment.register_buffer
+        except AttributeError as error:
+            assert "register_buffer" in str(error)
+        sys.path += sys.argv[1:]
+        try:
+            import torch
+        except ImportError:
+            print("no torch")
+            sys.exit()
+        other = Augment("hflip(p=1)")
+        network = torch.nn.Sequential(augment, other)
+        assert not augment.training and other.training and list(augment.parameters()) == []
+        images = torch.rand(1, 3, 4, 4)
+        assert (network(images) - images.flip(-1)).abs().max() < 1e-4
+        print("a module")
+    """, *[folder for folder in sys.path if "packages" in folder])
+    code, out, err = child.end()
+    assert code == 0, err
+    if "no torch" in out:
+        pytest.skip("torch is not installed")
+    assert "a module" in out
 
 
 def test_eval_keeps_the_normalisation():

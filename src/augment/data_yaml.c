@@ -13,7 +13,7 @@
 #include "src/settings/own.h"
 #include "src/settings/values.h"
 #include <stoke/augment.h>
-#include <stoke/data.h>
+#include <stoke/tools/data.h>
 
 enum { GROUPS = 32 };
 

@@ -6,7 +6,7 @@
 #define STOKE_SRC_AUGMENT_PIPELINE_H
 
 #include "src/augment/op.h"
-#include <stoke/config.h>
+#include <stoke/tools/config.h>
 
 enum {
     STK_PIPELINE_OPS = 32,

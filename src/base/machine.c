@@ -2,7 +2,7 @@
  *
  * What this process may use of the machine: a container with 2 of 64 cores must not start 64 workers.
  */
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 
 #include "src/base/machine.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files behind <stoke/options.h> share: finding an option by name, one field from and to text.
+ * What the files behind <stoke/tools/options.h> share: finding an option by name, one field from and to text.
  */
 #ifndef STOKE_SRC_BASE_OPTION_TABLE_H
 #define STOKE_SRC_BASE_OPTION_TABLE_H
 
-#include <stoke/options.h>
+#include <stoke/tools/options.h>
 
 /* An option together with the place its value goes to. */
 typedef struct stk_option_hit {
@@ -54,9 +54,6 @@ int stk_options_check(const stoke_option_group *group, stoke_error *err);
 
 /* "a, b or c" from "a|b|c". */
 void stk_option_choices(const char *choices, char *text, size_t size);
-
-/* The n-th of "a|b|c": its start and length; 0 when there are fewer. */
-int stk_option_choice(const char *choices, int index, const char **word, size_t *length);
 
 /* "--memory-limit" from "memory_limit", at the end of `prefix` ("--", "--no-", or roff's "\-\-"). `dash` is
  * what one hyphen looks like. */

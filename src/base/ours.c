@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <stoke/output.h>
+#include <stoke/tools/output.h>
 
 #include "src/base/error.h"
 #include "src/base/file.h"

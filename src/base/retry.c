@@ -70,12 +70,17 @@ int stk_is_shortage(int number)
     }
 }
 
+void stk_wait_in_vain(void)
+{
+    atomic_store(&in_vain_ns, stk_now_ns());
+}
+
 static int wait_for_more(stoke_patience *patience)
 {
     const uint64_t last = atomic_load(&in_vain_ns);
     if (last && stk_now_ns() - last < NOT_AGAIN_NS) return 0;
     if (patience->waited == WAITS) {
-        atomic_store(&in_vain_ns, stk_now_ns());
+        stk_wait_in_vain();
         return 0;
     }
     const unsigned ms = FIRST_WAIT_MS << (patience->waited < 6 ? patience->waited : 6);

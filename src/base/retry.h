@@ -13,7 +13,10 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-#include <stoke/retry.h>
+#include <stoke/tools/retry.h>
+
+/* Whoever would wait for want of something now knows that it is in vain. */
+void stk_wait_in_vain(void);
 
 /* How often this thread has tried again for anything but EINTR. */
 uint64_t stk_retries(void);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Text from files on its way to a terminal, character by character; <stoke/terminal.h> has printf.
+ * Text from files on its way to a terminal, character by character; <stoke/tools/terminal.h> has printf.
  */
 #ifndef STOKE_SRC_BASE_TERMINAL_H
 #define STOKE_SRC_BASE_TERMINAL_H
 
 #include <stdint.h>
 
-#include <stoke/terminal.h>
+#include <stoke/tools/terminal.h>
 
 enum { STK_SHOWN = 8 }; /* "\u202e" and its end */
 

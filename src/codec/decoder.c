@@ -4,35 +4,53 @@
  */
 #include "src/codec/codec.h"
 
+#include <errno.h>
 #include <libdeflate.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <stoke/tools/image.h>
 
 #include "src/base/error.h"
+#include "src/base/retry.h"
 
-static const stk_codec *const codecs[] = { &stk_codec_jpeg, &stk_codec_png, &stk_codec_webp,
-                                           &stk_codec_tiff };
-enum { CODECS = sizeof codecs / sizeof *codecs };
+static const struct {
+    const stk_codec *codec;
+    const char *name, *extensions;
+} formats[STOKE_FORMATS] = {
+#define STOKE_FORMAT(id, codec, extensions) [STOKE_FORMAT_##id] = { &stk_codec_##codec, #codec, extensions },
+#include <stoke/formats.def>
+#undef STOKE_FORMAT
+};
 
 const char *stoke_format_name(stoke_format format)
 {
-    switch (format) {
-    case STOKE_FORMAT_JPEG: return "jpeg";
-    case STOKE_FORMAT_PNG: return "png";
-    case STOKE_FORMAT_WEBP: return "webp";
-    case STOKE_FORMAT_TIFF: return "tiff";
-    default: return "unknown";
-    }
+    return format && (unsigned)format < STOKE_FORMATS ? formats[format].name : "unknown";
 }
 
 int stoke_format_known_extension(const char *path)
 {
-    static const char *const known[] = { "jpg", "jpeg", "jpe", "jfif", "png", "webp", "tif", "tiff" };
     const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
     if (!dot || (slash && dot < slash)) return 0;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcasecmp(dot + 1, known[i]) == 0) return 1;
+    const size_t length = strlen(++dot);
+    for (int i = 1; i < STOKE_FORMATS && length; i++)
+        for (const char *word = formats[i].extensions; *word; word += strspn(word, " ")) {
+            const size_t n = strcspn(word, " ");
+            if (n == length && strncasecmp(word, dot, n) == 0) return 1;
+            word += n;
+        }
     return 0;
+}
+
+stoke_format stk_codec_recognize(const uint8_t *bytes, size_t size, char extension[8])
+{
+    for (int i = 1; i < STOKE_FORMATS; i++)
+        if (formats[i].codec->matches(bytes, size)) {
+            snprintf(extension, 8, "%.*s", (int)strcspn(formats[i].extensions, " "), formats[i].extensions);
+            return (stoke_format)i;
+        }
+    extension[0] = 0;
+    return STOKE_FORMAT_UNKNOWN;
 }
 
 size_t stoke_image_bytes(uint32_t width, uint32_t height, uint8_t channels, uint8_t depth)
@@ -76,24 +94,35 @@ uint64_t stoke_decoder_memory(const stoke_decoder *d)
            stk_jpeg_memory(d->jpeg);
 }
 
-static const stk_codec *find_codec(const uint8_t *bytes, size_t size, stoke_error *err)
+static stoke_format find_format(const uint8_t *bytes, size_t size, stoke_error *err)
 {
-    for (int i = 0; i < CODECS; i++)
-        if (codecs[i]->matches(bytes, size)) return codecs[i];
-    if (size == 0)
-        stk_fail(err, STOKE_E_FORMAT, "empty file");
-    else
-        stk_fail(err, STOKE_E_FORMAT, "not a JPEG, PNG, WebP or TIFF file");
-    return NULL;
+    char extension[8];
+    const stoke_format format = stk_codec_recognize(bytes, size, extension);
+    if (!format) stk_fail(err, STOKE_E_FORMAT, size ? "not a " STOKE_FORMATS_OR " file" : "empty file");
+    return format;
+}
+
+/* libtiff does not tell a damaged file from memory that it did not get; the C library does. */
+static int name_shortage(int status, stoke_error *err)
+{
+    if (status && !stk_is_want(status) && errno == ENOMEM)
+        return stk_fail(err, STOKE_E_NOMEM, "no memory to decode it");
+    return status;
 }
 
 int stoke_decoder_probe(stoke_decoder *decoder, const void *bytes, size_t size, stoke_image_info *info,
                         stoke_error *err)
 {
-    const stk_codec *codec = find_codec(bytes, size, err);
-    if (!codec) return STOKE_E_FORMAT;
-    *info = (stoke_image_info){ .format = codec->format, .orientation = 1 };
-    return codec->probe(decoder, bytes, size, info, err);
+    const stoke_format format = find_format(bytes, size, err);
+    if (!format) return STOKE_E_FORMAT;
+    stoke_patience patience = { 0 };
+    int r;
+    do {
+        *info = (stoke_image_info){ .format = format, .orientation = 1 };
+        errno = 0;
+        r = name_shortage(formats[format].codec->probe(decoder, bytes, size, info, err), err);
+    } while (stk_is_want(r) && stoke_again(&patience, ENOMEM));
+    return r;
 }
 
 int stk_check_pixels(uint32_t width, uint32_t height, uint64_t limit, stoke_error *err)
@@ -168,9 +197,7 @@ static int turn_upright(stk_codec_job *job)
 
 static int check_params(const stoke_decode_params *p, stoke_error *err)
 {
-    if (p->struct_size != sizeof *p)
-        return stk_fail(err, STOKE_E_INVALID,
-                        "decode params: struct_size is not set by stoke_decode_defaults()");
+    if (p->struct_size != sizeof *p) return stk_fail_struct(err, "stoke_decode_defaults");
     if ((unsigned)p->purpose > STOKE_PURPOSE_MASK || (unsigned)p->orientation > STOKE_ORIENTATION_APPLY ||
         (unsigned)p->alpha > STOKE_ALPHA_COMPOSITE || (unsigned)p->mode > STOKE_DECODE_FAST)
         return stk_fail(err, STOKE_E_INVALID, "decode params: a choice is out of range");
@@ -182,12 +209,18 @@ int stoke_decoder_decode(stoke_decoder *decoder, const void *bytes, size_t size,
 {
     int r = check_params(params, err);
     if (r) return r;
-    const stk_codec *codec = find_codec(bytes, size, err);
-    if (!codec) return STOKE_E_FORMAT;
-    stk_codec_job job = { .decoder = decoder, .bytes = bytes, .size = size, .params = params, .err = err };
-    job.info = (stoke_image_info){ .format = codec->format, .orientation = 1 };
-    r = codec->decode(&job);
-    if (r == STOKE_OK && job.orientation != 1) r = turn_upright(&job);
-    if (r == STOKE_OK) *out = job.image;
+    const stoke_format format = find_format(bytes, size, err);
+    if (!format) return STOKE_E_FORMAT;
+    stoke_patience patience = { 0 };
+    do {
+        stk_codec_job job = {
+            .decoder = decoder, .bytes = bytes, .size = size, .params = params, .err = err
+        };
+        job.info = (stoke_image_info){ .format = format, .orientation = 1 };
+        errno = 0;
+        r = name_shortage(formats[format].codec->decode(&job), err);
+        if (r == STOKE_OK && job.orientation != 1) r = turn_upright(&job);
+        if (r == STOKE_OK) *out = job.image;
+    } while (stk_is_want(r) && stoke_again(&patience, ENOMEM));
     return r;
 }

@@ -9,6 +9,7 @@
  *   whole    what every epoch has in common: without crop ops the whole source resized to the output, with
  *            them the whole source at its own size. It can be kept; the plan's box is then cut from it.
  */
+#include <stoke/tools/labels.h>
 #include "src/base/error.h"
 #include "src/loader/sample.h"
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/loader/loader_config.h"
+#include "src/loader/scratch.h"
 
 #include <math.h>
+#include <stoke/tools/data.h>
+#include <stoke/tools/labels.h>
 
 #include "src/augment/pipeline.h"
 #include "src/base/error.h"

@@ -5,12 +5,14 @@
  */
 #include <stdarg.h>
 #include <stdio.h>
+#include <stoke/tools/dataset.h>
+#include <stoke/tools/loader.h>
 
 #include "src/augment/pipeline.h"
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/mem.h"
-#include "src/loader/loader_config.h"
+#include "src/loader/scratch.h"
 #include "src/loader/sample.h"
 #include "src/source/pairs.h"
 #include "src/source/reader.h"

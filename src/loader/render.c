@@ -8,6 +8,7 @@
  * is ignore_index.
  */
 #include <string.h>
+#include <stoke/tools/labels.h>
 
 #include "src/base/error.h"
 #include "src/loader/sample.h"

@@ -2,9 +2,9 @@
  *
  * The arena: four counters, then one block.
  */
-#include "src/net/activation_arena.h"
+#include "src/net/net.h"
 
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 #include <string.h>
 #include <sys/mman.h>
 

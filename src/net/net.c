@@ -10,7 +10,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/net/files/pretrained.h"
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 
 enum { LINEARS_PER_BLOCK = 6 };
 
@@ -49,8 +49,7 @@ static int check_loss(const stoke_loss *loss, stoke_error *err)
 
 static int check_params(const stoke_net_params *p, stoke_error *err)
 {
-    if (!p || p->struct_size != sizeof *p)
-        return stk_fail(err, STOKE_E_INVALID, "stoke_net_params was not made by stoke_net_defaults");
+    if (!p || p->struct_size != sizeof *p) return stk_fail_struct(err, "stoke_net_defaults");
     if (!p->model && !p->weights)
         return stk_fail(err, STOKE_E_INVALID, "name a model (b0 to b5) or weights to load");
     if (!p->classes && !p->weights)

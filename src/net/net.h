@@ -3,9 +3,9 @@
  * What a network is made of. A call goes down through these files:
  *
  *   net_train.c, net_infer.c   one batch: forward, loss, backward; the step
- *   segformer_stage.c                    patch embedding, blocks, norm: both ways
- *   segformer_block.c                    attention and MLP: both ways
- *   linear.h, attention.h ...  the operations
+ *   segformer_stage.c          patch embedding, blocks, norm: both ways
+ *   segformer_block.c          attention and MLP: both ways
+ *   ops/ops.h                  the operations
  *
  * Opening it: net.c reads the settings, segformer_bind.c connects every operation with its parameters by
  * name, segformer_memory.c lays everything out in the arena, segformer_flops.c adds it up.
@@ -13,19 +13,104 @@
 #ifndef STOKE_SRC_NET_NET_H
 #define STOKE_SRC_NET_NET_H
 
-#include <stoke/net.h>
-
-#include "src/net/activation_arena.h"
-#include "src/net/ops/attention.h"
-#include "src/net/ops/conv.h"
-#include "src/net/ops/depthwise.h"
-#include "src/net/segformer/segformer_head.h"
-#include "src/net/ops/layernorm.h"
-#include "src/net/ops/loss.h"
+#include "src/base/clock.h"
 #include "src/net/kernels/net_table.h"
-#include "src/net/segformer/segformer_parameters.h"
-#include "src/net/profile.h"
-#include "src/net/ops/update.h"
+#include "src/net/ops/ops.h"
+#include "src/net/segformer/segformer_head.h"
+#include "src/net/segformer/segformer.h"
+#include <stoke/common.h>
+#include <stoke/tools/net.h>
+
+/* ---- memory ---- */
+
+/* All memory of a network in one allocation, planned ahead. The same code runs twice: once with no memory, to
+ * measure, then once more to hand out addresses; so the plan that is printed is the memory that is used. */
+
+/* What memory is for, as the plan reports it. The regions lie one after the other. */
+typedef enum stk_arena_region {
+    STK_REGION_PARAMETERS = 0,
+    STK_REGION_PACKED = 1,
+    STK_REGION_ACTIVATIONS = 2,
+    STK_REGION_WORKSPACE = 3
+} stk_arena_region;
+enum { STK_REGIONS = 4 };
+
+typedef struct stk_activation_arena {
+    unsigned char *base;       /* NULL while measuring */
+    size_t used[STK_REGIONS];  /* now */
+    size_t most[STK_REGIONS];  /* ever: the size of the region */
+    size_t start[STK_REGIONS]; /* of the region, once there is memory */
+} stk_activation_arena;
+
+/* Room for `count` elements of `bytes` bytes, 64-byte aligned; NULL while measuring. */
+void *stk_activation_arena_take(stk_activation_arena *arena, stk_arena_region region, size_t count,
+                                size_t bytes);
+
+/* What is taken between a mark and its release may share memory with what is taken after it. */
+static inline size_t stk_activation_arena_mark(const stk_activation_arena *arena, stk_arena_region region)
+{
+    return arena->used[region];
+}
+static inline void stk_activation_arena_release(stk_activation_arena *arena, stk_arena_region region,
+                                                size_t mark)
+{
+    arena->used[region] = mark;
+}
+
+size_t stk_activation_arena_bytes(const stk_activation_arena *arena);
+/* Ends the measuring: allocates what was measured, on huge pages where the system has them, and starts again.
+ * STOKE_E_NOMEM: the system has less; it would hand it out all the same and kill the process later. */
+int stk_activation_arena_commit(stk_activation_arena *arena, stoke_error *err);
+void stk_activation_arena_free(stk_activation_arena *arena);
+
+/* ---- profile ---- */
+
+/* Where the time of a step goes. The caller's thread reads the clock after every operation (about 25 ns, some
+ * 300 operations in a step of b0) and charges what has passed to that operation's part. */
+
+typedef enum stk_profile_part {
+    STK_PART_PACK,
+    STK_PART_EMBED_FORWARD,
+    STK_PART_EMBED_WEIGHT,
+    STK_PART_EMBED_INPUT,
+    STK_PART_REDUCTION_FORWARD,
+    STK_PART_REDUCTION_WEIGHT,
+    STK_PART_REDUCTION_INPUT,
+    STK_PART_LINEAR_FORWARD,
+    STK_PART_LINEAR_WEIGHT,
+    STK_PART_LINEAR_INPUT,
+    STK_PART_NORM_FORWARD,
+    STK_PART_NORM_BACKWARD,
+    STK_PART_ATTENTION_FORWARD,
+    STK_PART_ATTENTION_BACKWARD,
+    STK_PART_DEPTHWISE_FORWARD,
+    STK_PART_DEPTHWISE_BACKWARD,
+    STK_PART_HEAD_FORWARD,
+    STK_PART_HEAD_BACKWARD,
+    STK_PART_LOSS,
+    STK_PART_UPDATE,
+    STK_PARTS
+} stk_profile_part;
+
+typedef struct stk_profile {
+    uint64_t last; /* when the clock was read */
+    uint64_t ns[STK_PARTS], calls[STK_PARTS];
+} stk_profile;
+
+/* Work begins: what passed before is nobody's. */
+static inline void stk_profile_start(stk_profile *parts)
+{
+    parts->last = stk_now_ns();
+}
+
+/* What has passed since the last reading was `part`. */
+static inline void stk_profile_lap(stk_profile *parts, stk_profile_part part)
+{
+    const uint64_t now = stk_now_ns();
+    parts->ns[part] += now - parts->last;
+    parts->calls[part]++;
+    parts->last = now;
+}
 
 enum { STK_NET_REMARKS = 8 };
 

@@ -3,14 +3,14 @@
  * Every matrix product of a network, timed: forward, gradient of the input, gradient of the weights, in every
  * table.
  */
-#include <stoke/machine.h>
-#include <stoke/netbench.h>
+#include <stoke/tools/machine.h>
+#include <stoke/tools/netbench.h>
 #include <string.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/net/segformer/segformer_config.h"
-#include "src/net/ops/linear.h"
+#include "src/net/segformer/segformer.h"
+#include "src/net/ops/ops.h"
 #include "src/net/kernels/net_table.h"
 #include "src/net/kernels/peak.h"
 

@@ -4,6 +4,7 @@
  */
 #include <math.h>
 #include <string.h>
+#include <stoke/tools/net.h>
 
 #include "src/base/error.h"
 #include "src/net/net.h"

@@ -2,11 +2,11 @@
  *
  * Names of the parts, and the public view of them.
  */
-#include "src/net/profile.h"
+#include "src/net/net.h"
 
 #include <string.h>
+#include <stoke/tools/net.h>
 
-#include "src/net/net.h"
 
 static const char *const NAMES[STK_PARTS] = {
     [STK_PART_PACK] = "pack weights",

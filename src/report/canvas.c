@@ -6,7 +6,6 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/utf8.h"
-#include "src/report/typeface.h"
 
 int stk_canvas_create(stk_canvas *canvas, uint64_t width, uint64_t height, stk_canvas_color color,
                       stoke_error *err)

@@ -5,7 +5,7 @@
 #ifndef STOKE_SRC_REPORT_CANVAS_H
 #define STOKE_SRC_REPORT_CANVAS_H
 
-#include <stoke/report.h>
+#include <stoke/tools/report.h>
 
 enum { STK_GLYPH_WIDTH = 5, STK_GLYPH_HEIGHT = 8, STK_GLYPH_ADVANCE = 6 };
 
@@ -38,7 +38,7 @@ void stk_canvas_text(stk_canvas *canvas, uint32_t x, uint32_t y, const char *tex
                      stk_canvas_color color);
 uint32_t stk_text_width(const char *text, unsigned scale);
 /* Copies text into `out`, which has room for `size` / STK_LETTER_BYTES letters; if wider than `width` pixels,
- * the middle becomes "..". Control characters and letters that cannot be drawn (typeface.h) become '?'. */
+ * the middle becomes "..". Control characters and letters that cannot be drawn (typeface.c) become '?'. */
 enum { STK_LETTER_BYTES = 4 }; /* fonts have letters of four bytes that are no wider than one of ASCII */
 void stk_text_fit(const char *text, unsigned scale, uint32_t width, char *out, size_t size);
 
@@ -50,5 +50,24 @@ int stk_text_line(const char **text, unsigned scale, uint64_t width, char line[S
 
 /* One pixel of a glyph; 0 outside the cell. */
 int stk_glyph_bit(unsigned char c, int x, int y);
+
+/* ---- typeface.c ---- */
+
+/* Letters of pictures: FreeType draws them from fonts of the system, where both are there. ASCII is from a
+ * font whose letters are all as wide as the bitmap font's (font.c), which takes its place where there is
+ * none: no text is laid out differently. Of other letters, any font that has them; without one such a letter
+ * is '?'.
+ *
+ * FreeType is loaded when the first letter comes. STOKE_FONT names the file for letters beyond ASCII; "none"
+ * leaves it all out: pictures that are the same on every machine. */
+
+/* What a letter beyond ASCII takes of a line, in pixels of the bitmap font; 0: it cannot be drawn. Any
+ * thread. */
+unsigned stk_typeface_advance(uint32_t code);
+
+/* Draws a letter in a box as high as the bitmap font's; returns 0 where there is no font for it. Any thread.
+ */
+int stk_typeface_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t code, unsigned scale,
+                      stk_canvas_color color);
 
 #endif

@@ -24,10 +24,8 @@ stoke_chart stoke_chart_defaults(void)
 int stk_chart_take(stoke_chart *c, const stoke_chart *chart, stoke_error *err)
 {
     *c = stoke_chart_defaults();
-    if (chart->struct_size < sizeof chart->struct_size)
-        return stk_fail(err, STOKE_E_INVALID,
-                        "stoke_chart: struct_size is not set, see stoke_chart_defaults");
-    memcpy(c, chart, chart->struct_size < sizeof *c ? chart->struct_size : sizeof *c);
+    if (chart->struct_size != sizeof *chart) return stk_fail_struct(err, "stoke_chart_defaults");
+    *c = *chart;
     for (size_t i = 0; i < c->n_series; i++)
         if (c->series[i].count && (!c->series[i].x || !c->series[i].y))
             return stk_fail(err, STOKE_E_INVALID, "a chart's series %zu has no values", i);

@@ -13,7 +13,6 @@
 
 #include <math.h>
 
-#include "src/report/svg.h"
 
 enum {
     MARGIN = 14,

@@ -4,7 +4,7 @@
  * megabyte, a large picture of predictions, takes 5 ms on an EPYC core: nothing beside the evaluation that
  * drew it.
  */
-#include "src/report/crc32c.h"
+#include "src/report/events.h"
 
 /* Remainders of 0 .. 15 under the polynomial 0x1EDC6F41, bits reversed. */
 static const uint32_t remainders[16] = {

@@ -32,7 +32,6 @@
 #include "src/base/file.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
-#include "src/report/crc32c.h"
 
 enum {
     HEAD = 12, /* of a record: length and its CRC */

@@ -24,4 +24,9 @@ int stk_events_scalars(stk_events *events, uint64_t step, const char *const *tag
 /* A PNG file as an image. */
 int stk_events_png(stk_events *events, uint64_t step, const char *tag, const char *path, stoke_error *err);
 
+/* CRC-32C (Castagnoli), which TensorBoard's records carry. zlib and libdeflate have only the other one. */
+
+/* `crc` is 0 to begin with, or what the bytes before gave. */
+uint32_t stk_crc32c(uint32_t crc, const void *bytes, size_t size);
+
 #endif

@@ -10,6 +10,7 @@
 #include "src/report/grid.h"
 
 #include <string.h>
+#include <stoke/tools/image.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
@@ -60,10 +61,8 @@ int stk_grid_params_take(stoke_grid_params *p, const stoke_grid_params *params, 
 {
     *p = stoke_grid_defaults();
     if (params) {
-        if (params->struct_size < sizeof params->struct_size)
-            return stk_fail(err, STOKE_E_INVALID,
-                            "stoke_grid_params: struct_size is not set, see stoke_grid_defaults");
-        memcpy(p, params, params->struct_size < sizeof *p ? params->struct_size : sizeof *p);
+        if (params->struct_size != sizeof *params) return stk_fail_struct(err, "stoke_grid_defaults");
+        *p = *params;
     }
     if (!p->tile) p->tile = 256;
     if (p->tile > TILE_MAX)

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include <stoke/report.h>
+#include <stoke/tools/report.h>
 
 #include "src/base/number.h"
 #include "src/base/terminal.h"

@@ -5,6 +5,7 @@
  * below has lost its colours: green over blue would be teal, which may be another class.
  */
 #include <string.h>
+#include <stoke/tools/image.h>
 
 #include "src/base/error.h"
 #include "src/report/grid.h"

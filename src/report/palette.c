@@ -6,7 +6,7 @@
  * lightness 0.35 .. 0.93, chroma above 0.06, on a grid of 15 steps. So any first n classes are well apart:
  * nearest two of the first 24 are 60 apart in RGB, of all 254 21.
  */
-#include <stoke/report.h>
+#include <stoke/tools/report.h>
 
 static const uint32_t colors[254] = {
     /* clang-format off */

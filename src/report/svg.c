@@ -2,14 +2,13 @@
  *
  * No script, no font of its own. Colours are CSS variables of the element, with a second set for dark mode.
  */
-#include "src/report/svg.h"
+#include "src/report/chart.h"
 
 #include <inttypes.h>
 
-#include <stoke/output.h>
+#include <stoke/tools/output.h>
 
 #include "src/base/utf8.h"
-#include "src/report/chart.h"
 
 /* Colours by Okabe and Ito, whom colour-blind people can follow, brightened for dark paper. */
 static const char style[] =

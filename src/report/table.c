@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include <stoke/report.h>
+#include <stoke/tools/report.h>
 
 #include "src/base/mem.h"
 #include "src/base/terminal.h"

@@ -5,7 +5,7 @@
  */
 #include <inttypes.h>
 
-#include <stoke/report.h>
+#include <stoke/tools/report.h>
 
 const char *stoke_text_bytes(uint64_t bytes, char *text, size_t size)
 {

@@ -45,6 +45,12 @@ int stoke_trace_create(stoke_trace **out, size_t spans, stoke_error *err)
     return STOKE_OK;
 }
 
+uint64_t stk_trace_bytes(const stoke_trace *trace, uint64_t spans)
+{
+    const uint64_t most = spans < trace->capacity ? spans : trace->capacity;
+    return most * (sizeof(place) + sizeof(stk_trace_span));
+}
+
 static void free_lane(stk_trace_lane *lane)
 {
     if (!lane) return;

@@ -5,7 +5,7 @@
 #ifndef STOKE_SRC_REPORT_TRACE_H
 #define STOKE_SRC_REPORT_TRACE_H
 
-#include <stoke/trace.h>
+#include <stoke/tools/trace.h>
 
 enum { STK_TRACE_ROWS = 8 }; /* of one lane */
 
@@ -31,6 +31,9 @@ typedef struct stk_trace_sheet {
     uint64_t start, end; /* of all spans; equal when there are none */
     size_t dropped;
 } stk_trace_sheet;
+
+/* Of recording so many spans, as far as there is room, and of such a sheet of them. */
+uint64_t stk_trace_bytes(const stoke_trace *trace, uint64_t spans);
 
 int stk_sheet_make(stk_trace_sheet *sheet, const stoke_trace *trace, stoke_error *err);
 void stk_sheet_free(stk_trace_sheet *sheet); /* accepts a zeroed one */

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <stoke/output.h>
-#include <stoke/report.h>
+#include <stoke/tools/output.h>
+#include <stoke/tools/report.h>
 
 #include "src/base/file.h"
 

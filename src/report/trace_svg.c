@@ -21,12 +21,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <stoke/report.h>
+#include <stoke/tools/report.h>
 
 #include "src/base/file.h"
 #include "src/base/mem.h"
 #include "src/report/chart.h"
-#include "src/report/svg.h"
 
 enum {
     WIDTH = 1200,

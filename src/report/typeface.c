@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/report/typeface.h"
+#include "src/report/canvas.h"
 
 #include <dlfcn.h>
 #include <ft2build.h>
@@ -10,7 +10,7 @@
 
 #include "src/base/terminal.h"
 #include "src/base/utf8.h"
-#include <stoke/report.h>
+#include <stoke/tools/report.h>
 
 enum {
     BASELINE = 7, /* of the 8 rows of the bitmap font: the last one is for descenders */

@@ -82,6 +82,7 @@ const stk_setting stk_settings[] = {
       STK_READ_NOT,
       0,
       { "compile", "use_compile", "torch_compile", "compile_model" } },
+    { "benchmark", TRAINING, NULL, NULL, STK_READ_NOT, 1, { "benchmark" } },
     { "gpu_augmentation",
       TRAINING,
       "placement",

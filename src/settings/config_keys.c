@@ -12,11 +12,11 @@
 #include "src/base/error.h"
 #include "src/base/number.h"
 #include "src/settings/keys.h"
-#include <stoke/terminal.h>
+#include <stoke/tools/terminal.h>
 
 /* ---- dialects ---- */
 
-static int has_section(const stoke_yaml *yaml, const char *name)
+int stk_has_section(const stoke_yaml *yaml, const char *name)
 {
     const uint32_t at = stk_yaml_child(yaml, 0, name);
     return at != STK_YAML_NONE && yaml->nodes[at].kind == STK_YAML_MAPPING;
@@ -82,8 +82,8 @@ int stoke_config_dialect(const stoke_yaml *yaml)
 {
     if (!yaml->n_nodes || yaml->form == STK_FORM_PYTHON) return STOKE_DIALECT_FLAT;
     if (is_own(yaml)) return STOKE_DIALECT_OWN;
-    if (has_section(yaml, "train_ds")) return STOKE_DIALECT_TRAIN_DS;
-    if (has_section(yaml, "data") || has_section(yaml, "training") || has_section(yaml, "train"))
+    if (stk_has_section(yaml, "train_ds")) return STOKE_DIALECT_TRAIN_DS;
+    if (stk_has_section(yaml, "data") || stk_has_section(yaml, "training") || stk_has_section(yaml, "train"))
         return STOKE_DIALECT_SECTIONS;
     return STOKE_DIALECT_FLAT;
 }
@@ -283,7 +283,7 @@ int stk_is_foreign(const stoke_yaml *yaml)
     if (yaml->form == STK_FORM_PYTHON) return 1;
     if (stoke_config_dialect(yaml) == STOKE_DIALECT_OWN) return 0;
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
-        if (has_section(yaml, sections[i])) return 1;
+        if (stk_has_section(yaml, sections[i])) return 1;
     for (uint32_t i = 0; i < yaml->n_nodes; i++) {
         const char *key = stk_key_of(yaml, i);
         if (!key || is_own_name(key)) continue;
@@ -292,73 +292,6 @@ int stk_is_foreign(const stoke_yaml *yaml)
                 if (stk_same_name(key, stk_settings[j].names[k])) return 1;
     }
     return 0;
-}
-
-/* ---- frameworks ---- */
-
-static size_t count_keys(const stoke_yaml *yaml, uint32_t mapping, const char *const *names)
-{
-    size_t n = 0;
-    for (; *names; names++) n += stk_yaml_child(yaml, mapping, *names) != STK_YAML_NONE;
-    return n;
-}
-
-static const char *const LIGHTNING[] = { "accelerator",
-                                         "devices",
-                                         "strategy",
-                                         "max_epochs",
-                                         "precision",
-                                         "accumulate_grad_batches",
-                                         "gradient_clip_val",
-                                         "log_every_n_steps",
-                                         "num_nodes",
-                                         "benchmark",
-                                         "fast_dev_run",
-                                         "limit_train_batches",
-                                         NULL };
-
-uint32_t stk_trainer_section(const stoke_yaml *yaml)
-{
-    for (uint32_t i = 0; i < yaml->n_nodes; i++) {
-        const char *key = stk_key_of(yaml, i);
-        if (key && yaml->nodes[i].path && yaml->nodes[i].kind == STK_YAML_MAPPING &&
-            stk_same_name(key, "trainer") && count_keys(yaml, i, LIGHTNING))
-            return i;
-    }
-    return STK_YAML_NONE;
-}
-
-stoke_framework stoke_config_framework(const stoke_yaml *yaml)
-{
-    static const char *const hugging_face[] = { "per_device_train_batch_size",
-                                                "per_device_eval_batch_size",
-                                                "dataloader_num_workers",
-                                                "dataloader_pin_memory",
-                                                "dataloader_persistent_workers",
-                                                "dataloader_prefetch_factor",
-                                                "num_train_epochs",
-                                                "lr_scheduler_type",
-                                                "gradient_accumulation_steps",
-                                                "logging_steps",
-                                                "save_strategy",
-                                                "torch_compile",
-                                                NULL };
-    if (!yaml->n_nodes || yaml->nodes[0].kind != STK_YAML_MAPPING) return STOKE_FRAMEWORK_UNKNOWN;
-    if (stoke_config_dialect(yaml) == STOKE_DIALECT_OWN) return STOKE_FRAMEWORK_STOKE;
-    for (uint32_t i = 0; i < yaml->n_nodes; i++)
-        if (yaml->nodes[i].kind == STK_YAML_MAPPING &&
-            (stk_yaml_child(yaml, i, hugging_face[0]) != STK_YAML_NONE ||
-             count_keys(yaml, i, hugging_face) > 2))
-            return STOKE_FRAMEWORK_HUGGING_FACE;
-    if (stk_trainer_section(yaml) != STK_YAML_NONE) return STOKE_FRAMEWORK_LIGHTNING;
-    if (count_keys(yaml, 0, LIGHTNING) > 1) return STOKE_FRAMEWORK_LIGHTNING;
-    return has_section(yaml, "train_ds") ? STOKE_FRAMEWORK_DATALOADER : STOKE_FRAMEWORK_UNKNOWN;
-}
-
-const char *stoke_framework_name(int framework)
-{
-    static const char *const names[] = { "unknown", "Lightning", "Hugging Face", "DataLoader", "stoke" };
-    return framework >= 0 && framework < (int)(sizeof names / sizeof *names) ? names[framework] : "unknown";
 }
 
 /* ---- what is merged ---- */
@@ -413,7 +346,7 @@ static uint32_t beside(const stoke_yaml *yaml, const char *const *names)
 static uint32_t first_section(const stoke_yaml *yaml, const char *const *names)
 {
     for (; *names; names++)
-        if (has_section(yaml, *names)) return stk_yaml_child(yaml, 0, *names);
+        if (stk_has_section(yaml, *names)) return stk_yaml_child(yaml, 0, *names);
     return STK_YAML_NONE;
 }
 
@@ -428,9 +361,11 @@ static uint32_t home(const stoke_yaml *yaml, stk_key_group where)
     static const char *const of_loading[] = { "train_ds", "data", "dataloader", "loader", NULL };
     static const char *const of_training[] = { "training", "train", "trainer", NULL };
     static const char *const of_model[] = { "model", NULL };
-    uint32_t at = beside(yaml, where == STK_KEY_LOADING    ? loading
-                               : where == STK_KEY_TRAINING ? training
-                                                           : model);
+    /* In a Python file settings are fields of a class: new ones go to those that are there. */
+    static const char *const of_class[] = { "batch_size", "num_workers", NULL };
+    uint32_t at = yaml->form == STK_FORM_PYTHON ? beside(yaml, of_class) : STK_YAML_NONE;
+    if (at != STK_YAML_NONE) return at;
+    at = beside(yaml, where == STK_KEY_LOADING ? loading : where == STK_KEY_TRAINING ? training : model);
     if (at == STK_YAML_NONE)
         at = first_section(yaml, where == STK_KEY_LOADING    ? of_loading
                                  : where == STK_KEY_TRAINING ? of_training
@@ -438,19 +373,39 @@ static uint32_t home(const stoke_yaml *yaml, stk_key_group where)
     return at == STK_YAML_NONE ? 0 : at;
 }
 
-/* Whether the keys of a mapping are written in capital letters. */
+static int is_upper(const char *key)
+{
+    int letters = 0;
+    for (; *key; key++) {
+        if (islower((unsigned char)*key)) return 0;
+        letters |= isupper((unsigned char)*key);
+    }
+    return letters;
+}
+
+/* Whether the keys of a mapping, or most of the whole file, are written in capital letters. */
 static int is_loud(const stoke_yaml *yaml, uint32_t mapping)
 {
     const stk_yaml_node *nodes = yaml->nodes;
-    size_t loud = 0, others = 0;
+    size_t loud = 0, all = 0;
     for (uint32_t i = nodes[mapping].first; i != STK_YAML_NONE; i = nodes[nodes[i].next].next) {
         if (!nodes[i].text || nodes[nodes[i].next].kind == STK_YAML_MAPPING) continue;
         if (!strcmp(nodes[i].text, "<<")) continue;
-        const int small = nodes[i].text[strcspn(nodes[i].text, "abcdefghijklmnopqrstuvwxyz")] != 0;
-        loud += !small;
-        others += small;
+        loud += (size_t)is_upper(nodes[i].text);
+        all++;
     }
-    return loud && loud >= others;
+    return loud && 2 * loud >= all;
+}
+
+static int is_loud_file(const stoke_yaml *yaml)
+{
+    size_t loud = 0, all = 0;
+    for (size_t i = 0; i < yaml->n_named; i++) {
+        const char *key = stk_key_of(yaml, yaml->named[i]);
+        loud += key && is_upper(key);
+        all += key != NULL;
+    }
+    return loud && 2 * loud >= all;
 }
 
 static const char *upper(const char *word, char loud[64])
@@ -461,17 +416,27 @@ static const char *upper(const char *word, char loud[64])
     return loud;
 }
 
+/* What a new key is called in a file that is no framework's. */
+static const char *new_name(const stk_setting *s, int dialect)
+{
+    return dialect == STOKE_DIALECT_SECTIONS && s->sections ? s->sections : s->names[0];
+}
+
 static int belongs(const stoke_yaml *yaml, const stk_setting *s, const char **path, stoke_error *err)
 {
     const int dialect = stoke_config_dialect(yaml);
-    const char *key = dialect == STOKE_DIALECT_OWN                       ? s->own
-                      : dialect == STOKE_DIALECT_SECTIONS && s->sections ? s->sections
-                                                                         : s->names[0];
+    const char *key = s->own, *argument = "", *refusal = "stoke.yaml has none";
     char text[STK_YAML_PATH], loud[64];
-    if (!key) return stk_fail(err, STOKE_E_NOTFOUND, "%.256s: stoke.yaml has no %s", yaml->name, s->name);
-    const uint32_t section = home(yaml, s->where);
+    uint32_t section = home(yaml, s->where);
+    if (dialect != STOKE_DIALECT_OWN) {
+        argument = stk_argument_place(yaml, s, &section, &refusal);
+        key = !argument || *argument ? argument : new_name(s, dialect);
+    }
+    if (!key)
+        return stk_fail(err, STOKE_E_UNSUPPORTED, "%.256s: %s cannot be added: %s", yaml->name, s->name,
+                        refusal);
     const char *parent = yaml->nodes[section].path;
-    if (is_loud(yaml, section)) key = upper(key, loud);
+    if (is_loud(yaml, section) || (!*argument && is_loud_file(yaml))) key = upper(key, loud);
     if (!parent || !stk_yaml_join(parent, key, text))
         return stk_fail(err, STOKE_E_LIMIT,
                         "%.256s: the path of %s is too long; name one by its setting=path", yaml->name,

@@ -73,10 +73,27 @@ const char *stk_value_text(const stoke_yaml *yaml, uint32_t node, char *room, si
 const char *stk_setting_text(const stoke_yaml *yaml, const char *setting, const char *const *map, char *room,
                              size_t size);
 
-/* The section of Lightning's arguments, at whatever depth (`fit: trainer:`); STK_YAML_NONE: there is none. */
-uint32_t stk_trainer_section(const stoke_yaml *yaml);
+/* Whether the file has a section of this name at its top. */
+int stk_has_section(const stoke_yaml *yaml, const char *name);
 
 /* Whether anything in the file shows that it is another trainer's: then its unknown keys are none of ours. */
 int stk_is_foreign(const stoke_yaml *yaml);
+
+/* ---- frameworks (framework.c) ---- */
+
+/* Where a new key goes: the name that the framework's argument has, and its section in place of the
+ * dialect's.
+ * "": it is no argument, and called as the dialect calls it. NULL: whoever reads that section would refuse
+ * it, for the reason given. */
+const char *stk_argument_place(const stoke_yaml *yaml, const stk_setting *s, uint32_t *section,
+                               const char **refusal);
+/* Whether the framework has the setting by a name of its own. */
+int stk_is_argument(stoke_framework framework, const char *setting);
+/* Whether a path lies in a section whose keys are handed to DataLoader: it takes its own arguments only. */
+int stk_is_of_loader(const char *path);
+/* What is in force where the file does not say it; NULL: that is not known. */
+const char *stk_setting_default(stoke_framework framework, const char *setting);
+/* Whose default that is: "TrainingArguments'". */
+const char *stk_whose_default(stoke_framework framework, const char *setting);
 
 #endif

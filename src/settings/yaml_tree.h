@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A YAML file as bytes with a tree laid over them: which bytes are which value. The public face is
- * <stoke/config.h>.
+ * <stoke/tools/config.h>.
  */
 #ifndef STOKE_SRC_SETTINGS_YAML_TREE_H
 #define STOKE_SRC_SETTINGS_YAML_TREE_H
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stoke/config.h>
+#include <stoke/tools/config.h>
 
 enum {
     STK_YAML_FILE = 4 << 20,  /* bytes of a file; settings are some KB */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
+#include <stoke/tools/labels.h>
 
 #include "src/base/error.h"
 #include "src/base/file.h"

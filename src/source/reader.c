@@ -2,6 +2,8 @@
 #include "src/source/reader.h"
 
 #include <string.h>
+#include <stoke/tools/image.h>
+#include <stoke/tools/labels.h>
 
 #include "src/base/error.h"
 #include "src/base/file.h"

@@ -8,7 +8,7 @@
 
 #include "src/base/mem.h"
 #include <stoke/dataset.h>
-#include <stoke/labels.h>
+#include <stoke/tools/labels.h>
 
 typedef struct stk_reader {
     stoke_decoder *decoder;

@@ -5,7 +5,7 @@
 #include <strings.h>
 
 #include "src/source/tar.h"
-#include <stoke/image.h>
+#include <stoke/tools/image.h>
 
 /* ---- fields ---- */
 

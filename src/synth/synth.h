@@ -9,7 +9,7 @@
 #ifndef STOKE_SRC_SYNTH_SYNTH_H
 #define STOKE_SRC_SYNTH_SYNTH_H
 
-#include <stoke/synth.h>
+#include <stoke/tools/synth.h>
 
 enum {
     STK_TILE = 256, /* textures are TILE x TILE and repeat */

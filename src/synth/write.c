@@ -9,14 +9,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/ours.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
-#include "src/codec/seal.h"
+#include "src/codec/write.h"
 #include "src/synth/synth.h"
 
 enum { THREADS_MAX = 256, PATH_EXTRA = 40 /* what a path has behind its folder */ };

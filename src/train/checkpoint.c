@@ -15,13 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
+#include <stoke/tools/net.h>
 
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/mem.h"
 #include "src/net/files/safetensors.h"
-#include "src/train/checkpoint_info.h"
-#include "src/train/net_arrays.h"
 
 /* Arrays are hashed piece by piece, each with the hash so far as its seed: the state of a stream of libxxhash
  * would be its own to allocate. 1 MB stays in the cache between reading and hashing. */

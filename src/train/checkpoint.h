@@ -8,8 +8,33 @@
 #ifndef STOKE_SRC_TRAIN_CHECKPOINT_H
 #define STOKE_SRC_TRAIN_CHECKPOINT_H
 
-#include <stoke/net.h>
+#include "src/net/segformer/segformer.h"
+#include <stoke/tools/net.h>
 #include <stoke/train.h>
+
+/* Every array of a network that training changes, by the name it has in a checkpoint: what must be kept, and
+ * nothing else. Gradients are none of them: a state is taken between two steps. */
+
+typedef enum stk_array_kind {
+    STK_ARRAY_VALUES,
+    STK_ARRAY_MOMENT1,
+    STK_ARRAY_MOMENT2,
+    STK_ARRAY_AVERAGE,
+    STK_ARRAY_KINDS
+} stk_array_kind;
+
+typedef struct stk_net_array {
+    char name[STK_NAME + 16]; /* "moment1.decode_head.classifier.weight" */
+    stk_array_kind kind;
+    uint32_t dims, shape[4];
+    size_t count;
+    float *floats; /* the network's own */
+} stk_net_array;
+
+/* "values.", "moment1.", ... */
+const char *stk_array_prefix(stk_array_kind kind);
+/* One after the other, kind by kind: start with *place = 0. 0: there are no more. Allocates nothing. */
+int stk_net_array_next(const stoke_net *net, size_t *place, stk_net_array *array);
 
 enum { STK_LOADER_STATE = 512 };
 
@@ -30,6 +55,24 @@ typedef struct stk_checkpoint_progress {
     double seconds, data_seconds, eval_seconds, save_seconds; /* of all sessions so far */
     char cpu[16]; /* table it was computed with; bits hold per table */
 } stk_checkpoint_progress;
+
+/* What a checkpoint says in words: one JSON object, read back to the same bits. Its text comes from a file
+ * and may be anyone's. */
+
+enum { STK_HASH_TEXT = 17 };
+
+typedef struct stk_checkpoint_info {
+    stk_checkpoint_progress progress;
+    stoke_net_state net;
+    char data_hash[STK_HASH_TEXT]; /* over all arrays, hexadecimal; see checkpoint.c */
+    char *identity;
+} stk_checkpoint_info;
+
+/* stk_free the text. STOKE_E_STATE: counters contradict each other, and it would not be read back. */
+int stk_checkpoint_info_text(const stk_checkpoint_info *info, char **text, stoke_error *err);
+/* Every field once, none that is unknown, none that contradicts another. On success stk_free
+ * info->identity; on failure there is nothing to free. */
+int stk_checkpoint_info_read(stk_checkpoint_info *info, const char *text, size_t size, stoke_error *err);
 
 /* identity: stk_setup_identity. */
 int stk_checkpoint_save(const char *path, const stoke_net *net, const stk_checkpoint_progress *progress,

@@ -2,13 +2,13 @@
  *
  * One table names every field; writer and reader go through it, so that neither can forget one.
  */
-#include "src/train/checkpoint_info.h"
+#include "src/train/checkpoint.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <stoke/report.h>
+#include <stoke/tools/report.h>
 
 #include "src/base/error.h"
 #include "src/base/json_read.h"
@@ -41,6 +41,7 @@ static const field FIELDS[] = {
     FIELD("best_step", COUNT, progress.best_step),
 #define STOKE_SCORE(id, name, title, metric, charted) FIELD("best_" #name, REAL, progress.best_scores.name),
 #include <stoke/scores.def>
+#include <stoke/tools/net.h>
 #undef STOKE_SCORE
     FIELD("best_classes_counted", COUNT32, progress.best_scores.classes_counted),
     FIELD("best_pixels", COUNT, progress.best_scores.pixels),

@@ -10,11 +10,11 @@
 #include <math.h>
 #include <string.h>
 
-#include <stoke/metrics.h>
+#include <stoke/tools/metrics.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/net/ops/loss_labels.h"
+#include "src/net/ops/ops.h"
 
 enum {
     TABLES = 4,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/train/eval_plan.h"
+#include "src/train/evaluate.h"
 
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 
 #include "src/augment/pipeline.h"
 #include "src/base/error.h"
 #include "src/net/net.h"
-#include "src/train/predict_slide.h"
+#include "src/train/predict.h"
 
 /* Of a picture on its way: class ids, those of its mask, 16-bit pixels as decoded and kept, and what decodes
  * them. The plan of a run has it from the headers (predict_memory.c); a batch is chosen before that. */

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <stoke/tools/metrics.h>
 
 #include "src/base/clock.h"
 #include "src/base/error.h"

@@ -1,14 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One pass over a validation set: loss, matrix of counts, the worst pictures, pictures to look at.
+ * Evaluation: of a loader in batches, or picture by picture at the masks' own size.
  */
 #ifndef STOKE_SRC_TRAIN_EVALUATE_H
 #define STOKE_SRC_TRAIN_EVALUATE_H
 
+#include "src/pix/pix.h"
+#include "src/source/pairs.h"
+#include "src/source/quarantine.h"
+#include "src/train/predict.h"
+#include <stoke/dataset.h>
 #include <stoke/loader.h>
+#include <stoke/net.h>
+#include <stoke/predict.h>
 #include <stoke/train.h>
 
-#include "src/pix/pix.h"
+/* How a validation set is looked at, and what that takes. A network that learned from windows at the
+ * pictures' own scale is to be measured on such windows; one that learned from whole pictures on whole
+ * pictures. */
+
+enum {
+    STK_EVAL_MEMORY = 128 << 20, /* stoke_predict_job.memory of a run's validation */
+    STK_EVAL_SIDE = 512          /* of whole pictures that are kept to look at, at most */
+};
+
+typedef struct stk_eval_plan {
+    int mode;          /* resize (at the network's size) or slide (at the pictures' own) */
+    int own_scale;     /* samples of training are windows at the pictures' own scale */
+    double most_shown; /* see stk_pipeline_most_shown */
+    double windows;    /* of a picture, in the mean; 1 with resize */
+    double larger;     /* than what the network sees, in height or width, a picture is at most */
+    uint32_t width;    /* of the widest; 0: no header could be read */
+    uint64_t pixels;   /* of the largest */
+} stk_eval_plan;
+
+const char *stk_eval_mode_name(int mode);
+
+/* wanted: stoke_predict_mode. auto slides where training looks at windows at the pictures' own scale
+ * (augment) and one of the pictures is more than stk_much_larger times data->size: what
+ * `stoke predict` does with that one. STOKE_E_INVALID: slide with windows that are no multiples of 4. */
+int stk_eval_plan_make(stk_eval_plan *plan, const stk_pairs *pairs, uint64_t count,
+                       const stoke_data_params *data, int wanted, stoke_error *err);
+
+/* Bytes that an evaluation by this plan takes besides the network, at most: pictures and masks on their way,
+ * windows, sums of logits, the pictures that are kept to look at. With resize the loader's own plan says it,
+ * and this is 0. */
+uint64_t stk_eval_plan_bytes(const stk_eval_plan *plan, const stoke_net_params *net, uint32_t pictures);
+
+/* One pass over a validation set: loss, matrix of counts, the worst pictures, pictures to look at. */
 
 typedef struct stk_evaluate_worst {
     const char *name; /* the dataset's */
@@ -59,5 +98,25 @@ typedef struct stk_evaluate_result {
 int stk_evaluate(stoke_net *net, stoke_loader *loader, stoke_confusion *confusion,
                  stk_evaluate_gallery *gallery, stk_evaluate_result *result, stoke_progress_fn progress,
                  void *context, stoke_error *err);
+
+/* A pass over a set at its pictures' own size: what `stoke predict` would write, compared with the masks as
+ * they are. A run validates with it where its samples are windows of the pictures, `stoke eval` where that
+ * was so, or when told. */
+
+typedef struct stk_original {
+    stoke_predictor *predictor;
+    const stoke_dataset *dataset;
+    const stoke_labels *labels;
+    const stoke_data_params *data; /* decoding, policy, max_bad, ignore_index */
+    stk_quarantine *quarantine;    /* gets what is bad; kept from pass to pass, it has every sample once */
+    stk_evaluate_gallery *gallery; /* may be NULL */
+    uint64_t memory;               /* see stoke_predict_job; 0: the usual */
+    uint32_t helpers;              /* likewise */
+} stk_original;
+
+/* As stk_evaluate. result->loss: the mean over pictures of what their windows lost, NaN unless all were slid
+ * over. The scores depend neither on threads nor on who comes when, nor does the loss. */
+int stk_evaluate_original(const stk_original *set, stoke_confusion *confusion, stk_evaluate_result *result,
+                          stoke_progress_fn progress, void *context, stoke_error *err);
 
 #endif

@@ -2,10 +2,12 @@
  *
  * Evaluation at the masks' own size: what `stoke predict` would write is compared with the masks as they are.
  */
-#include "src/train/evaluate_original.h"
+#include "src/train/evaluate.h"
 
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stoke/tools/metrics.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"

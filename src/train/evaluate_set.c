@@ -10,15 +10,15 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/base/memory_sum.h"
 #include "src/net/net.h"
 #include "src/report/grid.h"
 #include "src/source/reader.h"
 #include "src/loader/loader.h"
-#include "src/train/eval_plan.h"
+#include "src/train/evaluate.h"
 #include "src/train/train_memory.h"
-#include "src/train/evaluate_original.h"
-#include <stoke/terminal.h>
+#include <stoke/tools/terminal.h>
+#include <stoke/tools/loader.h>
+#include <stoke/tools/dataset.h>
 
 enum { NORMALIZATION = 160 };
 
@@ -58,9 +58,7 @@ void stoke_eval_report_free(stoke_eval_report *report)
 
 static int check(const stoke_data_params *data, const stoke_eval_params *params, stoke_error *err)
 {
-    if (params->struct_size != sizeof *params)
-        return stk_fail(err, STOKE_E_INVALID,
-                        "evaluation params do not come from stoke_eval_defaults() of this version");
+    if (params->struct_size != sizeof *params) return stk_fail_struct(err, "stoke_eval_defaults");
     if (data->ignore_index < -1)
         return stk_fail(err, STOKE_E_INVALID, "ignore_index is -1 (none) or a class id");
     return STOKE_OK;
@@ -88,7 +86,7 @@ static stoke_data_params plain(const stoke_data_params *data, const stoke_predic
     own.size[0] = network->height;
     own.size[1] = network->width;
     own.batch = network->batch;
-    own.dtype = 0; /* f32 */
+    own.dtype = STOKE_IMAGE_DTYPE_F32;
     own.layout = STOKE_LAYOUT_CHW;
     own.normalize = STOKE_NORMALIZE_IMAGENET;
     own.order = STOKE_ORDER_SEQUENTIAL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/train/files_seen.h"
+#include "src/train/trainer.h"
 
 #include <stdlib.h>
 #include <string.h>

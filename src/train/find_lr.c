@@ -14,7 +14,7 @@
 #include "src/train/evaluate.h"
 #include "src/train/setup.h"
 #include "src/train/train_memory.h"
-#include <stoke/findlr.h>
+#include <stoke/tools/findlr.h>
 
 enum { MIN_STEPS = 100, MAX_STEPS = 10000 }; /* the judge looks at pairs of points: 50 ms for the most */
 
@@ -45,8 +45,7 @@ void stoke_lr_report_free(stoke_lr_report *report)
 
 static int check_params(const stoke_find_lr_params *p, stoke_error *err)
 {
-    if (!p || p->struct_size != sizeof *p)
-        return stk_fail(err, STOKE_E_INVALID, "stoke_find_lr_params was not made by stoke_find_lr_defaults");
+    if (!p || p->struct_size != sizeof *p) return stk_fail_struct(err, "stoke_find_lr_defaults");
     if (!(p->low >= 1e-12 && p->high <= 1e3 && p->high >= 10 * p->low))
         return stk_fail(err, STOKE_E_INVALID,
                         "a sweep from %g to %g: 1e-12 to 1000 will do, the end ten times the start or more",

@@ -12,6 +12,8 @@
 
 #include <stoke/augment.h>
 #include <stoke/labels.h>
+#include <stoke/tools/data.h>
+#include <stoke/tools/train.h>
 
 #include "src/base/error.h"
 #include "src/base/file.h"
@@ -20,8 +22,7 @@
 #include "src/base/terminal.h"
 #include "src/source/labels.h"
 #include "src/source/reader.h"
-#include "src/train/files_seen.h"
-#include "src/train/run_place.h"
+#include "src/train/trainer.h"
 
 /* ---- YAML ---- */
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/train/log_text.h"
+#include "src/train/log_writer.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <time.h>
 
 #include "src/base/number.h"
-#include <stoke/machine.h>
-#include <stoke/report.h>
+#include <stoke/tools/machine.h>
+#include <stoke/tools/report.h>
+#include <stoke/tools/metrics.h>
 
 const char *stk_setup_class_name(const stk_setup *setup, uint32_t id)
 {

@@ -4,6 +4,8 @@
  * last, perhaps a part of that. A resumed run first makes the files what they were at its checkpoint, in one
  * rename each.
  */
+#include <stoke/tools/metrics.h>
+
 #include "src/train/log_writer.h"
 
 #include <errno.h>
@@ -22,8 +24,6 @@
 #include "src/base/mem.h"
 #include "src/base/retry.h"
 #include "src/report/events.h"
-#include "src/train/log_text.h"
-#include "src/train/log_lines.h"
 
 /* A file that grows by lines. */
 typedef struct paper {

@@ -25,8 +25,74 @@
 #ifndef STOKE_SRC_TRAIN_LOG_WRITER_H
 #define STOKE_SRC_TRAIN_LOG_WRITER_H
 
+#include <stdio.h>
+
+#include "src/base/mem.h"
 #include "src/train/evaluate.h"
 #include "src/train/setup.h"
+#include <stoke/common.h>
+
+/* ---- log_lines.c: a text file line by line, in bounded memory, whatever stands in it ---- */
+
+/* A line of an evaluation of 64 classes has about 45 kB. What is longer than this is no line of ours. */
+enum { STK_LINE_BYTES = 4 << 20 };
+
+typedef struct stk_lines {
+    FILE *stream;
+    const char *path; /* borrowed */
+    char *text;       /* the line, zero-terminated, without its end; may hold zeros itself */
+    size_t length, capacity;
+    int whole; /* it ended with a line break: the last line of a process that was killed does not */
+    int cut;   /* it was longer than STK_LINE_BYTES; `text` has its beginning */
+} stk_lines;
+
+/* STOKE_E_NOTFOUND when there is no such file; folders, fifos and devices are refused. */
+int stk_lines_open(stk_lines *lines, const char *path, stoke_error *err);
+/* 1: a line; 0: no more; negative: it cannot be read. */
+int stk_lines_next(stk_lines *lines, stoke_error *err);
+void stk_lines_close(stk_lines *lines); /* accepts a zeroed struct */
+
+/* ---- log_text.c: the lines of log.jsonl and metrics.csv ---- */
+
+/* Confusion matrices of more classes are left out of the log: 64 classes take 45 kB, 150 would take 250. */
+enum { STK_LOG_MATRIX = 64 };
+
+/* Name of class `id` of the matrix, NULL when it has none. A network of one class tells foreground from
+ * background, and its matrix has both. */
+const char *stk_setup_class_name(const stk_setup *setup, uint32_t id);
+/* Classes of the matrix: 2 for a network of one class. */
+uint32_t stk_setup_matrix_classes(const stk_setup *setup);
+
+typedef struct stk_log_step_note {
+    uint64_t step, epoch;
+    double t, loss, lr, gradient_norm, loss_scale;
+    uint64_t skipped, images;
+    double seconds, data_seconds;
+} stk_log_step_note;
+
+/* An evaluation with everything that is written about it. */
+typedef struct stk_log_eval_note {
+    uint64_t step, epoch;
+    double t;
+    const stk_evaluate_result *evaluation;
+    const stoke_confusion *confusion;
+    int best, average;
+    const char *picture; /* NULL: none */
+} stk_log_eval_note;
+
+void stk_text_start(FILE *out, const stk_setup *setup, const stoke_net_plan *plan, const char *cpu,
+                    uint64_t step, double t, int resumed);
+void stk_text_step(FILE *out, const stk_log_step_note *note);
+void stk_text_evaluation(FILE *out, const stk_log_eval_note *note);
+void stk_text_saved(FILE *out, uint64_t step, double t, double seconds, uint64_t bytes);
+void stk_text_remark(FILE *out, uint64_t step, double t, const char *text);
+void stk_text_end(FILE *out, uint64_t step, double t, const char *why);
+
+/* metrics.csv: step,epoch,seconds,loss,miou,...,iou_NAME,... A class without a name is iou_3. */
+void stk_text_csv_head(FILE *out, const stk_setup *setup);
+void stk_text_csv_row(FILE *out, const stk_log_eval_note *note);
+
+/* ---- log_writer.c ---- */
 
 typedef struct stk_log_writer stk_log_writer;
 
@@ -44,13 +110,6 @@ typedef enum stk_log_file {
 int stk_log_writer_open(stk_log_writer **out, const char *folder, const uint64_t *after, int tensorboard,
                         stoke_error *err);
 void stk_log_writer_close(stk_log_writer **log);
-
-typedef struct stk_log_step_note {
-    uint64_t step, epoch;
-    double t, loss, lr, gradient_norm, loss_scale;
-    uint64_t skipped, images;
-    double seconds, data_seconds;
-} stk_log_step_note;
 
 /* How many lines or entries could not be written, and why the first of them (lives until close). */
 uint64_t stk_log_writer_lost(const stk_log_writer *log, stk_log_file paper, const char **why);

@@ -9,7 +9,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include <stoke/findlr.h>
+#include <stoke/tools/findlr.h>
 
 enum {
     FEWEST = 20, /* points: with less, a window on either side leaves nothing to choose from */

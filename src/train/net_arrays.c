@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/train/net_arrays.h"
+#include "src/train/checkpoint.h"
 
 #include <stdio.h>
 #include <string.h>

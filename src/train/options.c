@@ -4,7 +4,7 @@
  * the data path's, since both stand in one file and on one command line; test_train_options checks that, and
  * that the order of every `choices` text is the order of the enum it fills.
  */
-#include <stoke/train.h>
+#include <stoke/tools/train.h>
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/train/picture.h"
+#include "src/train/predict.h"
 
 #include "src/base/error.h"
 #include "src/loader/sample.h"

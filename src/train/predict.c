@@ -6,10 +6,10 @@
 
 #include <math.h>
 #include <string.h>
+#include <stoke/tools/predict.h>
 
 #include "src/base/error.h"
 #include "src/net/net.h"
-#include "src/train/predict_slide.h"
 
 enum { USUAL_SIDE = 512 };
 
@@ -27,9 +27,7 @@ stoke_predict_params stoke_predict_defaults(void)
 
 static int check(const stoke_predict_params *params, stoke_error *err)
 {
-    if (params->struct_size != sizeof *params)
-        return stk_fail(err, STOKE_E_INVALID,
-                        "predict params do not come from stoke_predict_defaults() of this version");
+    if (params->struct_size != sizeof *params) return stk_fail_struct(err, "stoke_predict_defaults");
     if (!params->weights) return stk_fail(err, STOKE_E_INVALID, "no weights are given");
     if (params->mode < STOKE_PREDICT_AUTO || params->mode > STOKE_PREDICT_SLIDE)
         return stk_fail(err, STOKE_E_INVALID, "mode must be auto, resize or slide");

@@ -9,15 +9,20 @@
  *   predict_slide.c    a picture window by window
  *   predict_pass.c     rows through the network; what comes out, added to the sums
  *   predict_grid.c     from the grid of the logits to classes at the picture's size
- *   predict_files.c    many files: helpers read (picture.h) and hand over while the network works
+ *   predict_files.c    many files: helpers read (picture.c) and hand over while the network works
  */
 #ifndef STOKE_SRC_TRAIN_PREDICT_H
 #define STOKE_SRC_TRAIN_PREDICT_H
 
-#include <stoke/predict.h>
-
 #include "src/base/mem.h"
+#include "src/loader/memory_plan.h"
+#include "src/loader/scratch.h"
 #include "src/pix/pix.h"
+#include <stoke/dataset.h>
+#include <stoke/image.h>
+#include <stoke/labels.h>
+#include <stoke/memory.h>
+#include <stoke/predict.h>
 
 enum {
     STK_GRID = 4,               /* pixels from one element of the logits to the next */
@@ -137,5 +142,107 @@ int stk_predict_check_mask(const stoke_predictor *predictor, uint32_t width, uin
 /* Classes of one item of a pass over resized pictures, into the mask. */
 int stk_predict_resized(stoke_predictor *predictor, const stoke_logits *logits, uint32_t item,
                         const stoke_image *mask, stoke_prediction *about, stoke_error *err);
+
+/* ---- predict_slide.c ---- */
+
+/* Windows over a picture at its own scale. */
+
+/* Bytes it will hold for such a picture, and how many windows there are. */
+uint64_t stk_slide_bytes(const stoke_predictor *predictor, uint32_t width, uint32_t height,
+                         uint64_t *windows);
+/* The same before there is a network: overlap as stoke_predict_params has it by default. */
+uint64_t stk_slide_windows(uint32_t width, uint32_t height, uint32_t window_width, uint32_t window_height);
+/* truth may be NULL: then there is no about->loss. */
+int stk_slide(stoke_predictor *predictor, const stoke_image *image, const stoke_image *truth,
+              const stoke_image *mask, stoke_prediction *about, stoke_progress_fn progress, void *context,
+              stoke_error *err);
+
+/* ---- predict_memory.c ---- */
+
+/* What predicting many files takes besides the network, from their headers. */
+
+typedef struct stk_predict_work {
+    uint32_t height, width, classes; /* of the network */
+    uint32_t batch, views;           /* rows of a pass, of which a picture takes so many */
+    int mode;                        /* stoke_predict_mode; auto: both may come */
+    double overlap;
+    uint64_t files;
+    uint32_t helpers;
+    uint64_t memory; /* of the job */
+    int images;
+    uint32_t ids, values; /* bytes of a pixel of masks that are read too: as class ids, in files; 0: none */
+    uint32_t own_bytes;   /* of a pixel, by who takes the masks */
+} stk_predict_work;
+
+/* Masks of such labels are read too. */
+void stk_predict_work_read(stk_predict_work *work, const stoke_labels *labels);
+stk_predict_work stk_predict_work_of(const stoke_predictor *predictor, const stoke_predict_job *job);
+
+/* What is booked of job.memory for one picture. */
+typedef struct stk_predict_booking {
+    uint64_t slot;    /* from decoding to handing over: pixels, masks, what the taker of masks adds */
+    uint64_t reading; /* besides, while it is decoded, and then its mask */
+} stk_predict_booking;
+/* whole: its pixels are wanted at its own size. need: of a bench for it, or for the largest of many. */
+stk_predict_booking stk_predict_book(const stk_predict_work *work, uint64_t pixels, int whole,
+                                     const stk_scratch_bytes *need);
+
+/* Threads of a job that wants `helpers` (0: chosen). */
+uint32_t stk_predict_helpers(uint32_t helpers);
+/* Slots for pictures on their way: one in the hands of each helper, two passes of the network. */
+uint32_t stk_predict_slots(const stk_predict_work *work);
+/* Bytes that a helper's reader may keep between two files. */
+uint64_t stk_predict_kept(const stk_predict_work *work);
+
+/* No more `memory` than is of use: every helper has a picture in hands, or as many small ones wait as make a
+ * pass. Pictures so large that this is little keep helpers longer than the network. */
+void stk_predict_settle(stk_predict_work *work, const stk_probe *probe);
+/* Adds pictures on their way, helpers and what the predictor holds. */
+void stk_predict_add_memory(stoke_memory_sum *sum, const stk_predict_work *work, const stk_probe *probe);
+/* Lowers `memory`, then the helpers, until that is no more than so many bytes. 0: the least, which it is then
+ * set to, is more. */
+int stk_predict_squeeze(stk_predict_work *work, const stk_probe *probe, uint64_t bytes);
+
+/* ---- picture.c ---- */
+
+/* Pictures from files, as the loader makes them: its own decoding, windows of 16-bit values and resize, so
+ * that a network sees in prediction what it saw in validation. (Loader and network have types of the same
+ * names: this header shows neither.) */
+
+/* Settings, shared by all readers. */
+typedef struct stk_pictures stk_pictures;
+int stk_pictures_open(stk_pictures **out, const stoke_data_params *data, uint32_t height, uint32_t width,
+                      stoke_error *err);
+void stk_pictures_close(stk_pictures **pictures);
+/* As if each of them were a sample. */
+const stk_loader_config *stk_pictures_config(const stk_pictures *pictures);
+/* 1: fitting may decode less than the whole (JPEG in mode fast); the pixels then differ a little. */
+int stk_pictures_shrink(const stk_pictures *pictures);
+
+/* One per thread. */
+typedef struct stk_picture_reader stk_picture_reader;
+int stk_picture_reader_create(stk_picture_reader **out, const stk_pictures *pictures, stoke_error *err);
+void stk_picture_reader_destroy(stk_picture_reader **reader);
+
+/* Bytes it keeps for the next file. */
+uint64_t stk_picture_reader_memory(const stk_picture_reader *reader);
+/* Gives them back; pixels it handed out are gone. */
+int stk_picture_reader_renew(stk_picture_reader *reader, stoke_error *err);
+
+/* Reads the file; *width and *height are those of the picture as it will be shown, orientation applied. The
+ * message of a failure names the file. */
+int stk_picture_read(stk_picture_reader *reader, const stoke_sample *file, uint32_t *width, uint32_t *height,
+                     stoke_error *err);
+/* What decoding it takes. */
+stk_scratch_bytes stk_picture_need(const stk_picture_reader *reader);
+/* Its stored orientation: 0: there is none, 1: applied, -1: left alone. */
+int stk_picture_turned(const stk_picture_reader *reader);
+/* Then: its pixels at its own size, or at that given to stk_pictures_open. The reader's until it is used
+ * again. 3 channels, u8 or, from 16-bit files, u16. */
+int stk_picture_whole(stk_picture_reader *reader, stoke_image *image, stoke_error *err);
+int stk_picture_fitted(stk_picture_reader *reader, stoke_image *image, stoke_error *err);
+/* The same from pixels one has. */
+int stk_picture_fit(stk_picture_reader *reader, const stoke_image *whole, stoke_image *image,
+                    stoke_error *err);
 
 #endif

@@ -17,14 +17,14 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#include <stoke/tools/image.h>
+#include <stoke/tools/predict.h>
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/retry.h"
 #include "src/source/reader.h"
-#include "src/train/picture.h"
 #include "src/train/predict.h"
-#include "src/train/predict_memory.h"
 
 enum {
     MOST_HELPERS = 16, /* stk_predict_helpers gives no more */

@@ -5,6 +5,7 @@
  */
 #include <math.h>
 #include <string.h>
+#include <stoke/tools/image.h>
 
 #include "src/base/error.h"
 #include "src/net/net.h"

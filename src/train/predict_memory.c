@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/train/predict_memory.h"
+#include "src/train/predict.h"
 
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
+#include <stoke/tools/labels.h>
+#include <stoke/tools/predict.h>
 
-#include "src/base/memory_sum.h"
+#include "src/base/mem.h"
 #include "src/loader/memory_plan.h"
 #include "src/net/net.h"
-#include "src/train/picture.h"
-#include "src/train/predict.h"
-#include "src/train/predict_slide.h"
 #include "src/train/train_memory.h"
 
 enum {

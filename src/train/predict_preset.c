@@ -8,7 +8,7 @@
 #include "src/base/error.h"
 #include "src/base/json_read.h"
 #include "src/base/retry.h"
-#include "src/net/segformer/segformer_config.h"
+#include "src/net/segformer/segformer.h"
 #include "src/net/files/pretrained.h"
 #include "src/train/predict.h"
 

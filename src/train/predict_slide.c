@@ -8,11 +8,11 @@
 #include <math.h>
 #include <string.h>
 
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 
 #include "src/base/error.h"
 #include "src/net/net.h"
-#include "src/train/predict_slide.h"
+#include "src/train/predict.h"
 
 enum { NOT_ASKED = 64 << 20 /* bytes that are there: no need to look into /proc for every picture */ };
 

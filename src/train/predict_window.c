@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "src/base/error.h"
-#include "src/pix/reflect.h"
+#include "src/pix/pix_table.h"
 #include "src/train/predict.h"
 
 stk_predict_windows stk_windows_of(uint32_t side, uint32_t window, double overlap)

@@ -8,15 +8,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <stoke/machine.h>
-#include <stoke/order.h>
-#include <stoke/report.h>
+#include <stoke/tools/machine.h>
+#include <stoke/tools/order.h>
+#include <stoke/tools/report.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
 #include "src/train/train_memory.h"
-#include <stoke/terminal.h>
+#include <stoke/tools/terminal.h>
 
 enum {
     BATCH_MOST = 8,     /* more gains little speed on a processor, and a small set then has few steps */

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <stoke/labels.h>
+#include <stoke/tools/labels.h>
 #include <stoke/metrics.h>
 
 #include "src/base/error.h"
@@ -18,7 +18,7 @@
 #include "src/source/labels.h"
 #include "src/source/quarantine.h"
 #include "src/source/reader.h"
-#include <stoke/terminal.h>
+#include <stoke/tools/terminal.h>
 
 enum {
     MASKS_MOST = 4096, /* read of each set: 0.75 ms each for 512 x 512 PNG, so 3 s on one core */

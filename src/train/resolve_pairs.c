@@ -11,7 +11,7 @@
 #include "src/base/mem.h"
 #include "src/source/pairs.h"
 #include "src/source/quarantine.h"
-#include <stoke/terminal.h>
+#include <stoke/tools/terminal.h>
 
 enum {
     SIZE_MULTIPLE = 32, /* the last stage sees a 32nd of the picture */

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <stoke/output.h>
+#include <stoke/tools/output.h>
+#include <stoke/tools/metrics.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/train/run_log.h"
+#include "src/train/run_report.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <stoke/tools/metrics.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/train/log_lines.h"
+#include "src/train/log_writer.h"
 
 double stk_run_real(const stk_json *json, const stk_json_value *object, const char *key)
 {

@@ -13,9 +13,9 @@
 #include "src/base/mem.h"
 #include "src/report/chart.h"
 #include "src/train/run_report.h"
-#include <stoke/output.h>
-#include <stoke/report.h>
-#include <stoke/terminal.h>
+#include <stoke/tools/output.h>
+#include <stoke/tools/report.h>
+#include <stoke/tools/terminal.h>
 
 /* The variables of colours are those of the charts (chart_svg.c), so that a part of the time has the colour
  * of its curve. */

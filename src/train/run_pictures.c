@@ -9,7 +9,7 @@
 
 #include "src/base/file.h"
 #include "src/base/mem.h"
-#include "src/codec/write_jpeg.h"
+#include "src/codec/write.h"
 #include "src/report/chart.h"
 #include "src/train/run_report.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/train/run_place.h"
+#include "src/train/trainer.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <stoke/tools/train.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"

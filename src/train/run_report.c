@@ -9,9 +9,9 @@
 #include "src/base/file.h"
 #include "src/base/mem.h"
 #include "src/train/run_report.h"
-#include <stoke/chart.h>
-#include <stoke/output.h>
-#include <stoke/terminal.h>
+#include <stoke/tools/chart.h>
+#include <stoke/tools/output.h>
+#include <stoke/tools/terminal.h>
 
 enum { PATH = 4096 };
 

@@ -9,7 +9,8 @@
 #include "src/base/mem.h"
 #include "src/report/chart.h"
 #include "src/train/run_report.h"
-#include <stoke/report.h>
+#include <stoke/tools/report.h>
+#include <stoke/tools/metrics.h>
 
 enum {
     MOST_ROWS = 512, /* classes in the table; more make a page nobody reads */

@@ -10,13 +10,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <stoke/loader.h>
+#include <stoke/tools/loader.h>
+#include <stoke/tools/data.h>
+#include <stoke/tools/train.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/option_table.h"
 #include "src/base/retry.h"
-#include "src/net/segformer/segformer_config.h"
+#include "src/net/segformer/segformer.h"
 #include "src/net/files/pretrained.h"
 #include "src/train/resolve.h"
 

@@ -6,11 +6,12 @@
 #ifndef STOKE_SRC_TRAIN_SETUP_H
 #define STOKE_SRC_TRAIN_SETUP_H
 
+#include <stdio.h>
 #include <stoke/dataset.h>
 #include <stoke/train.h>
 
-#include "src/base/say.h"
-#include "src/train/eval_plan.h"
+#include "src/base/error.h"
+#include "src/train/evaluate.h"
 
 enum { STK_PICTURES = 4 /* rows of a picture of predictions */ };
 

@@ -3,11 +3,11 @@
  * A network's state put aside in memory: one block, all arrays one behind the other.
  */
 #include <string.h>
+#include <stoke/tools/net.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/train/checkpoint.h"
-#include "src/train/net_arrays.h"
 
 struct stk_checkpoint_snapshot {
     stoke_net_state state;

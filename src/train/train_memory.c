@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/train/train_memory.h"
 
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 
 #include "src/base/error.h"
 #include "src/base/machine.h"
-#include "src/base/memory_sum.h"
+#include "src/base/mem.h"
 #include "src/loader/slots.h"
 #include "src/report/grid.h"
 #include "src/source/reader.h"

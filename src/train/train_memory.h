@@ -7,7 +7,7 @@
 #define STOKE_SRC_TRAIN_TRAIN_MEMORY_H
 
 #include "src/loader/memory_plan.h"
-#include "src/train/predict_memory.h"
+#include "src/train/predict.h"
 #include "src/train/setup.h"
 
 /* Code of the network's kernels and what else a run touches for the first time after it was planned, and its

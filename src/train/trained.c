@@ -9,8 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <stoke/predict.h>
-#include <stoke/train.h>
+#include <stoke/tools/predict.h>
+#include <stoke/tools/train.h>
+#include <stoke/tools/data.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"

@@ -17,7 +17,6 @@
 #include "src/loader/loader.h"
 #include "src/base/retry.h"
 #include "src/source/reader.h"
-#include "src/train/files_seen.h"
 #include "src/train/train_memory.h"
 
 /* ---- what is said while settling ---- */

@@ -17,11 +17,51 @@
 #ifndef STOKE_SRC_TRAIN_TRAINER_H
 #define STOKE_SRC_TRAIN_TRAINER_H
 
-#include <stoke/live.h>
-
 #include "src/train/checkpoint.h"
-#include "src/train/evaluate_original.h"
+#include "src/train/evaluate.h"
 #include "src/train/log_writer.h"
+#include <stoke/dataset.h>
+#include <stoke/tools/live.h>
+#include <stoke/tools/train.h>
+
+/* Whether files changed under their names. Names and order tell one set from another; size and time tell, at
+ * the price of a stat for each, whether somebody has worked on the pictures since. */
+
+/* Of size and time of every file, in the order of the set. What cannot be asked for counts as a file of no
+ * size. 0 for NULL. */
+uint64_t stk_files_digest(const stoke_dataset *set);
+
+/* Which of the files of several sets, each counted once, changed after a moment. */
+typedef struct stk_files_newer {
+    uint64_t count, newer;
+    const char *first; /* of the newer ones, by its name; the set's own string; NULL: none */
+    int shards;        /* they are shards */
+} stk_files_newer;
+
+/* Sets may be NULL. since_ns: CLOCK_REALTIME. Without memory *found is zeros. */
+void stk_files_newer_than(const stoke_dataset *const *sets, size_t n, int64_t since_ns,
+                          stk_files_newer *found);
+
+/* Where a run lies, and where what its settings name lay when they were written. config.yaml has whole paths,
+ * so that a run goes on from any working directory and after it was moved; the marker of its folder
+ * (src/base/ours.h) has the folder's own path as its second line, so that what was moved together with the
+ * run is found again. See also stoke_run_follow in <stoke/train.h>. */
+
+/* Settings with whole paths, for a file; the strings are its own. */
+typedef struct stk_run_whole_paths {
+    char *text[16];
+    size_t count;
+} stk_run_whole_paths;
+/* Replaces every setting that names a file by its whole path. What cannot be made whole stays as it is. */
+void stk_whole_paths_make(stk_run_whole_paths *own, stoke_data_params *data, stoke_train_params *params);
+void stk_whole_paths_free(stk_run_whole_paths *own);
+
+/* Writes down where the run lies now. Failing costs only that data moved along is not found by itself. */
+void stk_run_place_write(const char *folder);
+
+/* What `path` is called after what lay around `was` came to lie around `now` (both whole paths of a run): its
+ * new name in `moved`, or 0 when it did not lie around it. Pure text. */
+int stk_run_place_map(const char *path, const char *was, const char *now, char *moved, size_t size);
 
 enum {
     STK_NAMES = 8,         /* of a step's pictures, for messages */

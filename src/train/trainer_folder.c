@@ -18,7 +18,6 @@
 #include "src/base/ours.h"
 #include "src/base/retry.h"
 #include "src/base/terminal.h"
-#include "src/train/run_place.h"
 #include "src/train/run_report.h"
 
 static char *join(const char *folder, const char *name, stoke_error *err)

@@ -14,8 +14,8 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/retry.h"
-#include "src/train/run_log.h"
-#include <stoke/terminal.h>
+#include "src/train/run_report.h"
+#include <stoke/tools/terminal.h>
 
 /* What folder and log tell of the sessions before. */
 typedef struct earlier {

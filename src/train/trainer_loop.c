@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <stoke/tools/loader.h>
 
 #include "src/base/clock.h"
 #include "src/base/error.h"

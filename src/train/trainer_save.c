@@ -14,6 +14,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <stoke/tools/net.h>
+#include <stoke/tools/metrics.h>
 
 #include "src/base/clock.h"
 #include "src/base/error.h"

@@ -13,6 +13,7 @@
 #include "src/upload/augmenter.h"
 
 #include <string.h>
+#include <stoke/tools/labels.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"

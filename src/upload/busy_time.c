@@ -2,6 +2,7 @@
 #include "src/upload/busy_time.h"
 
 #include <string.h>
+#include <stoke/tools/upload.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"

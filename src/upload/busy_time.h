@@ -11,7 +11,7 @@
 #ifndef STOKE_SRC_UPLOAD_BUSY_TIME_H
 #define STOKE_SRC_UPLOAD_BUSY_TIME_H
 
-#include <stoke/upload.h>
+#include <stoke/tools/upload.h>
 
 typedef struct stk_busy_interval {
     uint64_t start, end; /* ns on CLOCK_MONOTONIC */

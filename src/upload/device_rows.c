@@ -4,7 +4,8 @@
  * planes and tables of classes are shared by all calls, which follow one another: a stream waits for the last
  * call's. What the host writes for a call lies in turns.
  */
-#include <stoke/device_rows.h>
+#include <stoke/tools/device_rows.h>
+#include <stoke/tools/labels.h>
 #include <string.h>
 
 #include "kernels/tables.h"

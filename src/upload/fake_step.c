@@ -4,6 +4,7 @@
  * device is, else by a kernel that computes for nothing, whose turns a millisecond are measured once.
  */
 #include <math.h>
+#include <stoke/tools/upload.h>
 
 #include "kernels/tables.h"
 #include "src/base/clock.h"

@@ -12,12 +12,11 @@
  * such a prediction is good for, the one that takes less CPU.
  */
 #include <stdio.h>
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/base/wait.h"
 #include "src/upload/upload_internal.h"
 
 enum {

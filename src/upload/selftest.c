@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <stoke/tools/device.h>
 
 #include "src/base/error.h"
 #include "src/base/rng.h"

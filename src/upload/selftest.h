@@ -5,6 +5,7 @@
 #ifndef STOKE_SRC_UPLOAD_SELFTEST_H
 #define STOKE_SRC_UPLOAD_SELFTEST_H
 
+#include <stoke/tools/device.h>
 #include "src/device/device.h"
 
 /* Fills what was compared; a failure to run at all is the return value, with the reason in err. */

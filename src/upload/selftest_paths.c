@@ -5,6 +5,7 @@
 #include "src/upload/selftest.h"
 
 #include <string.h>
+#include <stoke/tools/device.h>
 
 #include "kernels/tables.h"
 #include "src/base/error.h"

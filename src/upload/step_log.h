@@ -13,7 +13,7 @@
 #ifndef STOKE_SRC_UPLOAD_STEP_LOG_H
 #define STOKE_SRC_UPLOAD_STEP_LOG_H
 
-#include <stoke/record.h>
+#include <stoke/tools/record.h>
 
 #include "src/upload/busy_time.h"
 #include "src/loader/batch_times.h"

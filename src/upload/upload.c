@@ -3,12 +3,14 @@
  * Creating and ending an upload, handing out batches, changing epochs, where it stands.
  */
 #include <stdio.h>
+#include <stoke/tools/loader.h>
+#include <stoke/tools/device.h>
+#include <stoke/tools/upload.h>
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/option_table.h"
-#include "src/base/wait.h"
 #include "src/upload/upload_internal.h"
 #include "src/loader/loader.h"
 #include "src/loader/slots.h"
@@ -17,9 +19,7 @@
 
 int stk_upload_check_params(const stoke_upload_params *params, stoke_error *err)
 {
-    if (params->struct_size != sizeof *params)
-        return stk_fail(err, STOKE_E_INVALID,
-                        "params were not made by stoke_upload_defaults of this version");
+    if (params->struct_size != sizeof *params) return stk_fail_struct(err, "stoke_upload_defaults");
     stoke_upload_params copy = *params;
     const stoke_option_group group = stoke_upload_options(&copy);
     int r = stk_options_check(&group, err);

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <stoke/pixbench.h>
+#include <stoke/tools/pixbench.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>

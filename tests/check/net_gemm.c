@@ -71,7 +71,7 @@ static int try_multiply(const net_trial *trial, net_try *t)
     return net_agree(t, "y", y, p.type, elements, net_allowed(p.type));
 }
 
-/* The same bits however rows and columns are cut: gemm.h promises it. Of the column alone. */
+/* The same bits however rows and columns are cut: gemm promises it. Of the column alone. */
 static int same_however_cut(const net_trial *trial, net_try *t)
 {
     const stk_float type = (stk_float)trial->variant;

@@ -63,7 +63,7 @@ def without_a_card():
     text = stoke('check', '--config', file, env=NO_CARD).stdout
     equal(text.count('libnvidia-ml'), 1, 'said once')
     assert text.rstrip().splitlines()[-1].startswith('No card is seen here: '), 'and last'
-    contains(line['memory']['figure'], 'the card: what is free is not known')
+    contains(line['memory']['figure'], 'the card: what it has is not known')
     equal((line['workers']['verdict'], line['pin_memory']['verdict']), ('warn', 'n/a'))
     contains(line['workers']['fix'], f'stoke optimize --config {file}')
     assert 'persistent_workers' not in line and 'shm' not in line, 'without workers there is nothing to say of them'
@@ -161,6 +161,16 @@ def for_people():
              'pass, ', '0 fail')
 
 
+def what_is_not_said():
+    theirs = write('hf.yaml', 'per_device_train_batch_size: 8\nnum_train_epochs: 3\n')
+    answer = lines('--config', theirs, '--gpu', 'RTX 3090')[1]
+    equal((answer['pin_memory']['verdict'], answer['pin_memory']['figure']), ('pass', 'not said, so on'))
+    contains(answer['workers']['figure'], 'not said, so 0')
+    flat = write('few.yaml', 'batch_size: 8\nnum_workers: 4\n')
+    answer = lines('--config', flat, '--gpu', 'RTX 3090')[1]
+    contains(answer['pin_memory']['figure'], 'not said, so off')
+
+
 def workers_that_python_computes():
     """Some number stands there: neither 'not said' nor the errors of a loader without workers."""
     text = ('BATCH_SIZE = 4\nIMAGE_SIZE = (64, 64)\nMODEL_NAME = "segformer-b0"\nEPOCHS = 3\n'
@@ -196,6 +206,7 @@ sys.exit(tap.run([
     ('what stops PyTorch', what_stops_pytorch),
     ('data that is not whole', data_that_is_not_whole),
     ('for people', for_people),
+    ('what is not said', what_is_not_said),
     ('workers that Python computes', workers_that_python_computes),
     ('asked wrongly', asked_wrongly),
 ]))

@@ -60,6 +60,22 @@ def a_pytorch_file():
     equal(re.sub(r' --workers \d+', '', answer['next'] or ''), f'stoke optimize --config {file} --gpu rtx3090' if changed else '')
 
 
+def what_the_file_takes():
+    """Keys are those that optimize would write: DataLoader has no cuda_prefetch, TrainingArguments pin by themselves."""
+    loader = write('loader.yaml', 'train_ds:\n  batch_size: 4\n  num_workers: 1\n  image_size: [24, 32]\n')
+    answer = stoke_json('diagnose', '--config', loader, SET, *LOOP)
+    fixes = is_sound(answer)
+    equal(fixes[CAUSES[2]]['where'], 'train_ds.pin_memory (new)')
+    contains(fixes[CAUSES[3]]['where'], 'in your training code', 'DataLoader, which has no such argument')
+    plan = stoke_json('optimize', '--config', loader, '--gpu', 'rtx3090', '--cores', '4', '--dry-run')
+    written = {change['path'] for change in plan['changes']}
+    assert 'train_ds.pin_memory' in written and 'train_ds.cuda_prefetch' not in written, written
+    theirs = write('hf.yaml', 'per_device_train_batch_size: 4\ndataloader_num_workers: 1\nimage_size: [24, 32]\n')
+    answer = stoke_json('diagnose', '--config', theirs, SET, *LOOP)
+    equal(answer['setup']['transfer'], 'pinned')
+    contains(' '.join(answer['remarks']), "pin_memory is not in the file: on, TrainingArguments' default")
+
+
 def other_dialects():
     flat = write('flat.yaml', f'batch_size: 4\nnum_workers: 0\npin_memory: true\nimage_size: 24\ndata_root: {SET}\n')
     answer = stoke_json('diagnose', '--config', flat, *LOOP)
@@ -171,6 +187,7 @@ def faults():
 
 sys.exit(tap.run([
     ("a PyTorch trainer's file", a_pytorch_file),
+    ('what the file takes', what_the_file_takes),
     ('other dialects', other_dialects),
     ('by flags, for people', by_flags_for_people),
     ('what if', what_if),

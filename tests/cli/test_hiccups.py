@@ -4,10 +4,12 @@ blamed for want of descriptors, memory or threads."""
 import errno
 import json
 import os
+import random
 import resource
 import shutil
 import sys
 
+import memory_rounds
 from cli import contains, equal, make_set, path, stoke, stoke_json, tap
 
 SET = make_set('hiccup-set', count=24, size='64x64', classes=5)
@@ -134,6 +136,9 @@ def other_commands():
     stoke('verify', SET, env=faulty(('open', 40, 1, 'EMFILE')))
     stoke('verify', SET, env=faulty(('pread', 40, 1, 'EIO')))
     stoke('pack', SET, '--out', path('packed'), '--quiet', env=faulty(('pread', 40, 1, 'EIO')))
+    for force in ([], ['--force']):
+        stoke('dump', SET, '--size', 16, '--batches', 1, '--out', path('dumped'), '--quiet', *force,
+              env=faulty(('readdir', 1, 1, 'EIO'), 'dumped'))
     stoke('show', SET, '--out', path('shown.png'), '--count', 4, '--quiet', env=faulty(('open', 60, 1, 'ENFILE')))
     stoke('hash', SET, *HASH, '--quiet', env=faulty(('thread', 1, 2, 'EAGAIN')))
 
@@ -147,6 +152,48 @@ def staying(name, *words, call='open', first=60, code='resources'):
         contains(error['message'], *words)
         no_record()
     return test
+
+
+def every_format():
+    """Pictures of all formats: their libraries take memory themselves, and say in their own ways that there is none."""
+    folder, rng = path('hiccup-formats'), random.Random(4)
+    if not os.path.isdir(folder):
+        for part in ('images', 'masks'):
+            os.makedirs(os.path.join(folder, part))
+        for number in range(10):
+            memory_rounds.write_pair(rng, folder, number, memory_rounds.KINDS[number % len(memory_rounds.KINDS)], 90, 70)
+    return folder
+
+
+def memory_for_a_moment():
+    """A worker that gets no memory waits and gets it: the same bytes, no file to blame, and counted."""
+    settings = (every_format(), *HASH, '--order', 'sequential', '--prefetch', '1')
+    wanted, struck = digest(*settings), 0
+    # Not while headers are read, by threads too: libtiff 4.5 does not survive it.
+    for first in range(91, 180, 2):
+        done = stoke('hash', *settings, '--json', env=faulty(('memory', first, 1 + first % 3, 'ENOMEM')))
+        equal([batch['digest'] for batch in json.loads(done.stdout)['batches']], wanted, f'digests after allocation {first} failed')
+        struck += 'tried again' in done.stderr
+        no_record()
+    assert struck > 10, f'{struck} faults met a worker'
+
+
+def no_memory():
+    """For good: the run ends with that reason, soon, and no file is called bad, whatever its format."""
+    for first in (95, 105, 115, 125):
+        done = stoke('hash', every_format(), *HASH, '--json', code=1, env=faulty(('memory', first, FOR_EVER, 'ENOMEM')))
+        error = json.loads(done.stdout)['error']
+        equal(error['code'], 'no-memory', error['message'])
+        contains(error['message'], 'no memory')
+        no_record()
+
+
+def headers_for_a_moment():
+    """The same while headers are read."""
+    wanted = digest(SET, *HASH)
+    for first in range(1, 90, 6):
+        equal(digest(SET, *HASH, env=faulty(('memory', first, 2, 'ENOMEM'))), wanted, f'digests after allocation {first} failed')
+    no_record()
 
 
 def unreadable():
@@ -215,6 +262,9 @@ sys.exit(tap.run(tap.part([
     ('no descriptors', staying('EMFILE', 'hiccup-set', 'Too many open files', 'ulimit -n')),
     ('no descriptors on the machine', staying('ENFILE', 'Too many open files in system', 'fs.file-max')),
     ('no memory in the kernel', staying('ENOMEM', 'annot allocate memory', call='pread', code='no-memory')),
+    ('no memory for a moment', memory_for_a_moment),
+    ('no memory for headers, for a moment', headers_for_a_moment),
+    ('no memory', no_memory),
     ('no threads', staying('EAGAIN', 'cannot start', 'ulimit -u', call='thread', first=1)),
     ('a disk that cannot be read', unreadable),
     ('verify blames nobody', verify_blames_nobody),

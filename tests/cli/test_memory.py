@@ -11,7 +11,7 @@ from cli import STOKE, equal, path, stoke, stoke_json, tap
 
 PEAK = os.environ['STOKE_PEAK']
 SEED = int(os.environ.get('STOKE_MEMORY_SEED', '20261117'))
-COMMANDS = ('hash', 'dump', 'show', 'verify', 'pack', 'train', 'eval', 'predict', 'hash-device', 'bench-device', 'recipe')
+COMMANDS = ('hash', 'dump', 'show', 'verify', 'pack', 'pack-tar', 'diagnose', 'train', 'eval', 'predict', 'hash-device', 'bench-device', 'recipe')
 
 
 @functools.cache

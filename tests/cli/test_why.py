@@ -137,6 +137,27 @@ def the_file_alone():
     equal(reasons(stoke_json('why', 'unstable', '--config', right, env=NO_CARD), True), [])
 
 
+def what_is_not_said():
+    """TrainingArguments clip and pin unless told not to; Trainer does not clip."""
+    theirs = path('hf.yaml')
+    with open(theirs, 'w', encoding='utf-8') as out:
+        out.write('per_device_train_batch_size: 8\ndataloader_num_workers: 4\nfp16: true\n')
+    answer = stoke_json('why', 'unstable', '--config', theirs, env=NO_CARD)
+    clip = [r for r in answer['reasons'] if 'clipped' in r['cause']][0]
+    equal(clip['found'], False)
+    contains(clip['evidence'], "grad_clip is not there, so 1.0 by TrainingArguments' default")
+    rate = [r for r in answer['reasons'] if r['cause'] == 'the learning rate is high'][0]
+    contains(rate['evidence'], '5e-05')
+    answer = stoke_json('why', 'slow', '--config', theirs, env=NO_CARD)
+    pinned = [r for r in answer['reasons'] if 'cannot copy them from' in r['cause']][0]
+    equal(pinned['found'], False)
+    lightning = path('pl.yaml')
+    with open(lightning, 'w', encoding='utf-8') as out:
+        out.write('trainer:\n  max_epochs: 5\ndata:\n  batch_size: 8\n  num_workers: 4\n')
+    answer = stoke_json('why', 'unstable', '--config', lightning, env=NO_CARD)
+    equal([r['found'] for r in answer['reasons'] if 'clipped' in r['cause']], [True])
+
+
 def machine_alone():
     text = stoke('why', 'loading', env=NO_CARD).stdout
     contains(text, 'Why do batches come slowly?', '--run RUN', 'stoke bench data DIR')
@@ -159,6 +180,7 @@ sys.exit(tap.run([
     ('a made-up run', made_up),
     ('the commands work', commands_work),
     ('the file alone', the_file_alone),
+    ('what is not said', what_is_not_said),
     ('the machine alone', machine_alone),
     ('asked wrongly', asked_wrongly),
 ]))

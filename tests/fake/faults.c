@@ -4,8 +4,9 @@
  *
  *   FAULTS_BELOW=DIR                  only paths with DIR in them, and descriptors of such
  *   FAULTS=CALL:FIRST:COUNT:ERRNO     calls FIRST to FIRST + COUNT - 1 (from 1 on) fail; CALL is open, pread,
- *                                     stat (and access), readdir, write or thread (pthread_create; without
- * FAULTS_BELOW). ERRNO 0: they do not come back, as from a dead network disk
+ *                                     stat (and access), readdir, write, or without FAULTS_BELOW thread
+ *                                     (pthread_create) and memory (malloc and its kin, in threads that were
+ *                                     started). ERRNO 0: they do not come back, as from a dead network disk
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -169,4 +170,41 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
     if (strikes("thread")) return errno;
     return ((int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))next("pthread_create"))(
         thread, attributes, run, argument);
+}
+
+/* ---- memory ---- */
+
+/* The names under which glibc has its own: dlsym would allocate in turn. */
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t count, size_t bytes);
+void *__libc_realloc(void *pointer, size_t bytes);
+void *__libc_memalign(size_t alignment, size_t bytes);
+
+/* Of a thread that was started: the first one runs what is not ours, the C library's own start among it. */
+static int starved(void)
+{
+    static _Thread_local int started; /* 0: not known yet */
+    if (fault.call[0] != 'm') return 0;
+    if (!started) started = getpid() == gettid() ? -1 : 1;
+    return started > 0 && strikes("memory");
+}
+
+void *malloc(size_t bytes)
+{
+    return starved() ? NULL : __libc_malloc(bytes);
+}
+
+void *calloc(size_t count, size_t bytes)
+{
+    return starved() ? NULL : __libc_calloc(count, bytes);
+}
+
+void *realloc(void *pointer, size_t bytes)
+{
+    return starved() ? NULL : __libc_realloc(pointer, bytes);
+}
+
+void *aligned_alloc(size_t alignment, size_t bytes)
+{
+    return starved() ? NULL : __libc_memalign(alignment, bytes);
 }

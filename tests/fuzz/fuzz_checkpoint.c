@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "src/base/mem.h"
-#include "src/train/checkpoint_info.h"
+#include "src/train/checkpoint.h"
 
 FUZZ_TARGET(checkpoint)
 {

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <stoke/tools/image.h>
 
 #include "src/codec/codec.h"
 

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <stoke/tools/labels.h>
 
 #include "src/source/labels_internal.h"
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/net/files/pretrained_internal.h"
+#include "src/net/files/pretrained.h"
 
 static void check(const stk_safetensors *file, uint64_t data_size)
 {

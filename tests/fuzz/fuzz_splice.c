@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <stoke/optimize.h>
+#include <stoke/tools/optimize.h>
 
 enum { CHANGES = 8 };
 

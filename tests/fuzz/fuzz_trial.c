@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <stoke/findbatch.h>
+#include <stoke/tools/findbatch.h>
 
 FUZZ_TARGET(trial)
 {

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import public
 import tap
 
 WARNINGS = ['-Wall', '-Wextra', '-Wpedantic', '-Wstrict-prototypes', '-Wundef', '-Werror']
@@ -28,7 +29,7 @@ def compiles(compiler, options, header):
     return test
 
 
-headers = sorted(name for name in os.listdir(os.path.join(args.include, 'stoke')) if name.endswith('.h'))
+headers = public.headers(args.include)
 cxx_warnings = [w for w in WARNINGS if w != '-Wstrict-prototypes']  # C only
 tests = []
 for name in headers:

@@ -25,7 +25,7 @@
 #include "src/pix/pix.h"
 #include "src/pix/color.h"
 #include "src/pix/warp.h"
-#include <stoke/augment.h>
+#include <stoke/tools/augment.h>
 
 enum { IGNORE = 255, LINE = 8192 };
 

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <stoke/metrics.h>
+#include <stoke/tools/metrics.h>
 
 static void die(const char *why)
 {

@@ -15,9 +15,8 @@
 #include <string.h>
 
 #include "src/net/segformer/segformer_head.h"
-#include "src/net/ops/loss.h"
+#include "src/net/ops/ops.h"
 #include "src/net/kernels/net_table.h"
-#include "src/net/ops/update.h"
 
 enum { THREADS = 2 };
 

@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <stoke/stoke.h>
-#include <stoke/net.h>
+#include <stoke/tools/tools.h>
+#include <stoke/tools/net.h>
 
 typedef struct job {
     stoke_net_params net;

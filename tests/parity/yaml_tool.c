@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <stoke/optimize.h>
+#include <stoke/tools/optimize.h>
 
 static int set(stoke_yaml *yaml, char *word, stoke_error *err)
 {

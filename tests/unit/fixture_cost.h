@@ -6,7 +6,7 @@
 #define STOKE_TESTS_UNIT_FIXTURE_COST_H
 
 #include <math.h>
-#include <stoke/diagnose.h>
+#include <stoke/tools/diagnose.h>
 
 #include "unit.h"
 

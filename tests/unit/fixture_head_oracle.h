@@ -12,7 +12,7 @@
 #include <math.h>
 
 #include "src/net/segformer/segformer_head.h"
-#include "src/net/kernels/head_table.h"
+#include "src/net/kernels/net_table.h"
 
 typedef struct shape {
     uint32_t batch, height[4], width[4], channels[4], size, classes;

@@ -7,7 +7,7 @@
 
 #include "tests/unit/unit.h"
 
-#include <stoke/stoke.h>
+#include <stoke/tools/tools.h>
 
 enum { PAIRS_CLASSES = 5 };
 

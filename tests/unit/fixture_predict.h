@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-#include <stoke/stoke.h>
+#include <stoke/tools/tools.h>
 
 enum { SIDE = 64, CLASSES = 5 };
 

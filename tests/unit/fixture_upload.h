@@ -5,6 +5,8 @@
 #ifndef STOKE_TESTS_UNIT_FIXTURE_UPLOAD_H
 #define STOKE_TESTS_UNIT_FIXTURE_UPLOAD_H
 
+#include <stoke/tools/loader.h>
+#include <stoke/tools/upload.h>
 #include "tests/unit/fixture_pairs.h"
 
 #include "src/upload/upload_internal.h"

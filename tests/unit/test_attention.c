@@ -5,7 +5,7 @@
  */
 #include "tests/unit/fixture_run.h"
 
-#include "src/net/ops/attention.h"
+#include "src/net/ops/ops.h"
 
 static size_t width_of(const stk_attention *s)
 {

@@ -3,7 +3,7 @@
  * Attribution: every cut of the chains by hand, what is missing, and that all of it sums to the nanosecond
  * whatever records say.
  */
-#include <stoke/diagnose.h>
+#include <stoke/tools/diagnose.h>
 
 #include "src/base/mem.h"
 #include "unit.h"

@@ -6,6 +6,7 @@
 
 #include "src/augment/pipeline.h"
 #include <stoke/data.h>
+#include <stoke/tools/augment.h>
 
 /* The pipeline's own text makes the same pipeline: same text, same plans. */
 static void assert_round_trip(const char *spec)

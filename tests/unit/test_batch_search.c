@@ -11,7 +11,7 @@
 #include <sys/file.h>
 
 #include "src/tune/batch/batch_fit.h"
-#include <stoke/findbatch.h>
+#include <stoke/tools/findbatch.h>
 
 #define MB 1000000.0
 

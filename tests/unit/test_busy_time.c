@@ -2,6 +2,7 @@
  *
  * Intervals added up: windows, overlaps, unions, and books that are full.
  */
+#include <stoke/tools/upload.h>
 #include "tests/unit/unit.h"
 
 #include "src/upload/busy_time.h"

@@ -7,7 +7,7 @@
 #include "src/report/chart.h"
 #include "src/base/mem.h"
 #include <stoke/image.h>
-#include <stoke/report.h>
+#include <stoke/tools/report.h>
 
 /* ---- numbers and axes ---- */
 

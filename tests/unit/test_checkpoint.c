@@ -10,11 +10,11 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <xxhash.h>
+#include <stoke/tools/net.h>
 
 #include "src/base/mem.h"
 #include "src/net/files/safetensors.h"
-#include "src/train/checkpoint_info.h"
-#include "src/train/net_arrays.h"
+#include "src/train/checkpoint.h"
 
 enum { SIZE = 32, BATCH = 2, CLASSES = 3 };
 static const char IDENTITY[] = "model=b0\nlr=0.001\nnames=\"sky\", \\ r\xc3\xb6"

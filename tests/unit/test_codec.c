@@ -7,6 +7,7 @@
 
 #include <tiffio.h>
 #include <webp/encode.h>
+#include <stoke/tools/image.h>
 
 #include "src/base/file.h"
 #include "src/base/mem.h"

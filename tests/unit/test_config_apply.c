@@ -3,9 +3,9 @@
  * Settings files of every dialect into our options: what is understood, from which line, what is remarked,
  * what is refused; and the tree of Python and JSON files, whose values keep their bytes.
  */
-#include <stoke/data.h>
-#include <stoke/upload.h>
-#include <stoke/train.h>
+#include <stoke/tools/data.h>
+#include <stoke/tools/upload.h>
+#include <stoke/tools/train.h>
 #include <sys/stat.h>
 
 #include "src/base/mem.h"

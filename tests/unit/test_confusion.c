@@ -5,7 +5,7 @@
 #include "tests/unit/unit.h"
 
 #include <math.h>
-#include <stoke/metrics.h>
+#include <stoke/tools/metrics.h>
 
 #include "src/base/mem.h"
 #include "src/base/rng.h"

@@ -4,7 +4,7 @@
  */
 #include "tests/unit/fixture_run.h"
 
-#include "src/net/ops/conv.h"
+#include "src/net/ops/ops.h"
 
 static stk_conv_patches patches_of(uint32_t batch, uint32_t height, uint32_t width, uint32_t channels,
                                    uint32_t kernel, uint32_t stride, uint32_t padding)

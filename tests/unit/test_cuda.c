@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <stoke/tools/device.h>
 
 #include "src/base/clock.h"
 #include "src/device/cuda.h"

@@ -5,11 +5,10 @@
 
 #include <stoke/dataset.h>
 #include <stoke/image.h>
+#include <stoke/tools/data.h>
 
 #include "src/base/mem.h"
 #include "src/source/dataset_internal.h"
-#include "src/source/list.h"
-#include "src/source/natural.h"
 #include "src/source/weights.h"
 
 /* ---- helpers ---- */

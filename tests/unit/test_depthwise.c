@@ -5,7 +5,7 @@
  */
 #include "tests/unit/fixture_run.h"
 
-#include "src/net/ops/depthwise.h"
+#include "src/net/ops/ops.h"
 
 typedef struct shape {
     stk_depthwise_map map;

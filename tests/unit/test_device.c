@@ -5,6 +5,7 @@
 #include "tests/unit/fixture_devices.h"
 
 #include <pthread.h>
+#include <stoke/tools/device.h>
 
 #include "kernels/tables.h"
 #include "src/base/error.h"

@@ -9,7 +9,6 @@
 #include <math.h>
 
 #include "src/base/mem.h"
-#include "src/report/crc32c.h"
 #include "src/report/events.h"
 #include "tests/unit/fixture_events.h"
 

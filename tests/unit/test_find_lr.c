@@ -8,7 +8,8 @@
 #include <math.h>
 
 #include "src/train/evaluate.h"
-#include <stoke/findlr.h>
+#include <stoke/tools/findlr.h>
+#include <stoke/tools/net.h>
 
 enum { SIDE = 32, BATCH = 2, SAMPLES = 7, STEPS = 100 };
 

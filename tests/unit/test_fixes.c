@@ -3,7 +3,7 @@
  * Setups as text, and what each fix of a setup gives: alone, in order, together.
  */
 #include <math.h>
-#include <stoke/diagnose.h>
+#include <stoke/tools/diagnose.h>
 
 #include "src/base/mem.h"
 #include "src/tune/diagnose/fixes.h"

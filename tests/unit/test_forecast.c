@@ -3,7 +3,7 @@
  * Forecasts: the formulas by hand, the replay against them, what must never make a step longer, intervals.
  */
 #include <math.h>
-#include <stoke/diagnose.h>
+#include <stoke/tools/diagnose.h>
 
 #include "src/base/mem.h"
 #include "src/tune/diagnose/forecast.h"

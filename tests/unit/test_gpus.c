@@ -10,7 +10,7 @@
 #include "src/base/mem.h"
 #include "src/tune/machine/drm_clients.h"
 #include "tests/fake/fake_nvml.h"
-#include <stoke/probe.h>
+#include <stoke/tools/probe.h>
 
 #define assert_figure(figure, wanted, from)                                                                  \
     do {                                                                                                     \

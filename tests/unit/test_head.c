@@ -7,7 +7,7 @@
 #include "tests/unit/fixture_head_oracle.h"
 #include "tests/unit/fixture_run.h"
 
-#include "src/net/segformer/segformer_head_room.h"
+#include "src/net/segformer/segformer_head.h"
 
 /* The third has several strips and blocks of rows, the fourth maps one pixel wide. */
 static const shape shapes[] = {

@@ -2,9 +2,11 @@
  *
  * The colour kernels, run as C, against stk_color_write: chains of steps in every order, byte for byte.
  */
+#include <stoke/tools/augment.h>
+
 #include "tests/unit/fixture_color.h"
 
-#include "src/device/program.h"
+#include "src/device/device.h"
 #include "src/upload/tables.h"
 
 enum { ROWS = 3, STEPS = ROWS * STOKE_PLAN_COLOR_STEPS };

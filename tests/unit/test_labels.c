@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
 
-#include <stoke/labels.h>
+#include <stoke/tools/labels.h>
 
 #include "src/base/mem.h"
 #include "src/source/labels_internal.h"

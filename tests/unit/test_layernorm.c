@@ -4,7 +4,7 @@
  */
 #include "tests/unit/fixture_run.h"
 
-#include "src/net/ops/layernorm.h"
+#include "src/net/ops/ops.h"
 
 typedef struct shape {
     size_t rows;

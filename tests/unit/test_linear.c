@@ -6,7 +6,7 @@
  */
 #include "tests/unit/fixture_run.h"
 
-#include "src/net/ops/linear.h"
+#include "src/net/ops/ops.h"
 
 enum { SEED = 20261117 };
 

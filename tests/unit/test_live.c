@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <stoke/tools/upload.h>
 
 #include "src/base/mem.h"
 #include "src/loader/live_page.h"

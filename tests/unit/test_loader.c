@@ -10,6 +10,8 @@
 #include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <stoke/tools/data.h>
+#include <stoke/tools/loader.h>
 
 #include "src/base/clock.h"
 
@@ -83,7 +85,7 @@ static void rows_hold_the_pixels(void **state)
     pairs_write(state, 9, 32, 32);
     stoke_data_params params = pairs_params(state);
     params.order = STOKE_ORDER_SEQUENTIAL;
-    params.dtype = 3; /* u8 */
+    params.dtype = STOKE_IMAGE_DTYPE_U8;
     params.layout = STOKE_LAYOUT_HWC;
     assert_int_equal(stoke_data_image_dtype(&params), STOKE_DTYPE_U8);
     stoke_dataset *dataset;

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <glob.h>
+#include <stoke/tools/loader.h>
 
 #include "src/base/mem.h"
 #include "src/cache/entry.h"

@@ -9,7 +9,6 @@
 #include "src/base/json_read.h"
 #include "src/base/mem.h"
 #include "src/train/log_writer.h"
-#include "src/train/log_text.h"
 
 /* ---- a run that needs no data ---- */
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * loss.h against a second opinion in double: logits in full resolution, one pixel at a time, definitions as
+ * loss against a second opinion in double: logits in full resolution, one pixel at a time, definitions as
  * they are written down. Gradients are compared with finite differences of that.
  */
 #include "tests/unit/fixture_run.h"
 
 #include "src/base/cpu.h"
 #include "src/net/segformer/segformer_head.h"
-#include "src/net/ops/loss.h"
+#include "src/net/ops/ops.h"
 
 /* --- a case --- */
 
@@ -378,7 +378,7 @@ static void focal_gammas(void **state)
     }
 }
 
-/* --- what else loss.h says --- */
+/* --- what else loss says --- */
 
 static void same_bits_for_any_team(void **state)
 {

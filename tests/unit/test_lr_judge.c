@@ -8,7 +8,7 @@
 #include <math.h>
 
 #include "src/base/mem.h"
-#include <stoke/findlr.h>
+#include <stoke/tools/findlr.h>
 
 enum { STEPS = 200 };
 

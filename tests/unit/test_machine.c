@@ -5,10 +5,9 @@
 #include <sched.h>
 #include <signal.h>
 
-#include "src/base/probe_insn.h"
 #include "src/base/cpu.h"
 #include "src/base/machine.h"
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 
 static void put(void **state, const char *name, const char *text)
 {

@@ -2,6 +2,7 @@
  *
  * Promise (c): memory has a ceiling, known before the first batch.
  */
+#include <stoke/tools/loader.h>
 #include "tests/unit/fixture_pairs.h"
 
 #include "src/base/mem.h"

@@ -7,7 +7,8 @@
 #include "tests/unit/fixture_small_net.h"
 
 #include <math.h>
-#include <stoke/netbench.h>
+#include <stoke/tools/netbench.h>
+#include <stoke/tools/net.h>
 
 #include "src/base/mem.h"
 

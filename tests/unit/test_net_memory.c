@@ -6,6 +6,7 @@
 #include "tests/unit/unit.h"
 
 #include <sys/wait.h>
+#include <stoke/tools/net.h>
 
 #include "src/base/machine.h"
 #include "src/net/net.h"

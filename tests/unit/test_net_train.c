@@ -7,7 +7,7 @@
 
 #include <math.h>
 #include <stoke/net.h>
-#include <stoke/synth.h>
+#include <stoke/tools/synth.h>
 
 enum { SCENES = 16, SIZE = 64, CLASSES = 4, BATCH = 4, PIXELS = SIZE * SIZE };
 

@@ -6,6 +6,7 @@
 #include "tests/unit/fixture_small_net.h"
 
 #include <math.h>
+#include <stoke/tools/net.h>
 
 static void saved_weights_open_again(void **state)
 {

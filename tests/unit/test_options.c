@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
 
-#include <stoke/options.h>
+#include <stoke/tools/options.h>
 
 #include "src/base/mem.h"
 #include "src/base/number.h"

@@ -2,10 +2,11 @@
  *
  * Photographs with a stored orientation (EXIF): which way up they come out beside their masks.
  */
+#include <stoke/tools/dataset.h>
 #include "tests/unit/fixture_pictures.h"
 #include "tests/unit/fixture_resolve.h"
 
-#include "src/train/picture.h"
+#include "src/train/predict.h"
 
 enum { W = 48, H = 32, COUNT = 4 }; /* as stored: lying */
 

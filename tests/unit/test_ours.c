@@ -9,10 +9,10 @@
 #include <stdatomic.h>
 #include <sys/wait.h>
 
-#include <stoke/output.h>
+#include <stoke/tools/output.h>
 
 #include "src/base/ours.h"
-#include "src/base/temporary.h"
+#include "src/base/file.h"
 #include "src/cache/cache.h"
 #include "src/cache/layout.h"
 

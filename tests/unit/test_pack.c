@@ -10,7 +10,8 @@
 #include "src/base/file.h"
 #include "src/base/mem.h"
 #include "tests/unit/fixture_archive.h"
-#include <stoke/pack.h>
+#include <stoke/tools/pack.h>
+#include <stoke/tools/dataset.h>
 
 static stoke_dataset *open_set(const stoke_data_params *params)
 {

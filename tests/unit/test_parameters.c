@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "src/base/mem.h"
-#include "src/net/segformer/segformer_parameters.h"
+#include "src/net/segformer/segformer.h"
 
 static stk_parameters list_of(const char *model, uint32_t classes)
 {

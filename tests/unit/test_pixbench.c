@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
 
-#include <stoke/pixbench.h>
+#include <stoke/tools/pixbench.h>
 
 #include "src/base/mem.h"
 #include "src/pix/check/check.h"

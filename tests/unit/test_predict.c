@@ -4,6 +4,7 @@
  * every window over the whole picture, every pixel from its four neighbours, every probability from its
  * definition.
  */
+#include <stoke/tools/predict.h>
 #include "tests/unit/fixture_predict.h"
 
 #include "src/base/mem.h"

@@ -9,7 +9,7 @@
 
 #include "src/base/mem.h"
 #include "src/pix/pix.h"
-#include "src/train/picture.h"
+#include "src/train/predict.h"
 
 enum { FILES = 7, BAD = 4 };
 

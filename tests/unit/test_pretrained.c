@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 
 #include "src/base/mem.h"
-#include "src/net/files/pretrained_internal.h"
+#include "src/net/files/pretrained.h"
 
 enum { CLASSES = 5, BATCHES = 4321 };
 

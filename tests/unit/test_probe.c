@@ -9,8 +9,8 @@
 
 #include "src/base/mem.h"
 #include "src/tune/machine/disk.h"
-#include <stoke/machine.h>
-#include <stoke/probe.h>
+#include <stoke/tools/machine.h>
+#include <stoke/tools/probe.h>
 
 static void put(void **state, const char *name, const char *text)
 {

@@ -7,6 +7,7 @@
 #include "tests/unit/fixture_lease.h"
 
 #include <pthread.h>
+#include <stoke/tools/loader.h>
 
 static py_engine *opened(const stoke_data_params *params)
 {

@@ -5,7 +5,7 @@
 #include "tests/unit/unit.h"
 
 #include "src/tune/advice/advice_tables.h"
-#include <stoke/advise.h>
+#include <stoke/tools/advise.h>
 #include <stoke/net.h>
 
 #define GB(n) ((uint64_t)(n) << 30)

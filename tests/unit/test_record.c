@@ -6,7 +6,9 @@
 #include "tests/unit/fixture_upload.h"
 
 #include <pthread.h>
-#include <stoke/record.h>
+#include <stoke/tools/record.h>
+#include <stoke/tools/loader.h>
+#include <stoke/tools/upload.h>
 
 #include "src/base/mem.h"
 #include "src/upload/step_log.h"

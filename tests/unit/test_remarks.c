@@ -2,6 +2,8 @@
  *
  * What is said about settings that are allowed and hardly meant, and that nothing is said about others.
  */
+#include <stoke/tools/data.h>
+#include <stoke/tools/loader.h>
 #include "tests/unit/fixture_pairs.h"
 
 enum { WIDTH = 48, HEIGHT = 40 };

@@ -6,7 +6,7 @@
 #include <sys/ioctl.h>
 #include <termios.h>
 
-#include <stoke/report.h>
+#include <stoke/tools/report.h>
 
 #include "src/base/mem.h"
 #include "src/report/progress.h"

@@ -5,7 +5,7 @@
  */
 #include <math.h>
 #include <pthread.h>
-#include <stoke/rows.h>
+#include <stoke/tools/rows.h>
 
 #include "tests/unit/fixture_raw_batches.h"
 

@@ -6,7 +6,7 @@
 
 #include <limits.h>
 
-#include "src/train/run_place.h"
+#include "src/train/trainer.h"
 
 static void expect(const char *path, const char *was, const char *now, const char *wanted)
 {

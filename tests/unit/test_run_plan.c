@@ -4,7 +4,7 @@
  */
 #include "tests/unit/unit.h"
 
-#include <stoke/diagnose.h>
+#include <stoke/tools/diagnose.h>
 
 static stoke_run_plan *plan_of(void **state, const char *text, const char *const *map)
 {

@@ -5,8 +5,8 @@
 #include <math.h>
 
 #include "src/base/mem.h"
-#include "src/train/run_log.h"
-#include <stoke/output.h>
+#include "src/train/run_report.h"
+#include <stoke/tools/output.h>
 #include <stoke/image.h>
 #include <stoke/train.h>
 

@@ -2,6 +2,8 @@
  *
  * A settled run as YAML that repeats it, and as an identity that tells two runs apart.
  */
+#include <stoke/tools/data.h>
+#include <stoke/tools/train.h>
 #include "tests/unit/fixture_resolve.h"
 
 /* ---- as text ---- */

@@ -2,6 +2,7 @@
  *
  * The simulated GPU: its time, its bytes, its cards.
  */
+#include <stoke/tools/device.h>
 #include "tests/unit/fixture_sim_gpu.h"
 
 /* ---- engines and streams ---- */

@@ -8,6 +8,8 @@
 #include "tests/unit/fixture_upload.h"
 
 #include <pthread.h>
+#include <stoke/tools/loader.h>
+#include <stoke/tools/upload.h>
 
 #include "src/base/clock.h"
 #include "src/device/cuda.h"

@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-#include <stoke/report.h>
-#include <stoke/synth.h>
+#include <stoke/tools/report.h>
+#include <stoke/tools/synth.h>
 #include <xxhash.h>
 
 #include "src/base/file.h"

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <stoke/terminal.h>
+#include <stoke/tools/terminal.h>
 
 #include "src/base/error.h"
 #include "src/base/terminal.h"

@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include <stoke/trace.h>
+#include <stoke/tools/trace.h>
 
 #include "src/base/file.h"
 #include "src/base/json_read.h"

@@ -4,8 +4,8 @@
  */
 #include "tests/unit/unit.h"
 
-#include <stoke/diagnose.h>
-#include <stoke/trace.h>
+#include <stoke/tools/diagnose.h>
+#include <stoke/tools/trace.h>
 
 #include "src/base/mem.h"
 #include "src/tune/diagnose/trace_steps.h"

@@ -5,7 +5,7 @@
  */
 #include "tests/unit/unit.h"
 
-#include <stoke/stoke.h>
+#include <stoke/tools/tools.h>
 
 #include "src/base/option_table.h"
 

@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <math.h>
+#include <stoke/tools/net.h>
 
 #include "src/base/file.h"
 #include "src/base/mem.h"

@@ -10,7 +10,7 @@
 
 #include "src/tune/batch/sim_allocator.h"
 #include "tests/unit/fixture_pairs.h"
-#include <stoke/findbatch.h>
+#include <stoke/tools/findbatch.h>
 
 #define KB UINT64_C(1024)
 #define MB (1024 * KB)

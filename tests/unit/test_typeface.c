@@ -6,8 +6,8 @@
 #include "tests/unit/unit.h"
 
 #include "src/report/grid.h"
-#include "src/report/typeface.h"
-#include <stoke/chart.h>
+#include "src/report/canvas.h"
+#include <stoke/tools/chart.h>
 
 #define SKY  "\xe5\xa4\xa9\xe7\xa9\xba" /* 天空 */
 #define ROAD "\xe9\x81\x93\xe8\xb7\xaf" /* 道路 */

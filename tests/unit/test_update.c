@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * update.h against the formulas of torch.optim in double.
+ * update against the formulas of torch.optim in double.
  */
 #include "tests/unit/fixture_run.h"
 
 #include "src/base/cpu.h"
-#include "src/net/ops/update.h"
+#include "src/net/ops/ops.h"
 
 enum { COUNT = 40003, STEPS = 5 };
 

@@ -7,6 +7,8 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stoke/tools/loader.h>
+#include <stoke/tools/upload.h>
 
 #include "src/base/mem.h"
 #include "src/loader/loader_internal.h"

@@ -4,6 +4,7 @@
  * books of every object, and fails where it is told to: an event that is not waited for, a slot that is given
  * back too early or memory that is freed while it is used shows here.
  */
+#include <stoke/tools/upload.h>
 #include "tests/unit/fixture_fake_gpu.h"
 #include "tests/unit/fixture_upload.h"
 

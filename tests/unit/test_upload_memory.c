@@ -2,6 +2,7 @@
  *
  * Batches on a device that has no room for them.
  */
+#include <stoke/tools/upload.h>
 #include "tests/unit/fixture_upload.h"
 
 #include "src/device/sim.h"

@@ -4,8 +4,8 @@
  * none of them claimed of a run that has nothing wrong with it.
  */
 #include <math.h>
-#include <stoke/live.h>
-#include <stoke/why.h>
+#include <stoke/tools/live.h>
+#include <stoke/tools/why.h>
 #include <sys/wait.h>
 
 #include "src/base/mem.h"

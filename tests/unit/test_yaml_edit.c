@@ -3,7 +3,7 @@
  * The YAML splice on the corpus of tests/yaml (one file per case, byte for byte), and what a corpus cannot
  * show: limits, reading, memory that runs out, files that are written, a proof that can fail.
  */
-#include <stoke/optimize.h>
+#include <stoke/tools/optimize.h>
 
 #include "src/base/mem.h"
 #include "src/settings/yaml_tree.h"

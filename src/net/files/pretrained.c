@@ -10,7 +10,6 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/net/files/pretrained_internal.h"
 
 /* What the files had of a parameter. */
 enum { MISSING, READ, OTHER_CLASSES };

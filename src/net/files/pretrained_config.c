@@ -9,7 +9,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
-#include "src/net/files/pretrained_internal.h"
+#include "src/net/files/pretrained.h"
 
 typedef struct shapes {
     uint32_t hidden[STK_CONFIG_STAGES], depths[STK_CONFIG_STAGES], decoder, classes;

@@ -13,8 +13,8 @@
 #include "src/base/file.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
-#include "src/net/files/pretrained_internal.h"
-#include <stoke/terminal.h>
+#include "src/net/files/pretrained.h"
+#include <stoke/tools/terminal.h>
 
 enum { JSON_BYTES = 16 << 20 }; /* the index of b5 has 110 KB */
 

@@ -10,7 +10,7 @@
 #include "src/base/mem.h"
 #include "src/base/retry.h"
 #include "src/base/utf8.h"
-#include "src/net/files/pretrained_internal.h"
+#include "src/net/files/pretrained.h"
 
 char **stk_pretrained_copy_labels(const char *const *names, uint32_t classes)
 {

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/net/files/pretrained_internal.h"
+#include "src/net/files/pretrained.h"
 
 typedef struct renamed {
     const char *from, *to;

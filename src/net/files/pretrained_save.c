@@ -10,7 +10,7 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/mem.h"
-#include "src/net/files/pretrained_internal.h"
+#include "src/net/files/pretrained.h"
 
 static void stages(FILE *out, const char *key, const uint32_t values[static STK_CONFIG_STAGES])
 {

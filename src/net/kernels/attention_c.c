@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attention.h: the reference in C, one query at a time.
+ * attention: the reference in C, one query at a time.
  */
-#include "src/net/kernels/attention_table.h"
+#include "src/net/kernels/net_table.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attention.h in vectors. A task first packs its keys and values as f32, padded to whole vectors; then blocks
+ * attention in vectors. A task first packs its keys and values as f32, padded to whole vectors; then blocks
  * of queries, turned into f32 likewise, pass by in tiles of ROWS x PANEL numbers that stay in registers. The
  * factor 1 / sqrt(d) is put into the queries, that from e^x to 2^x into the keys.
  *
@@ -12,7 +12,7 @@
  * but multiply-adds reach 104) and 18.2 backward (72); with everything in the cache it is 68 and 80. Of the
  * forward pass, 62 cycles of 392 per query of 64 keys are the softmax.
  */
-#include "src/net/kernels/attention_table.h"
+#include "src/net/kernels/net_table.h"
 #include "src/net/kernels/simd.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * conv.h: the reference in C.
+ * conv: the reference in C.
  */
-#include "src/net/kernels/conv_table.h"
+#include "src/net/kernels/net_table.h"
 
 static void sum_c(void *out, stk_float to, const void *const *in, uint32_t count, stk_float from,
                   size_t elements, int add)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * conv.h in vectors.
+ * conv in vectors.
  */
-#include "src/net/kernels/conv_table.h"
+#include "src/net/kernels/net_table.h"
 #include "src/net/kernels/simd.h"
 
 STK_INLINE void sum_typed(void *out, stk_float to, const void *const *in, uint32_t count, stk_float from,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * depthwise.h: the reference in C.
+ * depthwise: the reference in C.
  */
 #include "src/net/kernels/depthwise_instances.h"
 

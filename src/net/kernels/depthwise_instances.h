@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The entries of depthwise_table.h for each type, from functions that take the type as their last argument.
+ * The entries of net_table.h for each type, from functions that take the type as their last argument.
  * For the end of depthwise_c.c and depthwise_simd.c, which define those under the same names.
  */
 #ifndef STOKE_SRC_NET_KERNELS_DEPTHWISE_INSTANCES_H
 #define STOKE_SRC_NET_KERNELS_DEPTHWISE_INSTANCES_H
 
-#include "src/net/kernels/depthwise_table.h"
+#include "src/net/kernels/net_table.h"
 
 #define STK_DEPTHWISE_INSTANCES(name, type)                                                                  \
     static void forward_##name(const stk_depthwise *layer, const stk_depthwise_line_part *part,                        \

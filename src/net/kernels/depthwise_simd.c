@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * depthwise.h in vectors of channels. A block of columns is done for one vector after the other: the 9
+ * depthwise in vectors of channels. A block of columns is done for one vector after the other: the 9
  * weights stay in registers for the block, and the second half of a cache line is used while it is still in
  * L1.
  */

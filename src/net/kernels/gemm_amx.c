@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gemm.h on AMX tiles: the entry of bf16. (dW: gemm_amx_outer.c. f32 and f16 stay AVX-512's.)
+ * gemm on AMX tiles: the entry of bf16. (dW: gemm_amx_outer.c. f32 and f16 stay AVX-512's.)
  *
  * B is packed into panels of 32 columns: for every 32 k two tiles, columns 0..15 and 16..31. The bias lies
  * before them. A is read where it lies; where 16 rows or 32 k are not to be had, from a padded copy of the

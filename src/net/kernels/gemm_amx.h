@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared by the files of the AMX column of gemm.h.
+ * Shared by the files of the AMX column of gemm.
  */
 #ifndef STOKE_SRC_NET_KERNELS_GEMM_AMX_H
 #define STOKE_SRC_NET_KERNELS_GEMM_AMX_H
 
-#include "src/net/kernels/gemm.h"
+#include "src/net/kernels/net_table.h"
 #include "src/net/kernels/tiles.h"
 
 enum {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gemm.h on AMX tiles: dW = dY^T X and the column sums of dY.
+ * gemm on AMX tiles: dW = dY^T X and the column sums of dY.
  *
  * Both operands lie along n and k while the sum runs over rows, so both are packed first: X as pairs of rows,
  * the form of B; dY as pairs of rows turned by 16 x 16, the form of A.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gemm.h: the reference in C, and the packing the vector forms share with it.
+ * gemm: the reference in C, and the packing the vector forms share with it.
  */
 #include "src/net/kernels/gemm_panels.h"
 

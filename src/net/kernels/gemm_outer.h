@@ -5,7 +5,7 @@
 #ifndef STOKE_SRC_NET_KERNELS_GEMM_OUTER_H
 #define STOKE_SRC_NET_KERNELS_GEMM_OUTER_H
 
-#include "src/net/kernels/gemm.h"
+#include "src/net/kernels/net_table.h"
 #include "src/net/kernels/simd.h"
 
 /* `outer` and its scratch, of all types. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gemm.h in vectors: dW = dY^T X and the column sums of dY.
+ * gemm in vectors: dW = dY^T X and the column sums of dY.
  *
  * The sum runs over rows, and in a row both operands lie as a tile of dW wants them: some outputs, each
  * spread to all lanes, times two vectors of inputs. So nothing is turned, and short rows of f32 are not

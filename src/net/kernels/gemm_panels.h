@@ -7,7 +7,7 @@
 #ifndef STOKE_SRC_NET_KERNELS_GEMM_PANELS_H
 #define STOKE_SRC_NET_KERNELS_GEMM_PANELS_H
 
-#include "src/net/kernels/gemm.h"
+#include "src/net/kernels/net_table.h"
 
 static inline size_t stk_panels_round(size_t size, size_t to)
 {

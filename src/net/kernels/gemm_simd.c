@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gemm.h in vectors: B in panels of two vectors (gemm_panels.h), strips of A as tall as the registers allow.
+ * gemm in vectors: B in panels of two vectors (gemm_panels.h), strips of A as tall as the registers allow.
  *
  * A strip of 6 rows (AVX2) times a panel of 2 vectors keeps 12 sums in registers and needs 8 loads for 12
  * multiplications: both arithmetic units are busy as long as the panel comes from the first-level cache. So k

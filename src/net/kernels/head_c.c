@@ -2,7 +2,7 @@
  *
  * segformer_head.h: the reference in C.
  */
-#include "src/net/kernels/head_table.h"
+#include "src/net/kernels/net_table.h"
 
 /* ---- forward ---- */
 

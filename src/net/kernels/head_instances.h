@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The entries of head_table.h for each type, from functions that take the type as their last argument. For
+ * The entries of net_table.h for each type, from functions that take the type as their last argument. For
  * the end of head_c.c and head_simd.c, which define those under the same names.
  */
 #ifndef STOKE_SRC_NET_KERNELS_HEAD_INSTANCES_H
 #define STOKE_SRC_NET_KERNELS_HEAD_INSTANCES_H
 
-#include "src/net/kernels/head_table.h"
+#include "src/net/kernels/net_table.h"
 
 #define STK_HEAD_INSTANCES(suffix, type)                                                                     \
     static void mix_##suffix(size_t count, const void *a, float a_weight, const void *b, float b_weight,     \

@@ -2,7 +2,7 @@
  *
  * segformer_head.h in vectors. Channels are the lanes: their number is a multiple of 32, so only `join` has ends.
  */
-#include "src/net/kernels/head_table.h"
+#include "src/net/kernels/net_table.h"
 #include "src/net/kernels/simd.h"
 
 /* ---- forward ---- */

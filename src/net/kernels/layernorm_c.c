@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * layernorm.h: the reference in C.
+ * layernorm: the reference in C.
  */
-#include "src/net/kernels/layernorm_table.h"
+#include "src/net/kernels/net_table.h"
 
 #include <math.h>
 

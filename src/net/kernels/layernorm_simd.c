@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * layernorm.h in vectors. Rows are taken four at a time: their sums do not wait for each other, and gamma,
+ * layernorm in vectors. Rows are taken four at a time: their sums do not wait for each other, and gamma,
  * beta and the sums for their gradients are loaded once for four.
  */
-#include "src/net/kernels/layernorm_table.h"
+#include "src/net/kernels/net_table.h"
 #include "src/net/kernels/simd.h"
 
 #include <math.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * loss.h: the reference in C, pixel by pixel.
+ * loss: the reference in C, pixel by pixel.
  */
 #include <math.h>
 
-#include "src/net/kernels/loss_table.h"
+#include "src/net/kernels/net_table.h"
 
 enum { LANES = 8 };
 

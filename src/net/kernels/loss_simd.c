@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * loss.h in vectors: lanes are pixels. Per class and line of a block: the logit and its maximum, then e^z and
+ * loss in vectors: lanes are pixels. Per class and line of a block: the logit and its maximum, then e^z and
  * sums, then the gradient of all lines at once, so that its planes are read and written once per block.
  *
  * `lines` is a constant where functions are inlined: STK_LOSS_LINES for whole blocks, 1 for what is left of
@@ -10,7 +10,7 @@
  * Processor time of one AVX2 core with gradients, cross-entropy: 5.1 ms for 4x256x256 with 19 classes, 56 ms
  * for 2x512x512 with 150; with v_exp and labels picked one by one it was 9.4 and 79.
  */
-#include "src/net/kernels/loss_table.h"
+#include "src/net/kernels/net_table.h"
 #include "src/net/kernels/simd.h"
 
 /* One class lies in plane 1. */

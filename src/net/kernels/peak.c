@@ -4,8 +4,8 @@
  */
 #include "src/net/kernels/peak.h"
 
-#include <stoke/machine.h>
-#include <stoke/netbench.h>
+#include <stoke/tools/machine.h>
+#include <stoke/tools/netbench.h>
 
 typedef struct job {
     stk_peak_fn *run;

@@ -2,7 +2,7 @@
  *
  * Products of bf16 tiles.
  */
-#include "src/net/kernels/peak_table.h"
+#include "src/net/kernels/net_table.h"
 #include "src/net/kernels/tiles.h"
 
 static uint64_t run(uint64_t rounds)

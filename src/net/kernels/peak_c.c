@@ -2,7 +2,7 @@
  *
  * Multiply-adds in C: in vectors of four where the compiler makes them, as it does of the reference.
  */
-#include "src/net/kernels/peak_table.h"
+#include "src/net/kernels/net_table.h"
 
 /* Sums that do not wait for each other: 14 vectors of 4, all registers but two. Fewer wait for the latency of
  * the one before: 8 chains gave 8.6 GFLOP/s of a core of an EPYC, 32 gave 33, 48 gave 44, 56 give 47, 64 gave

@@ -2,7 +2,7 @@
  *
  * Multiply-adds in vectors.
  */
-#include "src/net/kernels/peak_table.h"
+#include "src/net/kernels/net_table.h"
 #include "src/net/kernels/simd.h"
 
 /* Two units of four to five cycles want 8 to 10 chains; 12 leave room. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * update.h: the reference in C. The order of operations is torch.optim's (2.13, one tensor at a time).
+ * update: the reference in C. The order of operations is torch.optim's (2.13, one tensor at a time).
  */
 #include <math.h>
 
-#include "src/net/kernels/update_table.h"
+#include "src/net/kernels/net_table.h"
 
 static double squares(const float *values, size_t count)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * update.h in vectors. Memory is the limit: 28 bytes per parameter for AdamW, 36 with the average.
+ * update in vectors. Memory is the limit: 28 bytes per parameter for AdamW, 36 with the average.
  */
 #include "src/net/kernels/simd.h"
-#include "src/net/kernels/update_table.h"
+#include "src/net/kernels/net_table.h"
 
 static double squares(const float *values, size_t count)
 {

@@ -3,7 +3,7 @@
  * Attention: cuts it into heads of samples and chunks of queries, and adds up what the chunks say of keys and
  * values.
  */
-#include "src/net/ops/attention.h"
+#include "src/net/ops/ops.h"
 
 #include "src/net/kernels/net_table.h"
 

@@ -3,7 +3,7 @@
  * Patches of feature maps and pictures as rows of a matrix, and the way back, whole kernel lines at a time
  * where they lie so in memory.
  */
-#include "src/net/ops/conv.h"
+#include "src/net/ops/ops.h"
 
 #include <string.h>
 

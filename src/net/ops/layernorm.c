@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * layernorm.h: cuts the rows into chunks, one task each, and adds up what they say of gamma and beta.
+ * layernorm: cuts the rows into chunks, one task each, and adds up what they say of gamma and beta.
  */
-#include "src/net/ops/layernorm.h"
+#include "src/net/ops/ops.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * linear.h: packing, forward, gradient of the input, and small products of f32 matrices. (Gradients of the
+ * linear: packing, forward, gradient of the input, and small products of f32 matrices. (Gradients of the
  * parameters: linear_weight.c.)
  */
 #include "src/net/ops/linear_cut.h"

@@ -6,7 +6,7 @@
 #ifndef STOKE_SRC_NET_OPS_LINEAR_CUT_H
 #define STOKE_SRC_NET_OPS_LINEAR_CUT_H
 
-#include "src/net/ops/linear.h"
+#include "src/net/ops/ops.h"
 #include "src/net/kernels/net_table.h"
 
 enum {
@@ -37,7 +37,7 @@ static inline size_t stk_most(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* Elements from row to row of made rows, at most (linear.h). */
+/* Elements from row to row of made rows, at most (linear). */
 static inline size_t stk_made_stride(size_t width)
 {
     return stk_round_up(width, 32);

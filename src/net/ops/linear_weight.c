@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * linear.h: gradients of weight and bias, dW = dY^T X and db = column sums of dY.
+ * linear: gradients of weight and bias, dW = dY^T X and db = column sums of dY.
  *
  * The sum runs over rows. Where there are many (stage 1: 16384 rows for a matrix of 32 x 128) they are cut
  * into chunks, each with a sum of its own in run->partial, added up in order at the end; where the matrix is

@@ -4,7 +4,7 @@
  * asked for; losses and gradients.
  *
  * Every line of a mask lies between two neighbouring lines of logits. A task is a strip of such pairs of one
- * sample and the lines of the mask between them. It goes down block by block of columns (loss_table.h), the
+ * sample and the lines of the mask between them. It goes down block by block of columns (net_table.h), the
  * lower line of one pair being the upper of the next, so that planes stay in the first cache. Two strips
  * share a line of logits: the upper strip keeps its part of that line's gradient aside, and it is added when
  * all are done. A line thus has at most two parts, added in one order whatever the threads did.
@@ -19,15 +19,13 @@
  * sum over pixels: with S the mean of s_n, its term is S * Dice where the sums of sample n count s_n / S
  * times. For equal lambdas both are lambda * L(masks) + (1 - lambda) * L(masks_b) exactly.
  */
-#include "src/net/ops/loss.h"
+#include "src/net/ops/ops.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "src/base/error.h"
 #include "src/net/segformer/segformer_head.h"
-#include "src/net/ops/loss_labels.h"
-#include "src/net/ops/loss_taps.h"
 #include "src/net/kernels/net_table.h"
 
 enum { MASKS = 2 };

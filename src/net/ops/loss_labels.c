@@ -2,7 +2,7 @@
  *
  * Reading labels of any type: the loop has no branch on the values, so that compilers make vectors of it.
  */
-#include "src/net/ops/loss_labels.h"
+#include "src/net/ops/ops.h"
 
 #define INLINE static inline __attribute__((always_inline))
 

@@ -2,11 +2,11 @@
  *
  * The places of bilinear interpolation, align_corners = false.
  */
-#include "src/net/ops/loss_taps.h"
+#include "src/net/ops/ops.h"
 
 #include <math.h>
 
-#include "src/net/kernels/loss_table.h"
+#include "src/net/kernels/net_table.h"
 
 /* As torch, in f32; but beyond the last element the pair is the last two with a share of 1 instead of the
  * last one twice, so that the second of a pair is always the next. */

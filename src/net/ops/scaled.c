@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * scaled.h: scale and convert.
+ * scaled: scale and convert.
  */
-#include "src/net/ops/scaled.h"
+#include "src/net/ops/ops.h"
 
 /* Loops without a switch inside, so that the compiler makes vectors of them. */
 static void convert_row(const float *x, size_t count, float factor, void *out, stk_float type)

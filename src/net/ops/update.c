@@ -6,7 +6,7 @@
  * it meets. Elements do not depend on each other, and the norm is summed chunk by chunk in order: any number
  * of threads gives the same bits.
  */
-#include "src/net/ops/update.h"
+#include "src/net/ops/ops.h"
 
 #include <math.h>
 

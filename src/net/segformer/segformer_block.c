@@ -4,7 +4,7 @@
  * stands below the one it undoes.
  */
 #include "src/net/net.h"
-#include "src/net/ops/scaled.h"
+#include "src/net/ops/ops.h"
 
 /* What the functions here share. */
 typedef struct call {

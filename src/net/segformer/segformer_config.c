@@ -3,7 +3,7 @@
  * The six published sizes. All share the stages' shape (heads, reductions, patches); they differ in width,
  * depth and the width of the decoder.
  */
-#include "src/net/segformer/segformer_config.h"
+#include "src/net/segformer/segformer.h"
 
 #include <string.h>
 

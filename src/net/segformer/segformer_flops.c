@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <stoke/tools/net.h>
 
 #include "src/base/machine.h"
 #include "src/base/option_table.h"

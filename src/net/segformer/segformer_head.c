@@ -11,7 +11,7 @@
  *   backward          20 +  9     90 + 17    127 + 27
  * An unfused trial spent 28 ms of two cores outside of products in the first.
  */
-#include "src/net/segformer/segformer_head_room.h"
+#include "src/net/segformer/segformer_head.h"
 
 #include <math.h>
 

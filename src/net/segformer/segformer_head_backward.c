@@ -10,7 +10,7 @@
  * stages have no gradient, and W_i gets none through them. PyTorch finds rounding errors there, which AdamW
  * would turn into full steps.
  */
-#include "src/net/segformer/segformer_head_room.h"
+#include "src/net/segformer/segformer_head.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * The head's room, and folding: M_i = W_i L_i and m = sum of W_i b_i, in inference with the batch norm as
  * well.
  */
-#include "src/net/segformer/segformer_head_room.h"
+#include "src/net/segformer/segformer_head.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * The list of tensors, built in the order in which Hugging Face's modules register theirs, and their first
  * values.
  */
-#include "src/net/segformer/segformer_parameters.h"
+#include "src/net/segformer/segformer.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * stage reads the pictures, the others the feature of the one before.
  */
 #include "src/net/net.h"
-#include "src/net/ops/scaled.h"
+#include "src/net/ops/ops.h"
 
 static stk_conv_patches patches_of(const stoke_net *net, uint32_t index, const stoke_net_batch *batch)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Times the checks (check.h): see <stoke/pixbench.h> for what is counted.
+ * Times the checks (check.h): see <stoke/tools/pixbench.h> for what is counted.
  */
 #include <stdio.h>
-#include <stoke/pixbench.h>
+#include <stoke/tools/pixbench.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -190,10 +190,8 @@ static int check_params(stoke_pix_bench_params *p, const stoke_pix_bench_params 
 {
     *p = stoke_pix_bench_defaults();
     if (!params) return STOKE_OK;
-    if (params->struct_size < sizeof params->struct_size)
-        return stk_fail(err, STOKE_E_INVALID,
-                        "stoke_pix_bench_params: struct_size is not set, see stoke_pix_bench_defaults");
-    memcpy(p, params, params->struct_size < sizeof *p ? params->struct_size : sizeof *p);
+    if (params->struct_size != sizeof *params) return stk_fail_struct(err, "stoke_pix_bench_defaults");
+    *p = *params;
     return STOKE_OK;
 }
 

@@ -11,8 +11,9 @@
 #include "src/tune/decide/decide.h"
 #include "src/tune/advice/advice_tables.h"
 #include "src/tune/batch/sim_time.h"
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 #include <stoke/net.h>
+#include <stoke/tools/device.h>
 
 enum { EPOCHS = 100, BATCH_MOST = 32 };
 
@@ -139,7 +140,7 @@ int stoke_choose_model(stoke_model_choice choices[STOKE_MODELS], const stoke_cho
     chooser c = { 0 };
     size_t best = STK_MODELS;
     if (!params || params->struct_size != sizeof *params)
-        return stk_fail(err, STOKE_E_INVALID, "the parameters are not those of stoke_choose_defaults");
+        return stk_fail_struct(err, "stoke_choose_defaults");
     int r = prepare(&c, params, err);
     for (size_t i = 0; !r && i < STK_MODELS; i++) {
         r = look_at(&c, i, &choices[i], err);

@@ -10,6 +10,7 @@
 
 #include "src/base/error.h"
 #include <stoke/net.h>
+#include <stoke/tools/machine.h>
 
 enum { SIDE_STEP = 32, CHANNELS_MOST = 4096, BLOCKS_MOST = 1024, PREFETCH_MOST = 1024 };
 
@@ -30,14 +31,6 @@ stoke_estimate_params stoke_estimate_defaults(void)
 uint32_t stoke_estimate_classes(const char *model)
 {
     return model && !strcmp(model, "smallnet") ? 3 : stoke_estimate_defaults().classes;
-}
-
-const char *stoke_memory_term_name(int term)
-{
-    static const char *const names[STOKE_TERMS] = { "weights",     "gradients", "optimizer", "extra",
-                                                    "activations", "logits",    "batches",   "workspace",
-                                                    "context",     "fragments" };
-    return term >= 0 && term < STOKE_TERMS ? names[term] : "n/a";
 }
 
 int stk_is_smallnet(const stoke_estimate_params *params)
@@ -63,8 +56,7 @@ static int check_smallnet(const stoke_estimate_params *p, stoke_error *err)
 /* config is filled for a SegFormer only. */
 static int check(const stoke_estimate_params *p, stk_segformer_config *config, stoke_error *err)
 {
-    if (!p || p->struct_size != sizeof *p)
-        return stk_fail(err, STOKE_E_INVALID, "the parameters are not those of stoke_estimate_defaults");
+    if (!p || p->struct_size != sizeof *p) return stk_fail_struct(err, "stoke_estimate_defaults");
     if (!p->model)
         return stk_fail(err, STOKE_E_INVALID, "no model is named: b0, b1, b2, b3, b4, b5 or smallnet");
     const int r = stk_config_check_batch(p->batch, p->height, p->width, err);
@@ -213,4 +205,16 @@ int stoke_estimate_side(stoke_engine engine, const stoke_estimate_params *params
                         uint64_t spare, uint32_t *side, stoke_error *err)
 {
     return largest(engine, params, memory, spare, ASKED_SIDE, SIDE_STEP, STK_NET_SIDE_MAX, side, err);
+}
+
+uint32_t stoke_estimate_auto(const stoke_estimate_params *params)
+{
+    enum { MOST = 8 };
+    const uint64_t available = stoke_machine_available();
+    stoke_estimate_params p = *params;
+    uint32_t batch = 0;
+    p.batch = 1;
+    const int r = largest(STOKE_ENGINE_NATIVE, &p, available == UINT64_MAX ? available : available / 4 * 3, 0,
+                          ASKED_BATCH, 1, MOST, &batch, NULL);
+    return r ? MOST : batch ? batch : 1;
 }

@@ -5,10 +5,10 @@
 #ifndef STOKE_SRC_TUNE_ADVICE_ESTIMATE_H
 #define STOKE_SRC_TUNE_ADVICE_ESTIMATE_H
 
-#include <stoke/advise.h>
+#include <stoke/tools/advise.h>
 #include <stoke/net.h>
 
-#include "src/net/segformer/segformer_config.h"
+#include "src/net/segformer/segformer.h"
 
 /* Of the whole network, and of the part before the decode head, which can be frozen. */
 typedef struct stk_estimate_parameter_count {

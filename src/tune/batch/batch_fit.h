@@ -5,7 +5,7 @@
 #ifndef STOKE_SRC_TUNE_BATCH_BATCH_FIT_H
 #define STOKE_SRC_TUNE_BATCH_BATCH_FIT_H
 
-#include <stoke/findbatch.h>
+#include <stoke/tools/findbatch.h>
 
 /* Memory and time over the batch, from trials that ended well. */
 typedef struct stk_batch_fit {

@@ -11,7 +11,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/net/segformer/segformer_config.h"
+#include "src/net/segformer/segformer.h"
 
 enum {
     SURE_PROBES = 8, /* 1, 2, 4, 8 are tried whatever they take: fewer points make no line */
@@ -33,8 +33,7 @@ stoke_batch_params stoke_batch_defaults(void)
 
 static int check_params(const stoke_batch_params *p, stoke_error *err)
 {
-    if (!p || p->struct_size != sizeof *p)
-        return stk_fail(err, STOKE_E_INVALID, "the parameters are not those of stoke_batch_defaults");
+    if (!p || p->struct_size != sizeof *p) return stk_fail_struct(err, "stoke_batch_defaults");
     if (!(p->margin >= 0 && p->margin < 1) || !(p->near > 0 && p->near <= 1) || !p->multiple ||
         p->multiple > STK_NET_BATCH || !p->accumulate || !p->world)
         return stk_fail(

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "src/tune/batch/batch_search.h"
-#include <stoke/report.h>
-#include <stoke/terminal.h>
+#include <stoke/tools/report.h>
+#include <stoke/tools/terminal.h>
 
 static STOKE_PRINTF(2, 3) void say(stoke_batch_result *result, const char *format, ...)
 {

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 
 #include "src/base/machine.h"
-#include <stoke/findbatch.h>
+#include <stoke/tools/findbatch.h>
 
 const char *stoke_outcome_name(int outcome)
 {

@@ -7,8 +7,9 @@
 #include "src/tune/batch/sim_time.h"
 
 #include <string.h>
+#include <stoke/tools/device.h>
 
-#include "src/net/segformer/segformer_config.h"
+#include "src/net/segformer/segformer.h"
 
 /* A map is written and read by the forward pass, read twice by the backward one, its gradient written and
  * read: six times its bytes cross the memory, and about as much again for what is not kept. */

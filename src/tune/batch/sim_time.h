@@ -5,8 +5,8 @@
 #ifndef STOKE_SRC_TUNE_BATCH_SIM_TIME_H
 #define STOKE_SRC_TUNE_BATCH_SIM_TIME_H
 
-#include <stoke/advise.h>
-#include <stoke/device.h>
+#include <stoke/tools/advise.h>
+#include <stoke/tools/device.h>
 
 /* ms of a step of this network and batch in PyTorch, by the card's bandwidth. */
 int stk_sim_step_ms(double *ms, const stoke_estimate_params *params, const stoke_card *card,

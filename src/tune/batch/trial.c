@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "src/base/error.h"
-#include "src/net/segformer/segformer_config.h"
-#include <stoke/device.h>
-#include <stoke/machine.h>
+#include "src/net/segformer/segformer.h"
+#include <stoke/tools/device.h>
+#include <stoke/tools/machine.h>
 
 enum { FEWEST_STEPS = 3 };
 

@@ -5,7 +5,7 @@
 #ifndef STOKE_SRC_TUNE_BATCH_TRIAL_H
 #define STOKE_SRC_TUNE_BATCH_TRIAL_H
 
-#include <stoke/findbatch.h>
+#include <stoke/tools/findbatch.h>
 
 enum {
     STK_TRIAL_WARM_UP = 2, /* steps that are not timed: state is made at the first, caches fill */

@@ -7,7 +7,7 @@
 #ifndef STOKE_SRC_TUNE_BATCH_TRIAL_LOG_H
 #define STOKE_SRC_TUNE_BATCH_TRIAL_LOG_H
 
-#include <stoke/findbatch.h>
+#include <stoke/tools/findbatch.h>
 
 enum { STK_LOG_KEY = 512 }; /* letters of a key */
 

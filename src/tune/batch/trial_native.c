@@ -15,7 +15,7 @@
 #include "src/train/setup.h"
 #include "src/tune/batch/trial.h"
 #include <stoke/loader.h>
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 
 /* Steps of a few ms are repeated until they add up to this: a median of three would be noise. */
 static const double LEAST_MS = 100;

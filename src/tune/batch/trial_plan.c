@@ -122,7 +122,7 @@ int stoke_trial_plan_read(stoke_trial_plan **out, const stoke_preflight_params *
 {
     *out = NULL;
     if (!params || params->struct_size != sizeof *params)
-        return stk_fail(err, STOKE_E_INVALID, "the parameters are not those of stoke_preflight_defaults");
+        return stk_fail_struct(err, "stoke_preflight_defaults");
     stoke_trial_plan *plan = stk_calloc(1, sizeof *plan);
     if (!plan) return stk_fail(err, STOKE_E_NOMEM, "no memory for a plan of trials");
     plan->params = stoke_trial_defaults();

@@ -10,11 +10,12 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/device/sim_gpus.h"
+#include "src/device/sim.h"
 #include "src/tune/batch/sim_allocator.h"
 #include "src/tune/batch/sim_time.h"
 #include "src/tune/batch/trial.h"
-#include <stoke/upload.h>
+#include <stoke/tools/upload.h>
+#include <stoke/tools/device.h>
 
 enum {
     TENSORS = 64,   /* of a term, at most */

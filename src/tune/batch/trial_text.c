@@ -9,9 +9,9 @@
 #include "src/base/error.h"
 #include "src/base/json_read.h"
 #include "src/base/terminal.h"
-#include "src/net/segformer/segformer_config.h"
-#include <stoke/findbatch.h>
-#include <stoke/report.h>
+#include "src/net/segformer/segformer.h"
+#include <stoke/tools/findbatch.h>
+#include <stoke/tools/report.h>
 
 enum { LINE_VALUES = 32 };
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <stoke/report.h>
+#include <stoke/tools/report.h>
 
 /* Cores of one process; none of several has less than one. */
 static uint32_t share(uint32_t cores, uint32_t ranks)

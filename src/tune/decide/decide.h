@@ -7,7 +7,7 @@
 #ifndef STOKE_SRC_TUNE_DECIDE_DECIDE_H
 #define STOKE_SRC_TUNE_DECIDE_DECIDE_H
 
-#include <stoke/advise.h>
+#include <stoke/tools/advise.h>
 
 /* Of memory of a card or of the host, what is to stay free. */
 #define STK_SPARE_BYTES (UINT64_C(1) << 30)

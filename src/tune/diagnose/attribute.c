@@ -190,9 +190,7 @@ static void take_in(attributing *a, size_t i, uint64_t ready, uint64_t row[STOKE
 static int check(const stoke_step_record *records, size_t n, size_t from, const stoke_setup *setup,
                  stoke_error *err)
 {
-    if (setup->struct_size != sizeof *setup)
-        return stk_fail(err, STOKE_E_INVALID,
-                        "the setup was not made by stoke_setup_defaults of this version");
+    if (setup->struct_size != sizeof *setup) return stk_fail_struct(err, "stoke_setup_defaults");
     if (!from || from >= n)
         return stk_fail(
             err, STOKE_E_INVALID,

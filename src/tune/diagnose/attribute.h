@@ -5,7 +5,7 @@
 #ifndef STOKE_SRC_TUNE_DIAGNOSE_ATTRIBUTE_H
 #define STOKE_SRC_TUNE_DIAGNOSE_ATTRIBUTE_H
 
-#include <stoke/diagnose.h>
+#include <stoke/tools/diagnose.h>
 
 __extension__ typedef unsigned __int128 stk_wide;
 

@@ -3,7 +3,7 @@
  * What causes of idle time are called, and what they mean. Batches may be made without workers, by the loop
  * itself: only what has workers names them.
  */
-#include <stoke/diagnose.h>
+#include <stoke/tools/diagnose.h>
 
 static const struct {
     const char *name, *meaning;

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
@@ -86,6 +86,12 @@ static int measure(stoke_diagnosis *d, const stoke_diagnose_params *p, stk_diagn
     return stk_diagnose_run_run(&d->run, &job, err);
 }
 
+int stk_diagnose_same_cores(stoke_device *device, int placement)
+{
+    const stoke_device_info *info = stoke_device_describe(device);
+    return placement == STOKE_PLACEMENT_DEVICE && info->shares_cores && !info->emulated;
+}
+
 /* Augmenting on the other side. A device that cannot is no failure: why_not says what it said. */
 static int measure_other_side(stoke_diagnosis *d, const stoke_diagnose_params *p,
                               stk_diagnose_progress *progress, char *why_not, size_t size, stoke_error *err)
@@ -102,7 +108,7 @@ static int measure_other_side(stoke_diagnosis *d, const stoke_diagnose_params *p
     job.setup.placement =
         d->setup.placement == STOKE_PLACEMENT_HOST ? STOKE_PLACEMENT_DEVICE : STOKE_PLACEMENT_HOST;
     job.setup.persistent = 1;
-    if (job.setup.placement == STOKE_PLACEMENT_DEVICE && info->shares_cores && !info->emulated) {
+    if (stk_diagnose_same_cores(p->device, job.setup.placement)) {
         snprintf(why_not, size, "%s computes on the host's own cores", info->name);
         return STOKE_OK;
     }
@@ -295,7 +301,10 @@ int stoke_diagnose(stoke_diagnosis **out, const stoke_diagnose_params *params, s
         snprintf(d->title, sizeof d->title, "%s", info->title);
         d->emulated = info->emulated;
     }
-    r = diagnose(d, params, err);
+    stoke_diagnose_params own = *params;
+    r = stk_diagnose_memory(&d->memory, &own.data.memory_limit, params, &d->setup, err);
+    if (!r && params->planned) params->planned(params->planned_context, &d->memory);
+    if (!r) r = diagnose(d, &own, err);
     if (r)
         stoke_diagnosis_free(&d);
     else
@@ -326,6 +335,11 @@ const stoke_attribution *stoke_diagnosis_attribution(const stoke_diagnosis *diag
 const stoke_costs *stoke_diagnosis_costs(const stoke_diagnosis *diagnosis)
 {
     return &diagnosis->costs;
+}
+
+const stoke_memory_sum *stoke_diagnosis_memory(const stoke_diagnosis *diagnosis)
+{
+    return &diagnosis->memory;
 }
 
 const stoke_fixes *stoke_diagnosis_fixes(const stoke_diagnosis *diagnosis)

@@ -6,6 +6,7 @@
  *   diagnose_run.c     a stretch of steps: the loop, epochs, workers started again
  *   diagnose_feed.c    what such a loop does on a device
  *   diagnose_native.c  the same on this processor, by the native engine
+ *   diagnose_memory.c  what all of it will take of memory
  *   diagnose_load.c    cores that workers could have meanwhile
  *   diagnose_verify.c  setups measured in turns
  *   diagnosis_bars.c, diagnosis_page.c: pictures
@@ -13,8 +14,8 @@
 #ifndef STOKE_SRC_TUNE_DIAGNOSE_DIAGNOSE_H
 #define STOKE_SRC_TUNE_DIAGNOSE_DIAGNOSE_H
 
-#include <stoke/diagnose.h>
-#include <stoke/probe.h>
+#include <stoke/tools/diagnose.h>
+#include <stoke/tools/probe.h>
 
 /* ---- diagnose_load.c ---- */
 
@@ -61,6 +62,8 @@ typedef struct stk_diagnose_run {
     double open_ms;    /* of it, until workers were there */
     uint64_t steps_per_epoch;
 } stk_diagnose_run;
+/* Settings of the loader of such a stretch. */
+stoke_data_params stk_diagnose_data(const stoke_diagnose_params *params, const stoke_setup *setup);
 int stk_diagnose_run_run(stk_diagnose_run *stretch, const stk_diagnose_run_job *job, stoke_error *err);
 void stk_diagnose_run_free(stk_diagnose_run *stretch); /* accepts a zeroed one */
 
@@ -110,6 +113,15 @@ typedef struct stk_diagnose_loop_way {
     void (*trace)(stk_diagnose_loop *loop);
 } stk_diagnose_loop_way;
 extern const stk_diagnose_loop_way stk_way_of_feed, stk_way_of_native;
+/* What the network of the native engine will hold beside the loader. */
+int stk_diagnose_network(stoke_memory_share *share, const stoke_diagnose_params *params,
+                         const stoke_data_params *data, stoke_error *err);
+
+/* ---- diagnose_memory.c ---- */
+/* Of everything, before the first stretch. *room: what memory_limit leaves to the loader of a stretch, without
+ * the process; 0 = no limit. */
+int stk_diagnose_memory(stoke_memory_sum *sum, uint64_t *room, const stoke_diagnose_params *params,
+                        const stoke_setup *setup, stoke_error *err);
 
 /* ---- diagnose_verify.c ---- */
 /* Every fix that applies, and all together, in turns with the setup as it is. */
@@ -122,6 +134,8 @@ uint64_t stk_diagnose_verify_steps(const stoke_fixes *fixes, const stoke_diagnos
 uint32_t stk_diagnose_warm_up(uint32_t asked, const stoke_setup *setup);
 
 /* ---- diagnose.c ---- */
+/* A device of the host's own cores: augmenting there would free none of them, and is not measured. */
+int stk_diagnose_same_cores(stoke_device *device, int placement);
 struct stoke_diagnosis {
     stoke_setup setup;
     int native, emulated, although_busy;
@@ -135,6 +149,7 @@ struct stoke_diagnosis {
     uint64_t (*per_step)[STOKE_IDLES];
     stoke_costs costs;
     stoke_fixes fixes;
+    stoke_memory_sum memory;
 };
 
 #endif

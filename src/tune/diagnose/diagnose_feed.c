@@ -3,6 +3,7 @@
  * A loop whose batches go to a device, through the upload, and whose steps are so many ms of that device.
  */
 #include <string.h>
+#include <stoke/tools/upload.h>
 
 #include "src/base/error.h"
 #include "src/tune/diagnose/diagnose.h"

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <sys/resource.h>
 
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 
 #include "src/base/clock.h"
 #include "src/tune/decide/decide.h"

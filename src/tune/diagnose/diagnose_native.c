@@ -10,37 +10,63 @@
 #include "src/base/error.h"
 #include "src/upload/step_log.h"
 #include "src/loader/loader.h"
-#include "src/train/evaluate.h"
+#include "src/train/train_memory.h"
 #include "src/tune/diagnose/diagnose.h"
+#include <stoke/tools/loader.h>
 
+static int network_of(stoke_net_params *net, const stoke_diagnose_params *p, const stoke_data_params *data,
+                      stoke_error *err)
+{
+    uint32_t size[2];
+    *net = stoke_net_defaults();
+    if (!p->classes)
+        return stk_fail(err, STOKE_E_INVALID,
+                        "how many classes the network is to tell is not said: give `classes`");
+    const int r = stoke_data_size(p->dataset, data, size, err);
+    if (r) return r;
+    net->model = p->model;
+    net->classes = p->classes;
+    net->batch = (uint32_t)data->batch;
+    net->height = size[0];
+    net->width = size[1];
+    net->seed = p->seed;
+    net->loss.ignore_index = data->ignore_index;
+    return STOKE_OK;
+}
+
+int stk_diagnose_network(stoke_memory_share *share, const stoke_diagnose_params *p,
+                         const stoke_data_params *data, stoke_error *err)
+{
+    stoke_net_params net;
+    stoke_net_plan plan;
+    int r = network_of(&net, p, data, err);
+    if (!r) r = stoke_net_plan_of(&net, &plan, err);
+    if (r) return r;
+    *share =
+        (stoke_memory_share){ "network", 1,
+                              plan.total - plan.process + STK_RUN_BYTES + plan.threads * STK_THREAD_BYTES };
+    return STOKE_OK;
+}
+
+/* A network that is open already, when workers are started again, is part of the process. */
 static int open_loader(stk_diagnose_loop *loop, stoke_error *err)
 {
+    const stoke_diagnose_params *p = loop->job->params;
+    stoke_memory_share network = { "network", 1, 0 };
+    int r = loop->net ? STOKE_OK : stk_diagnose_network(&network, p, &loop->data, err);
     loop->data.epoch = (int64_t)loop->epoch;
-    loop->data.normalize = STOKE_NORMALIZE_IMAGENET; /* what the network takes */
-    loop->data.dtype = stoke_data_defaults().dtype;
-    const int r = stoke_loader_create(&loop->loader, loop->job->params->dataset, &loop->data, NULL, err);
+    if (!r) r = stoke_loader_create_beside(&loop->loader, p->dataset, &loop->data, NULL, &network, err);
     if (r) return r;
     stk_loader_record(loop->loader, 1);
     loop->out->steps_per_epoch = stoke_loader_batches(loop->loader);
     return STOKE_OK;
 }
 
-/* The first batch tells the size of pictures where the settings do not. */
 static int open_net(stk_diagnose_loop *loop, stoke_error *err)
 {
-    const stoke_diagnose_params *p = loop->job->params;
-    stoke_net_params params = stoke_net_defaults();
-    if (!p->classes)
-        return stk_fail(err, STOKE_E_INVALID,
-                        "how many classes the network is to tell is not said: give `classes`");
-    params.model = p->model;
-    params.classes = p->classes;
-    params.batch = loop->rows->capacity;
-    params.height = loop->rows->height;
-    params.width = loop->rows->width;
-    params.seed = p->seed;
-    params.loss.ignore_index = loop->data.ignore_index;
-    return stoke_net_open(&loop->net, &params, err);
+    stoke_net_params params;
+    const int r = network_of(&params, loop->job->params, &loop->data, err);
+    return r ? r : stoke_net_open(&loop->net, &params, err);
 }
 
 static void close_loader(stk_diagnose_loop *loop, int whole)

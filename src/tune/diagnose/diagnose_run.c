@@ -8,9 +8,10 @@
 #include <stdlib.h>
 
 #include "src/base/clock.h"
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 
 #include "src/base/error.h"
+#include "src/base/machine.h"
 #include "src/base/mem.h"
 #include "src/tune/diagnose/diagnose.h"
 
@@ -37,12 +38,20 @@ int stk_diagnose_step_done(stk_diagnose_progress *progress, stoke_error *err)
 
 /* ---- epochs ---- */
 
+/* What the stretches before have left in the process does not count twice. */
+static int open_loop(run *r, stoke_error *err)
+{
+    const uint64_t room = r->loop.job->params->data.memory_limit;
+    if (room) r->loop.data.memory_limit = room + stk_machine_rss("/proc") + STK_CODE_BYTES;
+    return r->way->open(&r->loop, err);
+}
+
 /* New workers, from ending the old ones to their first batch. */
 static int start_anew(run *r, stoke_error *err)
 {
     const uint64_t began = stk_now_ns(), cpu = stk_thread_cpu_ns();
     r->way->close(&r->loop, 0);
-    int status = r->way->open(&r->loop, err);
+    int status = open_loop(r, err);
     const uint64_t opened = stk_now_ns();
     if (!status) status = r->way->next(&r->loop, err);
     if (status) return status;
@@ -126,7 +135,7 @@ static int drive(run *r, stoke_error *err)
     const stk_diagnose_run_job *job = loop->job;
     const size_t total = (size_t)job->warm_up + job->steps;
     stoke_quiet watch = { 0 };
-    int status = r->way->open(loop, err);
+    int status = open_loop(r, err);
     while (!status && loop->taken < total) {
         if (loop->taken == job->warm_up) {
             watch = stoke_quiet_begin();
@@ -147,16 +156,25 @@ static int drive(run *r, stoke_error *err)
     return STOKE_OK;
 }
 
+stoke_data_params stk_diagnose_data(const stoke_diagnose_params *params, const stoke_setup *setup)
+{
+    stoke_data_params data = params->data;
+    data.workers = setup->workers;
+    data.prefetch = setup->prefetch;
+    data.batch = setup->batch;
+    if (!params->device) { /* what the network takes */
+        data.normalize = STOKE_NORMALIZE_IMAGENET;
+        data.dtype = stoke_data_defaults().dtype;
+    }
+    return data;
+}
+
 int stk_diagnose_run_run(stk_diagnose_run *stretch, const stk_diagnose_run_job *job, stoke_error *err)
 {
     const size_t total = (size_t)job->warm_up + job->steps;
-    run r = { .loop = { .job = job, .out = stretch, .data = job->params->data },
+    run r = { .loop = { .job = job, .out = stretch, .data = stk_diagnose_data(job->params, &job->setup) },
               .way = job->params->device ? &stk_way_of_feed : &stk_way_of_native };
-    stoke_data_params *data = &r.loop.data;
-    data->workers = job->setup.workers;
-    data->prefetch = job->setup.prefetch;
-    data->batch = job->setup.batch;
-    r.loop.epoch = (uint64_t)data->epoch;
+    r.loop.epoch = (uint64_t)r.loop.data.epoch;
     *stretch = (stk_diagnose_run){ .restart_ms = NAN, .open_ms = NAN };
     stretch->records = stk_calloc(total, sizeof *stretch->records);
     if (!stretch->records) return stk_fail(err, STOKE_E_NOMEM, "no memory for the times of %zu steps", total);
@@ -164,6 +182,7 @@ int stk_diagnose_run_run(stk_diagnose_run *stretch, const stk_diagnose_run_job *
     /* Where no epoch ended meanwhile. The batches are not used. */
     while (!status && stretch->restarts < job->restarts) status = start_anew(&r, err);
     r.way->close(&r.loop, 1);
+    stk_mem_give_back(); /* the next stretch has the same room */
     if (stretch->restarts) stretch->restart_ms = r.restart_ns / stretch->restarts / 1e6;
     if (stretch->restarts) stretch->open_ms = r.open_ns / stretch->restarts / 1e6;
     if (status) stk_diagnose_run_free(stretch);

@@ -16,7 +16,6 @@
 
 #include "src/base/file.h"
 #include "src/report/chart.h"
-#include "src/report/svg.h"
 #include "src/tune/diagnose/diagnosis_draw.h"
 
 enum {

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include <stoke/output.h>
+#include <stoke/tools/output.h>
 
 #include "src/base/error.h"
 #include "src/base/file.h"

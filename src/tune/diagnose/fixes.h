@@ -29,5 +29,7 @@ typedef struct stk_fixes_proposal {
 /* 1: there is one; 0: there is not, and `what` says why; negative: an error. */
 int stk_fix_propose(const stk_fixes_ctx *fixing, int cause, const stoke_setup *from,
                     stk_fixes_proposal *proposal, stoke_error *err);
+/* With as many workers and as much made ahead as any fix of it may propose. */
+stoke_setup stk_fixes_largest(const stoke_setup *from, uint32_t usable);
 
 #endif

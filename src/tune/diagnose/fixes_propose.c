@@ -94,11 +94,16 @@ static stoke_setup with_workers(const stoke_setup *from, uint32_t workers)
     return to;
 }
 
+static uint32_t usable_cores(uint32_t usable)
+{
+    return usable < 256 ? usable ? usable : 1 : 256;
+}
+
 static int more_workers(const stk_fixes_ctx *fixing, const stoke_setup *from, stk_fixes_proposal *proposal,
                         stoke_error *err)
 {
     const int by_files = files_dominate(&fixing->costs->side[from->placement]);
-    const uint32_t cores = fixing->usable < 256 ? fixing->usable ? fixing->usable : 1 : 256;
+    const uint32_t cores = usable_cores(fixing->usable);
     const uint32_t most = stk_decide_workers_most(cores, 1, by_files);
     search tried = { .alike = workers_alike };
     /* One by one up to 16, then by eighths: 1024 is the 49th. */
@@ -124,15 +129,36 @@ static int more_workers(const stk_fixes_ctx *fixing, const stoke_setup *from, st
 
 /* ---- prefetch ---- */
 
+/* What is made ahead is a multiple of it: PyTorch counts by worker. */
+static uint32_t prefetch_unit(const stoke_setup *setup)
+{
+    return setup->by_batch ? setup->workers : 1;
+}
+
+/* PyTorch: up to 4 each. */
+static uint32_t prefetch_most(const stoke_setup *setup)
+{
+    const uint32_t unit = prefetch_unit(setup);
+    return setup->by_batch      ? unit * (unit >= 4 ? 4 : 4 / unit + 3)
+           : setup->workers > 2 ? 2 * setup->workers
+                                : 4;
+}
+
+stoke_setup stk_fixes_largest(const stoke_setup *from, uint32_t usable)
+{
+    const uint32_t most = stk_decide_workers_most(usable_cores(usable), 1, 1);
+    stoke_setup to = from->workers < most ? with_workers(from, most) : *from;
+    const uint32_t ahead = prefetch_most(&to);
+    if (to.prefetch < from->prefetch) to.prefetch = from->prefetch;
+    if (to.prefetch < ahead) to.prefetch = ahead;
+    return to;
+}
+
 static int prefetch_more(const stk_fixes_ctx *fixing, const stoke_setup *from, stk_fixes_proposal *proposal,
                          stoke_error *err)
 {
     if (!from->workers) return no(proposal, "without workers nothing is made ahead");
-    /* PyTorch: a multiple of its workers, up to 4 each. */
-    const uint32_t unit = from->by_batch ? from->workers : 1;
-    const uint32_t each = from->by_batch      ? (unit >= 4 ? 4 : 4 / unit + 3)
-                          : from->workers > 2 ? 2 * from->workers
-                                              : 4;
+    const uint32_t unit = prefetch_unit(from), each = prefetch_most(from) / unit;
     search tried = { .alike = prefetch_alike };
     tried.setup[tried.n++] = *from;
     for (uint32_t k = from->prefetch / unit + 1; k <= each && tried.n < TRIES; k++) {

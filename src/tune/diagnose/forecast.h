@@ -5,7 +5,7 @@
 #ifndef STOKE_SRC_TUNE_DIAGNOSE_FORECAST_H
 #define STOKE_SRC_TUNE_DIAGNOSE_FORECAST_H
 
-#include <stoke/diagnose.h>
+#include <stoke/tools/diagnose.h>
 
 enum {
     STK_RESAMPLES = 64,      /* of the bootstrap: 5 % points are then between its 4th and 5th value */

@@ -10,8 +10,7 @@
 
 static int check_setup(const stoke_setup *setup, stoke_error *err)
 {
-    if (setup->struct_size != sizeof *setup)
-        return stk_fail(err, STOKE_E_INVALID, "a setup was not made by stoke_setup_defaults of this version");
+    if (setup->struct_size != sizeof *setup) return stk_fail_struct(err, "stoke_setup_defaults");
     if (!setup->batch || (unsigned)setup->placement > STOKE_PLACEMENT_DEVICE ||
         (unsigned)setup->transfer > STOKE_TRANSFER_PAGEABLE)
         return stk_fail(
@@ -29,8 +28,7 @@ static int is_time(double ms)
 
 static int check_costs(const stoke_costs *costs, stoke_error *err)
 {
-    if (costs->struct_size != sizeof *costs)
-        return stk_fail(err, STOKE_E_INVALID, "costs were not made by stoke_costs_defaults of this version");
+    if (costs->struct_size != sizeof *costs) return stk_fail_struct(err, "stoke_costs_defaults");
     if (!(isfinite(costs->cores) && costs->cores > 0))
         return stk_fail(err, STOKE_E_INVALID, "cores is %g: workers need some part of a core", costs->cores);
     if (!is_time(costs->launch_ms) || !is_time(costs->host_ms) ||

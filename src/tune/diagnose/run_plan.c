@@ -10,8 +10,8 @@
 #include <strings.h>
 
 #include <stoke/augment.h>
-#include <stoke/diagnose.h>
-#include <stoke/machine.h>
+#include <stoke/tools/diagnose.h>
+#include <stoke/tools/loader.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
@@ -39,6 +39,13 @@ STOKE_PRINTF(2, 3) static void say(stoke_run_plan *plan, const char *format, ...
 
 /* ---- a PyTorch trainer's ---- */
 
+/* Where the file does not say a setting, who does. */
+static void say_default(stoke_run_plan *plan, const char *setting, const char *value)
+{
+    const char *whose = stk_run_config_default(&plan->config, setting);
+    if (whose) say(plan, "%s is not in the file: %s, %s default", setting, value, whose);
+}
+
 static int is_preset(const char *name)
 {
     stoke_preset_info preset;
@@ -52,17 +59,14 @@ static void take_their_workers(stoke_run_plan *plan)
     const stk_run_config *config = &plan->config;
     stoke_setup *setup = &plan->setup;
     const int64_t workers = config->workers < 0 ? 0 : config->workers;
-    const int64_t factor = config->prefetch > 0 ? config->prefetch : 2;
+    const int64_t factor = config->prefetch > 0 ? config->prefetch : 1;
     const int64_t ahead = workers * factor;
     if (*config->workers_said)
         say(plan, "num_workers is %s, which is no number that can be read: 0 is measured; --workers sets it",
             config->workers_said);
-    else if (config->workers < 0)
-        say(plan, "num_workers is not in the file: 0, PyTorch's default");
-    if (workers && config->prefetch < 1)
-        say(plan, "prefetch_factor is not in the file: 2, PyTorch's default");
-    if (workers && config->persistent_workers == STK_UNSAID)
-        say(plan, "persistent_workers is not in the file: off, PyTorch's default");
+    say_default(plan, "num_workers", "0");
+    if (workers) say_default(plan, "prefetch_factor", "2");
+    if (workers) say_default(plan, "persistent_workers", "off");
     setup->workers = workers > 1024 ? 1024 : (uint32_t)workers;
     setup->prefetch = ahead < 1 ? 1 : ahead > 1024 ? 1024 : (uint32_t)ahead;
     setup->persistent = !workers || config->persistent_workers == 1; /* without workers none are started */
@@ -76,8 +80,7 @@ static void take_their_copies(stoke_run_plan *plan)
     setup->transfer = ahead                     ? STOKE_TRANSFER_STREAM
                       : config->pin_memory == 1 ? STOKE_TRANSFER_PINNED
                                                 : STOKE_TRANSFER_PAGEABLE;
-    if (!ahead && config->pin_memory == STK_UNSAID)
-        say(plan, "pin_memory is not in the file: off, PyTorch's default");
+    if (!ahead) say_default(plan, "pin_memory", config->pin_memory == 1 ? "on" : "off");
     if (!ahead)
         say(plan,
             "nothing in the file copies the next batch while the card computes: copies are taken to run on "
@@ -104,6 +107,7 @@ static void take_their_pictures(stoke_run_plan *plan)
     data->drop_last = config->drop_last == 1;
     if (config->batch > 0) data->batch = config->batch;
     if (config->batch < 1) say(plan, "batch_size is not in the file: %d", (int)data->batch);
+    say_default(plan, "batch_size", "8");
     if (config->height > 0 && config->width > 0) {
         data->size[0] = (uint32_t)config->height;
         data->size[1] = (uint32_t)config->width;
@@ -165,14 +169,8 @@ static int take_own(stoke_run_plan *plan, const char *config, stoke_error *err)
         data->batch = stoke_data_defaults().batch;
         say(plan, "batch is auto, which training settles: %d is measured; --batch sets it", (int)data->batch);
     }
-    if (data->workers < 0) {
-        const int64_t left = data->consumer_cores < 0 ? 1 : data->consumer_cores;
-        const int64_t workers = (int64_t)stoke_machine_cores().usable - left;
-        setup->workers = workers < 1 ? 1 : (uint32_t)workers;
-        say(plan, "workers is auto: %u here", setup->workers);
-    } else {
-        setup->workers = (uint32_t)data->workers;
-    }
+    setup->workers = stoke_data_workers(data);
+    if (data->workers < 0) say(plan, "workers is auto: %u here", setup->workers);
     setup->prefetch = (uint32_t)data->prefetch;
     setup->depth = (uint32_t)upload->depth;
     setup->transfer = upload->transfer;

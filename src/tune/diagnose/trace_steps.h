@@ -5,7 +5,7 @@
 #ifndef STOKE_SRC_TUNE_DIAGNOSE_TRACE_STEPS_H
 #define STOKE_SRC_TUNE_DIAGNOSE_TRACE_STEPS_H
 
-#include <stoke/diagnose.h>
+#include <stoke/tools/diagnose.h>
 
 /* `name` stands in messages. */
 int stk_trace_steps_of(const char *text, size_t size, const char *name, double **step_ms, size_t *n,

@@ -5,7 +5,7 @@
 #ifndef STOKE_SRC_TUNE_MACHINE_DISK_H
 #define STOKE_SRC_TUNE_MACHINE_DISK_H
 
-#include <stoke/probe.h>
+#include <stoke/tools/probe.h>
 
 /* Fills mount, device and filesystem from the text of /proc/self/mountinfo: the deepest mount point above
  * `path` (absolute, links followed), and of several on one place the last, which hides the others. Returns 0

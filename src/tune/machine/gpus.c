@@ -2,7 +2,7 @@
  *
  * The graphics processors of the machine in one list, and what they have in common.
  */
-#include <stoke/probe.h>
+#include <stoke/tools/probe.h>
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -30,8 +30,7 @@ int stoke_gpus_open(stoke_gpus **out, const stoke_gpus_params *params, stoke_err
     stoke_gpus_params used = stoke_gpus_defaults();
     *out = NULL;
     if (params) {
-        if (params->struct_size < sizeof used)
-            return stk_fail(err, STOKE_E_INVALID, "stoke_gpus_params must come from stoke_gpus_defaults");
+        if (params->struct_size != sizeof *params) return stk_fail_struct(err, "stoke_gpus_defaults");
         used = *params;
     }
     if (!used.root || !strcmp(used.root, "/")) used.root = "";

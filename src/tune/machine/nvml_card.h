@@ -6,7 +6,7 @@
 #define STOKE_SRC_TUNE_MACHINE_NVML_CARD_H
 
 #include "src/tune/machine/nvml.h"
-#include <stoke/probe.h>
+#include <stoke/tools/probe.h>
 
 typedef struct stk_nvml_card {
     nvmlDevice_t handle; /* NULL: it could not be opened */

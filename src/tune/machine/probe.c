@@ -4,7 +4,7 @@
  * /proc and /sys: the few numbers wanted here are one small file each, and a library for them (hwloc) would
  * read the same files.
  */
-#include <stoke/probe.h>
+#include <stoke/tools/probe.h>
 
 #include <pthread.h>
 #include <sched.h>
@@ -18,7 +18,7 @@
 #include "src/base/machine.h"
 #include "src/base/mem.h"
 #include "src/tune/machine/tree.h"
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 
 enum {
     CPUS_MAX = 8192, /* the largest NR_CPUS Linux can be built with */

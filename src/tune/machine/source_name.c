@@ -2,7 +2,7 @@
  *
  * Where a figure comes from, in a word.
  */
-#include <stoke/probe.h>
+#include <stoke/tools/probe.h>
 
 const char *stoke_source_name(int source)
 {

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <stoke/probe.h>
+#include <stoke/tools/probe.h>
 
 enum { STK_TREE_PATH = 1024 };
 

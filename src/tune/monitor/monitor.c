@@ -53,8 +53,7 @@ int stoke_monitor_open(stoke_monitor **out, const stoke_monitor_params *params, 
 {
     const stoke_monitor_params used = params ? *params : stoke_monitor_defaults();
     *out = NULL;
-    if (used.struct_size < sizeof used)
-        return stk_fail(err, STOKE_E_INVALID, "stoke_monitor_params: start from stoke_monitor_defaults()");
+    if (used.struct_size != sizeof used) return stk_fail_struct(err, "stoke_monitor_defaults");
     if (!used.history || used.history > HISTORY_MOST)
         return stk_fail(err, STOKE_E_INVALID, "history: %u readings; 1 to %d can be kept", used.history,
                         HISTORY_MOST);

@@ -6,7 +6,7 @@
 #ifndef STOKE_SRC_TUNE_MONITOR_MONITOR_H
 #define STOKE_SRC_TUNE_MONITOR_MONITOR_H
 
-#include <stoke/monitor.h>
+#include <stoke/tools/monitor.h>
 
 /* ---- the kernel's counters ---- */
 

@@ -6,18 +6,10 @@
 #define STOKE_SRC_TUNE_OPTIMIZE_OPTIMIZE_H
 
 #include "src/tune/preflight/preflight.h"
-#include <stoke/advise.h>
-#include <stoke/optimize.h>
+#include <stoke/tools/advise.h>
+#include <stoke/tools/optimize.h>
 
 enum { STK_CHANGES = 32, STK_OPTIMIZE_REMARKS = 64 };
-
-/* Whose arguments the settings of training are, as far as the file shows it. */
-typedef enum stk_optimize_framework {
-    STK_FOR_ANY = 0,      /* a trainer of somebody's own: new keys are marked */
-    STK_FOR_STOKE,        /* `stoke train` */
-    STK_FOR_LIGHTNING,    /* a section `trainer`, or flat keys, that Trainer takes */
-    STK_FOR_HUGGING_FACE, /* TrainingArguments */
-} stk_optimize_framework;
 
 /* What the advice is for. */
 typedef enum stk_optimize_target {
@@ -39,18 +31,18 @@ struct stoke_optimization {
     int cores_source;             /* stoke_source: measured, given; 0 = not known */
     stoke_advice advice;
     int dialect;
-    stk_optimize_framework framework;
+    stoke_framework framework;
     stk_optimize_target place;
-    int upper;        /* new keys are in upper case, as those that are there */
-    char trainer[64]; /* of Lightning: the section of its arguments; "" = the top */
     char network[64]; /* that the file names and the estimate does not know; "" = none such */
     char model[32];   /* that the estimate knows; "" = the file names none */
     stk_optimize_size size;
+    int classes_assumed;
     stoke_estimate_params p; /* of the file's network, or of the usual one where it names none */
     stoke_change changes[STK_CHANGES];
     size_t n_changes;
     const char *remarks[STK_OPTIMIZE_REMARKS]; /* kept by the yaml */
     size_t n_remarks;
+    int marked; /* a comment was put above new keys */
     char *target;
 };
 
@@ -59,7 +51,7 @@ struct stoke_optimization {
 typedef struct stk_optimize_key {
     const char *setting, *path;
     int exists, none; /* none: this file has no such setting, and its reader would refuse one */
-    const char *text; /* "" = there is none */
+    const char *text; /* that counts: the file's, or its framework's default; "" = neither is known */
     int64_t number;
     int is_number;
 } stk_optimize_key;
@@ -69,7 +61,7 @@ typedef struct stk_optimize_reason {
     int source;
 } stk_optimize_reason;
 
-/* Looks at the file: framework, section, case of its keys, whether it is for the processor. */
+/* Looks at the file: its framework, whether it is for the processor. */
 void stk_optimize_recognize(stoke_optimization *o);
 /* Several candidates are an error: nothing is changed on a guess. */
 int stk_optimize_look(const stoke_optimization *o, const char *setting, stk_optimize_key *f,
@@ -87,12 +79,6 @@ const stoke_recommendation *stk_optimize_advised(const stoke_optimization *o, co
 int stk_is_on(const char *text);
 int stk_is_off(const char *text);
 int stk_is_one_of(const char *text, const char *const *words);
-/* Whether a setting is an argument of Lightning's Trainer, and the file is Lightning's. */
-int stk_is_trainer_argument(const stoke_optimization *o, const char *setting);
-/* Whether there is a place for settings of loading: a file of Lightning may have none. */
-int stk_optimize_loads(const stoke_optimization *o);
-/* Whether a path lies in a section whose keys are handed to DataLoader: it takes its own arguments only. */
-int stk_is_of_loader(const char *path);
 
 /* ---- rules ---- */
 

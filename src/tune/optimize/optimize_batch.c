@@ -25,12 +25,10 @@ static void learning_rate(stoke_optimization *o, int64_t from, int64_t to)
     stk_optimize_key f;
     char room[64];
     double lr;
-    if (stk_optimize_look(o, "learning_rate", &f, NULL) || !f.exists || !stk_parse_real(f.text, &lr) ||
-        lr <= 0)
-        return;
+    if (stk_optimize_look(o, "learning_rate", &f, NULL) || !stk_parse_real(f.text, &lr) || lr <= 0) return;
     const char *ending = strrchr(o->target, '.');
     const int is_yaml = ending && (!strcmp(ending, ".yaml") || !strcmp(ending, ".yml"));
-    if (is_yaml && o->dialect != STOKE_DIALECT_OWN && stk_yaml_number(f.text, room) != f.text)
+    if (is_yaml && f.exists && o->dialect != STOKE_DIALECT_OWN && stk_yaml_number(f.text, room) != f.text)
         stk_optimize_remark(o, "%s: PyYAML reads %s as a text, not a number; write %s", f.path, f.text, room);
     if (from <= 0 || from == to) return;
     const double factor = (double)to / (double)from;
@@ -240,6 +238,14 @@ static int unnamed_network(stoke_optimization *o, const stk_optimize_key *f, con
 {
     char text[64], why[256];
     const int64_t to = !t->room ? 0 : t->wanted > t->room ? part_of(t->wanted, t->room) : t->wanted;
+    if (o->size == STK_SIZE_UNKNOWN) {
+        stk_optimize_remark(o,
+                            "%s: %s is left: %lld are usual for this card, not estimated: your network and "
+                            "picture size are not in the file",
+                            f->path, f->text, (long long)t->wanted);
+        learning_rate(o, 0, 0);
+        return STOKE_OK;
+    }
     if (f->number >= to) {
         stk_optimize_remark(o,
                             "%s: %s is left: usual for %s are %lld; the file names no network, so whether "
@@ -276,7 +282,7 @@ static void not_a_number(stoke_optimization *o, const stk_optimize_key *f, const
 /* 1: nothing is known of the memory that a batch takes or may take; a remark says why. */
 static int is_left(stoke_optimization *o, const stk_optimize_key *f)
 {
-    if (o->framework == STK_FOR_STOKE)
+    if (o->framework == STOKE_FRAMEWORK_STOKE)
         stk_optimize_remark(o,
                             "%s: %s is left: `stoke train` computes on the processor; `stoke find-batch` "
                             "finds a batch by trials",
@@ -313,16 +319,27 @@ int stk_optimize_batch(stoke_optimization *o, stoke_error *err)
     int r = stk_optimize_look(o, "batch_size", &f, err);
     if (r) return r;
     if (o->params.measured_batch) return measured_batch(o, &f, err);
-    if (!f.exists) {
+    if (!f.exists && !f.is_number) {
         stk_optimize_remark(o, "batch_size is not in the file under any name known; map it to its path");
         return STOKE_OK;
     }
-    if (o->framework == STK_FOR_STOKE && !strcmp(f.text, "auto")) {
+    if (o->framework == STOKE_FRAMEWORK_STOKE && !strcmp(f.text, "auto")) {
         stk_optimize_right(o, &f);
         return STOKE_OK;
     }
     if (is_left(o, &f)) return STOKE_OK;
-    if ((r = make_fitting(o, &t, err))) return r;
+    stoke_error refusal = { 0 };
+    r = make_fitting(o, &t, &refusal);
+    if (r == STOKE_E_INVALID) { /* pictures of a size that no network here takes */
+        stk_optimize_remark(o, "%s: %s is left: its memory cannot be estimated: %s", f.path, f.text,
+                            refusal.message);
+        learning_rate(o, 0, 0);
+        return STOKE_OK;
+    }
+    if (r) return stk_fail_again(err, r, refusal.message);
+    if (o->classes_assumed && *o->model)
+        stk_optimize_remark(o, "the number of classes is not in the file: %u assumed for the estimate",
+                            (unsigned)o->p.classes);
     if (!is_size(&f)) {
         not_a_number(o, &f, &t);
         return STOKE_OK;

@@ -6,7 +6,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "src/base/error.h"
 #include "src/base/number.h"
+#include "src/settings/keys.h"
 #include "src/tune/decide/decide.h"
 #include "src/tune/optimize/optimize.h"
 
@@ -41,7 +43,7 @@ static int measured_workers(stoke_optimization *o, const stk_optimize_key *f, in
 /* 1: they stay as they are, and a remark says why. */
 static int workers_stay(stoke_optimization *o, const stk_optimize_key *f)
 {
-    const int own = o->framework == STK_FOR_STOKE;
+    const int own = o->framework == STOKE_FRAMEWORK_STOKE;
     if (own && !strcmp(f->text, "auto")) {
         stk_optimize_right(o, f);
         return 1;
@@ -54,7 +56,7 @@ static int workers_stay(stoke_optimization *o, const stk_optimize_key *f)
         return 1;
     }
     if (own || o->cores_source) return 0;
-    if (f->exists && stk_is_off(f->text)) return 0; /* any are better than none: the usual number */
+    if (stk_is_off(f->text)) return 0; /* any are better than none: the usual number */
     stk_optimize_remark(o,
                         "%s%s%s is left: the card is in another machine, and how many cores that has is not "
                         "known here; with them said (cores) it becomes two thirds of them",
@@ -70,7 +72,7 @@ static int workers(stoke_optimization *o, int64_t *after, int *known, stoke_erro
     int r = stk_optimize_look(o, "num_workers", &f, err);
     if (r || f.none) return r;
     if (o->params.measured_workers) return measured_workers(o, &f, after, err);
-    const int own = o->framework == STK_FOR_STOKE;
+    const int own = o->framework == STOKE_FRAMEWORK_STOKE;
     const stoke_recommendation *line = stk_optimize_advised(o, "num_workers");
     *after = f.is_number ? f.number : own || !stk_is_off(f.text) ? 1 : 0; /* "auto" will be some */
     if (workers_stay(o, &f)) {
@@ -121,31 +123,56 @@ static int is_validating(const char *path)
     return 0;
 }
 
-static int validation(stoke_optimization *o, int64_t n_workers, stoke_error *err)
+/* One that stands at the path, or is merged into its section. */
+static int halve(stoke_optimization *o, const char *path, const char *text, int64_t n_workers,
+                 stoke_error *err)
 {
     const int64_t half = n_workers > 1 ? n_workers / 2 : n_workers;
+    stk_optimize_key f = { .setting = "num_workers", .path = path, .exists = 1, .text = text };
+    char to[32], why[128];
+    f.is_number = stk_parse_int(f.text, &f.number);
+    if (!f.is_number || f.number == half || (f.number > half && f.number < n_workers)) return STOKE_OK;
+    snprintf(to, sizeof to, "%lld", (long long)half);
+    snprintf(why, sizeof why, "half of the %lld that training has: those wait while it validates",
+             (long long)n_workers);
+    const stk_optimize_reason because = { why,
+                                          f.number > half ? "processes and their memory are saved"
+                                                          : "validation no longer waits for every picture",
+                                          STOKE_SOURCE_TABLE };
+    return stk_optimize_change(o, &f, to, because, err);
+}
+
+/* A section of validation that has its workers by a merge (<<). */
+static int halve_merged(stoke_optimization *o, uint32_t section, int64_t n_workers, stoke_error *err)
+{
+    static const char *const names[] = { "num_workers", "workers", "n_workers", "NUM_WORKERS" };
+    const stk_yaml_node *node = &o->yaml->nodes[section];
+    char path[STK_YAML_PATH];
+    stk_yaml_place place;
+    stoke_yaml_value value;
+    if (node->kind != STK_YAML_MAPPING || !node->path || !is_validating(node->path)) return STOKE_OK;
+    if (stk_yaml_child(o->yaml, section, "<<") == STK_YAML_NONE) return STOKE_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (stk_yaml_join(node->path, names[i], path) && stk_yaml_find(o->yaml, path, &place) &&
+            place.merged && stoke_yaml_get(o->yaml, path, &value)) {
+            const char *kept = stk_yaml_keep(o->yaml, path, strlen(path));
+            return kept ? halve(o, kept, value.text, n_workers, err) : stk_yaml_no_memory(o->yaml, err);
+        }
+    return STOKE_OK;
+}
+
+static int validation(stoke_optimization *o, int64_t n_workers, stoke_error *err)
+{
     const char *path;
     stoke_yaml_value value;
     int r = STOKE_OK;
-    if (half < 1 || o->framework == STK_FOR_STOKE || !o->cores_source) return r;
+    if (n_workers < 1 || o->framework == STOKE_FRAMEWORK_STOKE) return r;
     for (size_t i = 0; !r && stoke_yaml_at(o->yaml, i, &path, &value); i++) {
         const char *dot = strrchr(path, '.');
-        stk_optimize_key f = { .setting = "num_workers", .path = path, .exists = 1, .text = value.text };
-        char to[32], why[128];
-        if (!names_workers(dot ? dot + 1 : path) || !is_validating(path)) continue;
-        f.is_number = stk_parse_int(f.text, &f.number);
-        if (!f.is_number || f.number == half || (f.number > half && f.number < n_workers)) continue;
-        snprintf(to, sizeof to, "%lld", (long long)half);
-        snprintf(why, sizeof why, "half of the %lld that training has: those wait while it validates",
-                 (long long)n_workers);
-        r = stk_optimize_change(o, &f, to,
-                                (stk_optimize_reason){ why,
-                                                       f.number > half
-                                                           ? "processes and their memory are saved"
-                                                           : "validation no longer waits for every picture",
-                                                       STOKE_SOURCE_TABLE },
-                                err);
+        if (names_workers(dot ? dot + 1 : path) && is_validating(path))
+            r = halve(o, path, value.text, n_workers, err);
     }
+    for (uint32_t i = 0; !r && i < o->yaml->n_nodes; i++) r = halve_merged(o, i, n_workers, err);
     return r;
 }
 
@@ -170,7 +197,7 @@ static int without_workers(stoke_optimization *o, stoke_error *err)
 static int prefetch(stoke_optimization *o, stoke_error *err)
 {
     stk_optimize_key f;
-    const int own = o->framework == STK_FOR_STOKE;
+    const int own = o->framework == STOKE_FRAMEWORK_STOKE;
     const stoke_recommendation *line = own ? NULL : stk_optimize_advised(o, "prefetch_factor");
     int64_t wanted = 2; /* ours counts batches in all, PyTorch's those of each worker */
     const int r = stk_optimize_look(o, "prefetch_factor", &f, err);
@@ -228,7 +255,7 @@ static int copies(stoke_optimization *o, stoke_error *err)
                   "stream; stokehold's loader does so by itself",
                   STOKE_SOURCE_TABLE };
     stk_optimize_key f;
-    if (o->framework == STK_FOR_STOKE) {
+    if (o->framework == STOKE_FRAMEWORK_STOKE) {
         const int r = stk_optimize_look(o, "device_prefetch", &f, err);
         if (r || !f.exists) return r;
         if (stk_is_one_of(f.text, slower)) return stk_optimize_change(o, &f, "stream", own, err);
@@ -250,18 +277,21 @@ int stk_optimize_loading(stoke_optimization *o, stoke_error *err)
                                                     "no pause between epochs", STOKE_SOURCE_TABLE };
     int64_t n_workers = 0;
     int known = 1;
-    if (!stk_optimize_loads(o)) {
+    stk_optimize_key f;
+    int r = stk_optimize_look(o, "num_workers", &f, err);
+    if (r) return r;
+    if (f.none && o->framework == STOKE_FRAMEWORK_LIGHTNING) {
         stk_optimize_remark(o, "nothing of loading is in the file, and Trainer takes nothing of it: "
                                "num_workers, pin_memory, persistent_workers and prefetch_factor are "
                                "arguments of your DataLoader");
         return STOKE_OK;
     }
-    int r = workers(o, &n_workers, &known, err);
+    r = workers(o, &n_workers, &known, err);
     if (!r && known) r = validation(o, n_workers, err);
     if (!r && o->place != STK_ON_PROCESSOR) r = stk_optimize_switch_on(o, "pin_memory", pinned, err);
     if (!r) r = copies(o, err);
     if (r) return r;
-    if (n_workers <= 0 && o->framework != STK_FOR_STOKE) return without_workers(o, err);
+    if (n_workers <= 0 && o->framework != STOKE_FRAMEWORK_STOKE) return without_workers(o, err);
     r = stk_optimize_switch_on(o, "persistent_workers", persistent, err);
     return r ? r : prefetch(o, err);
 }

@@ -16,6 +16,10 @@ static const stk_optimize_reason HALF = {
     STOKE_SOURCE_TABLE
 };
 
+static const stk_optimize_reason MEMORY = { "it saves memory; this card wins no time by it",
+                                            "less memory for activations; weights stay fp32",
+                                            STOKE_SOURCE_TABLE };
+
 static int own_precision(stoke_optimization *o, const stk_optimize_key *f, stoke_error *err)
 {
     if (!f->exists || strcmp(f->text, "fp32") != 0) return STOKE_OK;
@@ -34,7 +38,7 @@ static const char *half_of(const stoke_optimization *o, const stk_optimize_key *
     } words[] = { { "32", "16" },     { "fp32", "fp16" },        { "float32", "float16" },
                   { "full", "fp16" }, { "32-true", "16-mixed" }, { "torch.float32", "torch.float16" } };
     const char *dot = strrchr(f->path, '.'), *key = dot ? dot + 1 : f->path;
-    const int lightning = o->framework == STK_FOR_LIGHTNING && !strcasecmp(key, "precision");
+    const int lightning = o->framework == STOKE_FRAMEWORK_LIGHTNING && !strcasecmp(key, "precision");
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcasecmp(f->text, words[i].full)) return lightning ? "16-mixed" : words[i].half;
     if (lightning && (!f->exists || stk_is_off(f->text))) return "16-mixed";
@@ -63,7 +67,7 @@ int stk_optimize_precision(stoke_optimization *o, stoke_error *err)
     stoke_yaml_value value = { 0 };
     const int r = stk_optimize_look(o, "mixed_precision", &f, err);
     if (r || f.none) return r;
-    if (o->framework == STK_FOR_STOKE) return own_precision(o, &f, err);
+    if (o->framework == STOKE_FRAMEWORK_STOKE) return own_precision(o, &f, err);
     if (o->place == STK_ON_PROCESSOR) {
         stk_optimize_remark(o, "mixed precision is left as it is: the file trains on the processor, which "
                                "gains little by it");
@@ -81,7 +85,9 @@ int stk_optimize_precision(stoke_optimization *o, stoke_error *err)
         return STOKE_OK;
     }
     const size_t before = o->n_changes;
-    const int done = stk_optimize_change(o, &f, to, HALF, err);
+    const stoke_recommendation *line = stk_optimize_advised(o, "compile"); /* false: the card is too old */
+    const int old = line && stk_is_off(line->value);
+    const int done = stk_optimize_change(o, &f, to, old ? MEMORY : HALF, err);
     if (o->n_changes > before) o->p.precision = STOKE_PRECISION_FP16;
     return done;
 }
@@ -97,7 +103,7 @@ static int clipping(stoke_optimization *o, stoke_error *err)
     stk_optimize_key f;
     const int r = stk_optimize_look(o, "grad_clip", &f, err);
     if (r || f.none) return r;
-    if (f.exists && !stk_is_off(f.text)) {
+    if (!stk_is_off(f.text)) {
         stk_optimize_right(o, &f);
         return STOKE_OK;
     }
@@ -116,7 +122,7 @@ static int augmentation(stoke_optimization *o, stoke_error *err)
     stk_optimize_key f;
     const int r = stk_optimize_look(o, "gpu_augmentation", &f, err);
     if (r || f.none) return r;
-    if (o->framework == STK_FOR_STOKE) {
+    if (o->framework == STOKE_FRAMEWORK_STOKE) {
         if (!f.exists) return STOKE_OK;
         if (!strcasecmp(f.text, "host")) return stk_optimize_change(o, &f, "auto", own, err);
         stk_optimize_right(o, &f);
@@ -137,7 +143,7 @@ static int log_interval(stoke_optimization *o, stoke_error *err)
     stk_optimize_key f;
     const int r = stk_optimize_look(o, "log_every", &f, err);
     if (r || !f.is_number || f.number < 1 || f.number >= 10) return r;
-    return stk_optimize_change(o, &f, o->framework == STK_FOR_STOKE ? "auto" : "50", because, err);
+    return stk_optimize_change(o, &f, o->framework == STOKE_FRAMEWORK_STOKE ? "auto" : "50", because, err);
 }
 
 int stk_optimize_training(stoke_optimization *o, stoke_error *err)
@@ -150,12 +156,12 @@ int stk_optimize_training(stoke_optimization *o, stoke_error *err)
         "pictures of one size let cuDNN time its algorithms once and keep the best",
         "faster convolutions after the first steps, which may take more memory", STOKE_SOURCE_TABLE
     };
-    const int card = o->framework != STK_FOR_STOKE && o->place != STK_ON_PROCESSOR;
+    const int card = o->framework != STOKE_FRAMEWORK_STOKE && o->place != STK_ON_PROCESSOR;
     const stoke_recommendation *line = stk_optimize_advised(o, "compile"); /* old cards gain nothing by it */
     int r = clipping(o, err);
     if (!r && card && !(line && stk_is_off(line->value)))
         r = stk_optimize_switch_on(o, "compile", compiled, err);
-    if (!r && card && o->framework == STK_FOR_LIGHTNING)
+    if (!r && card && o->framework == STOKE_FRAMEWORK_LIGHTNING)
         r = stk_optimize_switch_on(o, "benchmark", tuned, err);
     if (!r) r = augmentation(o, err);
     return r ? r : log_interval(o, err);

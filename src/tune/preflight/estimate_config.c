@@ -21,7 +21,7 @@ static unsigned take(stoke_estimate_params *p, const stk_run_config *config)
         assumed |= STOKE_ASSUMED_SIZE;
     if (config->classes < 1) assumed |= STOKE_ASSUMED_CLASSES;
     p->classes = config->classes > 0 ? (uint32_t)config->classes : stoke_estimate_classes(p->model);
-    if (config->engine == STOKE_ENGINE_TORCH && config->mixed_precision == STK_UNSAID)
+    if (config->engine == STOKE_ENGINE_TORCH && stk_run_config_default(config, "mixed_precision"))
         assumed |= STOKE_ASSUMED_PRECISION;
     p->precision = config->precision;
     p->optimizer = config->optimizer;

@@ -8,7 +8,7 @@
 
 #include "src/tune/decide/decide.h"
 #include "src/tune/preflight/preflight.h"
-#include <stoke/report.h>
+#include <stoke/tools/report.h>
 
 /* Below this share the card counts as idle, and saves power by a slower link. */
 static const double IDLE_PERCENT = 10;
@@ -103,7 +103,7 @@ static void check_mixed(stk_preflight_list *list, const stk_run_config *config,
     stoke_preflight_line *line = stk_check_add(list, "mixed_precision", "mixed precision");
     const stoke_figure cc = here->gpu.compute_capability;
     const int on = config->mixed_precision == 1;
-    const char *state = on ? "on" : config->mixed_precision == 0 ? "off" : "not said, so off";
+    const char *state = stk_run_config_switch(config, "mixed_precision", config->mixed_precision);
     line->source = cc.source;
     if (!cc.source) {
         STK_SAY(line->figure, "%s; what the card can is not known%s%s", state, stk_has_card(here) ? "" : ": ",
@@ -113,13 +113,10 @@ static void check_mixed(stk_preflight_list *list, const stk_run_config *config,
                     stk_optimize_command(config, here).text);
         return;
     }
-    const int able = cc.value >= STK_MIXED_SINCE;
-    STK_SAY(line->figure, "%s; compute capability %.1f, time is won from %.1f on", state, cc.value,
-            STK_MIXED_SINCE);
-    line->verdict = on == able ? STOKE_VERDICT_PASS : STOKE_VERDICT_WARN;
-    if (able && !on) stk_how_to_optimize(line, config, here);
-    if (!able && on)
-        STK_SAY(line->fix, "switch it off in %s unless memory is short: it saves that alone", config->config);
+    STK_SAY(line->figure, "%s; compute capability %.1f: it saves memory%s", state, cc.value,
+            cc.value >= STK_MIXED_SINCE ? " and time" : ", no time");
+    line->verdict = on ? STOKE_VERDICT_PASS : STOKE_VERDICT_WARN;
+    if (!on) stk_how_to_optimize(line, config, here);
 }
 
 static void check_bf16(stk_preflight_list *list, const stk_run_config *config,

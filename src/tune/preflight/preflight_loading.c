@@ -9,12 +9,10 @@
 
 #include "src/tune/decide/decide.h"
 #include "src/tune/preflight/preflight.h"
-#include <stoke/report.h>
+#include <stoke/tools/report.h>
 
 /* What Docker gives a container that asks for nothing. */
 static const double SHM_DEFAULT = 64.0 * 1024 * 1024;
-/* DataLoader's own, where workers are said and this is not. */
-enum { PREFETCH_DEFAULT = 2 };
 
 static void check_workers(stk_preflight_list *list, const stk_run_config *config,
                           const stk_preflight_surroundings *here)
@@ -49,7 +47,7 @@ static void check_workers(stk_preflight_list *list, const stk_run_config *config
                                                                                  stk_slow_files(here));
     if (none)
         STK_SAY(line->figure, "%s: the training makes every batch itself and waits for it%s",
-                workers < 0 ? "not said, so 0 in PyTorch" : "0", of);
+                stk_run_config_default(config, "num_workers") ? "not said, so 0" : "0", of);
     else
         STK_SAY(line->figure, "%" PRId64 "%s%s%s", workers, of, many ? "; more get in each other's way" : "",
                 usable.source ? "" : "; how many cores the machine with the card has is not known here");
@@ -68,7 +66,7 @@ static void check_pinned(stk_preflight_list *list, const stk_run_config *config,
                          const stk_preflight_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "pin_memory", "pinned memory");
-    const char *state = config->pin_memory == 1 ? "on" : !config->pin_memory ? "off" : "not said, so off";
+    const char *state = stk_run_config_switch(config, "pin_memory", config->pin_memory);
     if (config->pin_memory != 1 && !stk_has_card(here)) {
         STK_SAY(line->figure, "%s; it matters where there is a card, and none is seen here", state);
         return;
@@ -96,10 +94,9 @@ static void check_persistent(stk_preflight_list *list, const stk_run_config *con
     stoke_preflight_line *line = stk_check_add(list, "persistent_workers", "persistent workers");
     line->source = STOKE_SOURCE_TABLE;
     line->verdict = config->persistent_workers == 1 ? STOKE_VERDICT_PASS : STOKE_VERDICT_WARN;
-    STK_SAY(line->figure, "%s",
-            config->persistent_workers == 1 ? "on"
-            : !config->persistent_workers   ? "off: workers start again in every epoch"
-                                            : "not said, so off: workers start again in every epoch");
+    STK_SAY(line->figure, "%s%s",
+            stk_run_config_switch(config, "persistent_workers", config->persistent_workers),
+            config->persistent_workers == 1 ? "" : ": workers start again in every epoch");
     if (config->persistent_workers != 1) stk_how_to_optimize(line, config, here);
 }
 
@@ -107,8 +104,8 @@ static void check_persistent(stk_preflight_list *list, const stk_run_config *con
  * losses want them. 0 = the file does not say enough. */
 static double ready_bytes(const stk_run_config *config)
 {
-    const double prefetch = config->prefetch > 0 ? (double)config->prefetch : PREFETCH_DEFAULT;
-    if (config->batch < 1 || config->height < 1 || config->width < 1) return 0;
+    const double prefetch = (double)config->prefetch;
+    if (config->prefetch < 1 || config->batch < 1 || config->height < 1 || config->width < 1) return 0;
     return (double)config->ranks * (double)config->workers * prefetch * (double)config->batch *
            (double)config->height * (double)config->width * (3 * 4 + 8);
 }
@@ -119,7 +116,8 @@ static void check_prefetch(stk_preflight_list *list, const stk_run_config *confi
     char need[32], have[32];
     const double bytes = ready_bytes(config);
     const stoke_figure room = here->meant ? (stoke_figure){ 0 } : here->machine.available_bytes;
-    const int refused = stk_run_config_no_workers(config) && config->prefetch > 0;
+    const int refused = stk_run_config_no_workers(config) && config->prefetch > 0 &&
+                        !stk_run_config_default(config, "prefetch_factor");
     if (config->workers < 1 && !refused) return;
     stoke_preflight_line *line = stk_check_add(list, "prefetch", "batches held ready");
     if (refused) {

@@ -14,7 +14,9 @@
 #include "src/settings/foreign.h"
 #include "src/settings/values.h"
 #include "src/tune/preflight/preflight.h"
-#include <stoke/train.h>
+#include <stoke/tools/train.h>
+#include <stoke/tools/data.h>
+#include <stoke/tools/upload.h>
 
 /* ---- ours ---- */
 
@@ -106,6 +108,33 @@ static int is_unreadable(const char *text)
     return stk_meaning(STK_READ_WHOLE, text, meant, remark) == STK_MEANT_UNKNOWN;
 }
 
+/* ---- what is not said ---- */
+
+/* What counts where the file does not say it; NULL: that is not known. */
+static const char *take_default(stk_run_config *config, const char *setting)
+{
+    const char *text = stk_setting_default(config->framework, setting);
+    if (!text || config->n_by_default == STK_DEFAULTS) return NULL;
+    config->by_default[config->n_by_default++] = setting;
+    return text;
+}
+
+const char *stk_run_config_default(const stk_run_config *config, const char *setting)
+{
+    for (size_t i = 0; i < config->n_by_default; i++)
+        if (!strcmp(config->by_default[i], setting)) return stk_whose_default(config->framework, setting);
+    return NULL;
+}
+
+const char *stk_run_config_switch(const stk_run_config *config, const char *setting, int64_t value)
+{
+    if (value == STK_UNSAID) return "not said, so off";
+    if (stk_run_config_default(config, setting)) return value == 1 ? "not said, so on" : "not said, so off";
+    return value == 1 ? "on" : "off";
+}
+
+/* ---- of others, by their names ---- */
+
 static void take_model(stk_run_config *config, const stoke_yaml *yaml, const char *const *map)
 {
     uint32_t node;
@@ -138,6 +167,7 @@ static void take_precision(stk_run_config *config, const stoke_yaml *yaml, const
 {
     uint32_t node;
     const char *word = stk_precision_said(yaml, map, &node);
+    if (word && !*word && take_default(config, "mixed_precision")) word = "fp32";
     if (!word || !*word) return;
     config->mixed_precision = strcmp(word, "fp32") != 0;
     config->precision = !strcmp(word, "bf16")   ? STOKE_PRECISION_BF16
@@ -193,15 +223,17 @@ static int read_others(stk_run_config *config, const stoke_yaml *yaml, const cha
     const char *text;
     config->engine = STOKE_ENGINE_TORCH;
     config->dialect = stoke_dialect_name(stoke_config_dialect(yaml));
+    config->framework = stoke_config_framework(yaml);
     config->data = stoke_data_defaults();
     config->train = stoke_train_defaults();
     config->precision = STOKE_PRECISION_FP32;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         const int r = value_of(yaml, map, all[i].setting, room, &text, all[i].told ? NULL : err);
         if (r && !all[i].told) return r;
-        if (text) *all[i].to = all[i].is_truth ? stk_truth(text) : number(text);
         if (text && all[i].to == &config->workers && is_unreadable(text))
             STK_SAY(config->workers_said, "%.60s", text);
+        if (!text) text = take_default(config, all[i].setting);
+        if (text) *all[i].to = all[i].is_truth ? stk_truth(text) : number(text);
     }
     if ((text = stk_setting_text(yaml, "augment", map, room, sizeof room)) && stk_truth(text) < 0)
         STK_SAY(config->augment, "%.60s", text);
@@ -231,7 +263,7 @@ const char *stk_run_config_estimate(const stk_run_config *config, stoke_estimate
     p->batch = (uint32_t)config->batch;
     p->height = (uint32_t)config->height;
     p->width = (uint32_t)config->width;
-    if (config->classes > 0) p->classes = (uint32_t)config->classes;
+    p->classes = config->classes > 0 ? (uint32_t)config->classes : stoke_estimate_classes(config->model);
     if (config->base_channels > 0) p->base_channels = (uint32_t)config->base_channels;
     if (config->num_blocks > 0) p->num_blocks = (uint32_t)config->num_blocks;
     if (config->engine == STOKE_ENGINE_NATIVE && config->prefetch >= 0)

@@ -6,20 +6,24 @@
 #ifndef STOKE_SRC_TUNE_PREFLIGHT_RUN_CONFIG_H
 #define STOKE_SRC_TUNE_PREFLIGHT_RUN_CONFIG_H
 
+#include <stoke/tools/config.h>
 #include <stoke/dataset.h>
 #include <stoke/net.h>
-#include <stoke/preflight.h>
+#include <stoke/tools/preflight.h>
 #include <stoke/train.h>
 #include <stoke/upload.h>
 
-/* Not in the file, or auto. */
-enum { STK_UNSAID = -1 };
+/* Not in the file, nor by the default of whoever reads it; or auto. */
+enum { STK_UNSAID = -1, STK_DEFAULTS = 16 };
 
 typedef struct stk_run_config {
     char config[384], data_name[384]; /* as words of a command */
     char data_flag[400];              /* " --data DIR" where the file does not name it; "" = it does */
     const char *dialect;
     stoke_engine engine;
+    stoke_framework framework;            /* of other dialects */
+    const char *by_default[STK_DEFAULTS]; /* settings that the file does not say: the framework's counts */
+    size_t n_by_default;
     char model[32]; /* b0 .. b5 or smallnet; "" = not said, or none that the estimate knows */
     char model_said[64];
     int64_t batch, height, width, classes, base_channels, num_blocks, epochs;
@@ -47,6 +51,10 @@ void stk_run_config_network(stk_run_config *config, const stoke_yaml *yaml);
 /* Where a file of another dialect says no size of pictures: that of the largest that is seen in the set it
  * names. It stays unsaid where that cannot be read. */
 void stk_run_config_see_size(stk_run_config *config);
+/* Whose default a setting has, "TrainingArguments'"; NULL: the file says it, or nobody does. */
+const char *stk_run_config_default(const stk_run_config *config, const char *setting);
+/* "on", "off", "not said, so on" of one that is 0 or 1. */
+const char *stk_run_config_switch(const stk_run_config *config, const char *setting, int64_t value);
 /* Whether PyTorch makes no workers. What the file has computed where it runs may be any number. */
 int stk_run_config_no_workers(const stk_run_config *config);
 /* What the estimate is asked. NULL, or what the file does not say: "model", "batch", "size of pictures". */

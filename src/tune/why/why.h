@@ -6,11 +6,11 @@
 #ifndef STOKE_SRC_TUNE_WHY_WHY_H
 #define STOKE_SRC_TUNE_WHY_WHY_H
 
-#include "src/train/run_log.h"
+#include "src/train/run_report.h"
 #include "src/tune/preflight/preflight.h"
-#include <stoke/live.h>
-#include <stoke/optimize.h>
-#include <stoke/why.h>
+#include <stoke/tools/live.h>
+#include <stoke/tools/optimize.h>
+#include <stoke/tools/why.h>
 
 enum { STK_REASONS = 32 };
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "src/tune/why/why.h"
-#include <stoke/report.h>
+#include <stoke/tools/report.h>
 
 /* Steps that wait less are not held up by loading. */
 static const double WAITING = 0.1;

@@ -11,6 +11,7 @@
 #include <strings.h>
 
 #include "src/base/number.h"
+#include "src/settings/keys.h"
 #include "src/tune/decide/decide.h"
 #include "src/tune/why/why.h"
 
@@ -24,14 +25,19 @@ enum { OFTEN = 5 };
 
 /* ---- what the file says ---- */
 
-/* The text of a setting in a PyTorch trainer's file; NULL = it is not there. */
-static const char *text_of(const stk_why_evidence *e, const char *setting)
+/* The text of a setting that counts for a PyTorch trainer: the file's, or its framework's default (*whose:
+ * said in the file NULL, else whose it is). NULL = neither is known. */
+static const char *text_of(const stk_why_evidence *e, const char *setting, const char **whose)
 {
     const char *path;
-    int exists;
+    int exists = 0;
     stoke_yaml_value value;
-    if (!e->yaml || stoke_config_find(e->yaml, setting, NULL, &path, &exists, NULL) || !exists) return NULL;
-    return stoke_yaml_get(e->yaml, path, &value) ? value.text : NULL;
+    *whose = NULL;
+    if (e->yaml && !stoke_config_find(e->yaml, setting, NULL, &path, &exists, NULL) && exists)
+        return stoke_yaml_get(e->yaml, path, &value) ? value.text : NULL;
+    const char *otherwise = e->yaml ? stk_setting_default(e->config.framework, setting) : NULL;
+    if (otherwise) *whose = stk_whose_default(e->config.framework, setting);
+    return otherwise;
 }
 
 static int is_off(const char *text)
@@ -95,7 +101,7 @@ static int judge_log(const stk_why_evidence *e, char *why, size_t size)
 
 static int judge_clipping(const stk_why_evidence *e, char *why, size_t size)
 {
-    const char *text = text_of(e, "grad_clip");
+    const char *whose, *text = text_of(e, "grad_clip", &whose);
     snprintf(why, size, "one odd batch can throw the weights far off");
     return !text || is_off(text);
 }
@@ -130,17 +136,20 @@ static int planned(const stk_why_evidence *e, const char *setting, stoke_change 
 
 static void one_setting(stoke_answer *answer, const stk_why_evidence *e, size_t m)
 {
-    const char *setting = meanings[m].setting, *text = text_of(e, setting);
-    char why[160] = "";
+    const char *setting = meanings[m].setting, *whose, *text = text_of(e, setting, &whose);
+    char why[160] = "", otherwise[80] = "";
     stoke_change c;
-    const int changes = planned(e, setting, &c);
+    int changes = planned(e, setting, &c);
     /* The plan was given this machine's cores: where they are from is known here. */
-    const int of_cores = changes && meanings[m].judge == judge_workers && !e->here.cores_given;
+    const int of_cores = changes && meanings[m].judge == judge_workers && !e->here.cores_given &&
+                         stk_cores(&e->here).source;
     const int source = of_cores ? stk_cores(&e->here).source : changes ? c.source : STOKE_SOURCE_NA;
     const int is_switch = strcmp(setting, "batch_size") && strcmp(setting, "prefetch_factor");
     const int wrong = meanings[m].judge ? meanings[m].judge(e, why, sizeof why)
                       : text            ? is_switch && is_off(text)
                                         : -1;
+    /* On cards before Volta it saves memory: no cause of lost time. */
+    if (meanings[m].judge == judge_precision && !wrong) changes = 0;
     if (!changes && wrong < 0) return;
     if (!changes && !is_switch && !(e->plan && stk_has_card(&e->here))) return; /* nobody judged it */
     stoke_reason *r = stk_reason_add(answer, changes || wrong == 1, meanings[m].weight);
@@ -153,9 +162,10 @@ static void one_setting(stoke_answer *answer, const stk_why_evidence *e, size_t 
                 *c.from ? " is " : " is not there", c.from, c.to, stoke_source_name(source),
                 *because ? ": " : "", because);
     } else {
-        STK_SAY(r->evidence, "%.200s: %s%s%.60s%s%s", e->config.config, setting,
-                text ? " is " : " is not there", text ? text : "", wrong == 1 ? ": " : "",
-                wrong == 1 ? why : "");
+        if (whose) STK_SAY(otherwise, ", so %.30s by %s default", text, whose);
+        STK_SAY(r->evidence, "%.200s: %s%s%.60s%s%s%s", e->config.config, setting,
+                text && !whose ? " is " : " is not there", text && !whose ? text : "", otherwise,
+                wrong == 1 ? ": " : "", wrong == 1 ? why : "");
     }
     if (r->found) STK_SAY(r->remedy, "%s", stk_optimize_command(&e->config, &e->here).text);
 }
@@ -175,7 +185,7 @@ static double rate_of(const stk_why_evidence *e)
 {
     double lr = 0;
     if (e->config.engine == STOKE_ENGINE_NATIVE) return e->config.train.lr > 0 ? e->config.train.lr : 0;
-    const char *text = text_of(e, "learning_rate");
+    const char *whose, *text = text_of(e, "learning_rate", &whose);
     return text && stk_parse_real(text, &lr) && lr > 0 ? lr : 0;
 }
 

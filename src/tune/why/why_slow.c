@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "src/tune/why/why.h"
-#include <stoke/report.h>
-#include <stoke/terminal.h>
+#include <stoke/tools/report.h>
+#include <stoke/tools/terminal.h>
 
 /* Shares of the time from which on they are worth a word. */
 static const double WAITING = 0.1, EVALUATING = 0.25, SAVING = 0.1;

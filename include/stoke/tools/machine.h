@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What this process may use of the machine.
+ */
+#ifndef STOKE_TOOLS_MACHINE_H
+#define STOKE_TOOLS_MACHINE_H
+
+#include <stoke/common.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct stoke_cores {
+    unsigned online;   /* processors the system has switched on */
+    unsigned affinity; /* of them, allowed by the affinity mask */
+    double quota;      /* cores by cgroup v2/v1 CPU quota; 0 = no quota */
+    unsigned usable;   /* min(affinity, ceil(quota)), at least 1 */
+} stoke_cores;
+
+STOKE_API stoke_cores stoke_machine_cores(void);
+
+/* The best pixel function table in use: "c" or "avx2" (STOKE_CPU=c|avx2|avx512|amx caps it). */
+STOKE_API const char *stoke_machine_cpu_table(void);
+/* Marketing name of the processor, "n/a" when the system does not tell. */
+STOKE_API const char *stoke_machine_cpu_name(void);
+
+/* Largest resident set of this process so far, in bytes (0 = n/a). */
+STOKE_API uint64_t stoke_machine_peak_rss(void);
+/* What the system can still give this process, in bytes: memory and swap, or less where a cgroup limits it
+ * (UINT64_MAX = n/a). */
+STOKE_API uint64_t stoke_machine_available(void);
+/* Monotonic clock and CPU time of the process, in nanoseconds. */
+STOKE_API uint64_t stoke_machine_now_ns(void);
+STOKE_API uint64_t stoke_machine_cpu_ns(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the library draws and sets for people, as texts: charts (chart.h) and tables (report.h).
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <stoke/tools/chart.h>
+#include <stoke/tools/report.h>
+
+#include "python/src/values.h"
+
+/* ---- a curve of the loss ---- */
+
+typedef struct drawing {
+    size_t n;
+    double *x, *y, *smooth;
+} drawing;
+
+/* Three lists of the same length; 0, or -1 with an exception set. */
+static int drawing_in(drawing *d, PyObject *lists[3])
+{
+    d->n = (size_t)PyList_Size(lists[0]);
+    double **const to[] = { &d->x, &d->y, &d->smooth };
+    for (int k = 0; k < 3; k++) {
+        if ((size_t)PyList_Size(lists[k]) != d->n || !d->n) {
+            PyErr_SetString(PyExc_ValueError, "a curve has as many losses as rates, one at least");
+            return -1;
+        }
+        *to[k] = calloc(d->n, sizeof **to[k]);
+        if (!*to[k]) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        for (size_t i = 0; i < d->n; i++)
+            (*to[k])[i] = PyFloat_AsDouble(PyList_GetItem(lists[k], (Py_ssize_t)i));
+        if (PyErr_Occurred()) return -1;
+    }
+    return 0;
+}
+
+static int draw(const drawing *d, double suggested, int svg, FILE *out, stoke_error *err)
+{
+    enum { COLUMNS = 72, ROWS = 16 };
+    const stoke_series series[] = {
+        { .name = "loss", .x = d->x, .y = d->y, .count = d->n, .faint = 1 },
+        { .name = "smoothed", .x = d->x, .y = d->smooth, .count = d->n },
+    };
+    const stoke_mark mark = { .x = suggested, .text = "suggested" };
+    stoke_chart chart = stoke_chart_defaults();
+    chart.title = "Loss over the learning rate";
+    chart.x_label = "learning rate";
+    chart.y_label = "loss";
+    chart.series = series;
+    chart.n_series = 2;
+    chart.marks = &mark;
+    chart.n_marks = isfinite(suggested);
+    chart.log_x = 1;
+    return svg ? stoke_chart_svg(&chart, out, err) : stoke_chart_text(&chart, COLUMNS, ROWS, 0, out, err);
+}
+
+static PyObject *lr_chart(PyObject *module, PyObject *args)
+{
+    PyObject *lists[3];
+    double suggested;
+    int svg;
+    if (!PyArg_ParseTuple(args, "O!O!O!dp:lr_chart", &PyList_Type, &lists[0], &PyList_Type, &lists[1],
+                          &PyList_Type, &lists[2], &suggested, &svg))
+        return NULL;
+    drawing d = { 0 };
+    PyObject *result = NULL;
+    char *text = NULL;
+    size_t bytes = 0;
+    stoke_error error = { 0 };
+    if (!drawing_in(&d, lists)) {
+        FILE *out = open_memstream(&text, &bytes);
+        const int r = out ? draw(&d, suggested, svg, out, &error) : STOKE_E_NOMEM;
+        if (out) fclose(out);
+        result = r ? py_raise(r, error.message) : PyUnicode_DecodeUTF8(text, (Py_ssize_t)bytes, "replace");
+    }
+    free(text);
+    free(d.x);
+    free(d.y);
+    free(d.smooth);
+    return result;
+}
+
+/* ---- a table ---- */
+
+/* One row of texts, None for n/a, into cells that `keep` owns. 0, or -1 with an exception set. */
+static int cells_in(const char **cells, Py_ssize_t columns, PyObject *row, PyObject *keep)
+{
+    if (!PyList_Check(row) || PyList_Size(row) != columns) {
+        PyErr_SetString(PyExc_TypeError, "a row is a list, as long as the headings");
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < columns; i++) {
+        PyObject *text = PyList_GetItem(row, i);
+        PyObject *bytes = text == Py_None ? NULL : PyUnicode_AsEncodedString(text, "utf-8", "replace");
+        cells[i] = bytes ? PyBytes_AsString(bytes) : NULL;
+        if (PyErr_Occurred() || (bytes && py_push(keep, bytes))) return -1;
+    }
+    return 0;
+}
+
+static stoke_table *table_in(PyObject *headings, PyObject *rows, PyObject *keep)
+{
+    enum { COLUMNS = 16 };
+    const char *cells[COLUMNS];
+    const Py_ssize_t columns = PyList_Size(headings);
+    if (columns < 1 || columns > COLUMNS) {
+        PyErr_SetString(PyExc_ValueError, "a table has 1 to 16 columns");
+        return NULL;
+    }
+    if (cells_in(cells, columns, headings, keep)) return NULL;
+    stoke_table *table = stoke_table_create(cells, (size_t)columns);
+    if (!table) PyErr_NoMemory();
+    for (Py_ssize_t i = 0; table && i < PyList_Size(rows); i++) {
+        if (cells_in(cells, columns, PyList_GetItem(rows, i), keep))
+            stoke_table_destroy(&table);
+        else
+            stoke_table_row(table, cells);
+    }
+    return table;
+}
+
+static PyObject *table(PyObject *module, PyObject *args)
+{
+    PyObject *headings, *rows, *keep = PyList_New(0), *result = NULL;
+    char *text = NULL;
+    size_t bytes = 0;
+    if (keep && PyArg_ParseTuple(args, "O!O!:table", &PyList_Type, &headings, &PyList_Type, &rows)) {
+        stoke_table *made = table_in(headings, rows, keep);
+        FILE *out = made ? open_memstream(&text, &bytes) : NULL;
+        if (out) {
+            stoke_table_print(made, out);
+            if (fclose(out))
+                PyErr_NoMemory();
+            else
+                result = PyUnicode_DecodeUTF8(text, (Py_ssize_t)bytes, "replace");
+        } else if (made) {
+            PyErr_NoMemory();
+        }
+        stoke_table_destroy(&made);
+    }
+    free(text);
+    Py_XDECREF(keep);
+    return result;
+}
+
+static PyMethodDef functions[] = {
+    { "lr_chart", lr_chart, METH_VARARGS,
+      "lr_chart(rates, losses, smooth, suggested, svg) -> str: SVG, or characters for a terminal." },
+    { "table", table, METH_VARARGS, "table(headings, rows) -> str: as the command sets its tables." },
+    { 0 },
+};
+
+int py_add_texts(PyObject *module)
+{
+    return PyModule_AddFunctions(module, functions);
+}

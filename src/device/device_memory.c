@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pinned memory as a loader's allocator. A loader knows pointers, a device knows blocks: the list is the
+ * way back from one to the other. It has as many entries as the loader has slots.
+ */
+#include <stoke/tools/device.h>
+#include "src/base/error.h"
+
+#include "src/base/mem.h"
+#include "src/device/device.h"
+
+struct stk_device_pinned {
+    stk_device_block block;
+    stk_device_pinned *next;
+};
+
+static int take(stoke_device *device, size_t bytes, size_t alignment, void **pointer, stoke_error *err)
+{
+    stk_device_state *state = stk_state_of(device);
+    size_t room;
+    stk_device_pinned *entry = stk_calloc(1, sizeof *entry);
+    if (!entry || !alignment || !stk_add(bytes, alignment - 1, &room)) {
+        stk_free(entry);
+        return stk_fail(err, STOKE_E_NOMEM, "%s: no room for %zu bytes of pinned memory", device->info.name,
+                        bytes);
+    }
+    const int r = stk_block_create(&entry->block, device, STK_MEMORY_PINNED, room, err);
+    if (r) {
+        stk_free(entry);
+        return r;
+    }
+    const uintptr_t start = (uintptr_t)entry->block.host;
+    *pointer = (char *)entry->block.host + (alignment - start % alignment) % alignment;
+    pthread_mutex_lock(&state->lock);
+    entry->next = state->pinned;
+    state->pinned = entry;
+    pthread_mutex_unlock(&state->lock);
+    return STOKE_OK;
+}
+
+static void *pinned_alloc(void *context, size_t bytes, size_t alignment)
+{
+    stoke_device *device = context;
+    stk_device_state *state = stk_state_of(device);
+    stoke_error err;
+    void *pointer = NULL;
+    if (!take(device, bytes, alignment, &pointer, &err)) return pointer;
+    pthread_mutex_lock(&state->lock);
+    state->pinned_failed = err;
+    pthread_mutex_unlock(&state->lock);
+    return NULL;
+}
+
+static void pinned_release(void *context, void *pointer, size_t bytes)
+{
+    stk_device_state *state = stk_state_of(context);
+    pthread_mutex_lock(&state->lock);
+    stk_device_pinned **link = &state->pinned, *entry;
+    for (; (entry = *link); link = &entry->next) {
+        const char *start = entry->block.host;
+        if ((char *)pointer >= start && (char *)pointer < start + entry->block.bytes) break;
+    }
+    if (entry) *link = entry->next;
+    pthread_mutex_unlock(&state->lock);
+    if (!entry) return;
+    stk_block_destroy(&entry->block);
+    stk_free(entry);
+}
+
+stoke_allocator stoke_device_pinned(stoke_device *device)
+{
+    return (stoke_allocator){ pinned_alloc, pinned_release, device };
+}
+
+int stoke_device_pinned_failed(stoke_device *device, stoke_error *err)
+{
+    stk_device_state *state = stk_state_of(device);
+    pthread_mutex_lock(&state->lock);
+    const stoke_error failed = state->pinned_failed;
+    pthread_mutex_unlock(&state->lock);
+    if (failed.code && err) *err = failed;
+    return failed.code;
+}
+
+/* Device memory for callers of the library: a block, and a stream to fill it and to read it by. */
+
+struct stoke_device_buffer {
+    stk_device_block block;
+    stk_device_stream *stream;
+};
+
+int stoke_device_buffer_create(stoke_device_buffer **out, stoke_device *device, size_t bytes,
+                               stoke_error *err)
+{
+    *out = NULL;
+    stoke_device_buffer *buffer = stk_calloc(1, sizeof *buffer);
+    if (!buffer) return stk_fail(err, STOKE_E_NOMEM, "no memory for a buffer");
+    int r = stk_block_create(&buffer->block, device, STK_MEMORY_DEVICE, bytes, err);
+    if (!r) r = stk_stream_create(&buffer->stream, device, err);
+    if (r)
+        stoke_device_buffer_destroy(&buffer);
+    else
+        *out = buffer;
+    return r;
+}
+
+void stoke_device_buffer_destroy(stoke_device_buffer **pointer)
+{
+    stoke_device_buffer *buffer = *pointer;
+    if (!buffer) return;
+    *pointer = NULL;
+    stk_stream_destroy(&buffer->stream);
+    stk_block_destroy(&buffer->block);
+    stk_free(buffer);
+}
+
+uint64_t stoke_device_buffer_address(const stoke_device_buffer *buffer)
+{
+    return buffer->block.handle;
+}
+
+static int move(stoke_device_buffer *buffer, void *host, size_t bytes, int up, stoke_error *err)
+{
+    if (!bytes || bytes > buffer->block.bytes)
+        return stk_fail(err, STOKE_E_INVALID, "%zu bytes of a buffer of %zu", bytes, buffer->block.bytes);
+    const stk_device_block near = {
+        .device = buffer->block.device, .kind = STK_MEMORY_PAGEABLE, .bytes = bytes, .host = host
+    };
+    const int r = up ? stk_stream_copy(buffer->stream, &buffer->block, 0, &near, 0, bytes, err)
+                     : stk_stream_copy(buffer->stream, &near, 0, &buffer->block, 0, bytes, err);
+    return r ? r : stk_stream_finish(buffer->stream, err);
+}
+
+int stoke_device_buffer_write(stoke_device_buffer *buffer, const void *from, size_t bytes, stoke_error *err)
+{
+    return move(buffer, (void *)from, bytes, 1, err);
+}
+
+int stoke_device_buffer_read(stoke_device_buffer *buffer, void *to, size_t bytes, stoke_error *err)
+{
+    return move(buffer, to, bytes, 0, err);
+}
