@@ -50,8 +50,8 @@ static void count_file(skipped *s, const char *name)
 /* Links are not followed: a circle of them would have no end. */
 static void count_folder(skipped *s, const char *folder, int depth)
 {
-    DIR *dir = depth < DEEPEST ? opendir(folder) : NULL;
-    for (struct dirent *entry; dir && !cli_interrupted() && (entry = readdir(dir));) {
+    DIR *dir = depth < DEEPEST ? cli_opendir(folder) : NULL;
+    for (struct dirent *entry; dir && !cli_interrupted() && (entry = cli_readdir(dir));) {
         char path[CLI_PATH];
         struct stat st;
         if (*entry->d_name == '.') continue;
@@ -77,7 +77,7 @@ void predict_say_skipped(const cli_call *call, const char *const *folders, int c
                       (unsigned long long)s.kind[i].count, s.kind[i].ending);
     if (s.others && n < (int)sizeof text)
         snprintf(text + n, sizeof text - (size_t)n, "%s%s", n ? ", " : "", STOKE_COUNT(s.others, "other"));
-    if (*text) cli_say(call, "left out, as JPEG, PNG, WebP and TIFF are read: %s", text);
+    if (*text) cli_say(call, "left out, as " STOKE_FORMATS_AND " are read: %s", text);
 }
 
 /* ---- the list ---- */

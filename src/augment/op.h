@@ -7,10 +7,50 @@
 #define STOKE_SRC_AUGMENT_OP_H
 
 #include <stoke/augment.h>
+#include <stoke/common.h>
 #include <stoke/tools/options.h>
 
-#include "src/augment/draft.h"
 #include "src/base/rng.h"
+
+/* The draft of a plan, while ops draw into it: geometry as one map in doubles, everything else straight in
+ * the plan. stk_draft_settle turns the map into what the plan says.
+ *
+ * The frame is the output before any geometry but the crop. Where the crop keeps the source's own scale (and
+ * where the fit does, because source and output have the same size), the canvas is the whole source and the
+ * frame a window on it: what a rotation brings in from outside the window is real picture. After a resize the
+ * canvas is the fitted picture, and outside of it is fill.
+ */
+
+typedef struct stk_draft {
+    const stoke_draw *draw;
+    stoke_augment_plan *plan; /* color steps, mix, focus and elastic go straight in */
+    /* From an output pixel to the frame: x = map[0] * column + map[1] * row + map[2], y = map[3] * ... */
+    double map[6];
+    int at_own_scale;           /* 1: the frame is a window on the source */
+    int64_t window_x, window_y; /* where it begins; negative = the source begins inside */
+    stoke_box part;             /* else: the part of the source that is stretched to the frame */
+    int mirrored;               /* parity of flips */
+    int mixed;                  /* a mix op has acted */
+} stk_draft;
+
+/* No crop, identity map, empty plan. */
+void stk_draft_begin(stk_draft *draft, const stoke_draw *draw, stoke_augment_plan *plan);
+
+/* The frame begins at (x, y) of the source, at its own scale. */
+void stk_draft_window(stk_draft *draft, int64_t x, int64_t y);
+/* The frame is this part of the source, resized. */
+void stk_draft_part(stk_draft *draft, stoke_box part);
+
+/* One more op, given as its map from its result to what it is applied to (what sampling needs). */
+void stk_draft_map(stk_draft *draft, const double step[6]);
+/* The same for a map about the centre c of the output: source = c + linear * (result - c - shift). */
+void stk_draft_about_center(stk_draft *draft, const double linear[4], double shift_x, double shift_y);
+
+/* Appends a photometric step. A pipeline is refused when it could append more than a plan holds. */
+stoke_color_step *stk_draft_color(stk_draft *draft, stoke_color_kind kind);
+
+/* Writes box, size, place, flips or matrix. */
+void stk_draft_settle(stk_draft *draft);
 
 enum {
     STK_OP_ARGS_BYTES = 128, /* room for any op's argument struct */
@@ -117,7 +157,27 @@ double stk_resized_crop_most(const void *args);
 
 /* NULL when there is no such op. */
 const stk_op *stk_op_find(const char *name);
-/* Op number i, NULL past the last. */
-const stk_op *stk_op_at(size_t i);
+
+/* Settings of ops that hold several values in one text: "0.485,0.456,0.406", "0,255", "2-3,4-5". */
+
+enum { STK_CLASS_MAX = 65535 }; /* masks are 16 bits at most */
+
+/* Exactly `count` numbers within [low, high], or one that stands for all. `name` is the setting's. */
+int stk_op_numbers(const char *name, const char *text, double low, double high, double *values, size_t count,
+                   stoke_error *err);
+/* Up to `limit` class ids; an empty text is an empty list. */
+int stk_op_ids(const char *name, const char *text, uint32_t *ids, size_t limit, size_t *count,
+               stoke_error *err);
+/* Up to `limit` pairs A-B, no id twice. */
+int stk_op_pairs(const char *name, const char *text, uint32_t (*pairs)[2], size_t limit, size_t *count,
+                 stoke_error *err);
+
+/* A random rectangle by torchvision's rule: up to ten tries of an area (share of the whole, uniform in
+ * `scale`) and a ratio a / b (log-uniform in `ratio`) until it fits into `whole` = { a, b }, then a uniform
+ * place. `slack` is 1 when it must be smaller than the whole in both directions. Uses the draws from
+ * `first_draw` on. 0 when none of the tries fits. */
+int stk_random_rectangle(const stk_op_random *random, uint32_t first_draw, const double scale[2],
+                         const double ratio[2], const uint32_t whole[2], uint32_t slack, uint32_t start[2],
+                         uint32_t size[2]);
 
 #endif

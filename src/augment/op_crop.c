@@ -4,7 +4,6 @@
  * is placed inside, the rest is fill / ignore_index.
  */
 #include "src/augment/op.h"
-#include "src/augment/op_list.h"
 
 /* Where the smaller of source and output may begin in the larger: 0 .. room. */
 static uint32_t room(uint32_t source, uint32_t out)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/augment/op.h"
-#include "src/pix/elastic.h"
+#include "src/pix/warp.h"
 
 /* Limits of the settings, within what the warper takes. A step is sqrt(3) sigmas: see draw. */
 #define SIGMA_MIN 4

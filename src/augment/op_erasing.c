@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "src/augment/op_list.h"
-#include "src/augment/rectangle.h"
+#include "src/augment/op.h"
 
 typedef struct erasing_args {
     double p;

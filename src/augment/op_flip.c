@@ -4,7 +4,6 @@
  * change places with `swap`, whenever the picture as a whole is a mirror image (two flips make none).
  */
 #include "src/augment/op.h"
-#include "src/augment/op_list.h"
 
 typedef struct hflip_args {
     double p;

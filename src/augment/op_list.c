@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/augment/op_list.h"
+#include "src/augment/op.h"
 
 #include <string.h>
 

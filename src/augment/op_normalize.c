@@ -4,7 +4,6 @@
  * values of an image.
  */
 #include "src/augment/op.h"
-#include "src/augment/op_list.h"
 
 typedef struct normalize_args {
     const char *mean, *std;

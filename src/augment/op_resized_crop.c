@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include "src/augment/rectangle.h"
+#include "src/augment/op.h"
 
 typedef struct resized_args {
     double scale[2], ratio[2];

@@ -22,4 +22,11 @@ stk_cpu_level stk_cpu_detected(void);
 stk_cpu_level stk_cpu_level_in_use(void);
 const char *stk_cpu_level_name(stk_cpu_level level); /* "c", "avx2", "avx512", "amx" */
 
+/* Tries instructions that the processor announces and may still refuse. */
+
+/* What `fn` returns, or 0 when it ended in SIGILL or SIGSEGV. The two handlers are the process's own again
+ * afterwards; a fault of another thread meanwhile goes where it would have gone. `fn` must hold nothing that
+ * would be lost (no lock, no memory). One attempt at a time. */
+int stk_probe_insn(int (*fn)(void));
+
 #endif

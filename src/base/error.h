@@ -37,4 +37,20 @@ void stk_error_add_lines(stoke_error *err, const char *text, size_t bytes);
 /* Puts "prefix: " in front of a message, for the one place where a file's name meets a decoder's reason. */
 void stk_error_prefix(stoke_error *err, const char *prefix);
 
+/* "did you mean ...?": the known name most like one that was typed. */
+
+typedef struct stk_did_you_mean {
+    const char *typed;
+    const char *best; /* of the names tried so far; NULL: none is near enough to be meant */
+    unsigned distance;
+} stk_did_you_mean;
+
+/* `-` and `_` are the same letter in the typed name. */
+stk_did_you_mean stk_did_you_mean_to(const char *typed);
+void stk_did_you_mean_try(stk_did_you_mean *nearest, const char *known);
+
+/* Who finds something worth saying hands a sentence to whoever asked. */
+
+typedef void stk_say_fn(void *context, const char *sentence);
+
 #endif

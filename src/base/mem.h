@@ -8,6 +8,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stoke/common.h>
+#include <stoke/memory.h>
 
 /* Want of memory that passes is waited for, by the rule of retry.h. */
 void *stk_alloc(size_t bytes); /* uninitialised; NULL on failure; 0 bytes gives a valid pointer */
@@ -54,5 +56,27 @@ void stk_buffer_free(stk_mem_buffer *buffer);
 /* Checked products and sums for sizes that come from files: 0 = overflow. */
 int stk_mul(size_t a, size_t b, size_t *result);
 int stk_add(size_t a, size_t b, size_t *result);
+
+/* What is said where memory_limit is too low. */
+
+/* Code of codecs and C library that is mapped when the first sample touches it, in every plan: 0.4-0.9 MB. */
+enum { STK_CODE_BYTES = 1 << 20 };
+
+/* STOKE_E_LIMIT for a sum beyond its limit. `least` is the least that will do: its terms are shown, and a
+ * memory_limit that is accepted. `who` needs it ("the loader"); `instead` is what else a person can do. */
+int stk_memory_refuse(const stoke_memory_sum *least, const char *who, const char *instead, stoke_error *err);
+
+/* Strings that live as long as the dataset: a million paths in a few hundred blocks instead of a million. */
+
+typedef struct stk_string_arena_block stk_string_arena_block;
+typedef struct stk_string_arena {
+    stk_string_arena_block *last;
+} stk_string_arena;
+
+/* `length` bytes of text and a NUL. NULL when there is no memory. */
+char *stk_string_arena_copy(stk_string_arena *arena, const char *text, size_t length);
+/* snprintf into the arena; texts are cut at 4 KiB. NULL when there is no memory. */
+char *stk_string_arena_print(stk_string_arena *arena, const char *format, ...) STOKE_PRINTF(2, 3);
+void stk_string_arena_free(stk_string_arena *arena);
 
 #endif

@@ -4,8 +4,11 @@
  */
 #include <string.h>
 
+#include <ctype.h>
+#include <strings.h>
+
 #include "src/base/error.h"
-#include "src/base/did_you_mean.h"
+#include "src/base/mem.h"
 #include "src/base/option_table.h"
 
 static stk_option_hit bind(const stoke_option_group *group, size_t index)
@@ -75,4 +78,182 @@ int stoke_options_set(const stoke_option_group *groups, size_t n_groups, const c
         return STOKE_OK;
     }
     return stk_option_assign(hit, hit.option->name, value, err);
+}
+
+/* Words that other programs have for values of ours: what Lightning, Accelerate and torch call a precision,
+ * what Hugging Face and timm call a SegFormer. Read wherever an option of that name is, flag or file.
+ */
+
+static const struct {
+    const char *word, *means;
+} precisions[] = {
+    { "32", "fp32" },         { "32-true", "fp32" },   { "float32", "fp32" },  { "torch.float32", "fp32" },
+    { "full", "fp32" },       { "16", "fp16" },        { "16-mixed", "fp16" }, { "16-true", "fp16" },
+    { "fp16-mixed", "fp16" }, { "float16", "fp16" },   { "half", "fp16" },     { "torch.float16", "fp16" },
+    { "bf16-mixed", "bf16" }, { "bf16-true", "bf16" }, { "bfloat16", "bf16" }, { "torch.bfloat16", "bf16" },
+};
+
+static int begins_with(const char *text, size_t length, const char *word)
+{
+    return length >= strlen(word) && !strncasecmp(text, word, strlen(word));
+}
+
+/* Whether what stands before "b4" says that it is a SegFormer: "nvidia/segformer-", "mit_", "". There is an
+ * efficientnet-b4 too. */
+static int is_segformer(const char *text, size_t length)
+{
+    if (!length) return 1;
+    for (size_t i = 0; i < length; i++) {
+        if (begins_with(text + i, length - i, "segformer")) return 1;
+        const int word = (!i || !isalnum((unsigned char)text[i - 1])) &&
+                         begins_with(text + i, length - i, "mit") &&
+                         (length - i == 3 || !isalnum((unsigned char)text[i + 3]));
+        if (word) return 1;
+    }
+    return 0;
+}
+
+const char *stk_network_word(const char *text)
+{
+    static const char *const names[] = { "b0", "b1", "b2", "b3", "b4", "b5" };
+    for (const char *p = text; *p; p++) {
+        const size_t before = (size_t)(p - text);
+        if ((*p != 'b' && *p != 'B') || p[1] < '0' || p[1] > '5' || isalnum((unsigned char)p[2])) continue;
+        if (is_segformer(text, before)) return names[p[1] - '0'];
+    }
+    return NULL;
+}
+
+const char *stk_option_word(const char *option, const char *value)
+{
+    if (!strcmp(option, "model")) {
+        const char *name = stk_network_word(value);
+        return name ? name : value;
+    }
+    for (size_t i = 0; !strcmp(option, "precision") && i < sizeof precisions / sizeof *precisions; i++)
+        if (!strcasecmp(value, precisions[i].word)) return precisions[i].means;
+    return value;
+}
+
+/* The command line: --name value, --name=value, --flag, --no-flag, and words that are no options. */
+
+typedef struct parser {
+    const stoke_option_group *groups;
+    size_t n_groups;
+    int argc, next;
+    char **argv;
+    stoke_error *err;
+} parser;
+
+static int unknown(const parser *p, const char *word, size_t length)
+{
+    char name[48], flag[64];
+    snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), word + 2);
+    const char *near = stk_option_nearest(p->groups, p->n_groups, name);
+    stk_did_you_mean nearest = stk_did_you_mean_to(name);
+    if (near) stk_did_you_mean_try(&nearest, near);
+    stk_did_you_mean_try(&nearest, "help"); /* every command has it, and no table */
+    near = nearest.best;
+    if (!near) return stk_fail(p->err, STOKE_E_NOTFOUND, "unknown option '%.*s'", (int)length + 2, word);
+    stk_option_flag(near, "--", "-", flag, sizeof flag);
+    return stk_fail(p->err, STOKE_E_NOTFOUND, "unknown option '%.*s': did you mean %s?", (int)length + 2,
+                    word, flag);
+}
+
+/* --no-x switches the flag x off; no other type has a no-form. */
+static int negated_flag(const parser *p, const char *name, size_t length, stk_option_hit *hit)
+{
+    return length > 3 && !strncmp(name, "no-", 3) &&
+           stk_option_find(p->groups, p->n_groups, name + 3, length - 3, hit) &&
+           hit->option->type == STOKE_OPT_FLAG;
+}
+
+/* One word that starts with "--" and has more behind. May take the next word as its value. */
+static int parse_option(parser *p, const char *word)
+{
+    stk_option_hit hit;
+    char shown[64];
+    const char *name = word + 2, *equals = strchr(name, '='), *value = equals ? equals + 1 : NULL;
+    size_t length = equals ? (size_t)(equals - name) : strlen(name);
+    int known = stk_option_find(p->groups, p->n_groups, name, length, &hit);
+    if (!known && negated_flag(p, name, length, &hit)) {
+        if (equals) return stk_fail(p->err, STOKE_E_INVALID, "%.*s takes no value", (int)length + 2, word);
+        return stk_option_assign(hit, word, "false", p->err);
+    }
+    if (!known) return unknown(p, word, length);
+    stk_option_flag(hit.option->name, "--", "-", shown, sizeof shown);
+    if (!value && hit.option->type == STOKE_OPT_FLAG) value = "true";
+    if (!value) {
+        /* "--data --batch 4": the value was forgotten. A value that really starts so is written
+         * --name=--value. */
+        if (p->next >= p->argc || !strncmp(p->argv[p->next], "--", 2))
+            return stk_fail(p->err, STOKE_E_INVALID, "%s needs a value", shown);
+        value = p->argv[p->next++];
+    }
+    return stk_option_assign(hit, shown, value, p->err);
+}
+
+int stoke_options_parse(const stoke_option_group *groups, size_t n_groups, int argc, char **argv, char **rest,
+                        int *n_rest, int *help, stoke_error *err)
+{
+    parser p = { .groups = groups, .n_groups = n_groups, .argc = argc, .next = 1, .argv = argv, .err = err };
+    *n_rest = 0;
+    *help = 0;
+    while (p.next < argc) {
+        char *word = argv[p.next++];
+        if (!strcmp(word, "--")) break;
+        if (!strcmp(word, "--help") || !strcmp(word, "-h")) {
+            *help = 1;
+            return STOKE_OK;
+        }
+        if (!strncmp(word, "--", 2)) {
+            int r = parse_option(&p, word);
+            if (r) return r;
+        } else if (word[0] == '-' && word[1] && !(word[1] >= '0' && word[1] <= '9')) {
+            return stk_fail(err, STOKE_E_NOTFOUND, "unknown option '%.80s' (options start with two dashes)",
+                            word);
+        } else {
+            rest[(*n_rest)++] = word; /* "-" alone and negative numbers are words like any other */
+        }
+    }
+    while (p.next < argc) rest[(*n_rest)++] = argv[p.next++];
+    return STOKE_OK;
+}
+
+/* Strings that fields point to, read from a file: a chain of blocks, freed together. */
+
+typedef struct string_block {
+    struct string_block *next;
+    char text[];
+} string_block;
+
+struct stoke_option_storage {
+    string_block *strings;
+};
+
+stoke_option_storage *stk_option_storage(void)
+{
+    return stk_calloc(1, sizeof(stoke_option_storage));
+}
+
+const char *stk_option_keep(stoke_option_storage *storage, const char *text, size_t length)
+{
+    string_block *block = stk_alloc(sizeof *block + length + 1);
+    if (!block) return NULL;
+    memcpy(block->text, text, length);
+    block->text[length] = 0;
+    block->next = storage->strings;
+    storage->strings = block;
+    return block->text;
+}
+
+void stoke_options_free_storage(stoke_option_storage **storage)
+{
+    if (!*storage) return;
+    for (string_block *block = (*storage)->strings, *next; block; block = next) {
+        next = block->next;
+        stk_free(block);
+    }
+    stk_free(*storage);
+    *storage = NULL;
 }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/cache/disk.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -17,7 +16,6 @@
 #include "src/base/file.h"
 #include "src/base/retry.h"
 #include "src/cache/layout.h"
-#include "src/cache/usage.h"
 
 enum {
     FOLDERS = 256,
@@ -29,7 +27,7 @@ enum {
 struct stk_disk {
     int folder;
     uint64_t budget;
-    stk_usage usage;
+    stk_cache_usage usage;
     stk_memo *memo;
     _Atomic unsigned written; /* for names of temporary files */
     pthread_mutex_t lock;     /* of the warning, while it is written */

@@ -11,9 +11,9 @@
 #ifndef STOKE_SRC_CODEC_CODEC_H
 #define STOKE_SRC_CODEC_CODEC_H
 
+#include <stoke/image.h>
 #include <string.h>
 
-#include <stoke/image.h>
 #include "src/base/mem.h"
 
 struct libdeflate_decompressor;
@@ -40,16 +40,20 @@ typedef struct stk_codec_job {
     stoke_image image;   /* where the format writes it */
 } stk_codec_job;
 
-/* One row of the table in decoder.c. Neither function is called unless matches() said yes. */
+/* One format of formats.def. Neither function is called unless matches() said yes. */
 typedef struct stk_codec {
-    stoke_format format;
     int (*matches)(const uint8_t *bytes, size_t size);
     int (*probe)(stoke_decoder *decoder, const uint8_t *bytes, size_t size, stoke_image_info *info,
                  stoke_error *err);
     int (*decode)(stk_codec_job *job);
 } stk_codec;
 
-extern const stk_codec stk_codec_jpeg, stk_codec_png, stk_codec_webp, stk_codec_tiff;
+#define STOKE_FORMAT(id, codec, extensions) extern const stk_codec stk_codec_##codec;
+#include <stoke/formats.def>
+#undef STOKE_FORMAT
+/* Of a file with these first bytes, 16 of them if it has as many, and the extension such files get; "" and
+ * STOKE_FORMAT_UNKNOWN: no picture. */
+stoke_format stk_codec_recognize(const uint8_t *bytes, size_t size, char extension[8]);
 
 void stk_jpeg_destroy(stk_codec_jpeg_state *jpeg); /* accepts NULL */
 uint64_t stk_jpeg_memory(const stk_codec_jpeg_state *jpeg);
@@ -141,5 +145,26 @@ void stk_convert_plan(stk_codec_convert *convert, const stoke_decode_params *par
  * palette. */
 int stk_convert_row(const stk_codec_convert *convert, const void *in, uint32_t x0, uint32_t width, void *out,
                     stoke_error *err);
+
+/* A JPEG cut down to the MCUs around a region, without decoding it. See jpeg_trim.c. */
+
+/* Tables for passing over codes, kept from file to file: most files carry the same ones. About 70 KB. */
+typedef struct stk_jpeg_trimmer stk_jpeg_trimmer;
+
+stk_jpeg_trimmer *stk_jpeg_trimmer_create(void);                   /* NULL = no memory */
+void stk_jpeg_trimmer_destroy(stk_jpeg_trimmer *trimmer);          /* accepts NULL */
+uint64_t stk_jpeg_trimmer_memory(const stk_jpeg_trimmer *trimmer); /* accepts NULL */
+
+typedef struct stk_jpeg_trimmed {
+    const uint8_t *bytes; /* a JPEG file inside the scratch buffer */
+    size_t size;
+    stoke_box box; /* where the region lies in it */
+} stk_jpeg_trimmed;
+
+/* 1 = the small file's pixels in trimmed->box are those of `box` in the file, decoded with fancy upsampling.
+ * 0 = not a file for this way, or damaged, or no memory (nothing decided: ask libjpeg). Of the file only what
+ * comes before the region's last MCU is looked at. */
+int stk_jpeg_trim(stk_jpeg_trimmer *trimmer, stk_mem_buffer *scratch, const uint8_t *bytes, size_t size,
+                  stoke_box box, stk_jpeg_trimmed *trimmed);
 
 #endif

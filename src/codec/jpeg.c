@@ -16,7 +16,6 @@
 #include <jerror.h>
 
 #include "src/base/error.h"
-#include "src/codec/jpeg_trim.h"
 
 /* A progressive file may hold any number of scans, and each costs a pass over all coefficients. Encoders
  * write about 10; cameras and optimisers below 64. */
@@ -369,4 +368,4 @@ static int decode(stk_codec_job *job)
     return run(job->decoder->jpeg, decode_step, job, job->err);
 }
 
-const stk_codec stk_codec_jpeg = { STOKE_FORMAT_JPEG, matches, probe, decode };
+const stk_codec stk_codec_jpeg = { matches, probe, decode };

@@ -16,7 +16,7 @@
  * Whatever is unusual (restarts, several scans, stray bytes, a code that does not exist) is left to libjpeg:
  * this code never reports an error, and accepts only what libjpeg would accept.
  */
-#include "src/codec/jpeg_trim.h"
+#include "src/codec/codec.h"
 
 #include <string.h>
 

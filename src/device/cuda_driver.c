@@ -2,7 +2,7 @@
  *
  * Opening the NVIDIA driver and its compiler, and saying in words what they return.
  */
-#include "src/device/cuda_driver.h"
+#include "src/device/cuda.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

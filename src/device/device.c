@@ -7,7 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/device/device_state.h"
+#include "src/device/device.h"
 
 /* ---- the first failure ---- */
 

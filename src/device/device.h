@@ -17,9 +17,45 @@
 #ifndef STOKE_SRC_DEVICE_DEVICE_H
 #define STOKE_SRC_DEVICE_DEVICE_H
 
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stoke/device.h>
 
-#include "src/device/program.h"
+/* A program: kernels as text for compilers at run time, as PTX where nvcc was there at build time, and as C.
+ */
+
+/* Runs the work items from[] .. to[] - 1 of a kernel. arguments[i] is the address of the block, or of the
+ * value. */
+typedef void stk_host_kernel(void *const *arguments, const uint32_t from[3], const uint32_t to[3]);
+
+typedef struct stk_program_ptx {
+    uint32_t architecture; /* 80: compute_80 */
+    const char *text;      /* ends with a zero */
+    size_t bytes;
+} stk_program_ptx;
+
+typedef struct stk_program {
+    const char *name;
+    const char *text; /* OpenCL C and CUDA C at once; includes resolved; ends with a zero */
+    size_t text_bytes;
+    const char *const *kernels; /* names */
+    const uint8_t *arguments;   /* of each, the shape included */
+    stk_host_kernel *const *host;
+    uint32_t n_kernels;
+    const stk_program_ptx *ptx; /* by rising architecture; n_ptx 0: none was made */
+    uint32_t n_ptx;
+} stk_program;
+
+/* The kernels of kernels/, in the order of kernels.def. */
+enum stk_program_kernel {
+#define KERNEL(name, arguments) STK_KERNEL_##name,
+#include "kernels/kernels.def"
+#undef KERNEL
+    STK_KERNELS
+};
+extern const stk_program stk_augment_program;
 
 typedef enum stk_device_memory_kind {
     STK_MEMORY_PAGEABLE, /* ordinary host memory */
@@ -154,5 +190,24 @@ void stk_module_destroy(stk_device_module **module);
 
 /* For `discover`. */
 int stk_device_list_add(stoke_device_list *list, const stoke_device_info *info);
+
+/* What device.c, device_open.c and device_pinned.c keep about a device; kinds never look at it. */
+
+typedef struct stk_device_pinned stk_device_pinned;
+
+typedef struct stk_device_state {
+    pthread_mutex_t lock;
+    atomic_int is_lost;        /* set once, after `lost` */
+    stoke_error lost;          /* the first STOKE_E_DEVICE */
+    uint64_t limit;            /* of device memory; 0 = the kind decides */
+    uint64_t taken;            /* device memory of this process */
+    stk_device_pinned *pinned; /* handed out by the allocator */
+    stoke_error pinned_failed; /* code 0: none did */
+} stk_device_state;
+
+static inline stk_device_state *stk_state_of(const stoke_device *device)
+{
+    return device->state;
+}
 
 #endif

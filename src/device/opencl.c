@@ -8,7 +8,6 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/number.h"
-#include "src/device/opencl_cache.h"
 
 /* ---- failures ---- */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/device/opencl_driver.h"
+#include "src/device/opencl.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -11,7 +11,6 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/mem.h"
-#include "src/device/opencl_cache.h"
 
 typedef struct module {
     stk_device_module_head head;

@@ -3,7 +3,7 @@
  * The kernels of kernels/ as a program: here they are read as C. Every one becomes a function that runs it
  * for a range of work items, with its body inside the loops.
  */
-#include "src/device/program.h"
+#include "src/device/device.h"
 
 #include "kernels/augment.h"
 #include "src/device/augment_text.h" /* the build makes it: scripts/embed-kernels */

@@ -27,9 +27,6 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/device/sim_gpus.h"
-#include "src/device/sim_memory.h"
-#include "src/device/sim_timeline.h"
 
 /* Between the call and the first byte, of any copy. */
 static const double copy_latency_ns = 10e3;

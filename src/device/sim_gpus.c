@@ -5,14 +5,13 @@
  * on), pageable ones pass through a buffer of the driver and stop at what one core copies. These two depend
  * on the host as much as on the card; who has measured theirs says so (stoke_device_params).
  */
-#include "src/device/sim_gpus.h"
+#include "src/device/sim.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <stoke/tools/device.h>
 
 #include "src/base/error.h"
-#include "src/base/did_you_mean.h"
 
 /* GB/s of pinned and pageable copies. */
 #define PCIE3_X16 12.5, 6

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/device/sim_timeline.h"
+#include "src/device/sim.h"
 
 #include "src/base/mem.h"
 

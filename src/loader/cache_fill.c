@@ -10,9 +10,9 @@
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
-#include "src/loader/cache_lookup.h"
+#include "src/loader/sample.h"
 #include "src/loader/memory_plan.h"
-#include "src/base/parallel_for.h"
+#include "src/base/threadpool.h"
 #include "src/source/quarantine.h"
 
 typedef struct filling {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/loader/loader_config.h"
+#include "src/loader/scratch.h"
 
 #include <math.h>
 #include <stoke/tools/data.h>

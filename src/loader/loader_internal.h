@@ -5,18 +5,15 @@
  *   loader_config.c  settings -> what every sample has in common
  *   remarks.c        what is odd about the settings
  *   probe.c          headers of the set
- *   memory_plan.c    how much memory that takes
- *   memory_gate.c    what keeps workers below it
+ *   memory_plan.c    how much memory that takes, and what keeps workers below it
  *   loader.c         create, destroy, epochs, next, release
- *   worker.c         the schedule, the threads, and the policy for bad samples
+ *   worker.c         the schedule, the threads, the policy for bad samples, and mixing
  *   sample.c         one sample (its steps: sample.h), in a worker's scratch memory (scratch.c)
  *   cache_fill.c     a cache made ahead of time
- *   state.c          where we are, as JSON
- *   batch_times.c    what it took to make a batch
  *   raw.c            rows left to a device
  *   rows.c           batches from pictures in memory, without files and threads
- *   stats.c          what it cost; digests
- *   live.c           the same on a page for others to see; live_reader.c reads it
+ *   stats.c          what it cost, also by batch; where we are, as JSON; digests
+ *   live.c           the same on a page for others to see
  *
  * One lock guards everything below `lock`. A worker takes it once per row (to book the finished row and take
  * the next one) for well under a microsecond, against milliseconds of decoding: no convoy at any number of
@@ -31,7 +28,7 @@
 
 #include "src/loader/loader.h"
 
-#include "src/loader/memory_gate.h"
+#include "src/loader/scratch.h"
 #include "src/loader/memory_plan.h"
 #include "src/loader/sample.h"
 #include "src/loader/slots.h"

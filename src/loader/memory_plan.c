@@ -8,18 +8,18 @@
 #include "src/loader/memory_plan.h"
 
 #include <stdio.h>
-
 #include <stoke/tools/machine.h>
 #include <stoke/tools/loader.h>
 
 #include "src/base/error.h"
 #include "src/base/machine.h"
-#include "src/base/memory_sum.h"
-#include "src/loader/cache_lookup.h"
+#include "src/base/mem.h"
+#include "src/loader/sample.h"
 #include "src/loader/loader_internal.h"
+#include "src/loader/scratch.h"
+#include "src/source/mask_rules.h"
 
-/* Cores the process may really use, less those the consumer needs; at least one. */
-uint32_t stk_loader_threads(const stoke_data_params *params)
+uint32_t stoke_data_workers(const stoke_data_params *params)
 {
     if (params->workers >= 0) return (uint32_t)params->workers;
     const int64_t consumer = params->consumer_cores < 0 ? 1 : params->consumer_cores;
@@ -42,7 +42,7 @@ int stk_loader_plan_make(stk_loader_plan *plan, const stk_loader_config *config,
 {
     unsigned extras;
     const stoke_batch shape = stk_slot_shape(config, (uint32_t)params->batch, &extras);
-    const uint32_t threads = stk_loader_threads(params);
+    const uint32_t threads = stoke_data_workers(params);
     *plan = (stk_loader_plan){ .shown = {
                                    .slots = (uint32_t)params->prefetch +
                                             1, /* `prefetch` ahead, one with the consumer */
@@ -157,4 +157,120 @@ void stoke_memory_add_loader(stoke_memory_sum *sum, const stoke_memory_plan *pla
     stoke_memory_add(sum, "one large picture", 1, plan->large_bytes);
     stoke_memory_add(sum, "cache", 1, plan->cache_bytes);
     stoke_memory_add(sum, plan->beside, 1, plan->beside_bytes);
+}
+
+int stk_memory_gate_create(stk_memory_gate *gate, uint64_t reserve, uint64_t limit, stoke_error *err)
+{
+    *gate = (stk_memory_gate){ .reserve = reserve, .limit = limit };
+    if (pthread_mutex_init(&gate->turn, NULL))
+        return stk_fail(err, STOKE_E_NOMEM, "cannot make a lock for large pictures");
+    gate->made = 1;
+    return STOKE_OK;
+}
+
+void stk_memory_gate_destroy(stk_memory_gate *gate)
+{
+    if (gate->made) pthread_mutex_destroy(&gate->turn);
+    gate->made = 0;
+}
+
+int stk_memory_gate_pass(stk_memory_gate *gate, stk_scratch *scratch, const stk_scratch_bytes *need,
+                         stoke_error *err)
+{
+    stk_scratch_bytes raised = scratch->has_turn ? scratch->allowed : scratch->granted;
+    stk_row_need_raise(&raised, need);
+    const uint64_t granted = stk_row_need_sum(&scratch->granted), wanted = stk_row_need_sum(&raised);
+    if (wanted == granted) return STOKE_OK;
+    if (gate->limit && wanted - granted > gate->reserve)
+        return stk_fail(
+            err, STOKE_E_LIMIT,
+            "needs %.1f MB to be read: a worker has %.1f MB, and memory_limit %.1f MB leaves %.1f MB more",
+            wanted / 1e6, granted / 1e6, gate->limit / 1e6, gate->reserve / 1e6);
+    if (!scratch->has_turn) pthread_mutex_lock(&gate->turn);
+    scratch->has_turn = 1;
+    scratch->allowed = raised;
+    return STOKE_OK;
+}
+
+void stk_memory_gate_leave(stk_memory_gate *gate, stk_scratch *scratch)
+{
+    if (!scratch->has_turn) return;
+    stk_scratch_empty(scratch);
+    stk_mem_give_back();
+    scratch->has_turn = 0;
+    pthread_mutex_unlock(&gate->turn);
+}
+
+int stk_memory_gate_guards_files(const stk_memory_gate *gate)
+{
+    return gate->limit || gate->reserve;
+}
+
+/* Memory of those who read a whole set once, by a crew of threads: verify, and filling a cache. */
+
+enum { SMALL = 32 }; /* the size of a batch's pictures where there are no batches */
+
+static void sum_up(stoke_memory_sum *sum, const stk_loader_plan *plan, uint64_t tally, uint64_t process)
+{
+    *sum = (stoke_memory_sum){ .limit_bytes = plan->shown.limit_bytes };
+    stoke_memory_add(sum, "threads", plan->shown.workers, plan->shown.worker_bytes + tally);
+    stoke_memory_add(sum, "one large picture", 1, plan->shown.large_bytes);
+    stoke_memory_add(sum, "cache", 1, plan->shown.cache_bytes);
+    stoke_memory_add(sum, "process", 1, process + tally);
+}
+
+int stk_scan_memory(stk_loader_plan *plan, const stk_loader_config *config, const stoke_data_params *params,
+                    unsigned threads, uint64_t tally, stoke_memory_sum *sum, stoke_error *err)
+{
+    stoke_data_params own = *params;
+    const uint64_t count = stoke_dataset_count(config->dataset);
+    own.batch = 1;
+    own.workers = threads ? threads : stoke_machine_cores().usable;
+    if ((uint64_t)own.workers > count) own.workers = count ? (int64_t)count : 1;
+    const int r = stk_loader_plan_make(plan, config, &own, err);
+    if (r) return r;
+    const uint64_t process = stk_machine_rss("/proc") + STK_CODE_BYTES;
+    sum_up(sum, plan, tally, process);
+    while (sum->limit_bytes && stoke_memory_total(sum) > sum->limit_bytes) {
+        if (plan->shown.workers == 1)
+            return stk_memory_refuse(sum, "even one thread needs",
+                                     "lower max_pixels to leave out the largest pictures", err);
+        plan->shown.workers--;
+        sum_up(sum, plan, tally, process);
+    }
+    return STOKE_OK;
+}
+
+/* The plan of a public call; *threads becomes how many fit. */
+static int plan_threads(const stoke_dataset *dataset, const stoke_data_params *params, uint64_t tally,
+                        unsigned *threads, stoke_memory_sum *sum, stoke_error *err)
+{
+    stk_loader_config config;
+    stk_loader_plan plan;
+    int r = stk_loader_config_create(&config, dataset, params, err);
+    if (!r) r = stk_scan_memory(&plan, &config, params, *threads, tally, sum, err);
+    stk_loader_config_destroy(&config);
+    if (!r) *threads = plan.shown.workers;
+    return r;
+}
+
+int stoke_verify_memory(const stoke_dataset *dataset, const stoke_data_params *params, unsigned *threads,
+                        stoke_memory_sum *sum, stoke_error *err)
+{
+    stoke_data_params own = *params;
+    own.size[0] = own.size[1] = SMALL;
+    own.augment = "none";
+    own.cache = NULL;
+    own.cache_ram = 0;
+    /* Masks without a map are read as they are, two bytes a pixel; and there are two tallies (verify.h). */
+    if (stk_is_identity(own.label_map)) own.classes = 0, own.ignore_index = UINT16_MAX;
+    return plan_threads(dataset, &own, 2 * sizeof(stk_mask_tally), threads, sum, err);
+}
+
+int stoke_cache_fill_memory(const stoke_dataset *dataset, const stoke_data_params *params, unsigned *threads,
+                            stoke_memory_sum *sum, stoke_error *err)
+{
+    stoke_data_params own = *params;
+    own.cache_ram = 0; /* would be gone with us */
+    return plan_threads(dataset, &own, 0, threads, sum, err);
 }

@@ -8,8 +8,24 @@
 #include <stoke/loader.h>
 #include <stoke/memory.h>
 
-#include "src/base/memory_sum.h"
-#include "src/loader/probe.h"
+#include "src/loader/scratch.h"
+
+/* The headers of a set, read before its first batch: what the largest pictures will take of a worker. */
+
+typedef struct stk_probe {
+    stk_scratch_bytes most; /* of a scratch memory, for what was looked at */
+    stk_scratch_bytes any;  /* for any picture that the settings allow; the same when all were looked at */
+    uint64_t looked;        /* at so many samples */
+    uint32_t largest_width, largest_height;
+    uint32_t longest_side; /* of any of them */
+} stk_probe;
+
+/* Reads the headers of all samples of the loader config's set, or of an even choice where they are very many.
+ */
+int stk_probe_set(stk_probe *probe, const stk_loader_config *config, stoke_error *err);
+/* The same of samples in an array: files of pictures that are in no set. */
+int stk_probe_files(stk_probe *probe, const stk_loader_config *config, const stoke_sample *files,
+                    uint64_t count, stoke_error *err);
 
 /* Touched stack and allocator arena of a thread, measured 120-200 KB. */
 enum { STK_THREAD_BYTES = 256 * 1024 };
@@ -21,8 +37,6 @@ typedef struct stk_loader_plan {
     int rests;                 /* the loader is not to begin before it is woken */
 } stk_loader_plan;
 
-/* Threads of a loader with such settings; 0: the caller makes the rows. */
-uint32_t stk_loader_threads(const stoke_data_params *params);
 
 /* Reads headers. memory_limit is not looked at. */
 int stk_loader_plan_make(stk_loader_plan *plan, const stk_loader_config *config,

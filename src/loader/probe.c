@@ -4,7 +4,7 @@
  * which takes one core some 5 s; beyond that an even choice, and the plan keeps room for one picture as large
  * as max_pixels allows.
  */
-#include "src/loader/probe.h"
+#include "src/loader/memory_plan.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -15,7 +15,7 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/loader/sample.h"
-#include "src/base/parallel_for.h"
+#include "src/base/threadpool.h"
 
 enum {
     PROBES = 1 << 18,

@@ -15,7 +15,7 @@
 #include <stoke/loader.h>
 #include <stoke/augment_plan.h>
 
-#include "src/loader/loader_config.h"
+#include "src/loader/scratch.h"
 
 typedef struct stk_raw_row {
     stoke_augment_plan plan;

@@ -12,7 +12,7 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/mem.h"
-#include "src/loader/loader_config.h"
+#include "src/loader/scratch.h"
 #include "src/loader/sample.h"
 #include "src/source/pairs.h"
 #include "src/source/reader.h"

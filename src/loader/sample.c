@@ -13,7 +13,6 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/rng.h"
-#include "src/loader/cache_lookup.h"
 #include "src/source/pairs.h"
 
 /* CPU time first: reading it is a system call, where a busy system likes to switch threads. The wait then

@@ -4,8 +4,8 @@
 #include "src/loader/scratch.h"
 
 #include "src/base/error.h"
-#include "src/loader/cache_lookup.h"
-#include "src/loader/mix.h"
+#include "src/loader/sample.h"
+#include "src/loader/slots.h"
 #include "src/source/pairs.h"
 
 int stk_scratch_create(stk_scratch *scratch, stoke_error *err)

@@ -11,9 +11,10 @@
 #ifndef STOKE_SRC_LOADER_SLOTS_H
 #define STOKE_SRC_LOADER_SLOTS_H
 
-#include <stoke/loader.h>
 #include <stoke/augment_plan.h>
+#include <stoke/loader.h>
 
+#include "src/base/mem.h"
 #include "src/loader/batch_times.h"
 #include "src/loader/raw.h"
 
@@ -90,6 +91,12 @@ void stk_slots_discard(stk_slots *slots);
 /* Closes the gaps that policy skip left, keeping the order of rows; sets batch.count. */
 void stk_slot_compact(stk_slot *slot);
 
+/* The slot of a batch that it gave out. */
+static inline stk_slot *stk_slot_of(const stoke_batch *batch)
+{
+    return (stk_slot *)batch; /* the batch is the slot's first member */
+}
+
 static inline void *stk_slot_image_row(const stk_slot *slot, uint32_t row)
 {
     return (char *)slot->batch.images + (size_t)row * slot->batch.image_row_bytes;
@@ -104,5 +111,20 @@ static inline void *stk_slot_mask_b_row(const stk_slot *slot, uint32_t row)
 {
     return (char *)slot->batch.masks_b + (size_t)row * slot->batch.mask_row_bytes;
 }
+
+/* Rows of a finished batch, mixed with each other: MixUp and CutMix.
+ *
+ * Every row is mixed with the row before it (row 0 with the last), both as they are before any mixing. The
+ * plan of a row says how; which row stands before it follows from its place in the batch. Both are the same
+ * for any number of workers, ranks and any point of resumption, since a batch is always the same run of
+ * global positions (order.h), and so are the bytes. Under policy skip the gaps are closed first: which rows
+ * are bad is a property of the files.
+ */
+
+/* Mixes rows 0 .. batch.count-1 by slot->mix and fills masks_b and lambda where the slot has them. `copy`
+ * keeps one row meanwhile. A batch of one row stays as it is. */
+int stk_slot_mix(stk_slot *slot, stk_mem_buffer *copy, stoke_error *err);
+/* What `copy` will hold. */
+uint64_t stk_mix_scratch(const stoke_batch *shape);
 
 #endif

@@ -14,7 +14,6 @@
 
 #include "kernels/clahe_math.h"
 #include "src/pix/pix_table.h"
-#include "src/pix/reflect.h"
 
 /* Scratch, all of it: what changes with the picture first, then with the row. */
 typedef struct work {

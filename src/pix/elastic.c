@@ -7,7 +7,7 @@
  *
  * The arithmetic is the devices' too: kernels/spline.h.
  */
-#include "src/pix/elastic.h"
+#include "src/pix/warp.h"
 
 #include "kernels/spline.h"
 #include "src/base/error.h"

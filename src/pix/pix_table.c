@@ -21,7 +21,6 @@ void stk_pix_table_fill(stk_pix_table *table, stk_cpu_level level)
         stk_pix_fill_mix_avx2(table);
         stk_pix_fill_color_avx2(table);
         stk_pix_fill_noise_avx2(table);
-        stk_pix_fill_planes_avx2(table);
     }
 #endif
 }

@@ -13,7 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/reflect.h"
+#include "kernels/warp.h"
 #include "src/base/cpu.h"
+#include "src/base/mem.h"
 #include "src/pix/pix.h"
 
 /* One axis of a resize: output i is the sum over k < count[i] of weight[i * taps + k] * input[start[i] + k].
@@ -187,6 +190,44 @@ void stk_pix_fill_warp_avx2(stk_pix_table *table);
 void stk_pix_fill_mix_avx2(stk_pix_table *table);
 void stk_pix_fill_color_avx2(stk_pix_table *table);
 void stk_pix_fill_noise_avx2(stk_pix_table *table);
-void stk_pix_fill_planes_avx2(stk_pix_table *table);
+
+/* Coefficients of one axis of an antialiased bilinear resize. */
+
+/* An axis and the memory its tables live in; zeroed = empty. Rebuilt only when sizes or depth change. */
+typedef struct stk_pix_axis_store {
+    stk_pix_resize_axis axis;
+    stk_mem_buffer buffer;
+    uint8_t depth; /* 1: int16 weights, 2: float weights */
+} stk_pix_axis_store;
+
+/* Makes the coefficients of in -> out pixels; both at least 1. Returns 0 when memory is short. */
+int stk_axis_build(stk_pix_axis_store *store, uint32_t in, uint32_t out, uint8_t depth);
+
+/* The border of filters, which kernels define for every reader. */
+
+static inline uint32_t stk_reflect(int64_t at, uint32_t size)
+{
+    return k_reflect(at, size);
+}
+
+/* Coordinates along a row of a warp: shared by the tables and the borders (warp.c). The arithmetic of a pixel
+ * is the devices' too: kernels/warp.h.
+ */
+
+/* Coordinates of pixel i of a line. */
+static inline uint64_t stk_warp_x(const stk_pix_warp_line *line, size_t i)
+{
+    const uint64_t x = line->x + i * line->dx;
+    return line->shift_x ? x + k_warp_shift(line->shift_x[i]) : x;
+}
+
+static inline uint64_t stk_warp_y(const stk_pix_warp_line *line, size_t i)
+{
+    const uint64_t y = line->y + i * line->dy;
+    return line->shift_y ? y + k_warp_shift(line->shift_y[i]) : y;
+}
+
+/* The reference, by element type. */
+stk_mix_fn stk_mix_u8_c, stk_mix_f32_c, stk_mix_f16_c, stk_mix_bf16_c;
 
 #endif

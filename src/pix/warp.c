@@ -10,8 +10,7 @@
 
 #include <string.h>
 
-#include "src/pix/elastic.h"
-#include "src/pix/warp_pixel.h"
+#include "src/pix/pix_table.h"
 
 int stk_warp_begin(stk_pix_warper *warper, const stoke_augment_plan *plan, uint32_t out_width,
                    uint32_t out_height, stoke_error *err)

@@ -6,20 +6,14 @@
 
 #include <limits.h>
 #include <stdlib.h>
+#include <stoke/tools/terminal.h>
 #include <string.h>
-
 #include <xxhash.h>
+#include <stoke/tools/dataset.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/source/layout.h"
-#include "src/source/list.h"
-#include "src/source/match.h"
-#include "src/source/natural.h"
-#include "src/source/shards.h"
 #include "src/source/split.h"
-#include <stoke/tools/terminal.h>
-#include <stoke/tools/dataset.h>
 
 int stk_dataset_no_memory(stoke_error *err)
 {
@@ -374,4 +368,12 @@ int stk_dataset_has_parts(const stoke_dataset *all)
         val |= !strncmp(all->samples[i].name, "val/", 4);
     }
     return train && val;
+}
+
+int stk_split_is_val(const char *name, size_t length, double part, int64_t seed)
+{
+    if (!(part > 0)) return 0;
+    if (part >= 1) return 1;
+    /* Exact for every double below 1: scaling by a power of two only moves the exponent. */
+    return XXH3_64bits_withSeed(name, length, (uint64_t)seed) < (uint64_t)(part * 0x1p64);
 }

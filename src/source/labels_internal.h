@@ -5,7 +5,7 @@
 #ifndef STOKE_SRC_SOURCE_LABELS_INTERNAL_H
 #define STOKE_SRC_SOURCE_LABELS_INTERNAL_H
 
-#include "src/base/string_arena.h"
+#include "src/base/mem.h"
 #include "src/source/labels.h"
 
 typedef enum stk_label_kind { STK_LABELS_IDENTITY, STK_LABELS_VALUES, STK_LABELS_COLORS } stk_label_kind;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/source/layout.h"
+#include "src/source/dataset_internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,6 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/source/scan.h"
 
 /* Folder names that belong together, compared without regard to case. A table of pairs rather than two lists
  * of words: PASCAL VOC has `Annotations` (boxes) beside `SegmentationClass`, and only the latter is meant. */
@@ -327,7 +326,7 @@ static int nothing_found(search *s, const stk_scan_name_list *names)
         s->err, STOKE_E_NOTFOUND,
         "%s: no images found. Looked for pairs of folders (images/masks, image/label, images/annotations, "
         "img/ann, imgs/masks, JPEGImages/SegmentationClass, leftImg8bit/gtFine, train/trainannot, "
-        "train/images with train/masks, ...) and for JPEG, PNG, WebP or TIFF files or .tar shards directly "
+        "train/images with train/masks, ...) and for " STOKE_FORMATS_OR " files or .tar shards directly "
         "in it; folders with other names are given by `images` DIR and `masks` DIR",
         s->root);
     for (size_t i = 0; i < names->count && i < SHOWN; i++)

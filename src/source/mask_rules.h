@@ -14,15 +14,32 @@
 #define STOKE_SRC_SOURCE_MASK_RULES_H
 
 #include <stoke/dataset.h>
+#include <stoke/image.h>
 
-#include "src/base/say.h"
-#include "src/source/tally.h"
+#include "src/base/error.h"
+
+/* How often every class occurs, in pixels and in samples. Fixed size (1.7 MB), one per thread. */
+
+enum { STK_TALLY_IDS = 65536 };
+
+typedef struct stk_mask_tally {
+    uint64_t pixels[STK_TALLY_IDS], samples[STK_TALLY_IDS];
+    uint64_t stamp[STK_TALLY_IDS]; /* the sample in which an id was last seen */
+    uint64_t sample;
+    uint16_t seen[STK_TALLY_IDS]; /* ids of the last mask, in order of appearance */
+    uint32_t n_seen;
+} stk_mask_tally;
+
+/* Adds a mask of class ids (1 channel, u8 or u16). */
+void stk_tally_add(stk_mask_tally *tally, const stoke_image *ids);
+/* Adds the sums of another tally. */
+void stk_tally_merge(stk_mask_tally *tally, const stk_mask_tally *other);
 
 enum { STK_JUDGE_MAP = 32 * 12 }; /* the longest label map that is made up */
 
 /* What was seen in the masks. */
 typedef struct stk_mask_values {
-    const stk_tally
+    const stk_mask_tally
         *counts[2];   /* pixels by value, as the files have it; the second (of another set) may be NULL */
     const char *path; /* of a mask, to name one */
     const char *jpeg; /* of one that is a JPEG file; NULL: none is */
@@ -55,8 +72,8 @@ void stk_judge_ignore(const stoke_data_params *params, int64_t classes, stk_say_
 int stk_ignores_a_class(const stoke_data_params *params);
 
 /* More than half is ignored and a class is missing: hardly meant. counts: by class. */
-void stk_judge_ignored(const stoke_data_params *params, const stk_tally *const counts[2], stk_say_fn *say,
-                       void *context);
+void stk_judge_ignored(const stoke_data_params *params, const stk_mask_tally *const counts[2],
+                       stk_say_fn *say, void *context);
 
 /* STOKE_E_LABEL for a mask that is a colour picture: lists its colours and the lines to write. */
 int stk_judge_colors(const stoke_data_params *params, const stoke_sample *sample, stoke_error *err);

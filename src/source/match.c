@@ -4,7 +4,7 @@
  * suffix. So the work is one or two look-ups per file, whatever the number of suffixes. Nothing is decided by
  * the order of files.
  */
-#include "src/source/match.h"
+#include "src/source/dataset_internal.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -14,8 +14,6 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/source/natural.h"
-#include "src/source/scan.h"
 
 /* What `auto` takes off a mask's stem. An exact stem comes before all of them. */
 static const char *const auto_suffixes[] = {
@@ -381,7 +379,7 @@ static int add_unpaired(matcher *m)
 static int no_images(const matcher *m)
 {
     char there[256];
-    stk_fail(m->err, STOKE_E_NOTFOUND, "%s: no JPEG, PNG, WebP or TIFF files", m->part->images);
+    stk_fail(m->err, STOKE_E_NOTFOUND, "%s: no " STOKE_FORMATS_OR " files", m->part->images);
     if (*stk_scan_unread_text(&m->images.unread, there, sizeof there))
         stk_error_add(m->err, "; there are: %s", there);
     return STOKE_E_NOTFOUND;

@@ -5,21 +5,243 @@
 #include <stoke/tools/pack.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stoke/tools/image.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/machine.h"
 #include "src/base/mem.h"
-#include "src/base/memory_sum.h"
 #include "src/base/retry.h"
+#include "src/codec/codec.h"
 #include "src/source/dataset_internal.h"
-#include "src/source/pack_folder.h"
-#include "src/source/tar_write.h"
+#include "src/source/pack_internal.h"
+#include "src/source/quarantine.h"
+#include "src/source/shard_name.h"
+#include "src/source/tar.h"
+
+enum { MAX_SHARDS = 1000000 }; /* six digits */
+
+/* ---- files ---- */
+
+/* The extension in small letters, where it is a picture's; else what the first bytes say; else "". */
+static void find_extension(const char *name, int fd, uint64_t offset, char extension[STK_PACK_EXTENSION])
+{
+    extension[0] = 0;
+    if (stoke_format_known_extension(name)) {
+        const char *from = strrchr(name, '.') + 1;
+        size_t n = 0;
+        for (; from[n] && n + 1 < STK_PACK_EXTENSION; n++)
+            extension[n] = (char)(from[n] >= 'A' && from[n] <= 'Z' ? from[n] | 0x20 : from[n]);
+        extension[n] = 0;
+        return;
+    }
+    uint8_t head[16] = { 0 };
+    if (!stk_pread(fd, head, sizeof head, offset)) stk_codec_recognize(head, sizeof head, extension);
+}
+
+/* Opens a sample's file for reading and looks at it: a descriptor, or -1 with the reason, without the path,
+ * in err. */
+static int pack_open(const stoke_blob *blob, const char *shown, stk_pack_file *file, stoke_error *err)
+{
+    int fd = stk_open(blob->path, O_RDONLY, 0);
+    struct stat st;
+    if (fd < 0) {
+        stk_fail_errno(err, errno == ENOENT ? STOKE_E_NOTFOUND : STOKE_E_IO, errno, "cannot open");
+        return -1;
+    }
+    const char *wrong = NULL;
+    if (stk_fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        wrong = "not a regular file";
+    else if (blob->size != UINT64_MAX &&
+             (blob->offset > (uint64_t)st.st_size || blob->size > (uint64_t)st.st_size - blob->offset))
+        wrong = "reaches past the end of its shard";
+    if (!wrong) {
+        file->bytes = blob->size == UINT64_MAX ? (uint64_t)st.st_size : blob->size;
+        file->mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+        find_extension(shown, fd, blob->offset, file->extension);
+        if (!file->extension[0]) wrong = "no picture by its name or its first bytes";
+    }
+    if (!wrong) return fd;
+    close(fd);
+    stk_fail(err, STOKE_E_FORMAT, "%s", wrong);
+    return -1;
+}
+
+/* A file that is left out, or the end of the packing. 0 or an error. */
+static int refuse(stk_pack_plan *plan, uint64_t id, const char *path, stoke_error *why, int skip_bad,
+                  stoke_error *err)
+{
+    if (!skip_bad || stk_is_want(why->code)) {
+        stk_error_prefix(why, path);
+        if (err) *err = *why;
+        return why->code;
+    }
+    const stoke_sample sample = stoke_dataset_sample(plan->dataset, id);
+    stoke_error whole = *why;
+    uint64_t distinct;
+    stk_error_prefix(&whole, path);
+    const int r = stk_quarantine_add(plan->quarantine, id, id, &sample, &whole, &distinct, err);
+    if (r) return r;
+    stoke_bad_file bad = { stk_strdup(path), stk_strdup(why->message), why->code };
+    if (bad.path && bad.reason &&
+        stk_grow((void **)&plan->bad, &plan->bad_capacity, plan->n_bad + 1, sizeof bad)) {
+        plan->bad[plan->n_bad++] = bad;
+        return STOKE_OK;
+    }
+    stk_free((char *)bad.path);
+    stk_free((char *)bad.reason);
+    return stk_dataset_no_memory(err);
+}
+
+static int look_at(const stoke_blob *blob, const char *shown, stk_pack_file *file, stoke_error *err)
+{
+    int fd = pack_open(blob, shown, file, err);
+    if (fd >= 0) close(fd);
+    return fd >= 0;
+}
+
+/* ---- items ---- */
+
+/* Name of a member: KEY.jpg or KEY.mask.png. 0 when it is too long for an archive. */
+static int pack_member(const stk_pack_item *item, int mask, char *name, size_t size)
+{
+    const int n = snprintf(name, size, "%s.%s%s", item->key, mask ? "mask." : "",
+                           mask ? item->mask.extension : item->image.extension);
+    return n > 0 && (size_t)n < size;
+}
+
+/* The name without the part's prefix, which the shard's name says instead. */
+static const char *name_in_part(const stoke_dataset *dataset, const char *name)
+{
+    return dataset->prefixed ? strchr(name, '/') + 1 : name;
+}
+
+/* The sample's place in the plan, or a line in the list of what was left out. */
+static int add_item(stk_pack_plan *plan, uint64_t id, int skip_bad, stoke_error *err)
+{
+    const stoke_sample sample = stoke_dataset_sample(plan->dataset, id);
+    stk_pack_item item = { .id = id };
+    stoke_error why = { 0 };
+    char key[STK_TAR_NAME], name[STK_TAR_NAME];
+    if (!look_at(&sample.image, sample.image_path, &item.image, &why))
+        return refuse(plan, id, sample.image_path, &why, skip_bad, err);
+    if (sample.mask_path && !look_at(&sample.mask, sample.mask_path, &item.mask, &why))
+        return refuse(plan, id, sample.mask_path, &why, skip_bad, err);
+    item.key = key;
+    if (!stk_shard_key(name_in_part(plan->dataset, sample.name), key, sizeof key) ||
+        !pack_member(&item, 0, name, sizeof name) || !pack_member(&item, 1, name, sizeof name)) {
+        stk_fail(&why, STOKE_E_LIMIT, "its name is too long for an archive");
+        return refuse(plan, id, sample.image_path, &why, skip_bad, err);
+    }
+    item.key = stk_string_arena_copy(&plan->keys, key, strlen(key));
+    if (!item.key || !stk_grow((void **)&plan->items, &plan->capacity, plan->count + 1, sizeof item))
+        return stk_dataset_no_memory(err);
+    plan->items[plan->count++] = item;
+    return STOKE_OK;
+}
+
+/* ---- shards ---- */
+
+static uint64_t member_bytes(const stk_pack_item *item, int mask)
+{
+    char name[STK_TAR_NAME];
+    uint8_t head[STK_TAR_HEAD_BYTES];
+    const uint64_t bytes = mask ? item->mask.bytes : item->image.bytes;
+    pack_member(item, mask, name, sizeof name);
+    return stk_tar_write_head(name, bytes, head) + bytes + stk_tar_padding(bytes);
+}
+
+static uint64_t hash_file(const stk_pack_file *file, uint64_t seed)
+{
+    const uint64_t facts[2] = { file->bytes, (uint64_t)file->mtime_ns };
+    return XXH3_64bits_withSeed(facts, sizeof facts,
+                                XXH3_64bits_withSeed(file->extension, strlen(file->extension), seed));
+}
+
+static int begin_shard(stk_pack_plan *plan, const char *part, const char *prefix, unsigned number,
+                       stoke_error *err)
+{
+    if (number >= MAX_SHARDS)
+        return stk_fail(err, STOKE_E_LIMIT, "more than %d shards: raise shard_size or shard_samples",
+                        MAX_SHARDS);
+    if (!stk_grow((void **)&plan->shards, &plan->shards_capacity, plan->n_shards + 1, sizeof *plan->shards))
+        return stk_dataset_no_memory(err);
+    stk_pack_shard *shard = &plan->shards[plan->n_shards++];
+    *shard = (stk_pack_shard){ .bytes = STK_TAR_END_BYTES };
+    snprintf(shard->name, sizeof shard->name, "%s%s%s%s%06u.tar", part, *part ? "-" : "", prefix,
+             *prefix ? "-" : "", number);
+    return STOKE_OK;
+}
+
+/* A sample goes into the shard as long as there is room; the parts of a set have their own shards. */
+static int cut_shards(stk_pack_plan *plan, const stoke_pack_params *p, stoke_error *err)
+{
+    const char *part = NULL;
+    unsigned number = 0;
+    for (size_t i = 0; i < plan->count; i++) {
+        const stk_pack_item *item = &plan->items[i];
+        const char *name = stoke_dataset_sample(plan->dataset, item->id).name;
+        const char *own = !plan->dataset->prefixed ? "" : name[0] == 't' ? "train" : "val";
+        const uint64_t bytes = member_bytes(item, 0) + (item->mask.extension[0] ? member_bytes(item, 1) : 0);
+        stk_pack_shard *shard = plan->n_shards ? &plan->shards[plan->n_shards - 1] : NULL;
+        const int new_part = !part || strcmp(part, own) != 0;
+        if (new_part || (p->shard_samples && shard->count == p->shard_samples) ||
+            (p->shard_bytes && shard->bytes + bytes > p->shard_bytes)) {
+            if (new_part) number = 0;
+            int r = begin_shard(plan, own, p->prefix ? p->prefix : "", number++, err);
+            if (r != STOKE_OK) return r;
+            part = own;
+            shard = &plan->shards[plan->n_shards - 1];
+            shard->first = i;
+            plan->bytes += shard->bytes;
+        }
+        shard->count++;
+        shard->bytes += bytes;
+        plan->bytes += bytes;
+        shard->sources = XXH3_64bits_withSeed(item->key, strlen(item->key), shard->sources);
+        shard->sources = hash_file(&item->mask, hash_file(&item->image, shard->sources));
+    }
+    return STOKE_OK;
+}
+
+static int pack_plan_make(stk_pack_plan *plan, const stoke_dataset *dataset, const stoke_pack_params *params,
+                          stoke_progress_fn progress, void *context, stoke_error *err)
+{
+    *plan = (stk_pack_plan){ .dataset = dataset };
+    const uint64_t count = stoke_dataset_count(dataset);
+    int r = stk_quarantine_open(&plan->quarantine, params->quarantine, err);
+    for (uint64_t id = 0; r == STOKE_OK && id < count; id++) {
+        r = add_item(plan, id, params->skip_bad, err);
+        if (r == STOKE_OK && id % 256 == 0 && progress && progress(context, 0, count))
+            r = stk_fail(err, STOKE_E_CANCELLED, "packing was stopped");
+    }
+    if (r != STOKE_OK) return r;
+    if (!plan->count)
+        return stk_fail(err, STOKE_E_NOTFOUND, "none of %llu samples can be read", (unsigned long long)count);
+    return cut_shards(plan, params, err);
+}
+
+/* Opens every file of the set. progress is asked now and then whether to go on. */
+static void pack_plan_free(stk_pack_plan *plan)
+{
+    stk_free(plan->items);
+    stk_free(plan->shards);
+    for (size_t i = 0; i < plan->n_bad; i++) {
+        stk_free((char *)plan->bad[i].path);
+        stk_free((char *)plan->bad[i].reason);
+    }
+    stk_free(plan->bad);
+    stk_string_arena_free(&plan->keys);
+    stk_quarantine_close(&plan->quarantine);
+    *plan = (stk_pack_plan){ 0 };
+}
 
 enum { COPY_BYTES = 1 << 20 };
 
@@ -72,7 +294,10 @@ static uint64_t index_bytes(const packing *k, const stk_pack_shard *shard)
  * are does not matter. */
 static int plan_memory(packing *k, const stoke_pack_params *params)
 {
-    enum { MANIFEST_LINE = STK_PACK_NAME + 128, MANIFESTS = 5 }; /* old and new, while they are read and made */
+    enum {
+        MANIFEST_LINE = STK_PACK_NAME + 128,
+        MANIFESTS = 5
+    }; /* old and new, while they are read and made */
     uint64_t largest = 0;
     for (size_t i = 0; i < k->plan.n_shards; i++) {
         const uint64_t bytes = index_bytes(k, &k->plan.shards[i]);
@@ -95,7 +320,7 @@ static int plan_memory(packing *k, const stoke_pack_params *params)
 static int same_member(const stk_tar_member *member, const stk_pack_item *item, int mask)
 {
     char name[STK_TAR_NAME];
-    return stk_pack_member(item, mask, name, sizeof name) && strcmp(member->name, name) == 0 &&
+    return pack_member(item, mask, name, sizeof name) && strcmp(member->name, name) == 0 &&
            member->size == (mask ? item->mask.bytes : item->image.bytes) && member->kind == STK_TAR_FILE;
 }
 
@@ -134,7 +359,7 @@ static int copy(packing *k, stk_atomic_file *out, const stoke_blob *blob, const 
                 const stk_pack_file *planned)
 {
     stk_pack_file now;
-    int fd = stk_pack_open(blob, shown, &now, k->err), r = STOKE_OK;
+    int fd = pack_open(blob, shown, &now, k->err), r = STOKE_OK;
     if (fd < 0) {
         stk_error_prefix(k->err, shown);
         return k->err ? k->err->code : STOKE_E_IO;
@@ -164,7 +389,7 @@ static int write_member(packing *k, stk_atomic_file *file, const stk_pack_item *
     uint8_t head[STK_TAR_HEAD_BYTES];
     const stoke_sample sample = stoke_dataset_sample(k->plan.dataset, item->id);
     const stk_pack_file *planned = mask ? &item->mask : &item->image;
-    stk_pack_member(item, mask, name, sizeof name);
+    pack_member(item, mask, name, sizeof name);
     int r = put(k, file, head, stk_tar_write_head(name, planned->bytes, head));
     if (r == STOKE_OK)
         r = copy(k, file, mask ? &sample.mask : &sample.image, mask ? sample.mask_path : sample.image_path,
@@ -233,7 +458,7 @@ int stoke_pack(const stoke_dataset *dataset, const stoke_pack_params *params, st
     int r = check_params(params, err);
     if (r == STOKE_OK && !(k.copy = stk_alloc(COPY_BYTES)))
         r = stk_fail(err, STOKE_E_NOMEM, "no memory to copy files");
-    if (r == STOKE_OK) r = stk_pack_plan_make(&k.plan, dataset, params, progress, context, err);
+    if (r == STOKE_OK) r = pack_plan_make(&k.plan, dataset, params, progress, context, err);
     if (r == STOKE_OK) r = plan_memory(&k, params);
     if (r == STOKE_OK) r = stk_pack_folder_open(&k.folder, &k.plan, params, err);
     if (r == STOKE_OK) r = write_shards(&k);
@@ -242,11 +467,12 @@ int stoke_pack(const stoke_dataset *dataset, const stoke_pack_params *params, st
         report->samples = k.plan.count;
         report->bytes = k.plan.bytes;
         report->replaced = k.folder.replaced;
+        stk_quarantine_unrecorded(k.plan.quarantine, report->unrecorded, sizeof report->unrecorded);
         report->bad = k.plan.bad, report->n_bad = k.plan.n_bad;
         k.plan.bad = NULL, k.plan.n_bad = 0; /* the report's now */
     }
     stk_pack_folder_close(&k.folder);
-    stk_pack_plan_free(&k.plan);
+    pack_plan_free(&k.plan);
     stk_free(k.copy);
     report->seconds = (double)(stk_now_ns() - begin) * 1e-9;
     return r;

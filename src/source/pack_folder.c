@@ -4,12 +4,14 @@
  * sources. It is written before the first shard, so whatever shard is found beside it was meant by it. It is
  * never parsed: packing again writes the same text, or is something else.
  */
-#include "src/source/pack_folder.h"
+#include "src/source/pack_internal.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +23,63 @@
 #include "src/base/file.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
-#include "src/source/pack_proof.h"
-#include "src/source/tar_index.h"
+#include "src/source/tar.h"
+
+/* Whether a file under a shard's name is the one that `pack` wrote: its length and samples are those of the
+ * manifest, and every header is, to the byte, the one that pack writes for such a member.
+ */
+
+/* How the line of a shard begins in a manifest; its name follows, and a quotation mark. */
+#define STK_PACK_SHARD "{\"shard\": \""
+
+/* The line of a manifest about a shard: 0 when it is not as pack writes it. */
+int stk_pack_listed(const char *line, uint64_t *bytes, size_t *samples);
+
+/* A file that cannot be read is not proved. */
+int stk_pack_proved(const char *path, uint64_t bytes, size_t samples);
+
+int stk_pack_listed(const char *line, uint64_t *bytes, size_t *samples)
+{
+    unsigned long long number;
+    const char *name = line + strlen(STK_PACK_SHARD);
+    if (strncmp(line, STK_PACK_SHARD, strlen(STK_PACK_SHARD)) != 0) return 0;
+    if (sscanf(name + strcspn(name, "\"\n"), "\", \"samples\": %zu, \"bytes\": %llu", samples, &number) != 2)
+        return 0;
+    *bytes = number;
+    return 1;
+}
+
+/* Member behind member, without a gap, up to the end of the archive. */
+static int headers_are_ours(int fd, const stk_tar_index *index, uint64_t bytes)
+{
+    uint8_t wanted[STK_TAR_HEAD_BYTES], found[STK_TAR_HEAD_BYTES];
+    uint64_t at = 0;
+    for (size_t i = 0; i < index->count; i++) {
+        const stk_tar_member *member = &index->members[i];
+        const size_t n = stk_tar_write_head(member->name, member->size, wanted);
+        if (!n || at + n != member->offset || stk_pread(fd, found, n, at) || memcmp(found, wanted, n) != 0)
+            return 0;
+        at = member->offset + member->size + stk_tar_padding(member->size);
+    }
+    return at + STK_TAR_END_BYTES == bytes;
+}
+
+int stk_pack_proved(const char *path, uint64_t bytes, size_t samples)
+{
+    struct stat st;
+    stk_tar_index index = { 0 };
+    const int fd = stk_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0); /* no waiting for a pipe */
+    if (fd < 0) return 0;
+    int proved = stk_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == bytes;
+    if (proved) {
+        const stk_tar_input input = stk_tar_file(path, fd, bytes);
+        proved = stk_tar_scan(&index, &input, NULL) == 0 && index.count >= samples &&
+                 index.count <= 2 * samples && headers_are_ours(fd, &index, bytes);
+    }
+    stk_tar_close(&index);
+    close(fd);
+    return proved;
+}
 
 #define MANIFEST "stoke-pack.jsonl"
 #define SHARD    STK_PACK_SHARD
@@ -260,8 +317,8 @@ static int look_around(const stk_pack_folder *folder, int *ours, char other[256]
 /* Of a folder that has a manifest. What cannot be removed stays. */
 static void remove_leftovers(stk_pack_folder *folder, const stoke_pack_params *p)
 {
-    DIR *handle = opendir(folder->path);
-    for (const struct dirent *entry; handle && (entry = readdir(handle));)
+    DIR *handle = stk_opendir(folder->path);
+    for (const struct dirent *entry; handle && (entry = stk_readdir(handle));)
         if (is_leftover(p, entry->d_name) || is_leftover_manifest(entry->d_name))
             remove_regular(folder, entry->d_name, NULL);
     if (handle) closedir(handle);
@@ -272,7 +329,7 @@ static int refuse_own_source(const stk_pack_folder *folder, const stk_pack_plan 
 {
     struct stat here, there;
     const char *last = NULL;
-    if (fstat(folder->fd, &here) != 0)
+    if (stk_fstat(folder->fd, &here) != 0)
         return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot stat", folder->path);
     for (size_t i = 0; i < plan->count; i++) {
         const stoke_blob source = stoke_dataset_sample(plan->dataset, plan->items[i].id).image;

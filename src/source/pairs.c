@@ -9,7 +9,7 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/codec/codec.h"
-#include "src/base/parallel_for.h"
+#include "src/base/threadpool.h"
 
 enum {
     HEAD_BYTES = 64 * 1024, /* enough for the header of nearly every file, a thumbnail in EXIF included */

@@ -7,7 +7,7 @@
 #define STOKE_SRC_SOURCE_PAIRS_H
 
 #include "src/base/mem.h"
-#include "src/base/say.h"
+#include "src/base/error.h"
 #include <stoke/dataset.h>
 #include <stoke/image.h>
 

@@ -17,7 +17,6 @@
 #include "src/base/rng.h"
 #include "src/base/terminal.h"
 #include "src/base/utf8.h"
-#include "src/base/string_arena.h"
 
 typedef struct entry {
     uint64_t id, ticket;

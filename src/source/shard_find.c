@@ -13,8 +13,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
-#include "src/source/natural.h"
-#include "src/source/shards.h"
+#include "src/source/dataset_internal.h"
 
 /* A million shards of 256 MiB are 256 TiB: a longer pattern is a slip. */
 enum { MAX_SHARDS = 1000000 };

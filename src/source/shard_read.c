@@ -9,7 +9,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/source/shard_name.h"
-#include "src/source/shards.h"
+#include "src/source/dataset_internal.h"
 #include "src/source/tar.h"
 
 /* A member with a role. */

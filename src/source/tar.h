@@ -8,7 +8,7 @@
 
 #include <limits.h>
 
-#include "src/base/string_arena.h"
+#include "src/base/mem.h"
 
 enum {
     STK_TAR_BLOCK = 512,
@@ -66,5 +66,58 @@ int stk_tar_add(stk_tar_index *index, const char *name, size_t length, uint64_t 
 /* Brings a name to its shortest form in place ("./a//b" is "a/b"). Returns NULL, or what is wrong with it: it
  * is empty, absolute, or climbs out by "..". */
 const char *stk_tar_clean_name(char *name);
+
+/* The index of an archive as a file beside it, FILE.tar.idx. Only a shortcut: whatever disagrees with the
+ * archive, or is not exactly as it was written, is passed over and made again.
+ *
+ * Little-endian:
+ *   16 bytes  "stoke-tar-idx-1\n"
+ *   u64       size of the archive
+ *   i64       its time of modification, nanoseconds since 1970
+ *   u64       members
+ *   members x { u64 offset, u64 size, u32 length of the name, u32 kind }
+ *   names, one after the other, without ends
+ *   u64       XXH3 of all that stands before
+ */
+
+/* Which archive an index belongs to. */
+typedef struct stk_tar_stamp {
+    uint64_t size;
+    int64_t mtime_ns;
+} stk_tar_stamp;
+
+#define STK_TAR_INDEX_SUFFIX ".idx"
+
+/* 1: an index file may be written or removed there: nothing is, or one of ours, of any version. */
+int stk_tar_index_is_ours(const char *path);
+
+/* Writes the index of an archive as `path`; whole or not at all. */
+int stk_tar_index_write(const stk_tar_index *index, const stk_tar_stamp *stamp, const char *path,
+                        stoke_error *err);
+
+/* Fills a zeroed index from the bytes of an index file. STOKE_E_STATE: it belongs to another archive, or an
+ * earlier state of it. STOKE_E_FORMAT: it is damaged. The index is then as empty as before. */
+int stk_tar_index_parse(stk_tar_index *index, const stk_tar_stamp *stamp, const void *bytes, size_t size,
+                        stoke_error *err);
+
+/* The headers of an archive that is the same whoever writes it, and whenever: ustar, mode 0644, no owner, no
+ * time. A pax header stands before names and sizes that ustar has no room for.
+ */
+
+enum {
+    /* a pax header, its records (a name of PATH_MAX at most) and the member's own header */
+    STK_TAR_HEAD_BYTES = 2 * STK_TAR_BLOCK + STK_TAR_NAME + 2 * STK_TAR_BLOCK,
+    STK_TAR_END_BYTES = 2 * STK_TAR_BLOCK
+};
+
+/* Writes what stands before a member's bytes. Returns its length, a number of blocks; 0 when the name is
+ * longer than STK_TAR_NAME - 1. */
+size_t stk_tar_write_head(const char *name, uint64_t size, uint8_t head[STK_TAR_HEAD_BYTES]);
+
+/* Zeros between the end of a member of `size` bytes and the next header. */
+static inline size_t stk_tar_padding(uint64_t size)
+{
+    return (size_t)(-size % STK_TAR_BLOCK);
+}
 
 #endif

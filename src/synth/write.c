@@ -16,7 +16,7 @@
 #include "src/base/ours.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
-#include "src/codec/seal.h"
+#include "src/codec/write.h"
 #include "src/synth/synth.h"
 
 enum { THREADS_MAX = 256, PATH_EXTRA = 40 /* what a path has behind its folder */ };

@@ -27,7 +27,7 @@ int stk_lines_open(stk_lines *lines, const char *path, stoke_error *err)
     if (fd < 0)
         return stk_fail_errno(err, errno == ENOENT ? STOKE_E_NOTFOUND : STOKE_E_IO, errno, "%s: cannot open",
                               path);
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+    if (stk_fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
         close(fd);
         return stk_fail(err, STOKE_E_IO, "%s: not a regular file", path);
     }

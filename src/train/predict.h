@@ -10,7 +10,7 @@
 #define STOKE_SRC_TRAIN_PREDICT_H
 
 #include "src/base/mem.h"
-#include "src/loader/probe.h"
+#include "src/loader/memory_plan.h"
 #include "src/loader/scratch.h"
 #include "src/pix/pix.h"
 #include <stoke/dataset.h>

@@ -12,7 +12,7 @@
 
 #include "src/base/error.h"
 #include "src/net/net.h"
-#include "src/pix/reflect.h"
+#include "src/pix/pix_table.h"
 #include <stoke/tools/image.h>
 #include <stoke/tools/machine.h>
 

@@ -13,7 +13,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/base/parallel_for.h"
+#include "src/base/threadpool.h"
 #include "src/base/retry.h"
 #include "src/source/labels.h"
 #include "src/source/mask_rules.h"
@@ -102,7 +102,7 @@ typedef struct look {
     const stoke_data_params *params;
     const stoke_labels *labels, *given;
     uint64_t count; /* masks to read */
-    stk_tally *sum;
+    stk_mask_tally *sum;
     pthread_mutex_t lock;    /* of what follows */
     uint64_t bad, first;     /* how many, and the lowest id */
     stoke_error why;         /* of that one */
@@ -114,7 +114,7 @@ typedef struct look {
 
 typedef struct member {
     stk_reader reader;
-    stk_tally tally;
+    stk_mask_tally tally;
 } member;
 
 static int start(void *context, void *state, stoke_error *err)

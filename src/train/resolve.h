@@ -15,7 +15,7 @@
 
 #include "src/source/names.h"
 #include "src/source/pairs.h"
-#include "src/source/tally.h"
+#include "src/source/mask_rules.h"
 #include "src/train/setup.h"
 
 typedef struct stk_resolve_ctx {
@@ -57,7 +57,7 @@ int stk_resolve_names_beforehand(stk_resolve_ctx *s, stk_names *names);
 
 /* What was seen in the masks of a set. */
 typedef struct stk_resolve_survey {
-    stk_tally *train,
+    stk_mask_tally *train,
         *val;             /* pixels by value, or by class when there is a label map; val NULL: no such set */
     uint64_t read, masks; /* of so many, in both */
     uint64_t bad;         /* could not be read */

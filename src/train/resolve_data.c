@@ -257,7 +257,7 @@ static void force_data(const stk_resolve_ctx *s)
     if (stoke_data_image_dtype(p) != STOKE_DTYPE_F32 || p->layout != STOKE_LAYOUT_CHW)
         stk_resolve_say(
             s, "Pictures go to the network as f32 in chw layout, whatever `dtype` and `layout` say.");
-    p->dtype = 0; /* f32 */
+    p->dtype = STOKE_IMAGE_DTYPE_F32;
     p->layout = STOKE_LAYOUT_CHW;
     p->normalize = STOKE_NORMALIZE_IMAGENET;
 }
@@ -346,7 +346,7 @@ static int check_sets(const stk_resolve_ctx *s)
                         setup->train.val_split > 0 ? "" : ", as the set is divided");
     char unread[256];
     if (*stoke_dataset_unread(setup->train_set, unread, sizeof unread))
-        stk_resolve_say(s, "Left out: %s; JPEG, PNG, WebP and TIFF are read.", unread);
+        stk_resolve_say(s, "Left out: %s; " STOKE_FORMATS_AND " are read.", unread);
     const size_t notes = stoke_dataset_notes(setup->train_set);
     if (notes)
         stk_resolve_say(s,

@@ -12,7 +12,7 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/mem.h"
-#include "src/codec/write_jpeg.h"
+#include "src/codec/write.h"
 #include "src/report/chart.h"
 #include <stoke/tools/chart.h>
 #include <stoke/tools/metrics.h>

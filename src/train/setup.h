@@ -10,7 +10,7 @@
 #include <stoke/dataset.h>
 #include <stoke/train.h>
 
-#include "src/base/say.h"
+#include "src/base/error.h"
 #include "src/train/evaluate.h"
 
 enum { STK_PICTURES = 4 /* rows of a picture of predictions */ };

@@ -3,7 +3,7 @@
 
 #include "src/base/error.h"
 #include "src/base/machine.h"
-#include "src/base/memory_sum.h"
+#include "src/base/mem.h"
 #include "src/loader/memory_plan.h"
 #include "src/loader/slots.h"
 #include "src/net/net.h"

@@ -17,7 +17,6 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/base/wait.h"
 #include "src/upload/upload_internal.h"
 
 enum {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/upload/ring.h"
+#include "src/upload/upload_internal.h"
 
 #include "src/base/error.h"
 #include "src/base/mem.h"

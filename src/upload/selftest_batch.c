@@ -13,7 +13,7 @@
 #include "src/base/half.h"
 #include "src/base/mem.h"
 #include "src/upload/augmenter.h"
-#include "src/loader/mix.h"
+#include "src/loader/slots.h"
 
 /* Of the output: odd sizes, more than one strip either way (K_STRIP). One row of the batch stays empty. */
 enum { WIDTH = 75, HEIGHT = 69, ROWS = 7, TURNS = 2, CLASSES = 19, DEEP_CLASSES = 700 };

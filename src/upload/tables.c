@@ -6,8 +6,8 @@
 #include "src/augment/pipeline.h"
 #include "src/base/error.h"
 #include "src/pix/clahe.h"
-#include "src/pix/elastic.h"
-#include "src/pix/color_steps.h"
+#include "src/pix/warp.h"
+#include "src/pix/color.h"
 
 /* Kernels cannot include our headers. */
 #define SAME(mine, theirs) _Static_assert((int)(mine) == (int)(theirs), #mine " is " #theirs)

@@ -11,7 +11,6 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/option_table.h"
-#include "src/base/wait.h"
 #include "src/upload/upload_internal.h"
 #include "src/loader/loader.h"
 #include "src/loader/slots.h"

@@ -2,16 +2,14 @@
  *
  * The upload's inside, shared by its files:
  *
- *   upload.c            create, stop, destroy, next, epochs, state
- *   stream_share.c            batches in other hands: streams and threads of the caller's, release
- *   upload_memory.c     what it takes, before it is taken
- *   ring.c            device slots
- *   transfer.c        a batch on its way: copies, kernels, events
- *   transfer_thread.c the thread that sends batches ahead
- *   fake_step.c            training steps that are none
- *   placement_probe.c           who augments
- *   upload_stats.c      times by events (busy_time.c); upload_trace.c: the same as spans; upload_record.c:
- * and as a diary of steps (step_log.c)
+ *   upload.c           create, stop, destroy, next, epochs, state
+ *   stream_share.c     batches in other hands: streams and threads of the caller's, release
+ *   upload_memory.c    what it takes, before it is taken; the option table
+ *   ring.c             device slots
+ *   transfer.c         a batch on its way: copies, kernels, events; the thread that sends batches ahead
+ *   fake_step.c        training steps that are none
+ *   placement_probe.c  who augments
+ *   upload_record.c    times by events (busy_time.c), as spans of a trace, as a diary of steps (step_log.c)
  *
  * Who waits for whom. With STOKE_TRANSFER_STREAM batches are taken from the loader by a thread of the upload
  * and sent on a stream of their own; otherwise the caller does both in next(), on the consumer's stream.
@@ -37,13 +35,105 @@
 #define STOKE_SRC_UPLOAD_UPLOAD_INTERNAL_H
 
 #include <pthread.h>
+#include <stoke/tools/trace.h>
 #include <stoke/tools/upload.h>
 
+#include "src/device/device.h"
+#include "src/loader/loader.h"
 #include "src/upload/augmenter.h"
 #include "src/upload/busy_time.h"
 #include "src/upload/step_log.h"
-#include "src/upload/lanes.h"
-#include "src/upload/ring.h"
+
+/* Device slots: room for finished batches on the device, and for raw ones where it augments.
+ *
+ *      free ──► filling ──work is on the stream──► queued ──next()──► held ──release()──► free
+ *
+ * All changes of state happen under the upload's lock.
+ */
+
+typedef enum stk_ring_state {
+    STK_RING_FREE,
+    STK_RING_FILLING,
+    STK_RING_QUEUED,
+    STK_RING_HELD,
+    STK_RING_GONE /* its memory was given up: the upload was stopped */
+} stk_ring_state;
+
+typedef struct stk_ring_slot {
+    stoke_device_batch batch; /* first: a batch pointer is its slot's pointer */
+    stk_ring_state state;
+    stk_device_block images, masks, masks_b, raw;
+    stk_device_event *ready, *done;
+    void *
+        lent[STOKE_LENT_MAX]; /* streams of others that use it, as they were given; under the upload's `order`
+                               */
+    uint32_t n_lent;
+    uint64_t position;   /* where the loader stood after this batch */
+    uint64_t transfer;   /* that brought it */
+    uint64_t freed;      /* when, as a count */
+    stk_loader_bad bad;  /* of this batch, and of those passed over before it */
+    stk_loader_bad late; /* passed over at the end of the epoch before */
+    uint64_t *ids;
+    const char **names;
+    uint8_t *status;
+    float *lambda;         /* NULL without second masks */
+    stk_device_block read; /* stoke_upload_read's copy on the host; made when it is first asked for */
+} stk_ring_slot;
+
+typedef struct stk_ring {
+    stk_ring_slot *slot;
+    uint32_t count, held;
+    uint32_t *queue, head, queued; /* queued slots, oldest first */
+    uint64_t frees;
+} stk_ring;
+
+/* Bytes of the blocks of a slot. */
+uint64_t stk_ring_slot_bytes(const stoke_batch *shape, int two_masks, uint64_t raw_bytes);
+/* `shape`: a finished batch. */
+int stk_ring_create(stk_ring *ring, stoke_device *device, uint32_t count, const stoke_batch *shape,
+                    int two_masks, uint64_t raw_bytes, stoke_error *err);
+void stk_ring_destroy(stk_ring *ring);
+/* Gives up the memory of a slot that nobody uses; what is known about it stays. Twice is fine. */
+void stk_ring_empty(stk_ring_slot *slot);
+
+/* The free slot that has been free for longest: its last reader has most likely ended. NULL: none. */
+stk_ring_slot *stk_ring_free(const stk_ring *ring);
+void stk_ring_give_back(stk_ring *ring, stk_ring_slot *slot);
+void stk_ring_push(stk_ring *ring, stk_ring_slot *slot);
+stk_ring_slot *stk_ring_head(const stk_ring *ring);
+/* The head becomes the caller's. */
+stk_ring_slot *stk_ring_take(stk_ring *ring);
+/* Frees what is queued. */
+void stk_ring_discard(stk_ring *ring);
+
+/* The lanes of a trace that an upload writes to. Whoever writes a span keeps the pointer for as long as that
+ * takes, so lanes that were replaced live as long as the upload.
+ */
+
+typedef enum stk_upload_lane {
+    STK_LANE_COPY,
+    STK_LANE_COMPUTE,
+    STK_LANE_CONSUMER,
+    STK_LANES
+} stk_upload_lane;
+
+typedef struct stk_upload_lanes {
+    stoke_trace *trace; /* NULL: no more */
+    int lane[STK_LANES];
+    int *worker; /* of every worker of the loader */
+    uint32_t workers;
+    int augments; /* the workers carry out plans */
+    struct stk_upload_lanes *before;
+} stk_upload_lanes;
+
+static inline void stk_upload_lanes_tell(const stk_upload_lanes *lanes, stk_upload_lane lane,
+                                         const char *what, uint64_t start_ns, uint64_t end_ns, int64_t number)
+{
+    if (lanes && lanes->trace && lanes->lane[lane] >= 0)
+        stoke_trace_span(lanes->trace, lanes->lane[lane], what, start_ns, end_ns, number);
+}
+
+void stk_upload_lanes_destroy(stk_upload_lanes *lanes); /* all of them; NULL is fine */
 
 /* Batches whose times are still to be read, and one that is being sent; see make_room in transfer.c. Each is
  * a turn of the augmenter. */
@@ -167,8 +257,6 @@ void stk_transfer_queue(stoke_upload *upload, stk_ring_slot *slot);
 void stk_transfer_forget(stoke_upload *upload);
 /* Gives back the host slots whose copies have ended. Only the one who fills may call it. */
 int stk_transfer_retire(stoke_upload *upload, stoke_error *err);
-/* The same, after waiting for the oldest of them. Returns 1 in *any when there was one. */
-int stk_transfer_wait(stoke_upload *upload, int *any, stoke_error *err);
 /* Reads the times of trips that have ended. Lock held. */
 int stk_transfers_read(stoke_upload *upload, stoke_error *err);
 

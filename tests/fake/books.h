@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "kernels/tables.h"
-#include "src/device/cuda_driver.h"
+#include "src/device/cuda.h"
 #include "src/device/device.h"
 #include "tests/fake/fake_cuda.h"
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/device/cuda_driver.h"
+#include "src/device/cuda.h"
 #include "tests/fake/fake_cuda.h"
 
 #define NVRTC_FN(type, name, arguments) type name arguments;

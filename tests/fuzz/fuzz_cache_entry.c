@@ -12,7 +12,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "src/cache/entry_read.h"
+#include "src/cache/entry.h"
 
 static const stk_cache_key key = { { 0x0102030405060708, 0x1112131415161718 } };
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/cache/label_codec.h"
+#include "src/cache/entry.h"
 
 /* The first four bytes are depth, width, height and the gap between rows; the rest is the code. What unpacks
  * must unpack to the same again after packing. */

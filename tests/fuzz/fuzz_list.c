@@ -10,8 +10,7 @@
 #include <string.h>
 
 #include "src/base/mem.h"
-#include "src/source/list.h"
-#include "src/source/natural.h"
+#include "src/source/dataset_internal.h"
 #include "src/source/weights.h"
 
 FUZZ_TARGET(list)

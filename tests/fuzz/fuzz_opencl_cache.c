@@ -12,7 +12,7 @@
 
 #include <xxhash.h>
 
-#include "src/device/opencl_cache.h"
+#include "src/device/opencl.h"
 
 enum { KEY_AT = 16, BINARY_AT = 40, DIGEST = 16 };
 

@@ -11,7 +11,7 @@
 
 #include <xxhash.h>
 
-#include "src/source/tar_index.h"
+#include "src/source/tar.h"
 
 static void parse(const uint8_t *bytes, size_t size, const stk_tar_stamp *stamp)
 {

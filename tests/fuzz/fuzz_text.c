@@ -12,7 +12,7 @@
 #include "src/base/mem.h"
 #include "src/pix/pix.h"
 #include "src/source/quarantine.h"
-#include "src/source/shards.h"
+#include "src/source/dataset_internal.h"
 #include "src/tune/machine/disk.h"
 #include "src/tune/machine/drm_clients.h"
 #include <stoke/tools/diagnose.h>

@@ -51,10 +51,10 @@ def readmes_are_in_step():
 
 
 def ops_and_presets_are_described():
-    """docs/augmentation.md has a line for everything ops.def and presets.c have, and for nothing else."""
+    """docs/augmentation.md has a line for everything ops.def and names.c have, and for nothing else."""
     described = set(re.findall(r'^\| `(\w+)` \|', read('docs/augmentation.md'), re.MULTILINE))
     ops = set(re.findall(r'^STK_OP\((\w+)\)', read('src/augment/ops.def'), re.MULTILINE))
-    presets = set(re.findall(r'^    \{ "(\w+)", "', read('src/augment/presets.c'), re.MULTILINE))
+    presets = set(re.findall(r'^    \{ "(\w+)", "', read('src/augment/names.c'), re.MULTILINE))
     assert ops and presets, 'nothing found: did the style of the lists change?'
     assert described == ops | presets, sorted(described ^ (ops | presets))
 

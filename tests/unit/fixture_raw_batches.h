@@ -10,7 +10,7 @@
 #include "tests/unit/fixture_pairs.h"
 
 #include "src/base/mem.h"
-#include "src/loader/mix.h"
+#include "src/loader/slots.h"
 #include "src/loader/raw.h"
 
 enum { RAW_SAMPLES = 11, RAW_WIDTH = 33, RAW_HEIGHT = 17, RAW_BATCH = 4 };

@@ -4,7 +4,7 @@
  */
 #include "tests/unit/fixture_decode.h"
 
-#include "src/codec/jpeg_trim.h"
+#include "src/codec/codec.h"
 
 static void jpeg_region_equals_cut(void **state)
 {

@@ -7,7 +7,7 @@
 #include "tests/unit/fixture_fake_gpu.h"
 
 #include "src/base/mem.h"
-#include "src/device/cuda_driver.h"
+#include "src/device/cuda.h"
 
 /* Calls that end something go on whatever they return, so that a failure of theirs alone is nobody's concern;
  * the others say what a result means. */

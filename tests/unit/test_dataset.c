@@ -9,8 +9,6 @@
 
 #include "src/base/mem.h"
 #include "src/source/dataset_internal.h"
-#include "src/source/list.h"
-#include "src/source/natural.h"
 #include "src/source/weights.h"
 
 /* ---- helpers ---- */

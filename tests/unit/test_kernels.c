@@ -9,9 +9,9 @@
 #include "kernels/half.h"
 #include "kernels/philox.h"
 #include "src/base/half.h"
-#include "src/device/program.h"
+#include "src/device/device.h"
 #include "src/upload/tables.h"
-#include "src/loader/mix.h"
+#include "src/loader/slots.h"
 #include "src/pix/warp.h"
 
 enum { ROWS = 3, STEPS = 4, UNTOUCHED = 0xa5 };

@@ -6,7 +6,7 @@
 #include "src/base/clock.h"
 #include "src/base/mem.h"
 #include "src/base/rng.h"
-#include "src/cache/label_codec.h"
+#include "src/cache/entry.h"
 
 enum { GUARD = 64, GUARD_BYTE = 0xa5 };
 static const uint64_t seed = 20261116;

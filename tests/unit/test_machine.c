@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <signal.h>
 
-#include "src/base/probe_insn.h"
 #include "src/base/cpu.h"
 #include "src/base/machine.h"
 #include <stoke/tools/machine.h>

@@ -6,7 +6,7 @@
 #include "tests/unit/fixture_opencl.h"
 
 #include "src/base/mem.h"
-#include "src/device/opencl_cache.h"
+#include "src/device/opencl.h"
 
 /* ---- the library ---- */
 
@@ -198,7 +198,8 @@ static void test_choice(void **state)
 static void list_with(const char *vendors, char *text, size_t size)
 {
     char command[8192];
-    snprintf(command, sizeof command, "OCL_ICD_VENDORS='%s' /proc/%d/exe opencl_list", vendors, (int)getpid());
+    snprintf(command, sizeof command, "OCL_ICD_VENDORS='%s' /proc/%d/exe opencl_list", vendors,
+             (int)getpid());
     FILE *f = popen(command, "r");
     assert_non_null(f);
     text[fread(text, 1, size - 1, f)] = 0;

@@ -12,7 +12,7 @@
 #include <stoke/tools/output.h>
 
 #include "src/base/ours.h"
-#include "src/base/temporary.h"
+#include "src/base/file.h"
 #include "src/cache/cache.h"
 #include "src/cache/layout.h"
 

@@ -4,7 +4,7 @@
  */
 #include "tests/unit/unit.h"
 
-#include "src/device/sim_memory.h"
+#include "src/device/sim.h"
 
 enum { MIB = 1 << 20 };
 

@@ -13,10 +13,8 @@
 #include "src/base/mem.h"
 #include "src/base/rng.h"
 #include "src/source/shard_name.h"
-#include "src/source/shards.h"
+#include "src/source/dataset_internal.h"
 #include "src/source/tar.h"
-#include "src/source/tar_index.h"
-#include "src/source/tar_write.h"
 
 /* Each test has an empty archive and an index. */
 typedef struct trial {

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "src/base/rng.h"
-#include "src/pix/elastic.h"
+#include "src/pix/warp.h"
 
 static uint64_t seed;
 

@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "src/pix/axis.h"
+#include "src/pix/pix_table.h"
 #include "src/pix/check/check.h"
 
 enum kind { HORIZONTAL, VERTICAL };
@@ -23,7 +23,7 @@ static const stk_kernel_check checks[] = {
 };
 
 typedef struct resize_state {
-    stk_axis_store axis;
+    stk_pix_axis_store axis;
     size_t src_stride, dst_stride; /* horizontal */
     uint32_t rows;
     size_t samples; /* vertical: of a row */

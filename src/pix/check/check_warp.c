@@ -6,7 +6,7 @@
 
 #include "src/base/mem.h"
 #include "src/pix/check/check.h"
-#include "src/pix/warp_pixel.h"
+#include "src/pix/pix_table.h"
 
 enum kind { ROW, CUBIC };
 enum arg { CHANNELS, DEPTH };

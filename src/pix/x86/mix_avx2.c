@@ -2,7 +2,7 @@
  *
  * Mixing rows with AVX2 and F16C, eight elements at a time. What is left over goes to the reference.
  */
-#include "src/pix/mix.h"
+#include "src/pix/pix_table.h"
 
 #include <immintrin.h>
 

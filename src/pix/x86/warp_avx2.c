@@ -21,7 +21,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "src/pix/warp_pixel.h"
+#include "src/pix/pix_table.h"
 
 #define AVX2   __attribute__((target("avx2")))
 #define INLINE inline __attribute__((always_inline))

@@ -10,7 +10,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/device/sim_gpus.h"
+#include "src/device/sim.h"
 #include "src/tune/batch/sim_allocator.h"
 #include "src/tune/batch/sim_time.h"
 #include "src/tune/batch/trial.h"

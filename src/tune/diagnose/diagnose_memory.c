@@ -9,11 +9,13 @@
 #include <stoke/memory.h>
 
 #include "src/base/error.h"
-#include "src/base/memory_sum.h"
+#include "src/base/mem.h"
 #include "src/loader/memory_plan.h"
 #include "src/report/trace.h"
 #include "src/tune/diagnose/diagnose.h"
 #include "src/tune/diagnose/fixes.h"
+#include <stoke/tools/upload.h>
+#include <stoke/tools/loader.h>
 
 /* Records, causes and forecasts; with the spans of the steps that are kept. */
 static uint64_t times_bytes(const stoke_diagnose_params *p, const stoke_setup *setup)

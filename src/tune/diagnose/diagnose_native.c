@@ -13,6 +13,7 @@
 #include "src/loader/loader.h"
 #include "src/train/train_memory.h"
 #include "src/tune/diagnose/diagnose.h"
+#include <stoke/tools/loader.h>
 
 static int network_of(stoke_net_params *net, const stoke_diagnose_params *p, const stoke_data_params *data,
                       stoke_error *err)
@@ -42,9 +43,9 @@ int stk_diagnose_network(stoke_memory_share *share, const stoke_diagnose_params 
     int r = network_of(&net, p, data, err);
     if (!r) r = stoke_net_plan_of(&net, &plan, err);
     if (r) return r;
-    *share = (stoke_memory_share){ "network", 1,
-                                   plan.total - plan.process + STK_RUN_BYTES +
-                                       plan.threads * STK_THREAD_BYTES };
+    *share =
+        (stoke_memory_share){ "network", 1,
+                              plan.total - plan.process + STK_RUN_BYTES + plan.threads * STK_THREAD_BYTES };
     return STOKE_OK;
 }
 

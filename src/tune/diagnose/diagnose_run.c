@@ -13,7 +13,6 @@
 #include "src/base/error.h"
 #include "src/base/machine.h"
 #include "src/base/mem.h"
-#include "src/base/memory_sum.h"
 #include "src/tune/diagnose/diagnose.h"
 
 /* A step where only the way of a batch is of interest. */

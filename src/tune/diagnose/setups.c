@@ -8,7 +8,6 @@
 #include <stoke/tools/diagnose.h>
 
 #include "src/base/error.h"
-#include "src/base/did_you_mean.h"
 #include "src/base/number.h"
 
 enum { WORD = 48 }; /* the longest sensible one, "placement=device", is a third of it */

@@ -4,8 +4,8 @@
  * that somebody changed, even with a program that keeps comments, or put there in its place, has none that
  * fits. (A list beside the pictures would say nothing about those of a run that was killed.)
  */
-#ifndef STOKE_SRC_CODEC_SEAL_H
-#define STOKE_SRC_CODEC_SEAL_H
+#ifndef STOKE_SRC_CODEC_WRITE_H
+#define STOKE_SRC_CODEC_WRITE_H
 
 #include <stdio.h>
 #include <stoke/image.h>
@@ -21,8 +21,10 @@ int stk_sealed_write_jpeg(const char *path, const stoke_image *image, int qualit
 /* 1: the file is as one of them wrote it, to the byte. */
 int stk_sealed(const char *path);
 
-/* For the writers: puts the hash into a file that is complete but for it. The stream can be read, too. 0, or
- * a number of errno. */
-int stk_seal(FILE *stream);
+/* The JPEG writer on an open stream. */
+
+/* As stoke_image_write_jpeg; `shown` is the file's name in messages. A failed write leaves ferror(stream) and
+ * returns STOKE_E_IO. */
+int stk_jpeg_write(FILE *stream, const char *shown, const stoke_image *image, int quality, stoke_error *err);
 
 #endif
