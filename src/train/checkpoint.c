@@ -216,8 +216,7 @@ int stk_checkpoint_save(const char *path, const stoke_net *net, const stk_checkp
 /* ---- reading ---- */
 
 static const char WHAT_TO_DO[] =
-    "go back to a copy of it, or start a new run from the weights in last/ beside "
-    "it (--pretrained)";
+    "go back to a copy of it, or start a new run from the weights in last/ beside it (--pretrained)";
 
 /* What the file says in words, once its checksum agrees. */
 static int read_info(const stk_safetensors *file, stk_checkpoint_info *info, stoke_error *err)
@@ -276,8 +275,8 @@ static const char *reason(stk_array_kind kind)
     }
 }
 
-static const char HOW_TO_FIT[] = "resume with the settings it was written with, which are in config.yaml "
-                                 "beside it";
+static const char HOW_TO_FIT[] =
+    "resume with the settings it was written with, which are in config.yaml beside it";
 
 /* A tensor that no array of the network asked for. */
 static int refuse_extra(const stk_safetensors *file, const stk_safetensors_tensor *tensor, stoke_error *err)
@@ -310,10 +309,10 @@ static int check_shape(const stk_safetensors *file, const placement *at, stoke_e
     char theirs[64], ours[64];
     shape_text(theirs, tensor->dims, tensor->shape);
     shape_text(ours, array->dims, wanted);
-    return stk_fail(err, STOKE_E_STATE,
-                    "%s: %s is of shape %s there and %s in this run: another --model, or another number of "
-                    "classes; %s",
-                    file->path, array->name, theirs, ours, HOW_TO_FIT);
+    return stk_fail(
+        err, STOKE_E_STATE,
+        "%s: %s is of shape %s there and %s in this run: another --model, or another number of classes; %s",
+        file->path, array->name, theirs, ours, HOW_TO_FIT);
 }
 
 /* Exactly the arrays of the network, each of its shape: one with one. */

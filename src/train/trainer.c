@@ -83,16 +83,14 @@ static void notice_files(stoke_trainer *t, const char *state)
     stk_files_newer found;
     stk_files_newer_than(sets, sizeof sets / sizeof *sets, since, &found);
     if (found.newer)
-        stk_trainer_remark(
-            t,
-            "%llu of %llu %s changed since the last checkpoint (first: %s): what is trained on from "
-            "here is not what the run began with",
-            (unsigned long long)found.newer, (unsigned long long)found.count,
-            found.shards ? "shards" : "files", found.first);
+        stk_trainer_remark(t,
+                           "%llu of %llu %s changed since the last checkpoint (first: %s): what is trained "
+                           "on from here is not what the run began with",
+                           (unsigned long long)found.newer, (unsigned long long)found.count,
+                           found.shards ? "shards" : "files", found.first);
     else
-        stk_trainer_remark(
-            t, "files of the set have another size or time than when the run was saved, under the same "
-               "names: what is trained on from here may not be what it began with");
+        stk_trainer_remark(t, "files of the set have another size or time than when the run was saved, under "
+                              "the same names: what is trained on from here may not be what it began with");
 }
 
 /* Reads it without a network: what it belongs to is compared before anything is taken or written. A run that
@@ -112,11 +110,10 @@ static int look_at_state(stoke_trainer *t, const char *path, stoke_error *err)
         if (t->setup.params.force)
             stk_trainer_remark(t, "goes on although this is not the run that was saved: %s", differs.message);
         else
-            r = stk_fail(
-                err, STOKE_E_STATE,
-                "%s: this is not the run that was saved: %s. Put that back as it was, or use `force` "
-                "to go on regardless",
-                t->folder, differs.message);
+            r = stk_fail(err, STOKE_E_STATE,
+                         "%s: this is not the run that was saved: %s. Put that back as it was, or use "
+                         "`force` to go on regardless",
+                         t->folder, differs.message);
     }
     if (!r && !stk_setup_same_files(saved, t->identity)) notice_files(t, path);
     t->new_scores = !stk_setup_same_scores(saved, t->identity);
@@ -155,8 +152,8 @@ static void forget_best(stoke_trainer *t)
     stk_checkpoint_progress *now = &t->now;
     if (isfinite(now->best))
         stk_trainer_remark(t,
-                           "the best of step %llu was measured otherwise: the next evaluation is the best "
-                           "so far, and takes its place in best/",
+                           "the best of step %llu was measured otherwise: the next evaluation is the best so "
+                           "far, and takes its place in best/",
                            (unsigned long long)now->best_step);
     now->best = NAN;
     now->best_step = now->without_gain = 0;
