@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <stoke/tools/upload.h>
+#include <stoke/tools/dataset.h>
 
 /* The memory of a slot: one count is the ring's, one the lease's. */
 typedef struct py_block {

@@ -82,6 +82,7 @@ sys.exit(tap.run([
     ('a sub-folder belongs to its room', refuses('src/pix/x86/a.c', include('"src/codec/a.h"'), 2, 'pix may not use')),
     ('the inside of a room stays there', refuses('src/train/a.c', include('"src/loader/loader_internal.h"'), 2, 'for the files of loader alone')),
     ('a type is defined once', second_definition),
+    ('or its section', accepts('src/pix/warp.h', guarded('STOKE_SRC_PIX_WARP_H', '/* ---- blocks ---- */\nstruct stk_block {\n};\n'))),
     ('a type says its room', refuses('src/pix/warp.h', guarded('STOKE_SRC_PIX_WARP_H', 'struct stk_block {\n};\n'), 4, 'does not say its room')),
     ('a type may say its header', accepts('src/pix/warp.h', guarded('STOKE_SRC_PIX_WARP_H', 'struct stk_warp_block {\n};\n'))),
     ('no papers that are not here', refuses('src/base/a.c', SPDX + '/* as the doc' + 'uments say */\n', 2, 'state the fact')),
