@@ -21,46 +21,17 @@ typedef struct bench_options {
     const char *live;
 } bench_options;
 
+#define OPTIONS bench_options
 static const stoke_option options[] = {
-    { .name = "seconds",
-      .type = STOKE_OPT_REAL,
-      .offset = offsetof(bench_options, seconds),
-      .default_text = "10",
-      .min = 0.1,
-      .max = 3600,
-      .argument = "S",
-      .help = "Time to measure for, all rounds together" },
-    { .name = "rounds",
-      .type = STOKE_OPT_INT,
-      .offset = offsetof(bench_options, rounds),
-      .default_text = "5",
-      .min = 1,
-      .max = BENCH_MAX_ROUNDS,
-      .argument = "N",
-      .help = "Turns each side takes; results are medians" },
-    { .name = "samples",
-      .type = STOKE_OPT_INT,
-      .offset = offsetof(bench_options, samples),
-      .default_text = "128",
-      .min = 1,
-      .max = 1e9,
-      .argument = "N",
-      .help = "Of a larger set take N samples, evenly spread; also the size of the synthetic set made when "
-              "no data is "
-              "given" },
-    { .name = "sweep",
-      .type = STOKE_OPT_FLAG,
-      .offset = offsetof(bench_options, sweep),
-      .default_text = "false",
-      .help = "Also measure the settings the project promises figures for: bytes and floats out, 1 and 2 "
-              "workers, region "
-              "decode, memory of a large batch" },
-    BENCH_LIVE_OPTION(bench_options),
-    { .name = "short",
-      .type = STOKE_OPT_FLAG,
-      .offset = offsetof(bench_options, short_run),
-      .default_text = "false",
-      .help = "A few seconds in all, to see that it runs; its figures mean little" },
+    CLI_NUMBER(REAL, seconds, "10", 0.1, 3600, "S", "Time to measure for, all rounds together"),
+    CLI_NUMBER(INT, rounds, "5", 1, BENCH_MAX_ROUNDS, "N", "Turns each side takes; results are medians"),
+    CLI_NUMBER(INT, samples, "128", 1, 1e9, "N",
+               "Of a larger set take N samples, evenly spread; also the size of the synthetic set made when "
+               "no data is given"),
+    CLI_FLAG(sweep, "Also measure the settings the project promises figures for: bytes and floats out, 1 and "
+                    "2 workers, region decode, memory of a large batch"),
+    BENCH_LIVE_OPTION,
+    CLI_SHORT("A few seconds in all, to see that it runs; its figures mean little"),
 };
 
 /* Everything of one run. cases[0] is the loader with the user's settings, cases[1] bare decoding. */
@@ -458,9 +429,7 @@ const cli_command cli_bench_data = {
                    "process. Without data a "
                    "synthetic set of 512x512 scenes is made.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(bench_options),
+    CLI_OWN_OPTIONS,
     .reads_data = 1,
     .run = run,
 };

@@ -6,14 +6,13 @@
 #ifndef STOKE_CLI_BENCH_BENCH_LIVE_H
 #define STOKE_CLI_BENCH_BENCH_LIVE_H
 
+#include "cli/lib/command.h"
 #include <stoke/tools/live.h>
 
-/* The option, for a table of a struct with a field `live`. */
-#define BENCH_LIVE_OPTION(owner)                                                                             \
-    {                                                                                                        \
-        .name = "live", .type = STOKE_OPT_STRING, .offset = offsetof(owner, live), .argument = "FILE",       \
-        .help = "Keep a page there of what the loader is doing, for `stoke monitor --attach FILE`"           \
-    }
+/* Of OPTIONS that have `const char *live`. */
+#define BENCH_LIVE_OPTION                                                                                    \
+    CLI_TEXT(STRING, live, NULL, "FILE",                                                                     \
+             "Keep a page there of what the loader is doing, for `stoke monitor --attach FILE`")
 
 typedef struct bench_live {
     stoke_live *page; /* NULL: none */

@@ -16,24 +16,12 @@ typedef struct net_options {
     int short_run;
 } net_options;
 
-#define FIELD(member) offsetof(net_options, member)
+#define OPTIONS net_options
 static const stoke_option options[] = {
-    { .name = "model",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(model),
-      .argument = "NAME",
-      .help = "Only this one of SegFormer b0 .. b5; left out, b0, b2 and b5" },
-    { .name = "only",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(only),
-      .argument = "TEXT",
-      .help = "Only layers with this in their name, e.g. fc1" },
-    CLI_NET_SHAPE_OPTIONS(FIELD(shape), "19"),
-    { .name = "short",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(short_run),
-      .default_text = "false",
-      .help = "Two calls of each, to see that it runs; its figures mean little" },
+    CLI_TEXT(STRING, model, NULL, "NAME", "Only this one of SegFormer b0 .. b5; left out, b0, b2 and b5"),
+    CLI_TEXT(STRING, only, NULL, "TEXT", "Only layers with this in their name, e.g. fc1"),
+    CLI_NET_SHAPE_OPTIONS("19"),
+    CLI_SHORT("Two calls of each, to see that it runs; its figures mean little"),
 };
 
 /* What was measured, and --only. */
@@ -187,8 +175,6 @@ const cli_command cli_bench_net = {
         "registers, measured in the same run. bf16 is measured in the best table.",
     .reads_config = 1,
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(net_options),
+    CLI_OWN_OPTIONS,
     .run = run,
 };

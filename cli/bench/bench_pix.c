@@ -13,17 +13,10 @@ typedef struct pix_options {
     int short_run;
 } pix_options;
 
+#define OPTIONS pix_options
 static const stoke_option options[] = {
-    { .name = "only",
-      .type = STOKE_OPT_STRING,
-      .offset = offsetof(pix_options, only),
-      .argument = "NAME",
-      .help = "Only functions whose name begins so, e.g. write_u8" },
-    { .name = "short",
-      .type = STOKE_OPT_FLAG,
-      .offset = offsetof(pix_options, short_run),
-      .default_text = "false",
-      .help = "A fraction of a second in all, to see that it runs; its figures mean little" },
+    CLI_TEXT(STRING, only, NULL, "NAME", "Only functions whose name begins so, e.g. write_u8"),
+    CLI_SHORT("A fraction of a second in all, to see that it runs; its figures mean little"),
 };
 
 typedef struct figures {
@@ -200,8 +193,6 @@ const cli_command cli_bench_pix = {
         "second, and these as a share of what one core copies from memory to memory in the same "
         "run. A call works on a batch row of 512x512 pixels or a strip of it; the best run counts.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(pix_options),
+    CLI_OWN_OPTIONS,
     .run = run,
 };

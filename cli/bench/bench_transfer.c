@@ -15,35 +15,13 @@ typedef struct transfer_options {
     int short_run;
 } transfer_options;
 
-#define FIELD(member) offsetof(transfer_options, member)
+#define OPTIONS transfer_options
 static const stoke_option options[] = {
-    { .name = "device",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(device),
-      .default_text = "auto",
-      .argument = "NAME",
-      .help = "Where batches go, as `stoke devices` lists them" },
-    { .name = "step_ms",
-      .type = STOKE_OPT_REAL,
-      .offset = FIELD(step_ms),
-      .default_text = "50",
-      .min = 0.01,
-      .max = 60000,
-      .argument = "MS",
-      .help = "What the device computes on every batch, for copies to hide behind" },
-    { .name = "steps",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(steps),
-      .default_text = "20",
-      .min = 2,
-      .max = 1e6,
-      .argument = "N",
-      .help = "Steps of each way, after two to warm up" },
-    { .name = "short",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(short_run),
-      .default_text = "false",
-      .help = "Three short steps of each, to see that it runs; its figures mean little" },
+    CLI_TEXT(STRING, device, "auto", "NAME", "Where batches go, as `stoke devices` lists them"),
+    CLI_NUMBER(REAL, step_ms, "50", 0.01, 60000, "MS",
+               "What the device computes on every batch, for copies to hide behind"),
+    CLI_NUMBER(INT, steps, "20", 2, 1e6, "N", "Steps of each way, after two to warm up"),
+    CLI_SHORT("Three short steps of each, to see that it runs; its figures mean little"),
 };
 
 enum { WARM_UP = 2 };
@@ -211,9 +189,7 @@ const cli_command cli_bench_transfer = {
         "Times come from events on the device; those of a simulated GPU are emulated. Without data "
         "a small synthetic set is made; --batch, --size and --dtype say how large a batch is.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(transfer_options),
+    CLI_OWN_OPTIONS,
     .reads_data = 1,
     .defaults = defaults,
     .run = run,

@@ -99,13 +99,10 @@ typedef struct config_options {
     int train;
 } config_options;
 
+#define OPTIONS config_options
 static const stoke_option options[] = {
-    { .name = "train",
-      .type = STOKE_OPT_FLAG,
-      .offset = offsetof(config_options, train),
-      .default_text = "false",
-      .help = "The settings of training too, and the defaults that `stoke train` has; then their flags are "
-              "accepted as well" },
+    CLI_FLAG(train, "The settings of training too, and the defaults that `stoke train` has; then their flags "
+                    "are accepted as well"),
 };
 
 static int run(cli_call *call)
@@ -149,8 +146,7 @@ static const cli_example examples[] = {
     .arguments = "[DIR]", .max_words = 1,                                                                    \
     .description = "Prints defaults, then what --config says, then what the flags say, as a commented file " \
                    "that --config reads back to the same settings.",                                         \
-    .examples = examples, .options = options, .n_options = CLI_COUNT(options),                               \
-    .options_bytes = sizeof(config_options), .reads_data = 1, .run = run
+    .examples = examples, CLI_OWN_OPTIONS, .reads_data = 1, .run = run
 
 static const cli_command config_train = { WHAT_BOTH_ARE, .reads_training = 1,
                                           .defaults = cli_train_defaults };

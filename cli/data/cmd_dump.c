@@ -18,28 +18,12 @@ typedef struct dump_options {
     int force;
 } dump_options;
 
+#define OPTIONS dump_options
 static const stoke_option options[] = {
-    { .name = "out",
-      .type = STOKE_OPT_STRING,
-      .offset = offsetof(dump_options, out),
-      .default_text = "dump",
-      .argument = "DIR",
-      .help = "Folder for the files; made when it does not exist" },
-    { .name = "batches",
-      .type = STOKE_OPT_INT,
-      .offset = offsetof(dump_options, batches),
-      .default_text = "1",
-      .min = 0,
-      .max = 1e9,
-      .argument = "N",
-      .help = "Number of batches; 0 = the whole epoch" },
-    { .name = "force",
-      .type = STOKE_OPT_FLAG,
-      .offset = offsetof(dump_options, force),
-      .default_text = "false",
-      .help =
-          "Write into a folder that has dumped batches already: files of the same name are replaced, others "
-          "stay" },
+    CLI_TEXT(STRING, out, "dump", "DIR", "Folder for the files; made when it does not exist"),
+    CLI_NUMBER(INT, batches, "1", 0, 1e9, "N", "Number of batches; 0 = the whole epoch"),
+    CLI_FLAG(force, "Write into a folder that has dumped batches already: files of the same name are "
+                    "replaced, others stay"),
 };
 
 enum { IMAGES, MASKS, IDS, MASKS_B, LAMBDA };
@@ -298,9 +282,7 @@ const cli_command cli_dump = {
         "masks and the share of the first. Every file "
         "appears whole or not at all.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(dump_options),
+    CLI_OWN_OPTIONS,
     .reads_data = 1,
     .run = run,
 };

@@ -16,48 +16,21 @@ typedef struct pack_options {
     int format, force;
 } pack_options;
 
+#define OPTIONS pack_options
 static const stoke_option options[] = {
-    { .name = "out",
-      .type = STOKE_OPT_STRING,
-      .offset = offsetof(pack_options, out),
-      .argument = "DIR",
-      .help = "Folder for the shards or the cache; made when it is not there" },
-    { .name = "format",
-      .type = STOKE_OPT_CHOICE,
-      .offset = offsetof(pack_options, format),
-      .default_text = "tar",
-      .choices = "tar|cache",
-      .help = "tar: files as they are, in WebDataset's layout. cache: decoded samples, as --cache DIR of "
-              "other commands keeps them, for the same settings" },
-    { .name = "shard_size",
-      .type = STOKE_OPT_BYTES,
-      .offset = offsetof(pack_options, shard_size),
-      .default_text = "256M",
-      .argument = "BYTES",
-      .help = "A shard is at most so large, unless one sample is larger; 0 for no limit" },
-    { .name = "shard_samples",
-      .type = STOKE_OPT_INT,
-      .offset = offsetof(pack_options, shard_samples),
-      .default_text = "0",
-      .min = 0,
-      .max = 1e9,
-      .argument = "N",
-      .help = "And has at most N samples; 0 for no limit" },
-    { .name = "prefix",
-      .type = STOKE_OPT_STRING,
-      .offset = offsetof(pack_options, prefix),
-      .argument = "TEXT",
-      .help = "What the shards' names begin with: a-000000.tar. A name that begins with train or val makes "
-              "them that "
-              "part of a set" },
-    { .name = "force",
-      .type = STOKE_OPT_FLAG,
-      .offset = offsetof(pack_options, force),
-      .default_text = "false",
-      .help =
-          "Replace what was packed in DIR before, from other sources or with other settings, or write into a "
-          "folder that has other things in it. A file that took the place of a packed shard stays, and pack "
-          "ends with its name" },
+    CLI_TEXT(STRING, out, NULL, "DIR", "Folder for the shards or the cache; made when it is not there"),
+    CLI_CHOICE(format, "tar", "tar|cache",
+               "tar: files as they are, in WebDataset's layout. cache: decoded samples, as --cache DIR of "
+               "other commands keeps them, for the same settings"),
+    CLI_TEXT(BYTES, shard_size, "256M", "BYTES",
+             "A shard is at most so large, unless one sample is larger; 0 for no limit"),
+    CLI_NUMBER(INT, shard_samples, "0", 0, 1e9, "N", "And has at most N samples; 0 for no limit"),
+    CLI_TEXT(STRING, prefix, NULL, "TEXT",
+             "What the shards' names begin with: a-000000.tar. A name that begins with train or val makes "
+             "them that part of a set"),
+    CLI_FLAG(force, "Replace what was packed in DIR before, from other sources or with other settings, or "
+                    "write into a folder that has other things in it. A file that took the place of a packed "
+                    "shard stays, and pack ends with its name"),
 };
 
 static void print_json(const char *out, const stoke_pack_report *report, double rate)
@@ -260,9 +233,7 @@ const cli_command cli_pack = {
                    "the samples are decoded and resized into a cache, so that the first epoch of a run with "
                    "--cache DIR and the same settings finds them all. Deleting the folder empties a cache.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(pack_options),
+    CLI_OWN_OPTIONS,
     .reads_data = 1,
     .run = run,
 };

@@ -8,7 +8,7 @@
 #include "cli/lib/common.h"
 #include "cli/lib/output.h"
 
-enum { CLI_TEXT = sizeof(((stoke_error *)0)->message) };
+enum { MESSAGE = sizeof(((stoke_error *)0)->message) };
 
 typedef struct verify_options {
     const char *csv;
@@ -16,28 +16,13 @@ typedef struct verify_options {
     int64_t show;
 } verify_options;
 
+#define OPTIONS verify_options
 static const stoke_option options[] = {
-    { .name = "csv",
-      .type = STOKE_OPT_STRING,
-      .offset = offsetof(verify_options, csv),
-      .argument = "FILE",
-      .help = "Also write every finding as a line of CSV: path, kind, reason" },
-    { .name = "show",
-      .type = STOKE_OPT_INT,
-      .offset = offsetof(verify_options, show),
-      .default_text = "20",
-      .min = 0,
-      .max = 1e9,
-      .argument = "N",
-      .help = "Findings to print for people; JSON and CSV always have all" },
-    { .name = "allow_orphans",
-      .type = STOKE_OPT_FLAG,
-      .offset = offsetof(verify_options, allow_orphans),
-      .default_text = "false",
-      .help = "Files that were left out while matching (no partner, or the same name as another) are listed "
-              "but do not "
-              "make the exit status 1" },
-    CLI_FORCE(verify_options),
+    CLI_TEXT(STRING, csv, NULL, "FILE", "Also write every finding as a line of CSV: path, kind, reason"),
+    CLI_NUMBER(INT, show, "20", 0, 1e9, "N", "Findings to print for people; JSON and CSV always have all"),
+    CLI_FLAG(allow_orphans, "Files that were left out while matching (no partner, or the same name as "
+                            "another) are listed but do not make the exit status 1"),
+    CLI_FORCE(OPTIONS),
 };
 
 static const char *const note_kinds[] = { "image without mask", "mask without image", "duplicate",
@@ -105,11 +90,11 @@ static void json_sizes(stoke_json *json, const stoke_verify_report *report)
 }
 
 /* The library names settings, a person types flags. */
-static const char *flagged(const cli_call *call, const char *text, char out[CLI_TEXT])
+static const char *flagged(const cli_call *call, const char *text, char out[MESSAGE])
 {
     stoke_error as_error = { 0 };
     snprintf(as_error.message, sizeof as_error.message, "%s", text);
-    snprintf(out, CLI_TEXT, "%s", cli_with_flags(call, &as_error).message);
+    snprintf(out, MESSAGE, "%s", cli_with_flags(call, &as_error).message);
     return out;
 }
 
@@ -122,7 +107,7 @@ static void print_json(const cli_call *call, const stoke_dataset *dataset, const
                        const stoke_verify_report *report)
 {
     stoke_json json;
-    char text[CLI_TEXT];
+    char text[MESSAGE];
     stoke_json_begin(&json, stdout, 2);
     stoke_json_object(&json, NULL);
     stoke_json_uint(&json, "pairs", report->pairs);
@@ -231,7 +216,7 @@ static void print_findings(const cli_call *call, const stoke_dataset *dataset,
 {
     const size_t notes = stoke_dataset_notes(dataset), total = report->n_bad + notes;
     size_t told = 0; /* findings that the lines so far stand for */
-    char text[CLI_TEXT];
+    char text[MESSAGE];
     if (total) putchar('\n');
     for (int64_t lines = 0; told < total && lines < limit; lines++) {
         if (told < report->n_bad) {
@@ -253,7 +238,7 @@ static void print_findings(const cli_call *call, const stoke_dataset *dataset,
 static void print_report(const cli_call *call, const stoke_dataset *dataset,
                          const stoke_verify_report *report, int64_t show)
 {
-    char text[CLI_TEXT];
+    char text[MESSAGE];
     print_summary(dataset, report);
     print_classes(report);
     for (size_t i = 0; i < report->n_remarks; i++)
@@ -331,9 +316,7 @@ const cli_command cli_verify = {
                    "`stoke train` would take the masks, by the same rules. Exit status 1 when "
                    "anything is found, or training would not begin.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(verify_options),
+    CLI_OWN_OPTIONS,
     .reads_data = 1,
     .run = run,
 };

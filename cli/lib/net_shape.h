@@ -15,37 +15,15 @@ typedef struct cli_net_shape {
 
 enum { CLI_NET_CLASSES = 19 }; /* of Cityscapes: when nobody says how many */
 
-/* For a table of options whose fields lie in a struct with a cli_net_shape at `base`. `auto_classes` ends the
- * sentence "auto is ...". */
-/* clang-format off: it would put the members of a macro's braces one word a line */
-#define CLI_NET_SHAPE_OPTIONS(base, auto_classes)                                                            \
-    { .name = "classes",                                                                                     \
-      .type = STOKE_OPT_AUTO_INT,                                                                            \
-      .offset = (base) + offsetof(cli_net_shape, classes),                                                   \
-      .default_text = "auto",                                                                                \
-      .min = 1,                                                                                              \
-      .max = 65535,                                                                                          \
-      .argument = "N",                                                                                       \
-      .help = "Number of classes; 1 is foreground against background, auto is " auto_classes },              \
-        { .name = "batch",                                                                                   \
-          .type = STOKE_OPT_INT,                                                                             \
-          .offset = (base) + offsetof(cli_net_shape, batch),                                                 \
-          .default_text = "4",                                                                               \
-          .min = 1,                                                                                          \
-          .max = 65536,                                                                                      \
-          .argument = "N",                                                                                   \
-          .help = "Pictures per batch" },                                                                    \
-        { .name = "size",                                                                                    \
-          .type = STOKE_OPT_SIZE,                                                                            \
-          .offset = (base) + offsetof(cli_net_shape, size),                                                  \
-          .default_text = "256",                                                                             \
-          .argument = "N|HxW",                                                                               \
-          .help = "Size of a picture, 29x29 to 32768x32768" },                                               \
-    {                                                                                                        \
-        .name = "threads", .type = STOKE_OPT_INT, .offset = (base) + offsetof(cli_net_shape, threads),       \
-        .default_text = "0", .min = 0, .max = 1024, .argument = "N",                                         \
-        .help = "Threads; 0 takes all usable cores"                                                          \
-    }
-/* clang-format on */
+/* Of OPTIONS that have a cli_net_shape called `shape`. `auto_classes` ends the sentence "auto is ...". */
+#define CLI_NET_SHAPE_OPTIONS(auto_classes)                                                                  \
+    CLI_WITHIN(shape, AUTO_INT, classes, .default_text = "auto", .min = 1, .max = 65535, .argument = "N",    \
+               .help = "Number of classes; 1 is foreground against background, auto is " auto_classes),      \
+        CLI_WITHIN(shape, INT, batch, .default_text = "4", .min = 1, .max = 65536, .argument = "N",          \
+                   .help = "Pictures per batch"),                                                            \
+        CLI_WITHIN(shape, SIZE, size, .default_text = "256", .argument = "N|HxW",                            \
+                   .help = "Size of a picture, 29x29 to 32768x32768"),                                       \
+        CLI_WITHIN(shape, INT, threads, .default_text = "0", .min = 0, .max = 1024, .argument = "N",         \
+                   .help = "Threads; 0 takes all usable cores")
 
 #endif

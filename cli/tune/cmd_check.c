@@ -15,43 +15,21 @@ typedef struct check_options {
     double vram;
 } check_options;
 
-#define FIELD(name) offsetof(check_options, name)
-
-/* clang-format off: one option is one paragraph */
+#define OPTIONS check_options
 static const stoke_option options[] = {
     CLI_CONFIG_OPTION(
-        check_options,
         "The settings to check: a file of `stoke config`, or the YAML of a PyTorch trainer, flat or in "
         "sections"),
-    { .name = "data",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(data),
-      .argument = "DIR",
-      .help = "The data set, where the file names none or another is meant" },
-    { .name = "model",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(model),
-      .argument = "b0..b5|smallnet",
-      .help = "The network that memory is estimated for, where the file does not tell" },
-    { .name = "size",
-      .type = STOKE_OPT_SIZE,
-      .offset = FIELD(size),
-      .default_text = "0",
-      .argument = "N|HxW",
-      .help = "Size of a picture, where the file does not tell; 0 is as the file says" },
-    { .name = "classes",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(classes),
-      .default_text = "0",
-      .min = 0,
-      .max = 65535,
-      .argument = "N",
-      .help = "Number of classes; 0 is as the file says" },
-    CLI_RANKS_OPTION(check_options, "Processes that share this machine's cores, one for each card"),
-    CLI_MEANT_OPTIONS(check_options),
-    CLI_MAP_OPTION(check_options),
+    CLI_TEXT(STRING, data, NULL, "DIR", "The data set, where the file names none or another is meant"),
+    CLI_TEXT(STRING, model, NULL, "b0..b5|smallnet",
+             "The network that memory is estimated for, where the file does not tell"),
+    CLI_TEXT(SIZE, size, "0", "N|HxW",
+             "Size of a picture, where the file does not tell; 0 is as the file says"),
+    CLI_NUMBER(INT, classes, "0", 0, 65535, "N", "Number of classes; 0 is as the file says"),
+    CLI_RANKS_OPTION("Processes that share this machine's cores, one for each card"),
+    CLI_MEANT_OPTIONS,
+    CLI_MAP_OPTION,
 };
-/* clang-format on */
 
 /* ---- what is told ---- */
 
@@ -181,8 +159,6 @@ const cli_command cli_check = {
         "Every line has its figure, in brackets where that is from, and below it what to do. Exit status: 0 "
         "when nothing failed, 1 when something did, 2 when the file cannot be understood.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(check_options),
+    CLI_OWN_OPTIONS,
     .run = run,
 };

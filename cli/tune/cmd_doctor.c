@@ -286,10 +286,10 @@ static void print_page(cli_page *page, const doctor_facts *facts)
 
 static int run(cli_call *call)
 {
-    const doctor_options *options = call->options;
+    const doctor_options *o = call->options;
     stoke_error err = { 0 };
     doctor_facts *facts = cli_alloc(1, sizeof *facts);
-    facts->data = options->data;
+    facts->data = o->data;
     int status = CLI_OK;
     if (find_out(facts, &err)) {
         status = cli_fail(call, &err);
@@ -306,10 +306,11 @@ static int run(cli_call *call)
     return status;
 }
 
-static const stoke_option option_table[] = {
-    { "data", STOKE_OPT_STRING, offsetof(doctor_options, data), NULL, NULL, 0, 0, "DIR",
-      "a data set, whose disk is looked at: up to 64 MB of files that are not in the page cache are read for "
-      "its speed" },
+#define OPTIONS doctor_options
+static const stoke_option options[] = {
+    CLI_TEXT(STRING, data, NULL, "DIR",
+             "a data set, whose disk is looked at: up to 64 MB of files that are not in the page cache are "
+             "read for its speed"),
 };
 
 static const cli_example examples[] = {
@@ -333,8 +334,6 @@ const cli_command cli_doctor = {
                    "them is needed. Homes are shown as ~; names of users and machines, serial numbers and "
                    "environment are left out.",
     .examples = examples,
-    .options = option_table,
-    .n_options = CLI_COUNT(option_table),
-    .options_bytes = sizeof(doctor_options),
+    CLI_OWN_OPTIONS,
     .run = run,
 };

@@ -22,42 +22,28 @@ typedef struct estimate_options {
     const char *gpu;
 } estimate_options;
 
-#define FIELD(name) offsetof(estimate_options, name)
-
-/* clang-format off: one option is one paragraph */
+#define OPTIONS estimate_options
 static const stoke_option options[] = {
-    { "model", STOKE_OPT_STRING, FIELD(model), .default_text = "b0", .argument = "b0..b5|smallnet",
-      .help = "The network; smallnet is a plain residual one, of --base-channels and --num-blocks" },
-    { "batch", STOKE_OPT_INT, FIELD(batch), .default_text = "8", .min = 1, .max = 65536, .argument = "N",
-      .help = "Pictures per batch" },
-    { "size", STOKE_OPT_SIZE, FIELD(size), .default_text = "288", .argument = "N|HxW",
-      .help = "Size of a picture" },
-    { "classes", STOKE_OPT_INT, FIELD(classes), .default_text = "0", .min = 0, .max = 65535, .argument = "N",
-      .help = "Number of classes; of smallnet, channels of its result. 0 is 19, and 3 of smallnet" },
-    { "precision", STOKE_OPT_CHOICE, FIELD(precision), .default_text = "auto",
-      .choices = "fp32|bf16|fp16|auto",
-      .help =
-          "In PyTorch, bf16 and fp16 are autocast: weights, gradients and moments stay fp32. auto is what "
-          "`stoke train` takes on this processor, and autocast in PyTorch" },
-    { "optimizer", STOKE_OPT_CHOICE, FIELD(optimizer), .default_text = "adamw", .choices = "adamw|sgd",
-      .help = "AdamW keeps two moments per weight, SGD one" },
-    { "freeze_encoder", STOKE_OPT_FLAG, FIELD(freeze_encoder), .default_text = "false",
-      .help = "Train the decode head only" },
-    { "average", STOKE_OPT_FLAG, FIELD(average), .default_text = "false",
-      .help = "Keep a moving average of the weights" },
-    { "prefetch", STOKE_OPT_INT, FIELD(prefetch), .default_text = "2", .min = 0, .max = 1024, .argument = "N",
-      .help = "Batches that wait beside the one in use" },
-    { "base_channels", STOKE_OPT_INT, FIELD(base_channels), .default_text = "64", .min = 1, .max = 4096,
-      .argument = "N", .help = "Of smallnet" },
-    { "num_blocks", STOKE_OPT_INT, FIELD(num_blocks), .default_text = "6", .min = 1, .max = 1024,
-      .argument = "N", .help = "Of smallnet" },
-    { "vram", STOKE_OPT_REAL, FIELD(vram), .default_text = "0", .min = 0, .max = 4096, .argument = "GB",
-      .help = "Memory of a card as it is sold (1 GB is 1024^3 bytes): what is the largest batch, picture and "
-              "model that leave 1 GiB of it free" },
-    { "gpu", STOKE_OPT_STRING, FIELD(gpu), .argument = "NAME",
-      .help = "The same for a card by its name, such as \"RTX 3090\"" },
+    CLI_TEXT(STRING, model, "b0", "b0..b5|smallnet",
+             "The network; smallnet is a plain residual one, of --base-channels and --num-blocks"),
+    CLI_NUMBER(INT, batch, "8", 1, 65536, "N", "Pictures per batch"),
+    CLI_TEXT(SIZE, size, "288", "N|HxW", "Size of a picture"),
+    CLI_NUMBER(INT, classes, "0", 0, 65535, "N",
+               "Number of classes; of smallnet, channels of its result. 0 is 19, and 3 of smallnet"),
+    CLI_CHOICE(precision, "auto", "fp32|bf16|fp16|auto",
+               "In PyTorch, bf16 and fp16 are autocast: weights, gradients and moments stay fp32. auto is "
+               "what `stoke train` takes on this processor, and autocast in PyTorch"),
+    CLI_CHOICE(optimizer, "adamw", "adamw|sgd", "AdamW keeps two moments per weight, SGD one"),
+    CLI_FLAG(freeze_encoder, "Train the decode head only"),
+    CLI_FLAG(average, "Keep a moving average of the weights"),
+    CLI_NUMBER(INT, prefetch, "2", 0, 1024, "N", "Batches that wait beside the one in use"),
+    CLI_NUMBER(INT, base_channels, "64", 1, 4096, "N", "Of smallnet"),
+    CLI_NUMBER(INT, num_blocks, "6", 1, 1024, "N", "Of smallnet"),
+    CLI_NUMBER(REAL, vram, "0", 0, 4096, "GB",
+               "Memory of a card as it is sold (1 GB is 1024^3 bytes): what is the largest batch, picture "
+               "and model that leave 1 GiB of it free"),
+    CLI_TEXT(STRING, gpu, NULL, "NAME", "The same for a card by its name, such as \"RTX 3090\""),
 };
-/* clang-format on */
 
 /* What there is to tell about one engine. */
 typedef struct column {
@@ -364,8 +350,6 @@ const cli_command cli_estimate = {
         "cards and their drivers count.",
     .reads_config = 1,
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(estimate_options),
+    CLI_OWN_OPTIONS,
     .run = run,
 };

@@ -17,46 +17,27 @@ typedef struct find_options {
     int although_busy;
 } find_options;
 
-#define FIELD(member) offsetof(find_options, member)
-/* clang-format off: one option is one paragraph */
+#define OPTIONS find_options
 static const stoke_option options[] = {
-    { .name = "config",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(wish.config),
-      .argument = "FILE",
-      .help = "Settings of the training: a file of `stoke config`, or the YAML of a PyTorch trainer" },
-    CLI_MAP_OPTION(find_options),
-    FIND_BATCH_SHAPE_OPTIONS(FIELD(wish)),
-    FIND_BATCH_PRECISION_OPTION(FIELD(wish)),
-    FIND_BATCH_TRIAL_OPTIONS(FIELD(wish)),
-    { .name = "vram",
-      .type = STOKE_OPT_REAL,
-      .offset = FIELD(vram),
-      .default_text = "0",
-      .min = 0,
-      .max = 4096,
-      .argument = "GB",
-      .help =
-          "Memory that may be taken, of the card or, with native, of this machine (1 GB is 1024^3 bytes); "
-          "0 is that of the card, or what is free. Of a simulated GPU 1 GiB is left free, as `stoke "
-          "estimate` has it; of this machine 5 %, 512 MiB at least (an eighth of less than 4 GiB)" },
-    { .name = "ranks",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(ranks),
-      .default_text = "1",
-      .min = 1,
-      .max = 1024,
-      .argument = "N",
-      .help = "Processes that train together, one for each card: they multiply the effective batch" },
-    { .name = "although_busy",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(although_busy),
-      .default_text = "false",
-      .help =
-          "Suggest a batch although other programs take cores meanwhile; it is marked with low confidence" },
-    FIND_BATCH_SEARCH_OPTIONS(find_options),
+    CLI_WITHIN(wish, STRING, config, .argument = "FILE",
+               .help =
+                   "Settings of the training: a file of `stoke config`, or the YAML of a PyTorch trainer"),
+    CLI_MAP_OPTION,
+    FIND_BATCH_SHAPE_OPTIONS,
+    FIND_BATCH_PRECISION_OPTION,
+    FIND_BATCH_TRIAL_OPTIONS,
+    CLI_NUMBER(
+        REAL, vram, "0", 0, 4096, "GB",
+        "Memory that may be taken, of the card or, with native, of this machine (1 GB is 1024^3 bytes); 0 is "
+        "that of the card, or what is free. Of a simulated GPU 1 GiB is left free, as `stoke estimate` has "
+        "it; of this machine 5 %, 512 MiB at least (an eighth of less than 4 GiB)"),
+    CLI_NUMBER(INT, ranks, "1", 1, 1024, "N",
+               "Processes that train together, one for each card: they multiply the effective batch"),
+    CLI_FLAG(
+        although_busy,
+        "Suggest a batch although other programs take cores meanwhile; it is marked with low confidence"),
+    FIND_BATCH_SEARCH_OPTIONS,
 };
-/* clang-format on */
 
 static void print_json(const find_batch *search)
 {
@@ -123,8 +104,6 @@ const cli_command cli_find_batch = {
         "told, and which one binds. Where other programs take the cores and the times scatter, no batch is "
         "suggested. The learning rate is not changed; what scaling would make of it is said.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(find_options),
+    CLI_OWN_OPTIONS,
     .run = run,
 };

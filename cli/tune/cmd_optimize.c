@@ -24,82 +24,34 @@ typedef struct optimize_options {
     const char *journal;
 } optimize_options;
 
-#define FIELD(f) offsetof(optimize_options, f)
+#define OPTIONS optimize_options
 static const stoke_option options[] = {
-    CLI_CONFIG_OPTION(optimize_options, "The settings file; it is read, never changed without --in-place"),
-    { .name = "gpu",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(gpu),
-      .argument = "NAME",
-      .help =
-          "The card to optimize for, such as rtx3090; left out, by --vram; with neither, the card found "
-          "here, or any card. One that is not here is in another machine: --cores says how many that has" },
-    { .name = "vram",
-      .type = STOKE_OPT_REAL,
-      .offset = FIELD(vram),
-      .default_text = "0",
-      .min = 0,
-      .max = 4096,
-      .argument = "GB",
-      .help = "Memory of the card in GB; 0 takes that of --gpu" },
-    { .name = "cores",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(cores),
-      .default_text = "0",
-      .min = 0,
-      .max = 65536,
-      .argument = "N",
-      .help = "Cores of the machine that trains; 0 takes those usable here, if the card is here, too" },
-    CLI_RANKS_OPTION(optimize_options,
-                     "Processes that train on that machine and share its cores, one per card"),
-    { .name = "workers",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(workers),
-      .default_text = "0",
-      .min = 0,
-      .max = 4096,
-      .argument = "N",
-      .help = "Workers that `stoke diagnose` found best here; 0 takes two thirds of the cores" },
-    { .name = "out",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(out),
-      .argument = "FILE",
-      .help = "Where the result goes; left out, x_config.yaml becomes x_gpu_optimized.yaml beside it" },
-    { .name = "in_place",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(in_place),
-      .help = "Change the file itself and keep the old one as FILE.bak" },
-    { .name = "force",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(force),
-      .help = "Replace a result, or a FILE.bak, that is there already and differs" },
-    { .name = "allow_model_scale",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(allow_model_scale),
-      .help = "Also grow the model as usual for the card (base_channels, num_blocks, patch_size, perceptual "
-              "loss): another experiment" },
-    CLI_MAP_OPTION(optimize_options),
-    { .name = "dry_run",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(dry_run),
-      .help = "Show the changes and write nothing" },
-    /* clang-format off: one option is one paragraph */
-    { .name = "benchmark",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(benchmark),
-      .help = "Find the batch by trials, as `stoke find-batch`: our networks on this processor, or on the "
-              "card on "
-              "paper that --gpu names (emulated); a network that is not ours keeps its batch. x.yaml becomes "
-              "x_optimized.yaml" },
-    { .name = "data",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(wish.data),
-      .argument = "DIR",
-      .help = "Of the trials: the data set, where the file names none or another is meant" },
-    FIND_BATCH_SHAPE_OPTIONS(FIELD(wish)),
-    FIND_BATCH_TRIAL_OPTIONS(FIELD(wish)),
-    FIND_BATCH_SEARCH_OPTIONS(optimize_options),
-    /* clang-format on */
+    CLI_CONFIG_OPTION("The settings file; it is read, never changed without --in-place"),
+    CLI_TEXT(STRING, gpu, NULL, "NAME",
+             "The card to optimize for, such as rtx3090; left out, by --vram; with neither, the card found "
+             "here, or any card. One that is not here is in another machine: --cores says how many that has"),
+    CLI_NUMBER(REAL, vram, "0", 0, 4096, "GB", "Memory of the card in GB; 0 takes that of --gpu"),
+    CLI_NUMBER(INT, cores, "0", 0, 65536, "N",
+               "Cores of the machine that trains; 0 takes those usable here, if the card is here, too"),
+    CLI_RANKS_OPTION("Processes that train on that machine and share its cores, one per card"),
+    CLI_NUMBER(INT, workers, "0", 0, 4096, "N",
+               "Workers that `stoke diagnose` found best here; 0 takes two thirds of the cores"),
+    CLI_TEXT(STRING, out, NULL, "FILE",
+             "Where the result goes; left out, x_config.yaml becomes x_gpu_optimized.yaml beside it"),
+    CLI_FLAG(in_place, "Change the file itself and keep the old one as FILE.bak"),
+    CLI_FLAG(force, "Replace a result, or a FILE.bak, that is there already and differs"),
+    CLI_FLAG(allow_model_scale, "Also grow the model as usual for the card (base_channels, num_blocks, "
+                                "patch_size, perceptual loss): another experiment"),
+    CLI_MAP_OPTION,
+    CLI_FLAG(dry_run, "Show the changes and write nothing"),
+    CLI_FLAG(benchmark, "Find the batch by trials, as `stoke find-batch`: our networks on this processor, or "
+                        "on the card on paper that --gpu names (emulated); a network that is not ours keeps "
+                        "its batch. x.yaml becomes x_optimized.yaml"),
+    CLI_WITHIN(wish, STRING, data, .argument = "DIR",
+               .help = "Of the trials: the data set, where the file names none or another is meant"),
+    FIND_BATCH_SHAPE_OPTIONS,
+    FIND_BATCH_TRIAL_OPTIONS,
+    FIND_BATCH_SEARCH_OPTIONS,
 };
 
 /* One call of the command. */
@@ -464,8 +416,6 @@ const cli_command cli_optimize = {
         "is said. With --benchmark the batch is the best of trials with all other changes made; it may be "
         "less than the file's, where that does not fit.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(optimize_options),
+    CLI_OWN_OPTIONS,
     .run = run,
 };

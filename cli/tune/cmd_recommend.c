@@ -22,41 +22,34 @@ typedef struct recommend_options {
     uint32_t size[2];
 } recommend_options;
 
-#define FIELD(name) offsetof(recommend_options, name)
-
-/* clang-format off: one option is one paragraph */
+#define OPTIONS recommend_options
 static const stoke_option options[] = {
-    { "gpu", STOKE_OPT_STRING, FIELD(gpu), .argument = "NAME",
-      .help = "A card by its name, as people or its driver write it: \"RTX 3090\", 4090, \"Tesla T4\"" },
-    { "vram", STOKE_OPT_REAL, FIELD(vram), .default_text = "0", .min = 0, .max = 4096, .argument = "GB",
-      .help = "Memory of the card as it is sold (1 GB is 1024^3 bytes). Without --gpu and --vram it is the "
-              "card found here, or the processor" },
-    { "task", STOKE_OPT_CHOICE, FIELD(task), .default_text = "segformer", .choices = "segformer|smallnet",
-      .help = "What is trained: a SegFormer, or a small residual network on patches" },
-    { "cores", STOKE_OPT_INT, FIELD(cores), .default_text = "0", .min = 0, .max = 65536, .argument = "N",
-      .help = "Cores of the machine with the card; 0 takes those usable here, if the card is here, too" },
-    { "ranks", STOKE_OPT_INT, FIELD(ranks), .default_text = "1", .min = 1, .max = 4096, .argument = "N",
-      .help = "Processes that share the cores, one per card" },
-    { "choose_model", STOKE_OPT_FLAG, FIELD(choose_model), .default_text = "false",
-      .help = "Which SegFormer: b0 to b5 as a table, with what speaks for and against each by memory, number "
-              "of pictures and time" },
-    { "samples", STOKE_OPT_INT, FIELD(samples), .default_text = "0", .min = 0, .max = 1000000000,
-      .argument = "N", .help = "Of --choose-model: pictures to train on; 0 is not known" },
-    { "hours", STOKE_OPT_REAL, FIELD(hours), .default_text = "0", .min = 0, .max = 100000, .argument = "H",
-      .help =
-          "Of --choose-model: hours that 100 epochs may take, by the emulated time of the card that --gpu "
-          "names; 0 is as long as it likes" },
-    { "size", STOKE_OPT_SIZE, FIELD(size), .default_text = "0", .argument = "N",
-      .help = "Of --choose-model: the side of a picture; 0 is what is usual for the model" },
-    { "write", STOKE_OPT_STRING, FIELD(write), .argument = "FILE",
-      .help = "Write the settings as YAML, the reasons as comments" },
-    { "dialect", STOKE_OPT_CHOICE, FIELD(dialect), .default_text = "own", .choices = "own|flat|train_ds",
-      .help = "Keys of the file: own are those of `stoke train --config`; flat are batch_size, num_workers, "
-              "use_mixed_precision and so on, for PyTorch programs; train_ds are sections of DataLoader's "
-              "arguments, train_ds and validation_ds" },
-    CLI_FORCE(recommend_options),
+    CLI_TEXT(STRING, gpu, NULL, "NAME",
+             "A card by its name, as people or its driver write it: \"RTX 3090\", 4090, \"Tesla T4\""),
+    CLI_NUMBER(REAL, vram, "0", 0, 4096, "GB",
+               "Memory of the card as it is sold (1 GB is 1024^3 bytes). Without --gpu and --vram it is the "
+               "card found here, or the processor"),
+    CLI_CHOICE(task, "segformer", "segformer|smallnet",
+               "What is trained: a SegFormer, or a small residual network on patches"),
+    CLI_NUMBER(INT, cores, "0", 0, 65536, "N",
+               "Cores of the machine with the card; 0 takes those usable here, if the card is here, too"),
+    CLI_NUMBER(INT, ranks, "1", 1, 4096, "N", "Processes that share the cores, one per card"),
+    CLI_FLAG(choose_model, "Which SegFormer: b0 to b5 as a table, with what speaks for and against each by "
+                           "memory, number of pictures and time"),
+    CLI_NUMBER(INT, samples, "0", 0, 1000000000, "N",
+               "Of --choose-model: pictures to train on; 0 is not known"),
+    CLI_NUMBER(REAL, hours, "0", 0, 100000, "H",
+               "Of --choose-model: hours that 100 epochs may take, by the emulated time of the card that "
+               "--gpu names; 0 is as long as it likes"),
+    CLI_TEXT(SIZE, size, "0", "N",
+             "Of --choose-model: the side of a picture; 0 is what is usual for the model"),
+    CLI_TEXT(STRING, write, NULL, "FILE", "Write the settings as YAML, the reasons as comments"),
+    CLI_CHOICE(dialect, "own", "own|flat|train_ds",
+               "Keys of the file: own are those of `stoke train --config`; flat are batch_size, num_workers, "
+               "use_mixed_precision and so on, for PyTorch programs; train_ds are sections of DataLoader's "
+               "arguments, train_ds and validation_ds"),
+    CLI_FORCE(OPTIONS),
 };
-/* clang-format on */
 
 /* ---- files ---- */
 
@@ -382,8 +375,6 @@ const cli_command cli_recommend = {
         "settings file (--config) the size counts, for --choose-model; `stoke optimize` changes the file.",
     .reads_config = 1,
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(recommend_options),
+    CLI_OWN_OPTIONS,
     .run = run,
 };

@@ -11,13 +11,9 @@ typedef struct selftest_options {
     const char *device;
 } selftest_options;
 
+#define OPTIONS selftest_options
 static const stoke_option options[] = {
-    { .name = "device",
-      .type = STOKE_OPT_STRING,
-      .offset = offsetof(selftest_options, device),
-      .default_text = "auto",
-      .argument = "NAME",
-      .help = "The device to prove, as `stoke devices` lists them" },
+    CLI_TEXT(STRING, device, "auto", "NAME", "The device to prove, as `stoke devices` lists them"),
 };
 
 /* One call of the command. */
@@ -140,8 +136,6 @@ const cli_command cli_selftest = {
         "Run it once on a card that is new, or after an update of its driver: `stoke selftest --device "
         "cuda:0`.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(selftest_options),
+    CLI_OWN_OPTIONS,
     .run = run,
 };

@@ -14,17 +14,15 @@ typedef struct why_options {
     int64_t cores;
 } why_options;
 
-/* clang-format off: one option is one paragraph */
+#define OPTIONS why_options
 static const stoke_option options[] = {
-    { "run", STOKE_OPT_STRING, offsetof(why_options, run), .argument = "RUN",
-      .help =
-          "The folder of a run of `stoke train`, ended, killed or still going: its log, its settings and its "
-          "live page are read" },
-    { "config", STOKE_OPT_STRING, offsetof(why_options, config), .argument = "FILE",
-      .help = "A settings file, of `stoke config` or of a PyTorch trainer; left out, that of the run" },
-    CLI_MEANT_OPTIONS(why_options),
+    CLI_TEXT(STRING, run, NULL, "RUN",
+             "The folder of a run of `stoke train`, ended, killed or still going: its log, its settings and "
+             "its live page are read"),
+    CLI_TEXT(STRING, config, NULL, "FILE",
+             "A settings file, of `stoke config` or of a PyTorch trainer; left out, that of the run"),
+    CLI_MEANT_OPTIONS,
 };
-/* clang-format on */
 
 static const char *const questions[] = {
     "Why does it run out of memory?",
@@ -170,8 +168,6 @@ const cli_command cli_why = {
         "cannot be "
         "read.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(why_options),
+    CLI_OWN_OPTIONS,
     .run = run,
 };
