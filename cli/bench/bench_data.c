@@ -12,6 +12,7 @@
 #include "cli/bench/bench.h"
 #include "cli/bench/bench_live.h"
 #include "cli/lib/output.h"
+#include "cli/lib/facts.h"
 #include <stoke/tools/probe.h>
 
 typedef struct bench_options {
@@ -163,53 +164,39 @@ static void stage_times(const bench *b, int stage, double *cpu_ms, double *wall_
 static void json_machine(stoke_json *json)
 {
     stoke_cores cores = stoke_machine_cores();
-    stoke_json_string(json, "cpu", stoke_machine_cpu_name());
-    stoke_json_string(json, "pixel_functions", stoke_machine_cpu_table());
-    stoke_json_uint(json, "cores_usable", cores.usable);
+    FACTS(json, FACT("cpu", stoke_machine_cpu_name()), FACT("pixel_functions", stoke_machine_cpu_table()),
+          FACT("cores_usable", cores.usable));
 }
 
 static void print_json(const bench *b, const figures *f)
 {
     const bench_case *ours = &b->cases[0], *bare = &b->cases[1];
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_real(&json, "samples_per_s", f->rate);
-    stoke_json_real(&json, "cpu_ms_per_sample", f->cpu_ms);
-    stoke_json_real(&json, "decode_only_samples_per_s", f->decode_rate);
-    stoke_json_real(&json, "decode_only_cpu_ms_per_sample", f->decode_cpu_ms);
-    stoke_json_real(&json, "ratio_to_decode", f->ratio);
-    stoke_json_real(&json, "ratio_low", f->ratio_low);
-    stoke_json_real(&json, "ratio_high", f->ratio_high);
-    stoke_json_uint(&json, "peak_rss_bytes", ours->last.peak_rss);
-    stoke_json_uint(&json, "planned_bytes", ours->opened.plan.total_bytes);
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT("samples_per_s", f->rate), FACT("cpu_ms_per_sample", f->cpu_ms),
+          FACT("decode_only_samples_per_s", f->decode_rate),
+          FACT("decode_only_cpu_ms_per_sample", f->decode_cpu_ms), FACT("ratio_to_decode", f->ratio),
+          FACT_OF(f, ratio_low), FACT_OF(f, ratio_high), FACT("peak_rss_bytes", ours->last.peak_rss),
+          FACT("planned_bytes", ours->opened.plan.total_bytes));
     const stoke_memory_sum memory = cli_loader_memory(&ours->opened.plan);
     cli_json_memory(&json, &memory);
     stoke_json_uint(&json, "workers", b->data.workers ? b->workers : 0);
     json_machine(&json);
-    stoke_json_uint(&json, "samples", stoke_dataset_count(b->dataset));
-    stoke_json_int(&json, "rounds", b->rounds);
-    stoke_json_bool(&json, "too_busy", b->too_busy);
-    stoke_json_real(&json, "cores_had", b->cores_had);
-    stoke_json_real(&json, "seconds", b->seconds);
-    stoke_json_uint(&json, "files_not_comparable", bare->last.not_comparable);
-    stoke_json_uint(&json, "files_failed_bare", bare->last.failed);
-    stoke_json_uint(&json, "bad_samples", ours->last.bad_samples);
-    stoke_json_uint(&json, "retries", ours->last.retries);
+    FACTS(&json, FACT("samples", stoke_dataset_count(b->dataset)), FACT_OF(b, rounds),
+          FACT_IS_OF(b, too_busy), FACT_OF(b, cores_had), FACT_OF(b, seconds),
+          FACT("files_not_comparable", bare->last.not_comparable),
+          FACT("files_failed_bare", bare->last.failed), FACT_OF(&ours->last, bad_samples),
+          FACT_OF(&ours->last, retries));
     cli_json_cache(&json, &ours->last.cache);
     if (b->difference.samples) {
-        stoke_json_real(&json, "fast_mean_difference", b->difference.mean);
-        stoke_json_uint(&json, "fast_max_difference", b->difference.most);
+        FACTS(&json, FACT("fast_mean_difference", b->difference.mean),
+              FACT("fast_max_difference", b->difference.most));
     }
     stoke_json_array(&json, "stages");
     for (int i = 0; i < STOKE_STAGES; i++) {
         double cpu, wall;
         stage_times(b, i, &cpu, &wall);
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "name", stoke_stage_name((stoke_stage)i));
-        stoke_json_real(&json, "cpu_ms", cpu);
-        stoke_json_real(&json, "wall_ms", wall);
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, NULL, FACT("name", stoke_stage_name((stoke_stage)i)), FACT("cpu_ms", cpu),
+                     FACT("wall_ms", wall));
     }
     stoke_json_close(&json);
     if (b->n_cases > 2)

@@ -9,6 +9,7 @@
 
 #include "cli/bench/bench_upload.h"
 #include "cli/lib/output.h"
+#include "cli/lib/facts.h"
 #include <stoke/tools/probe.h>
 
 typedef struct device_options {
@@ -189,39 +190,19 @@ static void print_json(const bench *b, const figures *f)
 {
     const bench_feed *job = &b->job;
     const stoke_device_info *info = stoke_device_describe(b->device);
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "device", info->name);
-    stoke_json_string(&json, "title", info->title);
-    stoke_json_string(&json, "source", bench_feed_source(b->device));
-    stoke_json_real(&json, "device_busy_share", f->busy);
-    stoke_json_real(&json, "period_ms", bench_feed_period_ms(&b->job.stats));
-    stoke_json_real(&json, "images_per_s", f->images_s);
-    stoke_json_real(&json, "copy_ms", f->copy_ms);
-    stoke_json_real(&json, "overlap_share", f->overlap);
-    stoke_json_real(&json, "augment_ms_per_batch", f->augment_ms);
-    stoke_json_real(&json, "bytes_per_batch", f->bytes);
-    stoke_json_real(&json, "pageable_gb_s", b->pageable_gb_s);
-    stoke_json_real(&json, "pinned_gb_s", b->pinned_gb_s);
-    stoke_json_real(&json, "host_wait_ms_per_step", f->wait_ms);
-    stoke_json_real(&json, "loader_cpu_ms_per_sample", f->cpu_ms);
-    stoke_json_string(&json, "host_source", "measured");
-    stoke_json_bool(&json, "too_busy", b->too_busy);
-    stoke_json_real(&json, "cores_had", b->cores_had);
-    stoke_json_string(&json, "placement", bench_placement_name(job->placement));
-    stoke_json_string(&json, "placement_reason", job->why);
-    stoke_json_string(&json, "transfer", bench_transfer_name(job->params.transfer));
-    stoke_json_int(&json, "depth", job->params.depth);
-    stoke_json_bool(&json, "sync", job->sync);
-    stoke_json_real(&json, "step_ms", bench_feed_step_ms(job));
-    stoke_json_uint(&json, "steps", job->steps);
-    stoke_json_uint(&json, "batch", job->batch);
-    stoke_json_uint(&json, "height", job->height);
-    stoke_json_uint(&json, "width", job->width);
-    stoke_json_uint(&json, "workers", workers(b));
-    stoke_json_uint(&json, "device_bytes", job->memory.total_bytes);
-    stoke_json_uint(&json, "host_bytes", job->memory.host.total_bytes);
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT("device", info->name), FACT_OF(info, title),
+          FACT("source", bench_feed_source(b->device)), FACT("device_busy_share", f->busy),
+          FACT("period_ms", bench_feed_period_ms(&b->job.stats)), FACT("images_per_s", f->images_s),
+          FACT_OF(f, copy_ms), FACT("overlap_share", f->overlap), FACT("augment_ms_per_batch", f->augment_ms),
+          FACT("bytes_per_batch", f->bytes), FACT_OF(b, pageable_gb_s), FACT_OF(b, pinned_gb_s),
+          FACT("host_wait_ms_per_step", f->wait_ms), FACT("loader_cpu_ms_per_sample", f->cpu_ms),
+          FACT("host_source", "measured"), FACT_IS_OF(b, too_busy), FACT_OF(b, cores_had),
+          FACT("placement", bench_placement_name(job->placement)), FACT("placement_reason", job->why),
+          FACT("transfer", bench_transfer_name(job->params.transfer)), FACT_OF(&job->params, depth),
+          FACT_IS_OF(job, sync), FACT("step_ms", bench_feed_step_ms(job)), FACT_OF(job, steps),
+          FACT_OF(job, batch), FACT_OF(job, height), FACT_OF(job, width), FACT("workers", workers(b)),
+          FACT("device_bytes", job->memory.total_bytes), FACT("host_bytes", job->memory.host.total_bytes));
     const stoke_memory_sum host = cli_feed_memory(&job->memory, job->other_bytes);
     cli_json_memory(&json, &host);
     stoke_json_close(&json);

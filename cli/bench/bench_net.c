@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 #include "cli/lib/net_shape.h"
 
 typedef struct net_options {
@@ -56,27 +57,15 @@ static double share(const figures *f, const stoke_net_figure *figure)
 
 static void print_json(const figures *f)
 {
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
+    stoke_json json = cli_json_open();
     stoke_json_string(&json, "cpu", stoke_machine_cpu_name());
     stoke_json_array(&json, "products");
     for (size_t i = 0; i < f->count; i++) {
         const stoke_net_figure *p = &f->figure[i];
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "model", p->model);
-        stoke_json_string(&json, "layer", p->layer);
-        stoke_json_string(&json, "pass", p->pass);
-        stoke_json_string(&json, "table", p->table);
-        stoke_json_string(&json, "precision", p->precision);
-        stoke_json_uint(&json, "rows", p->rows);
-        stoke_json_uint(&json, "in", p->in);
-        stoke_json_uint(&json, "out", p->out);
-        stoke_json_uint(&json, "calls", p->calls);
-        stoke_json_real(&json, "ms", p->ms);
-        stoke_json_real(&json, "gflops", p->gflops);
-        stoke_json_real(&json, "share_of_peak", share(f, p));
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, NULL, FACT_OF(p, model), FACT_OF(p, layer), FACT_OF(p, pass), FACT_OF(p, table),
+                     FACT_OF(p, precision), FACT_OF(p, rows), FACT_OF(p, in), FACT_OF(p, out),
+                     FACT_OF(p, calls), FACT_OF(p, ms), FACT_OF(p, gflops),
+                     FACT("share_of_peak", share(f, p)));
     }
     stoke_json_close(&json);
     stoke_json_close(&json);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 
 typedef struct pix_options {
     const char *only;
@@ -48,12 +49,9 @@ static void json_absent(void *json, const char *table)
 
 static void print_json(const figures *f)
 {
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "cpu", stoke_machine_cpu_name());
-    stoke_json_string(&json, "pixel_functions", stoke_machine_cpu_table());
-    stoke_json_real(&json, "memory_gb_per_s", f->memory_gb_per_s);
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT("cpu", stoke_machine_cpu_name()), FACT("pixel_functions", stoke_machine_cpu_table()),
+          FACT_OF(f, memory_gb_per_s));
     stoke_json_array(&json, "tables_not_measured");
     each_absent(f, json_absent, &json);
     stoke_json_close(&json);
@@ -61,17 +59,9 @@ static void print_json(const figures *f)
     for (size_t i = 0; i < f->count; i++) {
         const stoke_pix_figure *p = &f->figure[i];
         if (p->state != STOKE_PIX_MEASURED) continue;
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "name", p->function);
-        stoke_json_string(&json, "table", p->table);
-        stoke_json_real(&json, "ns_per_pixel", p->ns_per_pixel);
-        if (p->ticks_per_pixel > 0) stoke_json_real(&json, "ticks_per_pixel", p->ticks_per_pixel);
-        stoke_json_real(&json, "speedup", p->speedup);
-        stoke_json_uint(&json, "bytes", p->bytes);
-        stoke_json_string(&json, "place", p->place);
-        stoke_json_real(&json, "gb_per_s", p->gb_per_s);
-        stoke_json_real(&json, "memory_share", p->memory_share);
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, NULL, FACT("name", p->function), FACT_OF(p, table), FACT_OF(p, ns_per_pixel),
+                     FACT_IF(p->ticks_per_pixel > 0, FACT_OF(p, ticks_per_pixel)), FACT_OF(p, speedup),
+                     FACT_OF(p, bytes), FACT_OF(p, place), FACT_OF(p, gb_per_s), FACT_OF(p, memory_share));
     }
     stoke_json_close(&json);
     stoke_json_close(&json);

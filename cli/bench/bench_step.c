@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 #include "cli/lib/net_shape.h"
 
 typedef struct step_options {
@@ -172,58 +173,38 @@ static int fits(const bench *b)
 static void print_json_plan(stoke_json *json, const bench *b)
 {
     stoke_json_uint(json, "planned_bytes", b->plan.total);
-    stoke_json_object(json, "plan");
-    stoke_json_uint(json, "parameters_bytes", b->plan.parameters);
-    stoke_json_uint(json, "packed_bytes", b->plan.packed);
-    stoke_json_uint(json, "activations_bytes", b->plan.activations);
-    stoke_json_uint(json, "workspace_bytes", b->plan.workspace);
-    stoke_json_uint(json, "process_bytes", b->plan.process);
-    stoke_json_close(json);
-    stoke_json_uint(json, "parameter_count", b->plan.parameter_count);
-    stoke_json_real(json, "flops", flops(b));
+    FACTS_OBJECT(json, "plan", FACT("parameters_bytes", b->plan.parameters),
+                 FACT("packed_bytes", b->plan.packed), FACT("activations_bytes", b->plan.activations),
+                 FACT("workspace_bytes", b->plan.workspace), FACT("process_bytes", b->plan.process));
+    FACTS(json, FACT_OF(&b->plan, parameter_count), FACT("flops", flops(b)));
     if (!b->o->dry_run) return; /* afterwards the network itself has taken it */
-    if (b->available < UINT64_MAX) stoke_json_uint(json, "available_bytes", b->available);
-    stoke_json_bool(json, "fits", fits(b));
+    FACTS(json, FACT_IF(b->available < UINT64_MAX, FACT("available_bytes", b->available)),
+          FACT_IS("fits", fits(b)));
 }
 
 static void print_json(const bench *b)
 {
     char size[32];
-    stoke_json json;
     snprintf(size, sizeof size, "%ux%u", (unsigned)b->params.height, (unsigned)b->params.width);
     const double best = b->steps ? b->ms[0] : 0, median = b->steps ? b->ms[b->steps / 2] : 0;
     const double gflops = median > 0 ? flops(b) / median / 1e6 : 0;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "model", b->plan.model);
-    stoke_json_uint(&json, "batch", b->params.batch);
-    stoke_json_string(&json, "size", size);
-    stoke_json_uint(&json, "classes", b->plan.classes);
-    stoke_json_string(&json, "precision", stoke_precision_name(b->plan.precision));
-    stoke_json_string(&json, "memory", memory_name(b->params.memory));
-    stoke_json_string(&json, "pass", b->o->forward ? "forward" : "step");
-    stoke_json_uint(&json, "threads", b->plan.threads);
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT_OF(&b->plan, model), FACT_OF(&b->params, batch), FACT("size", size),
+          FACT_OF(&b->plan, classes), FACT("precision", stoke_precision_name(b->plan.precision)),
+          FACT("memory", memory_name(b->params.memory)), FACT("pass", b->o->forward ? "forward" : "step"),
+          FACT_OF(&b->plan, threads));
     print_json_plan(&json, b);
     if (b->steps) {
-        stoke_json_real(&json, "img_per_s", 1000 * b->params.batch / median);
-        stoke_json_real(&json, "ms_per_step", median);
-        stoke_json_real(&json, "best_img_per_s", 1000 * b->params.batch / best);
-        stoke_json_real(&json, "best_ms_per_step", best);
-        stoke_json_uint(&json, "steps", b->steps);
-        stoke_json_real(&json, "gflops", gflops);
-        stoke_json_real(&json, "peak_gflops", b->peak);
-        stoke_json_real(&json, "share_of_peak", b->peak > 0 ? gflops / b->peak : 0);
-        stoke_json_uint(&json, "peak_rss_bytes", stoke_machine_peak_rss());
-        if (!b->o->forward) stoke_json_real(&json, "loss", b->loss);
+        FACTS(&json, FACT("img_per_s", 1000 * b->params.batch / median), FACT("ms_per_step", median),
+              FACT("best_img_per_s", 1000 * b->params.batch / best), FACT("best_ms_per_step", best),
+              FACT_OF(b, steps), FACT("gflops", gflops), FACT("peak_gflops", b->peak),
+              FACT("share_of_peak", b->peak > 0 ? gflops / b->peak : 0),
+              FACT("peak_rss_bytes", stoke_machine_peak_rss()), FACT_IF(!b->o->forward, FACT_OF(b, loss)));
     }
-    stoke_json_string(&json, "cpu", stoke_machine_cpu_name());
-    stoke_json_string(&json, "table", stoke_net_table_in_use());
+    FACTS(&json, FACT("cpu", stoke_machine_cpu_name()), FACT("table", stoke_net_table_in_use()));
     stoke_json_array(&json, "parts");
     for (size_t i = 0; i < b->n_parts; i++) {
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "name", b->parts[i].name);
-        stoke_json_real(&json, "ms", b->parts[i].ms / (double)b->steps);
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, NULL, FACT_OF(&b->parts[i], name), FACT("ms", b->parts[i].ms / (double)b->steps));
     }
     stoke_json_close(&json);
     stoke_json_close(&json);

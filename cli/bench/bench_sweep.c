@@ -2,10 +2,12 @@
  *
  * bench data --sweep: the settings the project promises figures for, all in the same turns as the rest.
  */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/bench/bench.h"
+#include "cli/lib/facts.h"
 
 enum { SWEEP_SETTINGS = 8 };
 
@@ -131,28 +133,20 @@ void bench_sweep_json(stoke_json *json, const bench_case *cases, size_t count, i
     stoke_json_array(json, "sweep");
     for (size_t i = 0; i < count; i++) {
         const bench_case *c = &cases[i];
-        stoke_json_object(json, NULL);
-        stoke_json_string(json, "name", c->name);
-        stoke_json_real(json, "samples_per_s", rate(cases, (int)i, rounds));
-        stoke_json_real(json, "cpu_ms_per_sample", bench_median(c->cpu_ms, rounds));
-        if (comparable(c, workers))
-            stoke_json_real(json, "ratio_to_decode", rate(cases, (int)i, rounds) / decode);
-        if (c->subject == &bench_loader) {
-            stoke_json_uint(json, "workers", c->opened.plan.workers);
-            stoke_json_uint(json, "peak_rss_bytes", c->last.peak_rss);
-            stoke_json_uint(json, "planned_bytes", c->opened.plan.total_bytes);
-        }
-        stoke_json_close(json);
+        const int loader = c->subject == &bench_loader;
+        FACTS_OBJECT(
+            json, NULL, FACT_OF(c, name), FACT("samples_per_s", rate(cases, (int)i, rounds)),
+            FACT("cpu_ms_per_sample", bench_median(c->cpu_ms, rounds)),
+            FACT_IF(comparable(c, workers), FACT("ratio_to_decode", rate(cases, (int)i, rounds) / decode)),
+            FACT_IF(loader, FACT_OF(&c->opened.plan, workers)),
+            FACT_IF(loader, FACT("peak_rss_bytes", c->last.peak_rss)),
+            FACT_IF(loader, FACT("planned_bytes", c->opened.plan.total_bytes)));
     }
     stoke_json_close(json);
-    if (scaling_known())
-        stoke_json_real(json, "scaling_2_workers",
-                        rate(cases, ROW_TWO, rounds) / rate(cases, ROW_ONE, rounds));
-    else
-        stoke_json_null(json, "scaling_2_workers");
-    if (count == BENCH_SWEEP_CASES)
-        stoke_json_real(json, "region_speedup",
-                        rate(cases, REGION_QUARTER, rounds) / rate(cases, REGION_FULL, rounds));
-    else
-        stoke_json_null(json, "region_speedup");
+    FACTS(json,
+          FACT("scaling_2_workers",
+               scaling_known() ? rate(cases, ROW_TWO, rounds) / rate(cases, ROW_ONE, rounds) : NAN),
+          FACT("region_speedup", count == BENCH_SWEEP_CASES
+                                     ? rate(cases, REGION_QUARTER, rounds) / rate(cases, REGION_FULL, rounds)
+                                     : NAN));
 }

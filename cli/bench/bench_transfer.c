@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "cli/bench/bench_upload.h"
+#include "cli/lib/facts.h"
 
 typedef struct transfer_options {
     const char *device;
@@ -65,28 +66,20 @@ static double bytes_per_batch(const bench_feed *job)
 
 static void json_copies(stoke_json *json, const stoke_upload_stats *stats)
 {
-    stoke_json_real(json, "copy_ms", bench_feed_copy_ms(stats));
-    stoke_json_real(json, "overlap_share", bench_feed_overlap(stats));
-    stoke_json_real(json, "device_busy_share", bench_feed_busy(stats));
+    FACTS(json, FACT("copy_ms", bench_feed_copy_ms(stats)), FACT("overlap_share", bench_feed_overlap(stats)),
+          FACT("device_busy_share", bench_feed_busy(stats)));
 }
 
 static void print_json(const bench_feed jobs[WAYS], stoke_device *device)
 {
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "device", stoke_device_describe(device)->name);
-    stoke_json_string(&json, "title", stoke_device_describe(device)->title);
-    stoke_json_string(&json, "source", bench_feed_source(device));
-    stoke_json_uint(&json, "batch", jobs[0].batch);
-    stoke_json_uint(&json, "height", jobs[0].height);
-    stoke_json_uint(&json, "width", jobs[0].width);
-    stoke_json_string(&json, "dtype", stoke_dtype_name(jobs[0].dtype));
-    stoke_json_real(&json, "bytes_per_batch", bytes_per_batch(&jobs[0]));
-    stoke_json_real(&json, "step_ms", jobs[0].step_ms);
-    stoke_json_uint(&json, "steps", jobs[0].steps);
-    stoke_json_real(&json, "pageable_gb_s", bench_feed_gb_s(&jobs[PAGEABLE].stats));
-    stoke_json_real(&json, "pinned_gb_s", bench_feed_gb_s(&jobs[PINNED].stats));
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT("device", stoke_device_describe(device)->name),
+          FACT("title", stoke_device_describe(device)->title), FACT("source", bench_feed_source(device)),
+          FACT_OF(&jobs[0], batch), FACT_OF(&jobs[0], height), FACT_OF(&jobs[0], width),
+          FACT("dtype", stoke_dtype_name(jobs[0].dtype)), FACT("bytes_per_batch", bytes_per_batch(&jobs[0])),
+          FACT_OF(&jobs[0], step_ms), FACT_OF(&jobs[0], steps),
+          FACT("pageable_gb_s", bench_feed_gb_s(&jobs[PAGEABLE].stats)),
+          FACT("pinned_gb_s", bench_feed_gb_s(&jobs[PINNED].stats)));
     json_copies(&json, &jobs[STREAM].stats);           /* the way of an upload unless told otherwise */
     stoke_json_real(&json, "augment_ms_per_batch", 0); /* whole batches cross */
     const stoke_memory_sum memory = cli_feed_memory(&jobs[0].memory, jobs[0].other_bytes);
@@ -95,10 +88,10 @@ static void print_json(const bench_feed jobs[WAYS], stoke_device *device)
     for (int i = 0; i < WAYS; i++) {
         const stoke_upload_stats *stats = &jobs[i].stats;
         stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "transfer", bench_transfer_name(ways[i].transfer));
-        stoke_json_real(&json, "gb_s", bench_feed_gb_s(stats));
+        FACTS(&json, FACT("transfer", bench_transfer_name(ways[i].transfer)),
+              FACT("gb_s", bench_feed_gb_s(stats)));
         json_copies(&json, stats);
-        stoke_json_real(&json, "period_ms", bench_feed_period_ms(&jobs[i].stats));
+        FACTS(&json, FACT("period_ms", bench_feed_period_ms(stats)));
         stoke_json_close(&json);
     }
     stoke_json_close(&json);

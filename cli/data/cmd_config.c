@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 
 /* The n-th word of "a|b|c". */
 static const char *choice_text(const char *choices, int index, char *text, size_t size)
@@ -112,9 +113,7 @@ static int run(cli_call *call)
     const stoke_option_group *groups = call->groups + 1;
     const size_t n_groups = call->n_groups - 2;
     if (call->common.json) {
-        stoke_json json;
-        stoke_json_begin(&json, stdout, 2);
-        stoke_json_object(&json, NULL);
+        stoke_json json = cli_json_open();
         for (size_t g = 0; g < n_groups; g++)
             for (size_t i = 0; i < groups[g].count; i++)
                 json_value(&json, &groups[g].options[i], groups[g].target);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 #include "cli/lib/output.h"
 
 typedef struct dump_options {
@@ -145,10 +146,7 @@ static void index_batch(dump *d, const stoke_batch *b)
     stoke_batch_digest(b, digest);
     cli_hex(digest, hex);
     stoke_json_object(json, NULL);
-    stoke_json_uint(json, "index", b->index);
-    stoke_json_uint(json, "position", b->position);
-    stoke_json_uint(json, "count", b->count);
-    stoke_json_string(json, "digest", hex);
+    FACTS(json, FACT_OF(b, index), FACT_OF(b, position), FACT_OF(b, count), FACT("digest", hex));
     for (size_t i = 0; i < kinds_of(b); i++) {
         snprintf(name, sizeof name, "%s_%06llu.npy", kinds[i], (unsigned long long)b->index);
         stoke_json_string(json, kinds[i], name);
@@ -167,15 +165,14 @@ static void index_head(dump *d, const cli_call *call, const stoke_batch *b)
     stoke_json *json = &d->json;
     stoke_json_begin(json, d->index, 1);
     stoke_json_object(json, NULL);
-    stoke_json_string(json, "image_dtype", stoke_dtype_name(b->image_dtype));
-    stoke_json_string(json, "mask_dtype", stoke_dtype_name(b->mask_dtype));
-    stoke_json_string(json, "layout", b->layout == STOKE_LAYOUT_CHW ? "chw" : "hwc");
+    FACTS(json, FACT("image_dtype", stoke_dtype_name(b->image_dtype)),
+          FACT("mask_dtype", stoke_dtype_name(b->mask_dtype)),
+          FACT("layout", b->layout == STOKE_LAYOUT_CHW ? "chw" : "hwc"));
     if (b->image_dtype == STOKE_DTYPE_BF16)
         stoke_json_string(json, "note",
                           "NumPy has no bfloat16: images are its 16 bits as uint16; "
                           "(a.astype(np.uint32) << 16).view(np.float32) gives the values");
-    stoke_json_int(json, "seed", call->data.seed);
-    stoke_json_int(json, "epoch", call->data.epoch);
+    FACTS(json, FACT_OF(&call->data, seed), FACT_OF(&call->data, epoch));
     stoke_json_array(json, "batches");
 }
 
@@ -215,15 +212,10 @@ static void print_result(const cli_call *call, const dump *d, const stoke_memory
                          const char *index_path)
 {
     if (call->common.json) {
-        stoke_json json;
-        stoke_json_begin(&json, stdout, 2);
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "folder", d->folder);
-        stoke_json_string(&json, "index", index_path);
+        stoke_json json = cli_json_open();
+        FACTS(&json, FACT_OF(d, folder), FACT("index", index_path));
         cli_json_memory(&json, memory);
-        stoke_json_uint(&json, "batches", d->written);
-        stoke_json_uint(&json, "replaced", d->replaced);
-        stoke_json_uint(&json, "skipped", d->skipped);
+        FACTS(&json, FACT("batches", d->written), FACT_OF(d, replaced), FACT_OF(d, skipped));
         stoke_json_close(&json);
         return;
     }

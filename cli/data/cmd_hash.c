@@ -15,6 +15,7 @@
 #include "cli/lib/upload_options.h"
 #include "cli/lib/output.h"
 #include "cli/lib/settings.h"
+#include "cli/lib/facts.h"
 
 typedef struct hash_options {
     int ranks_all, force;
@@ -266,34 +267,19 @@ static void digest_all(const digests *list, uint8_t all[16])
 static void print_json(const cli_call *call, const digests *list, const char *all)
 {
     const hash_options *o = call->options;
-    stoke_json json;
     char hex[33];
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "all", all);
-    stoke_json_int(&json, "seed", call->data.seed);
-    stoke_json_uint(&json, "epoch", list->epoch);
-    stoke_json_int(&json, "world", call->data.world);
-    if (o->ranks_all)
-        stoke_json_string(&json, "rank", "all");
-    else
-        stoke_json_int(&json, "rank", call->data.rank);
-    stoke_json_uint(&json, "replaced", list->replaced);
-    stoke_json_uint(&json, "skipped", list->skipped);
-    stoke_json_string(&json, "unrecorded", *list->unrecorded ? list->unrecorded : NULL);
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT("all", all), FACT_OF(&call->data, seed), FACT_OF(list, epoch),
+          FACT_OF(&call->data, world), o->ranks_all ? FACT("rank", "all") : FACT_OF(&call->data, rank),
+          FACT_OF(list, replaced), FACT_OF(list, skipped), FACT_TEXT("unrecorded", list->unrecorded));
     cli_json_cache(&json, &list->cache);
     cli_json_memory(&json, &list->memory);
     stoke_json_array(&json, "batches");
     for (size_t i = 0; i < list->count; i++) {
         const entry *e = &list->entries[i];
         cli_hex(e->digest, hex);
-        stoke_json_object(&json, NULL);
-        stoke_json_uint(&json, "index", e->index);
-        stoke_json_uint(&json, "position", e->position);
-        stoke_json_uint(&json, "count", e->count);
-        stoke_json_string(&json, "digest", hex);
-        if (e->padding) stoke_json_bool(&json, "padding", 1);
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, NULL, FACT_OF(e, index), FACT_OF(e, position), FACT_OF(e, count),
+                     FACT("digest", hex), FACT_IF(e->padding, FACT_IS_OF(e, padding)));
     }
     stoke_json_close(&json);
     stoke_json_close(&json);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 
 static const struct {
     const char *name, *title;
@@ -198,25 +199,17 @@ static void show_preset(const stoke_preset_info *preset)
 
 static void json_setting(stoke_json *json, const stoke_option *option)
 {
-    stoke_json_object(json, NULL);
-    stoke_json_string(json, "name", option->name);
-    stoke_json_string(json, "type", type_name(option->type));
-    stoke_json_string(json, "default", option->default_text);
-    if (option->min != 0 || option->max != 0) {
-        stoke_json_real(json, "min", option->min);
-        stoke_json_real(json, "max", option->max);
-    }
-    if (option->choices) stoke_json_string(json, "choices", option->choices);
-    stoke_json_string(json, "help", option->help);
-    stoke_json_close(json);
+    const int limits = option->min != 0 || option->max != 0;
+    FACTS_OBJECT(json, NULL, FACT_OF(option, name), FACT("type", type_name(option->type)),
+                 FACT("default", option->default_text), FACT_IF(limits, FACT_OF(option, min)),
+                 FACT_IF(limits, FACT_OF(option, max)), FACT_IF(option->choices, FACT_OF(option, choices)),
+                 FACT_OF(option, help));
 }
 
 static void json_op(stoke_json *json, const stoke_op_info *op)
 {
     stoke_json_object(json, NULL);
-    stoke_json_string(json, "name", op->name);
-    stoke_json_string(json, "group", op->group);
-    stoke_json_string(json, "summary", op->summary);
+    FACTS(json, FACT_OF(op, name), FACT_OF(op, group), FACT_OF(op, summary));
     stoke_json_array(json, "settings");
     for (size_t i = 0; i < op->n_options; i++) json_setting(json, &op->options[i]);
     stoke_json_close(json);
@@ -226,11 +219,9 @@ static void json_op(stoke_json *json, const stoke_op_info *op)
 /* All, or the one called `name`; the same shape either way. */
 static void print_json(const char *name)
 {
-    stoke_json json;
     stoke_op_info op;
     stoke_preset_info preset;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
+    stoke_json json = cli_json_open();
     stoke_json_array(&json, "ops");
     for (size_t i = 0; stoke_op_at(i, &op); i++)
         if (!name || !strcmp(name, op.name)) json_op(&json, &op);
@@ -238,11 +229,7 @@ static void print_json(const char *name)
     stoke_json_array(&json, "presets");
     for (size_t i = 0; stoke_preset_at(i, &preset); i++) {
         if (name && strcmp(name, preset.name)) continue;
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "name", preset.name);
-        stoke_json_string(&json, "summary", preset.summary);
-        stoke_json_string(&json, "list", preset.list);
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, NULL, FACT_OF(&preset, name), FACT_OF(&preset, summary), FACT_OF(&preset, list));
     }
     stoke_json_close(&json);
     stoke_json_close(&json);

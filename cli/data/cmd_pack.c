@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 
 enum { FORMAT_TAR, FORMAT_CACHE }; /* the order of the choices */
 
@@ -35,25 +36,15 @@ static const stoke_option options[] = {
 
 static void print_json(const char *out, const stoke_pack_report *report, double rate)
 {
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "folder", out);
-    stoke_json_uint(&json, "shards", report->shards);
-    stoke_json_uint(&json, "kept", report->kept);
-    stoke_json_uint(&json, "samples", report->samples);
-    stoke_json_uint(&json, "bytes", report->bytes);
-    stoke_json_uint(&json, "written_bytes", report->written);
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT("folder", out), FACT_OF(report, shards), FACT_OF(report, kept),
+          FACT_OF(report, samples), FACT_OF(report, bytes), FACT("written_bytes", report->written));
     stoke_json_array(&json, "left_out");
     for (size_t i = 0; i < report->n_bad; i++) {
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "path", report->bad[i].path);
-        stoke_json_string(&json, "reason", report->bad[i].reason);
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, NULL, FACT_OF(&report->bad[i], path), FACT_OF(&report->bad[i], reason));
     }
     stoke_json_close(&json);
-    stoke_json_real(&json, "seconds", report->seconds);
-    stoke_json_real(&json, "mb_per_s", rate);
+    FACTS(&json, FACT_OF(report, seconds), FACT("mb_per_s", rate));
     cli_json_memory(&json, &report->memory);
     stoke_json_close(&json);
 }
@@ -81,18 +72,10 @@ static void print_cache(const cli_call *call, const char *folder, const stoke_me
                         const stoke_cache_report *report)
 {
     if (call->common.json) {
-        stoke_json json;
-        stoke_json_begin(&json, stdout, 2);
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "folder", folder);
-        stoke_json_uint(&json, "found", report->found);
-        stoke_json_uint(&json, "stored", report->stored);
-        stoke_json_uint(&json, "bad", report->bad);
-        stoke_json_string(&json, "unrecorded", *report->unrecorded ? report->unrecorded : NULL);
-        stoke_json_uint(&json, "left_out", report->left_out);
-        stoke_json_uint(&json, "bytes", report->bytes);
-        stoke_json_string(&json, "warning", *report->warning ? report->warning : NULL);
-        stoke_json_real(&json, "seconds", report->seconds);
+        stoke_json json = cli_json_open();
+        FACTS(&json, FACT("folder", folder), FACT_OF(report, found), FACT_OF(report, stored),
+              FACT_OF(report, bad), FACT_TEXT("unrecorded", report->unrecorded), FACT_OF(report, left_out),
+              FACT_OF(report, bytes), FACT_TEXT("warning", report->warning), FACT_OF(report, seconds));
         cli_json_memory(&json, memory);
         stoke_json_close(&json);
         return;

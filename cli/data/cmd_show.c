@@ -9,6 +9,7 @@
 
 #include "cli/data/show.h"
 #include "cli/lib/output.h"
+#include "cli/lib/facts.h"
 
 #define OPTIONS show_options
 static const stoke_option options[] = {
@@ -180,15 +181,11 @@ static void print_result(const cli_call *call, const gallery *g, const stoke_mem
         cli_print("%s\n", out);
         return;
     }
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
+    stoke_json json = cli_json_open();
     stoke_json_string(&json, "path", out);
     cli_json_memory(&json, memory);
-    stoke_json_uint(&json, "height", g->images[0].height);
-    stoke_json_uint(&json, "width", g->images[0].width);
-    stoke_json_uint(&json, "replaced", g->replaced);
-    stoke_json_uint(&json, "skipped", g->skipped);
+    FACTS(&json, FACT_OF(&g->images[0], height), FACT_OF(&g->images[0], width), FACT_OF(g, replaced),
+          FACT_OF(g, skipped));
     stoke_json_array(&json, "samples");
     for (size_t i = 0; i < g->count; i++) stoke_json_string(&json, NULL, g->names[i]);
     stoke_json_close(&json);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 #include "cli/lib/output.h"
 
 typedef struct synth_options {
@@ -29,17 +30,10 @@ static void print_result(const cli_call *call, const char *folder, double second
 {
     const synth_options *o = call->options;
     if (call->common.json) {
-        stoke_json json;
-        stoke_json_begin(&json, stdout, 2);
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "folder", folder);
-        stoke_json_int(&json, "count", o->count);
-        stoke_json_uint(&json, "height", o->size[0]);
-        stoke_json_uint(&json, "width", o->size[1]);
-        stoke_json_int(&json, "classes", o->classes);
-        stoke_json_int(&json, "seed", o->seed);
-        stoke_json_int(&json, "quality", o->quality);
-        stoke_json_real(&json, "seconds", seconds);
+        stoke_json json = cli_json_open();
+        FACTS(&json, FACT("folder", folder), FACT_OF(o, count), FACT("height", o->size[0]),
+              FACT("width", o->size[1]), FACT_OF(o, classes), FACT_OF(o, seed), FACT_OF(o, quality),
+              FACT("seconds", seconds));
         stoke_json_close(&json);
         return;
     }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 #include "cli/lib/output.h"
 
 enum { MESSAGE = sizeof(((stoke_error *)0)->message) };
@@ -60,33 +61,23 @@ static void json_left_out(stoke_json *json, const stoke_dataset *dataset)
     stoke_json_array(json, "left_out");
     for (size_t i = 0; i < stoke_dataset_notes(dataset); i++) {
         stoke_note note = stoke_dataset_note(dataset, i);
-        stoke_json_object(json, NULL);
-        stoke_json_string(json, "path", note.path);
-        stoke_json_string(json, "kind", note_kinds[note.kind]);
-        stoke_json_string(json, "reason", note.detail);
-        stoke_json_close(json);
+        FACTS_OBJECT(json, NULL, FACT_OF(&note, path), FACT("kind", note_kinds[note.kind]),
+                     FACT("reason", note.detail));
     }
     stoke_json_close(json);
 }
 
 static void json_sizes(stoke_json *json, const stoke_verify_report *report)
 {
-    stoke_json_object(json, "sizes");
-    stoke_json_uint(json, "min_width", report->min_width);
-    stoke_json_uint(json, "min_height", report->min_height);
-    stoke_json_uint(json, "max_width", report->max_width);
-    stoke_json_uint(json, "max_height", report->max_height);
-    stoke_json_close(json);
+    FACTS_OBJECT(json, "sizes", FACT_OF(report, min_width), FACT_OF(report, min_height),
+                 FACT_OF(report, max_width), FACT_OF(report, max_height));
     stoke_json_object(json, "formats");
     for (int i = STOKE_FORMAT_JPEG; i <= STOKE_FORMAT_TIFF; i++)
         if (report->formats[i]) stoke_json_uint(json, stoke_format_name((stoke_format)i), report->formats[i]);
     stoke_json_close(json);
-    stoke_json_uint(json, "images16", report->images16);
+    FACTS(json, FACT_OF(report, images16));
     if (!report->images16) return;
-    stoke_json_array(json, "values16");
-    stoke_json_uint(json, NULL, report->min_value16);
-    stoke_json_uint(json, NULL, report->max_value16);
-    stoke_json_close(json);
+    FACTS(json, FACT_SIZE("values16", report->min_value16, report->max_value16));
 }
 
 /* The library names settings, a person types flags. */
@@ -106,48 +97,36 @@ static const char *class_name(const stoke_verify_report *report, uint32_t id)
 static void print_json(const cli_call *call, const stoke_dataset *dataset, const stoke_memory_sum *memory,
                        const stoke_verify_report *report)
 {
-    stoke_json json;
     char text[MESSAGE];
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_uint(&json, "pairs", report->pairs);
-    stoke_json_uint(&json, "ok", report->ok);
-    stoke_json_bool(&json, "masks", stoke_dataset_has_masks(dataset));
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT_OF(report, pairs), FACT_OF(report, ok),
+          FACT_IS("masks", stoke_dataset_has_masks(dataset)));
     stoke_json_array(&json, "bad");
     for (size_t i = 0; i < report->n_bad; i++) {
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "path", report->bad[i].path);
-        stoke_json_string(&json, "reason", report->bad[i].reason);
-        stoke_json_string(&json, "code", stoke_status_name(report->bad[i].code));
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, NULL, FACT_OF(&report->bad[i], path), FACT_OF(&report->bad[i], reason),
+                     FACT("code", stoke_status_name(report->bad[i].code)));
     }
     stoke_json_close(&json);
-    stoke_json_string(&json, "unrecorded", *report->unrecorded ? report->unrecorded : NULL);
+    FACTS(&json, FACT_TEXT("unrecorded", report->unrecorded));
     json_paths(&json, "orphans", dataset, 0);
     json_paths(&json, "duplicates", dataset, 1);
     json_left_out(&json, dataset);
     stoke_json_array(&json, "classes");
     for (size_t i = 0; i < report->n_classes; i++) {
-        stoke_json_object(&json, NULL);
-        stoke_json_uint(&json, "id", report->classes[i].id);
-        stoke_json_uint(&json, "pixels", report->classes[i].pixels);
-        stoke_json_uint(&json, "samples", report->classes[i].samples);
-        if (class_name(report, report->classes[i].id))
-            stoke_json_string(&json, "name", class_name(report, report->classes[i].id));
-        stoke_json_close(&json);
+        const stoke_class_count *c = &report->classes[i];
+        FACTS_OBJECT(&json, NULL, FACT_OF(c, id), FACT_OF(c, pixels), FACT_OF(c, samples),
+                     FACT_IF(class_name(report, c->id), FACT("name", class_name(report, c->id))));
     }
     stoke_json_close(&json);
-    if (report->n_ids) stoke_json_uint(&json, "n_classes", (uint64_t)report->n_ids);
-    stoke_json_int(&json, "ignore_index", report->ignore_index);
-    stoke_json_string(&json, "refusal", report->refusal ? flagged(call, report->refusal, text) : NULL);
+    FACTS(&json, FACT_IF(report->n_ids, FACT("n_classes", (uint64_t)report->n_ids)),
+          FACT_OF(report, ignore_index),
+          FACT("refusal", report->refusal ? flagged(call, report->refusal, text) : NULL));
     stoke_json_array(&json, "remarks");
     for (size_t i = 0; i < report->n_remarks; i++)
         stoke_json_string(&json, NULL, flagged(call, report->remarks[i], text));
     stoke_json_close(&json);
     json_sizes(&json, report);
-    stoke_json_uint(&json, "image_bytes", report->image_bytes);
-    stoke_json_uint(&json, "mask_bytes", report->mask_bytes);
-    stoke_json_real(&json, "seconds", report->seconds);
+    FACTS(&json, FACT_OF(report, image_bytes), FACT_OF(report, mask_bytes), FACT_OF(report, seconds));
     cli_json_memory(&json, memory);
     stoke_json_close(&json);
 }

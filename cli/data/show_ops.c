@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "cli/data/show.h"
+#include "cli/lib/facts.h"
 
 /* Every strip has epochs of its own (there are at most DRAWS_MAX draws, see --columns): with the same ones
  * all ops would be drawn from the same random numbers, and a dull draw would be dull in every strip. */
@@ -372,14 +373,9 @@ static void print_result(const page *p, const char *out)
         cli_print("%s\n", out);
         return;
     }
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "path", out);
-    stoke_json_uint(&json, "height", p->images[0].height);
-    stoke_json_uint(&json, "width", p->images[0].width);
-    stoke_json_string(&json, "sample", p->sample);
-    stoke_json_uint(&json, "draws", p->columns - 1);
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT("path", out), FACT_OF(&p->images[0], height), FACT_OF(&p->images[0], width),
+          FACT_OF(p, sample), FACT("draws", p->columns - 1));
     for (int preset = 0; preset < 2; preset++) {
         stoke_json_array(&json, preset ? "presets" : "ops");
         for (size_t i = 0; i < p->count; i++)

@@ -3,6 +3,7 @@
  * Settings of a call: defaults, then the config file, then flags. Errors, progress, small helpers.
  */
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 #include "cli/lib/help.h"
 #include "cli/lib/hints.h"
 #include "cli/lib/output.h"
@@ -340,13 +341,8 @@ int cli_fail(const cli_call *call, const stoke_error *error)
         return cli_interrupt_code();
     }
     if (call->common.json) {
-        stoke_json json;
-        stoke_json_begin(&json, stdout, 2);
-        stoke_json_object(&json, NULL);
-        stoke_json_object(&json, "error");
-        stoke_json_string(&json, "code", stoke_status_name(err->code));
-        stoke_json_string(&json, "message", err->message);
-        stoke_json_close(&json);
+        stoke_json json = cli_json_open();
+        FACTS_OBJECT(&json, "error", FACT("code", stoke_status_name(err->code)), FACT_OF(err, message));
         stoke_json_close(&json);
     }
     char title[64];

@@ -4,8 +4,10 @@
  */
 #include "cli/lib/page.h"
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,9 +70,7 @@ const char *cli_page_tidy(const char *text, char *out, size_t size)
 void cli_page_begin(cli_page *page, int as_json)
 {
     page->as_json = as_json;
-    if (!as_json) return;
-    stoke_json_begin(&page->json, stdout, 2);
-    stoke_json_object(&page->json, NULL);
+    if (as_json) page->json = cli_json_open();
 }
 
 void cli_page_end(cli_page *page)
@@ -145,15 +145,11 @@ static void print_value(double value, cli_unit unit)
 void cli_page_figure(cli_page *page, const char *key, const char *label, stoke_figure figure, cli_unit unit)
 {
     if (page->as_json) {
-        stoke_json_object(&page->json, key);
-        if (!figure.source)
-            stoke_json_null(&page->json, "value");
-        else if (unit == CLI_UNIT_YES_NO)
-            stoke_json_bool(&page->json, "value", figure.value != 0);
-        else
-            stoke_json_real(&page->json, "value", figure.value);
-        stoke_json_string(&page->json, "source", stoke_source_name(figure.source));
-        stoke_json_close(&page->json);
+        FACTS_OBJECT(&page->json, key,
+                     !figure.source            ? FACT("value", NAN)
+                     : unit == CLI_UNIT_YES_NO ? FACT_IS_OF(&figure, value)
+                                               : FACT_OF(&figure, value),
+                     FACT("source", stoke_source_name(figure.source)));
         return;
     }
     cli_print("  %-*s ", LABEL_COLUMNS, label);

@@ -3,6 +3,7 @@
  * A dataset and a loader, ready to iterate, with what a person should know about them on stderr.
  */
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 #include "cli/lib/output.h"
 #include "cli/lib/retry.h"
 #include "cli/lib/settings.h"
@@ -248,13 +249,7 @@ void cli_say_cache(const cli_call *call, const cli_cache_report *report)
 void cli_json_cache(stoke_json *json, const cli_cache_report *report)
 {
     if (!report->used) return;
-    stoke_json_object(json, "cache");
-    stoke_json_uint(json, "hits", report->hits);
-    stoke_json_uint(json, "misses", report->misses);
-    stoke_json_uint(json, "stored", report->stored);
-    stoke_json_uint(json, "damaged", report->damaged);
-    stoke_json_uint(json, "disk_bytes", report->disk_bytes);
-    stoke_json_uint(json, "ram_bytes", report->ram_bytes);
-    stoke_json_string(json, "warning", *report->warning ? report->warning : NULL);
-    stoke_json_close(json);
+    FACTS_OBJECT(json, "cache", FACT_OF(report, hits), FACT_OF(report, misses), FACT_OF(report, stored),
+                 FACT_OF(report, damaged), FACT_OF(report, disk_bytes), FACT_OF(report, ram_bytes),
+                 FACT_TEXT("warning", report->warning));
 }

@@ -6,6 +6,7 @@
 
 #include "cli/lib/card.h"
 #include "cli/lib/map_option.h"
+#include "cli/lib/facts.h"
 #include <stoke/tools/preflight.h>
 
 typedef struct check_options {
@@ -65,28 +66,18 @@ static void print_json(const cli_call *call, const stoke_preflight *preflight, i
 {
     const check_options *o = call->options;
     stoke_preflight_line line;
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "config", o->config);
-    stoke_json_string(&json, "dialect", stoke_preflight_dialect(preflight));
-    stoke_json_string(&json, "engine", engine_name(preflight));
-    stoke_json_bool(&json, "ready", ready);
-    stoke_json_string(&json, "no_card",
-                      *stoke_preflight_no_card(preflight) ? stoke_preflight_no_card(preflight) : NULL);
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT_OF(o, config), FACT("dialect", stoke_preflight_dialect(preflight)),
+          FACT("engine", engine_name(preflight)), FACT_IS("ready", ready),
+          FACT("no_card", *stoke_preflight_no_card(preflight) ? stoke_preflight_no_card(preflight) : NULL));
     for (int v = 0; v < STOKE_VERDICTS; v++)
         stoke_json_uint(&json, v == STOKE_VERDICT_NA ? "na" : stoke_verdict_name(v),
                         stoke_preflight_count(preflight, v));
     stoke_json_array(&json, "lines");
     for (size_t i = 0; stoke_preflight_at(preflight, i, &line); i++) {
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "key", line.key);
-        stoke_json_string(&json, "title", line.title);
-        stoke_json_string(&json, "verdict", stoke_verdict_name(line.verdict));
-        stoke_json_string(&json, "figure", line.figure);
-        stoke_json_string(&json, "source", stoke_source_name(line.source));
-        stoke_json_string(&json, "fix", *line.fix ? line.fix : NULL);
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, NULL, FACT_OF(&line, key), FACT_OF(&line, title),
+                     FACT("verdict", stoke_verdict_name(line.verdict)), FACT_OF(&line, figure),
+                     FACT("source", stoke_source_name(line.source)), FACT_TEXT("fix", line.fix));
     }
     stoke_json_close(&json);
     stoke_json_close(&json);

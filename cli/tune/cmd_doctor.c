@@ -12,6 +12,7 @@
 
 #include "cli/tune/doctor_advice.h"
 #include "cli/lib/process_list.h"
+#include "cli/lib/facts.h"
 
 typedef struct doctor_options {
     const char *data;
@@ -252,8 +253,7 @@ static void print_card(cli_page *page, const stoke_gpu *gpu)
     cli_page_text(page, "driver", "driver", gpu->driver);
     cli_page_text(page, "pci", "address", gpu->pci);
     if (page->as_json) {
-        stoke_json_bool(&page->json, "lost", gpu->lost);
-        stoke_json_bool(&page->json, "mig", gpu->mig);
+        FACTS(&page->json, FACT_IS_OF(gpu, lost), FACT_IS_OF(gpu, mig));
         cli_page_text(page, "problem", NULL, gpu->problem);
     } else if (*gpu->problem) {
         cli_page_text(page, "problem", "problem", gpu->problem);

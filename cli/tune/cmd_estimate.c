@@ -7,6 +7,7 @@
 
 #include "cli/lib/card.h"
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 #include "cli/lib/settings.h"
 #include <stoke/tools/advise.h>
 
@@ -248,22 +249,15 @@ static void json_column(stoke_json *json, const column *c)
     stoke_json_string(json, "problem", c->ok ? NULL : c->problem);
     if (c->ok) {
         const stoke_estimate *e = &c->estimate;
-        stoke_json_string(json, "precision", c->precision);
+        FACTS(json, FACT_OF(c, precision));
         stoke_json_object(json, "bytes");
         for (int i = 0; i < STOKE_TERMS; i++) stoke_json_uint(json, stoke_memory_term_name(i), e->bytes[i]);
         stoke_json_close(json);
-        stoke_json_uint(json, "total_bytes", e->total);
-        stoke_json_uint(json, "low_bytes", e->low);
-        stoke_json_uint(json, "high_bytes", e->high);
-        stoke_json_uint(json, "allocated_bytes", e->allocated);
-        stoke_json_uint(json, "reserved_low_bytes", e->reserved_low);
-        stoke_json_uint(json, "reserved_high_bytes", e->reserved_high);
-        if (e->card)
-            stoke_json_uint(json, "card_bytes", e->card);
-        else
-            stoke_json_null(json, "card_bytes");
-        stoke_json_string(json, "dominant", stoke_memory_term_name(e->dominant));
-        stoke_json_string(json, "source", stoke_source_name(e->source));
+        FACTS(json, FACT("total_bytes", e->total), FACT("low_bytes", e->low), FACT("high_bytes", e->high),
+              FACT("allocated_bytes", e->allocated), FACT("reserved_low_bytes", e->reserved_low),
+              FACT("reserved_high_bytes", e->reserved_high), FACT_COUNT("card_bytes", e->card),
+              FACT("dominant", stoke_memory_term_name(e->dominant)),
+              FACT("source", stoke_source_name(e->source)));
     }
     stoke_json_close(json);
 }
@@ -271,29 +265,17 @@ static void json_column(stoke_json *json, const column *c)
 static void json_inverse(stoke_json *json, const inverse *v)
 {
     if (!v->memory) return;
-    stoke_json_object(json, "fits");
-    stoke_json_string(json, "card", v->subject);
-    stoke_json_uint(json, "memory_bytes", v->memory);
-    stoke_json_uint(json, "spare_bytes", SPARE);
-    stoke_json_bool(json, "as_asked", v->asked);
-    stoke_json_uint(json, "largest_batch", v->batch);
-    stoke_json_uint(json, "largest_side", v->side);
-    stoke_json_string(json, "largest_model", v->model);
-    stoke_json_close(json);
+    FACTS_OBJECT(json, "fits", FACT("card", v->subject), FACT("memory_bytes", v->memory),
+                 FACT("spare_bytes", SPARE), FACT_IS("as_asked", v->asked), FACT("largest_batch", v->batch),
+                 FACT("largest_side", v->side), FACT("largest_model", v->model));
 }
 
 static void print_json(const column columns[ENGINES], const inverse *v, const stoke_estimate_params *p,
                        unsigned assumed)
 {
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "model", p->model);
-    stoke_json_uint(&json, "parameters", columns[1].estimate.parameters);
-    stoke_json_uint(&json, "batch", p->batch);
-    stoke_json_uint(&json, "height", p->height);
-    stoke_json_uint(&json, "width", p->width);
-    stoke_json_uint(&json, "classes", p->classes);
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT_OF(p, model), FACT_OF(&columns[1].estimate, parameters), FACT_OF(p, batch),
+          FACT_OF(p, height), FACT_OF(p, width), FACT_OF(p, classes));
     stoke_json_array(&json, "assumed");
     for (int i = 0; i < ASSUMED; i++)
         if (assumed >> i & 1) stoke_json_string(&json, NULL, assumed_names[i]);

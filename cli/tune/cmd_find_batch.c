@@ -7,6 +7,7 @@
 
 #include "cli/tune/find_batch.h"
 #include "cli/lib/map_option.h"
+#include "cli/lib/facts.h"
 
 typedef struct find_options {
     find_batch_wish wish;
@@ -39,16 +40,6 @@ static const stoke_option options[] = {
     FIND_BATCH_SEARCH_OPTIONS,
 };
 
-static void print_json(const find_batch *search)
-{
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "config", search->shown);
-    find_batch_json(&json, search);
-    stoke_json_close(&json);
-}
-
 static int run(cli_call *call)
 {
     const find_options *o = call->options;
@@ -68,10 +59,14 @@ static int run(cli_call *call)
         find_batch_free(&search);
         return cli_fail(call, &err);
     }
-    if (call->common.json)
-        print_json(&search);
-    else
+    if (call->common.json) {
+        stoke_json json = cli_json_open();
+        stoke_json_string(&json, "config", search.shown);
+        find_batch_json(&json, &search);
+        stoke_json_close(&json);
+    } else {
         find_batch_print(&search);
+    }
     if (search.result.too_busy)
         cli_say(call, "--although-busy suggests a batch all the same, with low confidence");
     const int found = search.result.batch || search.result.too_busy; /* that is an answer, too */

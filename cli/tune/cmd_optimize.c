@@ -12,6 +12,7 @@
 #include "cli/lib/map_option.h"
 #include "cli/lib/retry.h"
 #include "cli/tune/optimize_benchmark.h"
+#include "cli/lib/facts.h"
 
 typedef struct optimize_options {
     const char *config, *gpu, *out, *map;
@@ -233,15 +234,9 @@ static void print_text(const optimizing *w)
 
 static void json_change(stoke_json *json, const stoke_change *c)
 {
-    stoke_json_object(json, NULL);
-    stoke_json_string(json, "setting", c->setting);
-    stoke_json_string(json, "path", c->path);
-    stoke_json_string(json, "from", *c->from ? c->from : NULL);
-    stoke_json_string(json, "to", c->to);
-    stoke_json_string(json, "why", c->why);
-    stoke_json_string(json, "effect", c->effect);
-    stoke_json_string(json, "source", stoke_source_name(c->source));
-    stoke_json_close(json);
+    FACTS_OBJECT(json, NULL, FACT_OF(c, setting), FACT_OF(c, path), FACT_TEXT("from", c->from),
+                 FACT_OF(c, to), FACT_OF(c, why), FACT_OF(c, effect),
+                 FACT("source", stoke_source_name(c->source)));
 }
 
 static void json_card(stoke_json *json, const cli_card *card)
@@ -250,25 +245,18 @@ static void json_card(stoke_json *json, const cli_card *card)
         stoke_json_null(json, "card_found");
         return;
     }
-    stoke_json_object(json, "card_found");
-    stoke_json_string(json, "name", card->name);
-    stoke_json_uint(json, "memory_bytes", (uint64_t)card->memory.value);
-    stoke_json_string(json, "source", stoke_source_name(card->memory.source));
-    stoke_json_close(json);
+    FACTS_OBJECT(json, "card_found", FACT_OF(card, name), FACT("memory_bytes", (uint64_t)card->memory.value),
+                 FACT("source", stoke_source_name(card->memory.source)));
 }
 
 static void print_json(const optimizing *w)
 {
-    stoke_json json;
     stoke_change c;
     const char *text;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "config", w->o->config);
-    stoke_json_string(&json, "target", w->target);
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT_OF(w->o, config), FACT_OF(w, target));
     json_card(&json, &w->card);
-    stoke_json_bool(&json, "written", w->written);
-    stoke_json_string(&json, "backup", *w->backup ? w->backup : NULL);
+    FACTS(&json, FACT_IS_OF(w, written), FACT_TEXT("backup", w->backup));
     if (w->benchmark.ran) {
         stoke_json_object(&json, "benchmark");
         find_batch_json(&json, &w->benchmark.search);
@@ -286,14 +274,9 @@ static void print_json(const optimizing *w)
     if (!w->written && !w->unchanged) {
         stoke_json_null(&json, "proof");
     } else {
-        stoke_json_object(&json, "proof");
-        stoke_json_uint(&json, "spans", w->proof.spans);
-        stoke_json_uint(&json, "bytes_kept", w->proof.bytes_kept);
-        stoke_json_uint(&json, "bytes_before", w->proof.bytes_before);
-        stoke_json_uint(&json, "bytes_after", w->proof.bytes_after);
-        stoke_json_bool(&json, "bytes_equal", w->proof.bytes_equal);
-        stoke_json_bool(&json, "tree_equal", w->proof.tree_equal);
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, "proof", FACT_OF(&w->proof, spans), FACT_OF(&w->proof, bytes_kept),
+                     FACT_OF(&w->proof, bytes_before), FACT_OF(&w->proof, bytes_after),
+                     FACT_IS_OF(&w->proof, bytes_equal), FACT_IS_OF(&w->proof, tree_equal));
     }
     stoke_json_close(&json);
 }

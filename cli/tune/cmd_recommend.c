@@ -2,12 +2,14 @@
  *
  * stoke recommend: settings to start from, for the card named, of the size given, or found.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/lib/card.h"
 #include "cli/lib/output.h"
+#include "cli/lib/facts.h"
 #include <stoke/tools/advise.h>
 
 enum { DIALECT_OWN = 0, DIALECT_FLAT = 1, DIALECT_TRAIN_DS = 2 };
@@ -176,36 +178,22 @@ static void print_advice(const stoke_advice *advice)
 
 static void print_json(const stoke_advice *advice, const recommend_options *o)
 {
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "subject", advice->subject);
-    if (advice->memory)
-        stoke_json_uint(&json, "memory_bytes", advice->memory);
-    else
-        stoke_json_null(&json, "memory_bytes");
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT_OF(advice, subject), FACT_COUNT("memory_bytes", advice->memory));
     stoke_json_array(&json, "settings");
     for (size_t i = 0; i < advice->n; i++) {
         const stoke_recommendation *r = &advice->line[i];
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "key", r->key);
-        stoke_json_string(&json, "value", r->value);
-        stoke_json_string(&json, "source", stoke_source_name(r->source));
-        stoke_json_string(&json, "why", r->why);
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, NULL, FACT_OF(r, key), FACT_OF(r, value),
+                     FACT("source", stoke_source_name(r->source)), FACT_OF(r, why));
     }
     stoke_json_close(&json);
     stoke_json_array(&json, "expected");
     for (size_t i = 0; i < advice->n_expected; i++) {
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "key", advice->expected[i].key);
-        stoke_json_string(&json, "value", advice->expected[i].value);
-        stoke_json_string(&json, "source", stoke_source_name(advice->expected[i].source));
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, NULL, FACT_OF(&advice->expected[i], key), FACT_OF(&advice->expected[i], value),
+                     FACT("source", stoke_source_name(advice->expected[i].source)));
     }
     stoke_json_close(&json);
-    stoke_json_string(&json, "remark", *advice->remark ? advice->remark : NULL);
-    stoke_json_string(&json, "written", o->write);
+    FACTS(&json, FACT_TEXT("remark", advice->remark), FACT("written", o->write));
     stoke_json_close(&json);
 }
 
@@ -270,26 +258,14 @@ static void print_choices(const stoke_model_choice *choices, const recommend_opt
 
 static void json_choices(const stoke_model_choice *choices)
 {
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
+    stoke_json json = cli_json_open();
     stoke_json_array(&json, "models");
     for (size_t i = 0; i < STOKE_MODELS; i++) {
         const stoke_model_choice *c = &choices[i];
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "model", c->model);
-        stoke_json_uint(&json, "million_parameters", c->million);
-        stoke_json_uint(&json, "usual_gb", c->table_gb);
-        stoke_json_uint(&json, "largest_batch", c->batch);
-        stoke_json_uint(&json, "side", c->side);
-        if (c->hours > 0)
-            stoke_json_real(&json, "hours", c->hours);
-        else
-            stoke_json_null(&json, "hours");
-        stoke_json_bool(&json, "chosen", c->chosen);
-        stoke_json_string(&json, "use", c->use);
-        stoke_json_string(&json, "why", c->why);
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, NULL, FACT_OF(c, model), FACT("million_parameters", c->million),
+                     FACT("usual_gb", c->table_gb), FACT("largest_batch", c->batch), FACT_OF(c, side),
+                     FACT("hours", c->hours > 0 ? c->hours : NAN), FACT_IS_OF(c, chosen), FACT_OF(c, use),
+                     FACT_OF(c, why));
     }
     stoke_json_close(&json);
     stoke_json_close(&json);

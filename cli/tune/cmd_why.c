@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/lib/card.h"
+#include "cli/lib/facts.h"
 #include <stoke/tools/why.h>
 
 typedef struct why_options {
@@ -90,24 +91,13 @@ static void print_text(const stoke_answer *answer, int trouble, const why_option
 static void print_json(const stoke_answer *answer, int trouble, const why_options *o)
 {
     stoke_reason r;
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "trouble", stoke_trouble_name(trouble));
-    stoke_json_string(&json, "run", o->run);
-    stoke_json_string(&json, "config", o->config);
-    stoke_json_string(&json, "answer", stoke_answer_text(answer));
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT("trouble", stoke_trouble_name(trouble)), FACT_OF(o, run), FACT_OF(o, config),
+          FACT("answer", stoke_answer_text(answer)));
     stoke_json_array(&json, "reasons");
     for (size_t i = 0; stoke_answer_reason(answer, i, &r); i++) {
-        stoke_json_object(&json, NULL);
-        if (r.found < 0)
-            stoke_json_null(&json, "found");
-        else
-            stoke_json_bool(&json, "found", r.found);
-        stoke_json_string(&json, "cause", r.cause);
-        stoke_json_string(&json, "evidence", r.evidence);
-        stoke_json_string(&json, "remedy", *r.remedy ? r.remedy : NULL);
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, NULL, r.found < 0 ? FACT("found", (const char *)NULL) : FACT_IS_OF(&r, found),
+                     FACT_OF(&r, cause), FACT_OF(&r, evidence), FACT_TEXT("remedy", r.remedy));
     }
     stoke_json_close(&json);
     stoke_json_close(&json);

@@ -6,62 +6,40 @@
 #include <stdio.h>
 
 #include "cli/tune/diagnose.h"
+#include "cli/lib/facts.h"
 
 static void put_setup(stoke_json *json, const char *key, const stoke_setup *s)
 {
     static const char *const transfers[] = { "stream", "pinned", "pageable" };
-    stoke_json_object(json, key);
-    stoke_json_uint(json, "batch", s->batch);
-    stoke_json_uint(json, "workers", s->workers);
-    stoke_json_uint(json, "prefetch", s->prefetch);
-    stoke_json_uint(json, "depth", s->depth);
-    stoke_json_string(json, "placement", s->placement == STOKE_PLACEMENT_DEVICE ? "device" : "host");
-    stoke_json_string(json, "transfer", transfers[s->transfer]);
-    stoke_json_bool(json, "persistent", s->persistent);
-    stoke_json_bool(json, "sync", s->sync);
-    stoke_json_close(json);
+    FACTS_OBJECT(json, key, FACT_OF(s, batch), FACT_OF(s, workers), FACT_OF(s, prefetch), FACT_OF(s, depth),
+                 FACT("placement", s->placement == STOKE_PLACEMENT_DEVICE ? "device" : "host"),
+                 FACT("transfer", transfers[s->transfer]), FACT_IS_OF(s, persistent), FACT_IS_OF(s, sync));
 }
 
 static void put_forecast(stoke_json *json, const char *key, const stoke_forecast *f)
 {
-    stoke_json_object(json, key);
-    stoke_json_real(json, "busy_share", f->busy);
-    stoke_json_real(json, "busy_low", f->busy_low);
-    stoke_json_real(json, "busy_high", f->busy_high);
-    stoke_json_real(json, "step_interval_ms", f->step_ms);
-    stoke_json_real(json, "step_interval_low_ms", f->low_ms);
-    stoke_json_real(json, "step_interval_high_ms", f->high_ms);
-    stoke_json_real(json, "closed_form_ms", f->closed_ms);
-    stoke_json_string(json, "limit", f->limit < 0 ? "device" : stoke_idle_name(f->limit));
-    stoke_json_close(json);
+    FACTS_OBJECT(json, key, FACT("busy_share", f->busy), FACT_OF(f, busy_low), FACT_OF(f, busy_high),
+                 FACT("step_interval_ms", f->step_ms), FACT("step_interval_low_ms", f->low_ms),
+                 FACT("step_interval_high_ms", f->high_ms), FACT("closed_form_ms", f->closed_ms),
+                 FACT("limit", f->limit < 0 ? "device" : stoke_idle_name(f->limit)));
 }
 
 static void put_attribution(stoke_json *json, const stoke_attribution *a)
 {
     const double per_step = 1e-6 / (double)a->steps;
-    stoke_json_uint(json, "steps", a->steps);
-    stoke_json_real(json, "busy_share", a->elapsed_ns ? (double)a->busy_ns / (double)a->elapsed_ns : NAN);
-    stoke_json_real(json, "step_interval_ms", (double)a->elapsed_ns * per_step);
-    stoke_json_real(json, "idle_ms_per_step", (double)a->idle_ns * per_step);
-    stoke_json_uint(json, "elapsed_ns", a->elapsed_ns);
-    stoke_json_uint(json, "busy_ns", a->busy_ns);
-    stoke_json_uint(json, "idle_ns", a->idle_ns);
-    stoke_json_uint(json, "input_ns", a->input_ns);
-    stoke_json_uint(json, "fetch_ns", a->fetch_ns);
-    stoke_json_uint(json, "copy_ns", a->copy_ns);
-    stoke_json_uint(json, "overlapped_copy_ns", a->overlapped_copy_ns);
-    stoke_json_uint(json, "augment_ns", a->augment_ns);
-    stoke_json_string(json, "unknown_after", a->unknown_after < 0 ? NULL : stoke_idle_name(a->unknown_after));
+    FACTS(json, FACT_OF(a, steps),
+          FACT("busy_share", a->elapsed_ns ? (double)a->busy_ns / (double)a->elapsed_ns : NAN),
+          FACT("step_interval_ms", (double)a->elapsed_ns * per_step),
+          FACT("idle_ms_per_step", (double)a->idle_ns * per_step), FACT_OF(a, elapsed_ns),
+          FACT_OF(a, busy_ns), FACT_OF(a, idle_ns), FACT_OF(a, input_ns), FACT_OF(a, fetch_ns),
+          FACT_OF(a, copy_ns), FACT_OF(a, overlapped_copy_ns), FACT_OF(a, augment_ns),
+          FACT("unknown_after", a->unknown_after < 0 ? NULL : stoke_idle_name(a->unknown_after)));
     stoke_json_array(json, "idle");
     for (int k = 0; k < STOKE_IDLES; k++) {
-        stoke_json_object(json, NULL);
-        stoke_json_string(json, "cause", stoke_idle_name(k));
-        stoke_json_uint(json, "ns", a->idle[k]);
-        stoke_json_real(json, "ms_per_step", (double)a->idle[k] * per_step);
-        stoke_json_real(json, "share", a->elapsed_ns ? (double)a->idle[k] / (double)a->elapsed_ns : NAN);
-        stoke_json_bool(json, "input", k < STOKE_IDLE_INPUTS);
-        stoke_json_string(json, "meaning", stoke_idle_meaning(k));
-        stoke_json_close(json);
+        FACTS_OBJECT(json, NULL, FACT("cause", stoke_idle_name(k)), FACT("ns", a->idle[k]),
+                     FACT("ms_per_step", (double)a->idle[k] * per_step),
+                     FACT("share", a->elapsed_ns ? (double)a->idle[k] / (double)a->elapsed_ns : NAN),
+                     FACT_IS("input", k < STOKE_IDLE_INPUTS), FACT("meaning", stoke_idle_meaning(k)));
     }
     stoke_json_close(json);
 }
@@ -74,13 +52,10 @@ static void put_side(stoke_json *json, const char *key, const stoke_side *side)
         for (int k = 0; k < STOKE_WORK_KINDS; k++) cpu += (double)r->making[k].cpu_ns / 1e6 / (double)side->n;
         kernels += (double)(r->augment_end - r->augment_start) / 1e6 / (double)side->n;
     }
-    stoke_json_object(json, key);
-    stoke_json_uint(json, "batches", side->n);
-    stoke_json_real(json, "making_cpu_ms", side->n ? cpu : NAN);
-    stoke_json_real(json, "kernels_ms", side->n ? kernels : NAN);
-    stoke_json_real(json, "pageable_copy_ms", side->n ? side->pageable_ms : NAN);
-    stoke_json_real(json, "pinned_copy_ms", side->n ? side->pinned_ms : NAN);
-    stoke_json_close(json);
+    FACTS_OBJECT(json, key, FACT("batches", side->n), FACT("making_cpu_ms", side->n ? cpu : NAN),
+                 FACT("kernels_ms", side->n ? kernels : NAN),
+                 FACT("pageable_copy_ms", side->n ? side->pageable_ms : NAN),
+                 FACT("pinned_copy_ms", side->n ? side->pinned_ms : NAN));
 }
 
 static void put_costs(stoke_json *json, const diagnose_job *job)
@@ -89,15 +64,9 @@ static void put_costs(stoke_json *json, const diagnose_job *job)
     double step = 0;
     for (size_t i = 0; i < c->n_steps; i++) step += c->step_ms[i] / (double)c->n_steps;
     stoke_json_object(json, "costs");
-    stoke_json_real(json, "step_ms", step);
-    stoke_json_string(json, "step_source", job->step_source);
-    stoke_json_bool(json, "step_assumed", job->step_assumed);
-    stoke_json_real(json, "cores", c->cores);
-    stoke_json_string(json, "cores_source", "measured");
-    stoke_json_real(json, "launch_ms", c->launch_ms);
-    stoke_json_real(json, "host_ms", c->host_ms);
-    stoke_json_real(json, "restart_ms", c->restart_ms);
-    stoke_json_uint(json, "steps_per_epoch", c->steps_per_epoch);
+    FACTS(json, FACT("step_ms", step), FACT_OF(job, step_source), FACT_IS_OF(job, step_assumed),
+          FACT_OF(c, cores), FACT("cores_source", "measured"), FACT_OF(c, launch_ms), FACT_OF(c, host_ms),
+          FACT_OF(c, restart_ms), FACT_OF(c, steps_per_epoch));
     put_side(json, "host", &c->side[STOKE_PLACEMENT_HOST]);
     put_side(json, "device", &c->side[STOKE_PLACEMENT_DEVICE]);
     stoke_json_close(json);
@@ -111,15 +80,9 @@ static void put_measured(stoke_json *json, uint32_t pairs, double ms, double low
         stoke_json_null(json, "measured");
         return;
     }
-    stoke_json_object(json, "measured");
-    stoke_json_uint(json, "pairs", pairs);
-    stoke_json_real(json, "gain_ms", ms);
-    stoke_json_real(json, "gain_low_ms", low);
-    stoke_json_real(json, "gain_high_ms", high);
-    stoke_json_real(json, "error_ms", predicted - ms);
-    stoke_json_real(json, "busy_share", busy);
-    stoke_json_bool(json, "confirmed", confirmed);
-    stoke_json_close(json);
+    FACTS_OBJECT(json, "measured", FACT("pairs", pairs), FACT("gain_ms", ms), FACT("gain_low_ms", low),
+                 FACT("gain_high_ms", high), FACT("error_ms", predicted - ms), FACT("busy_share", busy),
+                 FACT_IS("confirmed", confirmed));
 }
 
 static void put_fix(stoke_json *json, const diagnose_job *job, const stoke_fix *fix)
@@ -127,18 +90,13 @@ static void put_fix(stoke_json *json, const diagnose_job *job, const stoke_fix *
     char where[512];
     diagnose_setting(job, fix, where, sizeof where);
     stoke_json_object(json, NULL);
-    stoke_json_string(json, "cause", stoke_cause_name(fix->cause));
-    stoke_json_bool(json, "applies", fix->applies);
-    stoke_json_string(json, "what", fix->what);
-    stoke_json_string(json, "change", fix->applies ? fix->change : NULL);
-    stoke_json_string(json, "setting", fix->setting);
-    stoke_json_string(json, "where", *where ? where : NULL);
+    FACTS(json, FACT("cause", stoke_cause_name(fix->cause)), FACT_IS_OF(fix, applies), FACT_OF(fix, what),
+          FACT("change", fix->applies ? fix->change : NULL), FACT_OF(fix, setting),
+          FACT_TEXT("where", where));
     if (fix->applies) {
-        stoke_json_real(json, "gain_ms", fix->gain_ms);
-        stoke_json_real(json, "gain_low_ms", fix->gain_low);
-        stoke_json_real(json, "gain_high_ms", fix->gain_high);
-        stoke_json_int(json, "order", fix->order);
-        stoke_json_real(json, "marginal_ms", fix->order ? fix->marginal_ms : 0);
+        FACTS(json, FACT_OF(fix, gain_ms), FACT("gain_low_ms", fix->gain_low),
+              FACT("gain_high_ms", fix->gain_high), FACT_OF(fix, order),
+              FACT("marginal_ms", fix->order ? fix->marginal_ms : 0));
         put_forecast(json, "alone", &fix->alone);
         put_measured(json, fix->pairs, fix->measured_ms, fix->measured_low, fix->measured_high,
                      fix->measured_busy, fix->gain_ms, fix->confirmed);
@@ -168,7 +126,7 @@ static void put_what_ifs(stoke_json *json, const diagnose_job *job)
     for (size_t i = 0; i < job->what_ifs; i++) {
         const diagnose_what_if *w = &job->what_if[i];
         stoke_json_object(json, NULL);
-        stoke_json_string(json, "change", w->change);
+        FACTS(json, FACT_OF(w, change));
         put_setup(json, "setup", &w->setup);
         put_forecast(json, "predicted", &w->forecast);
         stoke_json_close(json);
@@ -180,19 +138,14 @@ void diagnose_json(const diagnose_job *job)
 {
     const diagnose_options *o = job->o;
     char verdict[512];
-    stoke_json json;
     stoke_diagnosis_verdict(job->diagnosis, verdict, sizeof verdict);
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
     double had, usable;
-    stoke_json_string(&json, "verdict", verdict);
-    stoke_json_bool(&json, "too_busy", stoke_diagnosis_too_busy(job->diagnosis, &had, &usable));
-    stoke_json_real(&json, "cores_had", had);
-    stoke_json_string(&json, "device", job->device_name);
-    stoke_json_string(&json, "title", job->device_title);
-    stoke_json_string(&json, "source", diagnose_source(job));
-    stoke_json_string(&json, "config", job->call->common.config);
-    stoke_json_string(&json, "dialect", job->plan ? stoke_run_plan_dialect(job->plan) : NULL);
+    const int busy = stoke_diagnosis_too_busy(job->diagnosis, &had, &usable);
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT("verdict", verdict), FACT_IS("too_busy", busy), FACT("cores_had", had),
+          FACT("device", job->device_name), FACT("title", job->device_title),
+          FACT("source", diagnose_source(job)), FACT_OF(&job->call->common, config),
+          FACT("dialect", job->plan ? stoke_run_plan_dialect(job->plan) : NULL));
     stoke_json_array(&json, "remarks");
     for (size_t i = 0; job->plan && stoke_run_plan_remark(job->plan, i); i++)
         stoke_json_string(&json, NULL, stoke_run_plan_remark(job->plan, i));
@@ -203,10 +156,7 @@ void diagnose_json(const diagnose_job *job)
     put_fixes(&json, job);
     put_what_ifs(&json, job);
     cli_json_memory(&json, stoke_diagnosis_memory(job->diagnosis));
-    stoke_json_string(&json, "bars", o->bars);
-    stoke_json_string(&json, "timeline", o->timeline);
-    stoke_json_string(&json, "html", o->html);
-    stoke_json_string(&json, "perfetto", o->perfetto);
-    stoke_json_string(&json, "next", *job->next ? job->next : NULL);
+    FACTS(&json, FACT_OF(o, bars), FACT_OF(o, timeline), FACT_OF(o, html), FACT_OF(o, perfetto),
+          FACT_TEXT("next", job->next));
     stoke_json_close(&json);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/tune/find_batch.h"
+#include "cli/lib/facts.h"
 
 static const char *source_name(const find_batch *s)
 {
@@ -165,47 +166,24 @@ static void json_trials(stoke_json *json, const stoke_batch_result *r)
     for (size_t i = 0; i < r->n_trials; i++) {
         const stoke_trial *t = &r->trial[i];
         const int ok = t->outcome == STOKE_OUTCOME_OK;
-        stoke_json_object(json, NULL);
-        stoke_json_uint(json, "batch", t->batch);
-        stoke_json_bool(json, "with_loader", t->with_loader);
-        stoke_json_string(json, "outcome", stoke_outcome_name(t->outcome));
-        stoke_json_real(json, "allocated_bytes", ok ? (double)t->allocated : NAN);
-        stoke_json_real(json, "reserved_bytes", ok ? (double)t->reserved : NAN);
-        stoke_json_real(json, "step_ms", ok ? t->step_ms : NAN);
-        stoke_json_real(json, "step_low_ms", ok ? t->step_low : NAN);
-        stoke_json_real(json, "step_high_ms", ok ? t->step_high : NAN);
-        stoke_json_real(json, "wait_ms", isnan(t->busy) ? NAN : t->wait_ms);
-        stoke_json_real(json, "busy", t->busy);
-        stoke_json_real(json, "cores_wanted", t->cores_wanted);
-        stoke_json_real(json, "cores_had", t->cores_had);
-        stoke_json_string(json, "message", *t->message ? t->message : NULL);
-        stoke_json_close(json);
+        FACTS_OBJECT(json, NULL, FACT_OF(t, batch), FACT_IS_OF(t, with_loader),
+                     FACT("outcome", stoke_outcome_name(t->outcome)),
+                     FACT("allocated_bytes", ok ? (double)t->allocated : NAN),
+                     FACT("reserved_bytes", ok ? (double)t->reserved : NAN),
+                     FACT("step_ms", ok ? t->step_ms : NAN), FACT("step_low_ms", ok ? t->step_low : NAN),
+                     FACT("step_high_ms", ok ? t->step_high : NAN),
+                     FACT("wait_ms", isnan(t->busy) ? NAN : t->wait_ms), FACT_OF(t, busy),
+                     FACT_OF(t, cores_wanted), FACT_OF(t, cores_had), FACT_TEXT("message", t->message));
     }
     stoke_json_close(json);
 }
 
 static void json_fits(stoke_json *json, const stoke_batch_result *r)
 {
-    stoke_json_object(json, "memory_fit");
-    stoke_json_bool(json, "linear", r->linear);
-    stoke_json_real(json, "bytes", r->memory0);
-    stoke_json_real(json, "bytes_per_sample", r->memory1);
-    stoke_json_real(json, "r2", r->memory_r2);
-    stoke_json_close(json);
-    stoke_json_object(json, "time_fit");
-    stoke_json_bool(json, "linear", r->timed);
-    stoke_json_real(json, "ms", r->time0);
-    stoke_json_real(json, "ms_per_sample", r->time1);
-    stoke_json_close(json);
-}
-
-/* 0 = there is none. */
-static void json_count(stoke_json *json, const char *key, uint64_t count)
-{
-    if (count)
-        stoke_json_uint(json, key, count);
-    else
-        stoke_json_null(json, key);
+    FACTS_OBJECT(json, "memory_fit", FACT_IS_OF(r, linear), FACT("bytes", r->memory0),
+                 FACT("bytes_per_sample", r->memory1), FACT("r2", r->memory_r2));
+    FACTS_OBJECT(json, "time_fit", FACT_IS("linear", r->timed), FACT("ms", r->time0),
+                 FACT("ms_per_sample", r->time1));
 }
 
 void find_batch_json(stoke_json *json, const find_batch *s)
@@ -214,32 +192,18 @@ void find_batch_json(stoke_json *json, const find_batch *s)
     const uint32_t before = s->before;
     char next[FIND_BATCH_NEXT];
     find_batch_next(s, next, sizeof next);
-    stoke_json_string(json, "device", s->wish.device);
-    stoke_json_string(json, "source", source_name(s));
-    stoke_json_string(json, "memory_source", memory_source(s));
-    stoke_json_string(json, "model", s->params.train.model);
-    stoke_json_array(json, "size");
-    stoke_json_uint(json, NULL, s->params.data.size[0]);
-    stoke_json_uint(json, NULL, s->params.data.size[1]);
-    stoke_json_close(json);
-    stoke_json_uint(json, "classes", s->params.classes);
-    stoke_json_uint(json, "memory_bytes", s->limits.memory);
-    stoke_json_uint(json, "budget_bytes", r->budget);
-    json_count(json, "batch", r->batch);
-    stoke_json_bool(json, "too_busy", r->too_busy);
-    stoke_json_bool(json, "low_confidence", r->doubtful);
-    stoke_json_string(json, "bound", stoke_bound_name(r->bound));
-    json_count(json, "largest_ok", r->largest_ok);
-    json_count(json, "largest_fit", r->largest_fit);
-    json_count(json, "smallest_oom", r->smallest_oom);
-    stoke_json_real(json, "images_per_s", r->images_s);
-    stoke_json_real(json, "best_images_per_s", r->best_images_s);
-    stoke_json_real(json, "busy", r->busy);
-    json_count(json, "effective_batch", effective(s));
-    stoke_json_real(json, "lr_factor_linear", before && r->batch ? (double)r->batch / before : NAN);
-    stoke_json_real(json, "lr_factor_sqrt", before && r->batch ? sqrt((double)r->batch / before) : NAN);
+    FACTS(json, FACT_OF(&s->wish, device), FACT("source", source_name(s)),
+          FACT("memory_source", memory_source(s)), FACT_OF(&s->params.train, model),
+          FACT_SIZE("size", s->params.data.size[0], s->params.data.size[1]), FACT_OF(&s->params, classes),
+          FACT("memory_bytes", s->limits.memory), FACT("budget_bytes", r->budget),
+          FACT_COUNT("batch", r->batch), FACT_IS_OF(r, too_busy), FACT_IS("low_confidence", r->doubtful),
+          FACT("bound", stoke_bound_name(r->bound)), FACT_COUNT("largest_ok", r->largest_ok),
+          FACT_COUNT("largest_fit", r->largest_fit), FACT_COUNT("smallest_oom", r->smallest_oom),
+          FACT("images_per_s", r->images_s), FACT("best_images_per_s", r->best_images_s), FACT_OF(r, busy),
+          FACT_COUNT("effective_batch", effective(s)),
+          FACT("lr_factor_linear", before && r->batch ? (double)r->batch / before : NAN),
+          FACT("lr_factor_sqrt", before && r->batch ? sqrt((double)r->batch / before) : NAN));
     json_fits(json, r);
     json_trials(json, r);
-    stoke_json_string(json, "why", r->why);
-    stoke_json_string(json, "next", *next ? next : NULL);
+    FACTS(json, FACT_OF(r, why), FACT_TEXT("next", next));
 }
