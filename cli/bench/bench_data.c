@@ -206,18 +206,10 @@ static void print_json(const bench *b, const figures *f)
 
 static void print_speed(const bench *b, const figures *f)
 {
-    static const char *const headings[] = { "", "samples/s", "CPU ms/sample", "threads" };
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
-    const double rates[] = { f->rate, f->decode_rate }, cpu[] = { f->cpu_ms, f->decode_cpu_ms };
-    for (int i = 0; i < 2; i++) {
-        char rate[32], ms[32], threads[32];
-        snprintf(rate, sizeof rate, "%.1f", rates[i]);
-        snprintf(ms, sizeof ms, "%.2f", cpu[i]);
-        snprintf(threads, sizeof threads, "%u", b->workers);
-        stoke_table_row(table, (const char *[]){ b->cases[i].name, rate, ms, threads });
-    }
-    stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    stoke_table *table = CLI_TABLE("", "samples/s", "CPU ms/sample", "threads");
+    cli_row(table, "%s\t%.1f\t%.2f\t%u", b->cases[0].name, f->rate, f->cpu_ms, b->workers);
+    cli_row(table, "%s\t%.1f\t%.2f\t%u", b->cases[1].name, f->decode_rate, f->decode_cpu_ms, b->workers);
+    cli_table_end(table);
     cli_print("\nratio to decode  %.2f (rounds %.2f to %.2f)\n", f->ratio, f->ratio_low, f->ratio_high);
 }
 
@@ -230,22 +222,17 @@ static const char *stage_label(const bench *b, int stage)
 /* Returns the stage that takes most CPU time. */
 static int print_stages(const bench *b)
 {
-    static const char *const headings[] = { "stage", "CPU ms/sample", "wall ms/sample" };
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_table *table = CLI_TABLE("stage", "CPU ms/sample", "wall ms/sample");
     double most = -1;
     int longest = 0;
     for (int i = 0; i < STOKE_STAGES; i++) {
         double cpu, wall;
-        char cpu_text[32], wall_text[32];
         stage_times(b, i, &cpu, &wall);
         if (i <= STOKE_STAGE_WRITE && cpu > most) most = cpu, longest = i; /* the rest are waits */
-        snprintf(cpu_text, sizeof cpu_text, "%.3f", cpu);
-        snprintf(wall_text, sizeof wall_text, "%.3f", wall);
-        stoke_table_row(table, (const char *[]){ stage_label(b, i), cpu_text, wall_text });
+        cli_row(table, "%s\t%.3f\t%.3f", stage_label(b, i), cpu, wall);
     }
     putchar('\n');
-    stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    cli_table_end(table);
     return longest;
 }
 
@@ -268,10 +255,9 @@ static void print_ratio(const bench *b, const figures *f, int longest)
                   "decoding %.2f%s",
                   why, f->cpu_ms, f->decode_cpu_ms, cached);
     } else if (from_cache)
-        cli_print(
-            "batches are ready %.1f times as fast as bare decoding: most samples came decoded out of the "
-            "cache",
-            f->ratio);
+        cli_print("batches are ready %.1f times as fast as bare decoding: most samples came decoded out of "
+                  "the cache",
+                  f->ratio);
     else if (f->ratio > 1)
         cli_print(
             "batches are ready %.2f times as fast as libjpeg-turbo and libspng decode the same files with "
@@ -307,21 +293,20 @@ static void print_hints(const bench *b, int longest)
     const int decodes = longest == STOKE_STAGE_DECODE_IMAGE || longest == STOKE_STAGE_DECODE_MASK;
     int n = 0;
     if (!b->cases[0].last.cache.used) {
-        print_hint(&n,
-                   decodes
-                       ? "--cache DIR (on disk) or --cache-ram 4G keeps decoded samples: later epochs do not "
-                         "decode, which takes most time here"
-                       : "--cache DIR (on disk) or --cache-ram 4G keeps decoded samples: later epochs do not "
-                         "decode");
+        print_hint(&n, decodes ? "--cache DIR (on disk) or --cache-ram 4G keeps decoded samples: later "
+                                 "epochs do not decode, which takes most time here"
+                               : "--cache DIR (on disk) or --cache-ram 4G keeps decoded samples: later "
+                                 "epochs do not decode");
         if (data->decode != STOKE_DECODE_FAST && data->size[0] && any_jpeg(b->dataset))
             print_hint(&n, "--decode fast shrinks JPEGs while decoding when --size is smaller");
     }
     if (stoke_data_image_dtype(data) != STOKE_DTYPE_U8)
         print_hint(&n, "--dtype u8 leaves normalising to the device");
-    print_hint(&n, b->n_cases > 2
-                       ? "--workers N and --prefetch N change threads and memory."
-                       : "--workers N and --prefetch N change threads and memory; --sweep measures the usual "
-                         "settings.");
+    print_hint(
+        &n,
+        b->n_cases > 2
+            ? "--workers N and --prefetch N change threads and memory."
+            : "--workers N and --prefetch N change threads and memory; --sweep measures the usual settings.");
     putchar('\n');
 }
 
@@ -408,13 +393,11 @@ const cli_command cli_bench_data = {
     .summary = "speed of the loader against bare decoding",
     .arguments = "[DIR]",
     .max_words = 1,
-    .description = "Measures whole epochs of the loader, in turns with bare libjpeg-turbo and libspng "
-                   "decoding of the same files with "
-                   "the same number of threads, each in a process of its own. Files are in the page cache. "
-                   "Rates are medians over "
-                   "the rounds; CPU time is of the whole process; peak memory is that of the loader's "
-                   "process. Without data a "
-                   "synthetic set of 512x512 scenes is made.",
+    .description =
+        "Measures whole epochs of the loader, in turns with bare libjpeg-turbo and libspng decoding of the "
+        "same files with the same number of threads, each in a process of its own. Files are in the page "
+        "cache. Rates are medians over the rounds; CPU time is of the whole process; peak memory is that of "
+        "the loader's process. Without data a synthetic set of 512x512 scenes is made.",
     .examples = examples,
     CLI_OWN_OPTIONS,
     .reads_data = 1,

@@ -208,35 +208,23 @@ static void print_json(const bench *b, const figures *f)
     stoke_json_close(&json);
 }
 
-static void row(stoke_table *table, const char *what, const char *source, const char *format, double a,
-                double b)
-{
-    char text[96];
-    snprintf(text, sizeof text, format, a, b);
-    stoke_table_row(table, (const char *[]){ what, text, source });
-}
-
 static void print_figures(const bench *b, const figures *f)
 {
-    static const char *const headings[] = { "", "", "source" };
     const char *source = bench_feed_source(b->device);
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
-    row(table, "device busy", source, "%.1f %%", 100 * f->busy, 0);
-    row(table, "a step", source, "every %.1f ms, %.0f images/s", bench_feed_period_ms(&b->job.stats),
-        f->images_s);
-    row(table, "copy", source, "%.2f ms a batch, %.0f %% of it while the device computed", f->copy_ms,
-        100 * f->overlap);
+    stoke_table *table = CLI_TABLE("", "", "source");
+    cli_row(table, "device busy\t%.1f %%\t%s", 100 * f->busy, source);
+    cli_row(table, "a step\tevery %.1f ms, %.0f images/s\t%s", bench_feed_period_ms(&b->job.stats),
+            f->images_s, source);
+    cli_row(table, "copy\t%.2f ms a batch, %.0f %% of it while the device computed\t%s", f->copy_ms,
+            100 * f->overlap, source);
     if (b->job.placement == STOKE_PLACEMENT_DEVICE)
-        row(table, "augmenting there", source, "%.2f ms a batch", f->augment_ms, 0);
-    row(table, "a batch crosses as", "counted", "%.1f MB", f->bytes / 1e6, 0);
-    row(table, "link", source, "%.1f GB/s pinned, %.1f pageable", b->pinned_gb_s, b->pageable_gb_s);
-    row(table, "loader", "measured", "%.2f ms CPU a sample", f->cpu_ms, 0);
-    row(table, "consumer waits", "measured",
-        f->busy > never_idle && !b->job.sync ? "%.2f ms a step: it has run ahead of the device"
-                                             : "%.2f ms a step for its batch",
-        f->wait_ms, 0);
-    stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+        cli_row(table, "augmenting there\t%.2f ms a batch\t%s", f->augment_ms, source);
+    cli_row(table, "a batch crosses as\t%.1f MB\tcounted", f->bytes / 1e6);
+    cli_row(table, "link\t%.1f GB/s pinned, %.1f pageable\t%s", b->pinned_gb_s, b->pageable_gb_s, source);
+    cli_row(table, "loader\t%.2f ms CPU a sample\tmeasured", f->cpu_ms);
+    cli_row(table, "consumer waits\t%.2f ms a step%s\tmeasured", f->wait_ms,
+            f->busy > never_idle && !b->job.sync ? ": it has run ahead of the device" : " for its batch");
+    cli_table_end(table);
 }
 
 static void print_slow_input(const bench *b, const figures *f)
@@ -247,11 +235,10 @@ static void print_slow_input(const bench *b, const figures *f)
     if (workers(b))
         snprintf(makers, sizeof makers, "%u worker%s", workers(b),
                  workers(b) == 1 ? " makes them" : "s make them");
-    cli_print(
-        ", because batches come too slowly: a sample takes %.1f ms CPU, and %s. Next: %s%s--cache DIR or "
-        "--decode fast.\n",
-        f->cpu_ms, makers, could_augment ? "--placement device, " : "",
-        workers(b) < stoke_machine_cores().usable ? "more --workers, " : "");
+    cli_print(", because batches come too slowly: a sample takes %.1f ms CPU, and %s. Next: %s%s--cache DIR "
+              "or --decode fast.\n",
+              f->cpu_ms, makers, could_augment ? "--placement device, " : "",
+              workers(b) < stoke_machine_cores().usable ? "more --workers, " : "");
 }
 
 /* What keeps it from being busy, from the model in placement_probe.c: input, copies, or nothing. */
@@ -266,12 +253,11 @@ static void print_meaning(const bench *b, const figures *f)
         return;
     }
     if (b->too_busy) {
-        cli_print(
-            "\nThis machine is too busy to tell (%.1f of %.0f cores were had) why the %sdevice is idle for "
-            "%.0f %% of the time. Certain: a sample takes %.1f ms CPU, so a free core makes a batch in %.0f "
-            "ms; a step takes %.0f.\n",
-            b->cores_had, b->cores, simulated, 100 * idle, f->cpu_ms, f->cpu_ms * job->batch,
-            bench_feed_step_ms(job));
+        cli_print("\nThis machine is too busy to tell (%.1f of %.0f cores were had) why the %sdevice is idle "
+                  "for %.0f %% of the time. Certain: a sample takes %.1f ms CPU, so a free core makes a "
+                  "batch in %.0f ms; a step takes %.0f.\n",
+                  b->cores_had, b->cores, simulated, 100 * idle, f->cpu_ms, f->cpu_ms * job->batch,
+                  bench_feed_step_ms(job));
         return;
     }
     cli_print("\nThe %sdevice is idle for %.0f %% of the time", simulated, 100 * idle);
@@ -351,10 +337,9 @@ const cli_command cli_bench_device = {
     .tells_placement = 1,
     .description =
         "Feeds a device with augmented batches as a training run would, and computes for --step-ms on each: "
-        "for real on a real device; a simulated GPU only keeps time, and its figures say emulated. All "
-        "times come from events of the device on one clock. --placement says who augments, --transfer how "
-        "batches cross, --depth how many are on the device ahead. Without data a small synthetic set is "
-        "made.",
+        "for real on a real device; a simulated GPU only keeps time, and its figures say emulated. All times "
+        "come from events of the device on one clock. --placement says who augments, --transfer how batches "
+        "cross, --depth how many are on the device ahead. Without data a small synthetic set is made.",
     .examples = examples,
     CLI_OWN_OPTIONS,
     .reads_data = 1,

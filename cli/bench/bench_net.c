@@ -74,13 +74,10 @@ static void print_json(const figures *f)
 /* The three passes of a layer in a table follow one another: a line. */
 static void add_line(stoke_table *table, const figures *f, const stoke_net_figure *p)
 {
-    char shape[64], calls[16], cell[3][48];
-    snprintf(shape, sizeof shape, "%u x %u x %u", (unsigned)p->rows, (unsigned)p->in, (unsigned)p->out);
-    snprintf(calls, sizeof calls, "%u", (unsigned)p->calls);
-    for (int k = 0; k < 3; k++)
-        snprintf(cell[k], sizeof cell[k], "%.0f (%.0f %%)", p[k].gflops, 100 * share(f, &p[k]));
-    stoke_table_row(table, (const char *[]){ p->model, p->layer, shape, calls, p->table, p->precision,
-                                             cell[0], cell[1], cell[2] });
+    cli_row(table, "%s\t%s\t%u x %u x %u\t%u\t%s\t%s\t%.0f (%.0f %%)\t%.0f (%.0f %%)\t%.0f (%.0f %%)",
+            p->model, p->layer, (unsigned)p->rows, (unsigned)p->in, (unsigned)p->out, (unsigned)p->calls,
+            p->table, p->precision, p[0].gflops, 100 * share(f, &p[0]), p[1].gflops, 100 * share(f, &p[1]),
+            p[2].gflops, 100 * share(f, &p[2]));
 }
 
 /* Of the table and precision of figure `like`: what the products measured take together in a step. */
@@ -105,13 +102,11 @@ static void print_sum(const figures *f, const stoke_net_figure *like)
 
 static void print_people(const figures *f)
 {
-    static const char *const headings[] = { "model", "layer",     "rows x in x out", "calls",      "table",
-                                            "",      "Y = X W^T", "dX = dY W",       "dW = dY^T X" };
     cli_print("%s; GFLOP/s (share of the peak measured in this run)\n\n", stoke_machine_cpu_name());
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_table *table = CLI_TABLE("model", "layer", "rows x in x out", "calls", "table", "", "Y = X W^T",
+                                   "dX = dY W", "dW = dY^T X");
     for (size_t i = 0; i + 2 < f->count; i += 3) add_line(table, f, &f->figure[i]);
-    stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    cli_table_end(table);
     puts("\nRows come from memory, not from caches, as in a step. The C reference does fewer of them.\n");
     for (size_t i = 0; i < f->count; i++) {
         size_t k = 0;

@@ -107,10 +107,9 @@ static void print_meaning(const figures *f)
         }
     }
     qsort(times, n, sizeof *times, by_value);
-    cli_print(
-        "\nWhat it means: of %zu function%s, those this processor uses are %.1f times as fast as C (the one "
-        "in the middle).\nMost time per pixel:",
-        n, n == 1 ? "" : "s", n ? times[n / 2] : 0);
+    cli_print("\nWhat it means: of %zu function%s, those this processor uses are %.1f times as fast as C "
+              "(the one in the middle).\nMost time per pixel:",
+              n, n == 1 ? "" : "s", n ? times[n / 2] : 0);
     for (int k = 0; k < NAMED && slow[k]; k++)
         cli_print("%s %s %.2f ns (%.1f times C, %.0f %% of memory)", k ? "," : "", slow[k]->function,
                   slow[k]->ns_per_pixel, slow[k]->speedup, 100 * slow[k]->memory_share);
@@ -120,25 +119,19 @@ static void print_meaning(const figures *f)
 
 static void print_people(const figures *f)
 {
-    static const char *const headings[] = { "function", "table",     "ns/pixel", "times C",
-                                            "GB/s",     "of memory", "bytes",    "in" };
     cli_print("%s; one core copies memory at %.1f GB/s (read + written)\n\n", stoke_machine_cpu_name(),
               f->memory_gb_per_s);
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_table *table =
+        CLI_TABLE("function", "table", "ns/pixel", "times C", "GB/s", "of memory", "bytes", "in");
     for (size_t i = 0; i < f->count; i++) {
         const stoke_pix_figure *p = &f->figure[i];
-        char ns[32], times[32], rate[32], share[32], bytes[32];
+        char bytes[32];
         if (p->state != STOKE_PIX_MEASURED) continue;
-        snprintf(ns, sizeof ns, "%.3f", p->ns_per_pixel);
-        snprintf(times, sizeof times, "%.1f", p->speedup);
-        snprintf(rate, sizeof rate, "%.1f", p->gb_per_s);
-        snprintf(share, sizeof share, "%.0f %%", 100 * p->memory_share);
-        stoke_text_bytes(p->bytes, bytes, sizeof bytes);
-        stoke_table_row(table,
-                        (const char *[]){ p->function, p->table, ns, times, rate, share, bytes, p->place });
+        cli_row(table, "%s\t%s\t%.3f\t%.1f\t%.1f\t%.0f %%\t%s\t%s", p->function, p->table, p->ns_per_pixel,
+                p->speedup, p->gb_per_s, 100 * p->memory_share,
+                stoke_text_bytes(p->bytes, bytes, sizeof bytes), p->place);
     }
-    stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    cli_table_end(table);
     putchar('\n');
     each_absent(f, print_absent, NULL);
     puts("A table without a line uses the line above. `of memory`: bytes moved, as a share of what one core "
@@ -178,10 +171,10 @@ const cli_command cli_bench_pix = {
     .parent = "bench",
     .summary = "speed of every pixel function, against C and against memory",
     .description =
-        "Times every function of the pixel function table, for every CPU table this processor has "
-        "(whatever STOKE_CPU says): time per pixel, speed over the C reference, bytes moved per "
-        "second, and these as a share of what one core copies from memory to memory in the same "
-        "run. A call works on a batch row of 512x512 pixels or a strip of it; the best run counts.",
+        "Times every function of the pixel function table, for every CPU table this processor has (whatever "
+        "STOKE_CPU says): time per pixel, speed over the C reference, bytes moved per second, and these as a "
+        "share of what one core copies from memory to memory in the same run. A call works on a batch row of "
+        "512x512 pixels or a strip of it; the best run counts.",
     .examples = examples,
     CLI_OWN_OPTIONS,
     .run = run,

@@ -212,20 +212,16 @@ static void print_json(const bench *b)
 
 static void print_parts(const bench *b)
 {
-    static const char *const headings[] = { "part", "ms", "of the whole", "calls" };
     double total = 0;
     for (size_t i = 0; i < b->n_parts; i++) total += b->parts[i].ms;
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_table *table = CLI_TABLE("part", "ms", "of the whole", "calls");
     for (size_t i = 0; i < b->n_parts; i++) {
-        char ms[32], share[32], calls[32];
-        if (!b->parts[i].calls) continue;
-        snprintf(ms, sizeof ms, "%.2f", b->parts[i].ms / (double)b->steps);
-        snprintf(share, sizeof share, "%.1f %%", total > 0 ? 100 * b->parts[i].ms / total : 0);
-        snprintf(calls, sizeof calls, "%.0f", (double)b->parts[i].calls / (double)b->steps);
-        stoke_table_row(table, (const char *[]){ b->parts[i].name, ms, share, calls });
+        const stoke_net_part *p = &b->parts[i];
+        if (p->calls)
+            cli_row(table, "%s\t%.2f\t%.1f %%\t%.0f", p->name, p->ms / (double)b->steps,
+                    total > 0 ? 100 * p->ms / total : 0, (double)p->calls / (double)b->steps);
     }
-    stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    cli_table_end(table);
 }
 
 static void print_title(const bench *b)
@@ -346,8 +342,8 @@ const cli_command cli_bench_step = {
     .summary = "speed and memory of a training step, part by part",
     .description =
         "Trains a SegFormer on one made-up batch again and again (forward, loss at the resolution of the "
-        "pictures, backward, clipping, AdamW) and prints the rate (median, best), time per part, "
-        "arithmetic as a share of the peak measured in the same run, and memory against its plan.",
+        "pictures, backward, clipping, AdamW) and prints the rate (median, best), time per part, arithmetic "
+        "as a share of the peak measured in the same run, and memory against its plan.",
     .reads_config = 1,
     .examples = examples,
     CLI_OWN_OPTIONS,

@@ -96,24 +96,23 @@ static int comparable(const bench_case *c, unsigned workers)
 
 void bench_sweep_print(const bench_case *cases, size_t count, int rounds, double decode, unsigned workers)
 {
-    static const char *const headings[] = { "setting",       "samples/s",   "to decode",
-                                            "CPU ms/sample", "peak memory", "planned" };
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_table *table =
+        CLI_TABLE("setting", "samples/s", "to decode", "CPU ms/sample", "peak memory", "planned");
     for (size_t i = 0; i < count; i++) {
         const bench_case *c = &cases[i];
         int loader = c->subject == &bench_loader;
-        char speed[32], ratio[32], cpu[32], peak[32], planned[32];
-        snprintf(speed, sizeof speed, "%.1f", rate(cases, (int)i, rounds));
-        snprintf(ratio, sizeof ratio, "%.2f", rate(cases, (int)i, rounds) / decode);
-        snprintf(cpu, sizeof cpu, "%.2f", bench_median(c->cpu_ms, rounds));
-        stoke_text_bytes(c->last.peak_rss, peak, sizeof peak);
-        stoke_text_bytes(c->opened.plan.total_bytes, planned, sizeof planned);
-        stoke_table_row(table, (const char *[]){ c->name, speed, comparable(c, workers) ? ratio : NULL, cpu,
-                                                 loader ? peak : NULL, loader ? planned : NULL });
+        const double speed = rate(cases, (int)i, rounds);
+        char ratio[32] = "n/a", peak[32] = "n/a", planned[32] = "n/a";
+        if (comparable(c, workers)) snprintf(ratio, sizeof ratio, "%.2f", speed / decode);
+        if (loader) {
+            stoke_text_bytes(c->last.peak_rss, peak, sizeof peak);
+            stoke_text_bytes(c->opened.plan.total_bytes, planned, sizeof planned);
+        }
+        cli_row(table, "%s\t%.1f\t%s\t%.2f\t%s\t%s", c->name, speed, ratio, bench_median(c->cpu_ms, rounds),
+                peak, planned);
     }
     putchar('\n');
-    stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    cli_table_end(table);
     putchar('\n');
     if (scaling_known())
         cli_print("2 workers against 1      %.2f times\n",

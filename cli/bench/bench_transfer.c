@@ -100,32 +100,24 @@ static void print_json(const bench_feed jobs[WAYS], stoke_device *device)
 
 static void print_people(const bench_feed jobs[WAYS], stoke_device *device)
 {
-    static const char *const headings[] = { "transfer", "GB/s",        "copy ms/batch",
-                                            "hidden",   "device busy", "ms/step" };
     const stoke_device_info *info = stoke_device_describe(device);
     cli_print("%s: %s; batches of %u x %ux%u %s, %.1f MB; step %.1f ms; times %s\n\n", info->name,
               info->title, jobs[0].batch, jobs[0].height, jobs[0].width, stoke_dtype_name(jobs[0].dtype),
               bytes_per_batch(&jobs[0]) / 1e6, jobs[0].step_ms, bench_feed_source(device));
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_table *table = CLI_TABLE("transfer", "GB/s", "copy ms/batch", "hidden", "device busy", "ms/step");
     for (int i = 0; i < WAYS; i++) {
         const stoke_upload_stats *stats = &jobs[i].stats;
-        char rate[32], copy[32], hidden[32], busy[32], period[32];
-        snprintf(rate, sizeof rate, "%.2f", bench_feed_gb_s(stats));
-        snprintf(copy, sizeof copy, "%.2f", bench_feed_copy_ms(stats));
-        snprintf(hidden, sizeof hidden, "%.0f %%", 100 * bench_feed_overlap(stats));
-        snprintf(busy, sizeof busy, "%.1f %%", 100 * bench_feed_busy(stats));
-        snprintf(period, sizeof period, "%.2f", bench_feed_period_ms(&jobs[i].stats));
-        stoke_table_row(table, (const char *[]){ ways[i].title, rate, copy, hidden, busy, period });
+        cli_row(table, "%s\t%.2f\t%.2f\t%.0f %%\t%.1f %%\t%.2f", ways[i].title, bench_feed_gb_s(stats),
+                bench_feed_copy_ms(stats), 100 * bench_feed_overlap(stats), 100 * bench_feed_busy(stats),
+                bench_feed_period_ms(stats));
     }
-    stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    cli_table_end(table);
     puts("\nhidden: the share of copying during which the device computed. Only a stream of its own hides "
          "copies; pinned memory alone makes them faster.");
     if (bench_feed_period_ms(&jobs[STREAM].stats) > 1.2 * jobs[STREAM].step_ms)
-        cli_print(
-            "The loader gave a batch only every %.0f ms, so that copies often had no step to hide behind: "
-            "take a longer --step-ms.\n",
-            bench_feed_period_ms(&jobs[STREAM].stats));
+        cli_print("The loader gave a batch only every %.0f ms, so that copies often had no step to hide "
+                  "behind: take a longer --step-ms.\n",
+                  bench_feed_period_ms(&jobs[STREAM].stats));
     if (info->shares_memory && !info->emulated)
         puts("This device works in the host's memory: a copy is a copy in memory, and page-locking gains "
              "nothing.");
@@ -176,11 +168,10 @@ const cli_command cli_bench_transfer = {
     .summary = "copies to a device: pageable, pinned, on their own stream",
     .arguments = "[DIR]",
     .max_words = 1,
-    .description =
-        "Sends the same batches to a device from ordinary memory, from pinned memory, and "
-        "from there on a stream of their own, while the device computes for --step-ms on each. "
-        "Times come from events on the device; those of a simulated GPU are emulated. Without data "
-        "a small synthetic set is made; --batch, --size and --dtype say how large a batch is.",
+    .description = "Sends the same batches to a device from ordinary memory, from pinned memory, and from "
+                   "there on a stream of their own, while the device computes for --step-ms on each. Times "
+                   "come from events on the device; those of a simulated GPU are emulated. Without data a "
+                   "small synthetic set is made; --batch, --size and --dtype say how large a batch is.",
     .examples = examples,
     CLI_OWN_OPTIONS,
     .reads_data = 1,

@@ -60,11 +60,10 @@ static int refuse_mixture(const cli_call *call, const dump_options *o, stoke_err
         if (!is_dumped(entry->d_name)) continue;
         there++;
         if (!o->force)
-            r = cli_error(
-                err, STOKE_E_STATE,
-                "%s has dumped batches already (%s): name another folder with --out, or write there with "
-                "--force",
-                o->out, entry->d_name);
+            r = cli_error(err, STOKE_E_STATE,
+                          "%s has dumped batches already (%s): name another folder with --out, or write "
+                          "there with --force",
+                          o->out, entry->d_name);
     }
     if (!r && errno) r = cli_error(err, STOKE_E_IO, "%s: cannot read folder: %s", o->out, strerror(errno));
     closedir(dir);
@@ -170,8 +169,8 @@ static void index_head(dump *d, const cli_call *call, const stoke_batch *b)
           FACT("layout", b->layout == STOKE_LAYOUT_CHW ? "chw" : "hwc"));
     if (b->image_dtype == STOKE_DTYPE_BF16)
         stoke_json_string(json, "note",
-                          "NumPy has no bfloat16: images are its 16 bits as uint16; "
-                          "(a.astype(np.uint32) << 16).view(np.float32) gives the values");
+                          "NumPy has no bfloat16: images are its 16 bits as uint16; (a.astype(np.uint32) << "
+                          "16).view(np.float32) gives the values");
     FACTS(json, FACT_OF(&call->data, seed), FACT_OF(&call->data, epoch));
     stoke_json_array(json, "batches");
 }
@@ -222,8 +221,8 @@ static void print_result(const cli_call *call, const dump *d, const stoke_memory
     cli_print("%s: %llu batch%s\n", d->folder, (unsigned long long)d->written, d->written == 1 ? "" : "es");
     cli_say(call,
             "next: python3 -c 'import sys, os, numpy; folder = sys.argv[1]; "
-            "print(numpy.load(os.path.join(folder, "
-            "min(n for n in os.listdir(folder) if n.startswith(\"images_\")))).shape)' %s",
+            "print(numpy.load(os.path.join(folder, min(n for n in os.listdir(folder) if "
+            "n.startswith(\"images_\")))).shape)' %s",
             STOKE_WORD(d->folder));
 }
 
@@ -266,13 +265,10 @@ const cli_command cli_dump = {
     .arguments = "[DIR]",
     .max_words = 1,
     .description =
-        "Writes images_NNNNNN.npy, masks_NNNNNN.npy and ids_NNNNNN.npy for each batch (NNNNNN is "
-        "its global index) and, "
-        "last of all, index.json with names, types and digests of what this run wrote. bfloat16 "
-        "images are stored as "
-        "uint16. With a mixup op there are masks_b_NNNNNN.npy and lambda_NNNNNN.npy too: the second "
-        "masks and the share of the first. Every file "
-        "appears whole or not at all.",
+        "Writes images_NNNNNN.npy, masks_NNNNNN.npy and ids_NNNNNN.npy for each batch (NNNNNN is its global "
+        "index) and, last of all, index.json with names, types and digests of what this run wrote. bfloat16 "
+        "images are stored as uint16. With a mixup op there are masks_b_NNNNNN.npy and lambda_NNNNNN.npy "
+        "too: the second masks and the share of the first. Every file appears whole or not at all.",
     .examples = examples,
     CLI_OWN_OPTIONS,
     .reads_data = 1,

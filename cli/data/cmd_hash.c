@@ -348,9 +348,8 @@ static int run(cli_call *call)
         cli_say_bad(call, list.replaced, list.skipped);
         cli_say_cache(call, &list.cache);
         if (!list.count)
-            cli_say(call,
-                    "no batches: nothing was compared (--drop-last leaves out what does not fill a batch on "
-                    "every rank, and a state may be that of the end)");
+            cli_say(call, "no batches: nothing was compared (--drop-last leaves out what does not fill a "
+                          "batch on every rank, and a state may be that of the end)");
     }
     free(list.entries);
     return r ? cli_fail(call, &err) : CLI_OK;
@@ -371,13 +370,11 @@ const cli_command cli_hash = {
     .arguments = "[DIR]",
     .max_words = 1,
     .description = "Takes the batches of one epoch and prints a 128-bit digest (XXH3) of what a consumer "
-                   "sees in each: ids, pixels, "
-                   "masks. The digests depend on data, settings, seed and epoch only; use it to prove that "
-                   "two machines, settings or "
-                   "versions deliver the same. `all` is over the pairs (index, digest) in order of index. "
-                   "With --world the batches of "
-                   "one rank are printed; batches that only keep the ranks in step are marked as padding and "
-                   "left out of `all`. With --device the batches go there and come back first.",
+                   "sees in each: ids, pixels, masks. The digests depend on data, settings, seed and epoch "
+                   "only; use it to prove that two machines, settings or versions deliver the same. `all` is "
+                   "over the pairs (index, digest) in order of index. With --world the batches of one rank "
+                   "are printed; batches that only keep the ranks in step are marked as padding and left out "
+                   "of `all`. With --device the batches go there and come back first.",
     .examples = examples,
     CLI_OWN_OPTIONS,
     .reads_data = 1,

@@ -150,24 +150,20 @@ static void print_yaml(const stoke_op_info *op)
 
 static void print_settings(const stoke_op_info *op)
 {
-    static const char *const headings[] = { "setting", "default", "accepts", "meaning" };
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_table *table = CLI_TABLE("setting", "default", "accepts", "meaning");
     int ranges = 0;
-    for (size_t i = 0; table && i < op->n_options; i++) {
+    for (size_t i = 0; i < op->n_options; i++) {
         const stoke_option *option = &op->options[i];
         char text[64], number[128];
-        const char *const cells[] = { option->name,
-                                      cli_short_numbers(option->default_text ? option->default_text : "",
-                                                        number, sizeof number),
-                                      accepts(option, text, sizeof text), option->help };
-        stoke_table_row(table, cells);
+        cli_row(table, "%s\t%s\t%s\t%s", option->name,
+                cli_short_numbers(option->default_text ? option->default_text : "", number, sizeof number),
+                accepts(option, text, sizeof text), option->help);
         ranges |= option->type == STOKE_OPT_RANGE || option->type == STOKE_OPT_SPREAD;
     }
-    if (table) stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    cli_table_end(table);
     if (ranges)
-        puts("\nA..B (in YAML also [A, B]): drawn again for each sample. +-X: one number X stands for "
-             "-X..X.");
+        puts(
+            "\nA..B (in YAML also [A, B]): drawn again for each sample. +-X: one number X stands for -X..X.");
     putchar('\n');
 }
 

@@ -202,19 +202,16 @@ const cli_command cli_pack = {
     .summary = "write a set as tar shards, or decoded into a cache",
     .arguments = "[DIR] --out DIR",
     .max_words = 1,
-    .description = "Writes the samples as KEY.jpg and KEY.mask.png into tar files that stoke, GNU tar and "
-                   "the webdataset package "
-                   "read. Files are copied byte for byte, so the shards give the same batches as the set. A "
-                   "set with its own train "
-                   "and val folders becomes train-000000.tar ... and val-000000.tar ... The same set and "
-                   "settings give the same "
-                   "shards. Interrupted, it leaves finished shards only, and goes on from there when it is "
-                   "run again. A file that "
-                   "cannot be opened or is no picture ends it, unless --policy skip leaves the sample out; "
-                   "pixels are not decoded, so a damaged picture is packed as it is: `stoke verify` finds "
-                   "those. With --format cache "
-                   "the samples are decoded and resized into a cache, so that the first epoch of a run with "
-                   "--cache DIR and the same settings finds them all. Deleting the folder empties a cache.",
+    .description =
+        "Writes the samples as KEY.jpg and KEY.mask.png into tar files that stoke, GNU tar and the "
+        "webdataset package read. Files are copied byte for byte, so the shards give the same batches as the "
+        "set. A set with its own train and val folders becomes train-000000.tar ... and val-000000.tar ... "
+        "The same set and settings give the same shards. Interrupted, it leaves finished shards only, and "
+        "goes on from there when it is run again. A file that cannot be opened or is no picture ends it, "
+        "unless --policy skip leaves the sample out; pixels are not decoded, so a damaged picture is packed "
+        "as it is: `stoke verify` finds those. With --format cache the samples are decoded and resized into "
+        "a cache, so that the first epoch of a run with --cache DIR and the same settings finds them all. "
+        "Deleting the folder empties a cache.",
     .examples = examples,
     CLI_OWN_OPTIONS,
     .reads_data = 1,

@@ -270,13 +270,10 @@ const cli_command cli_show = {
     .summary = "write a picture of samples with their masks laid over",
     .arguments = "[DIR]",
     .max_words = 1,
-    .description =
-        "Each sample stands beside itself with the mask laid over, its name below; the classes that occur "
-        "are "
-        "listed at the end. Samples come from the real loader, with its order, fit and augmentation. With "
-        "--ops "
-        "one sample is drawn by every op and preset; --size is then half the sample's unless given, so that "
-        "crops have a choice.",
+    .description = "Each sample stands beside itself with the mask laid over, its name below; the classes "
+                   "that occur are listed at the end. Samples come from the real loader, with its order, fit "
+                   "and augmentation. With --ops one sample is drawn by every op and preset; --size is then "
+                   "half the sample's unless given, so that crops have a choice.",
     .examples = examples,
     CLI_OWN_OPTIONS,
     .reads_data = 1,

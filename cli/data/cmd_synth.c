@@ -96,12 +96,11 @@ const cli_command cli_synth = {
     .summary = "make a synthetic set of images and exact masks",
     .arguments = "DIR",
     .max_words = 1,
-    .description =
-        "Writes DIR/images/NNNNNN.jpg and DIR/masks/NNNNNN.png: scenes of textured shapes with photographic "
-        "noise, and the class of every pixel. The same settings give the same bytes on every machine. "
-        "In a folder that synth made before (it has a file .stokehold) pictures of the same name are "
-        "replaced while they are as synth wrote them; what you changed or put there stays, and synth ends "
-        "with its name. Any other folder must be empty.",
+    .description = "Writes DIR/images/NNNNNN.jpg and DIR/masks/NNNNNN.png: scenes of textured shapes with "
+                   "photographic noise, and the class of every pixel. The same settings give the same bytes "
+                   "on every machine. In a folder that synth made before (it has a file .stokehold) pictures "
+                   "of the same name are replaced while they are as synth wrote them; what you changed or "
+                   "put there stays, and synth ends with its name. Any other folder must be empty.",
     .examples = examples,
     CLI_OWN_OPTIONS,
     .run = run,

@@ -167,16 +167,12 @@ static void print_classes(const stoke_verify_report *report)
     for (size_t i = 0; i < report->n_classes; i++) {
         const stoke_class_count *c = &report->classes[i];
         const char *name = class_name(report, c->id);
-        char id[32], pixels[32], share[32], samples[32];
-        snprintf(id, sizeof id, "%u%s", c->id, (int64_t)c->id == report->ignore_index ? " (ignored)" : "");
-        snprintf(pixels, sizeof pixels, "%llu", (unsigned long long)c->pixels);
-        snprintf(share, sizeof share, "%.2f %%", 100.0 * (double)c->pixels / (double)total);
-        snprintf(samples, sizeof samples, "%llu", (unsigned long long)c->samples);
-        stoke_table_row(table, (const char *[]){ id, pixels, share, samples, name ? name : "" });
+        cli_row(table, "%u%s\t%llu\t%.2f %%\t%llu\t%s", c->id,
+                (int64_t)c->id == report->ignore_index ? " (ignored)" : "", (unsigned long long)c->pixels,
+                100.0 * (double)c->pixels / (double)total, (unsigned long long)c->samples, name ? name : "");
     }
     putchar('\n');
-    stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    cli_table_end(table);
 }
 
 /* How many of the files from `first` on have the very same reason. */
@@ -290,10 +286,9 @@ const cli_command cli_verify = {
     .arguments = "[DIR]",
     .max_words = 1,
     .description = "Decodes every image and mask and checks the pairs, the sizes and every label. Each bad "
-                   "file is named with the "
-                   "reason; files left out while matching (orphans, duplicates) are listed. Says how "
-                   "`stoke train` would take the masks, by the same rules. Exit status 1 when "
-                   "anything is found, or training would not begin.",
+                   "file is named with the reason; files left out while matching (orphans, duplicates) are "
+                   "listed. Says how `stoke train` would take the masks, by the same rules. Exit status 1 "
+                   "when anything is found, or training would not begin.",
     .examples = examples,
     CLI_OWN_OPTIONS,
     .reads_data = 1,

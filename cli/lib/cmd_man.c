@@ -86,8 +86,7 @@ void cli_print_man_overview(FILE *out)
     roff_title("stoke", "feeds segmentation networks with images and masks, and computes SegFormer", out);
     fputs(".SH SYNOPSIS\n.B stoke\n\\fICOMMAND\\fR [\\fIOPTION\\fR]...\n.SH DESCRIPTION\n", out);
     roff_text("Reads pairs of images and masks, decodes, fits and augments them and delivers batches at the "
-              "speed of the "
-              "hardware; makes, checks, shows and measures such sets.",
+              "speed of the hardware; makes, checks, shows and measures such sets.",
               out);
     fputs(".SH COMMANDS\n", out);
     roff_commands(cli_commands, out);

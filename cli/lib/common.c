@@ -38,9 +38,8 @@ static const stoke_option common_options[] = {
       .type = STOKE_OPT_STRING,
       .offset = offsetof(cli_common, config),
       .argument = "FILE",
-      .help =
-          "Read settings from a file first: one of `stoke config`, or another trainer's (YAML, JSON, .py); "
-          "flags override it" },
+      .help = "Read settings from a file first: one of `stoke config`, or another trainer's (YAML, JSON, "
+              ".py); flags override it" },
 };
 
 static void bind_groups(cli_call *call)
@@ -366,6 +365,27 @@ void cli_print(const char *format, ...)
     va_start(args, format);
     stoke_text_vprint(stdout, format, args);
     va_end(args);
+}
+
+void cli_row(stoke_table *table, const char *format, ...)
+{
+    char text[4096], *rest = text;
+    const char *cells[16] = { 0 };
+    va_list args;
+    va_start(args, format);
+    stoke_text_vformat(text, sizeof text, format, args);
+    va_end(args);
+    for (size_t i = 0; rest && i < CLI_COUNT(cells); i++) {
+        cells[i] = strsep(&rest, "\t");
+        if (!strcmp(cells[i], "n/a")) cells[i] = NULL;
+    }
+    stoke_table_row(table, cells);
+}
+
+void cli_table_end(stoke_table *table)
+{
+    stoke_table_print(table, stdout);
+    stoke_table_destroy(&table);
 }
 
 void *cli_alloc(size_t count, size_t size)

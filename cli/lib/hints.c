@@ -64,9 +64,8 @@ static const struct {
       "`stoke train` computes on the processor; `stoke devices` lists what other commands can feed" },
     { "accelerator",
       "`stoke train` computes on the processor; `stoke devices` lists what other commands can feed" },
-    { "gpu",
-      "a card is named to check, optimize, estimate, recommend and why; this command is about the machine "
-      "it runs on, whose cards `stoke devices` lists" },
+    { "gpu", "a card is named to check, optimize, estimate, recommend and why; this command is about the "
+             "machine it runs on, whose cards `stoke devices` lists" },
     { "warmup_steps", "--warmup takes a number of steps, or a share of them below 1" },
     { "warmup_epochs", "--warmup takes a number of steps, or a share of them below 1" },
 };
@@ -184,14 +183,12 @@ const char *cli_hint_command(const char *word)
     static const struct {
         const char *theirs, *ours;
     } commands[] = {
-        { "benchmark",
-          "`stoke bench` measures loading, steps and copies; `stoke optimize --config FILE --benchmark` "
-          "and `stoke find-batch` find the batch by trials" },
+        { "benchmark", "`stoke bench` measures loading, steps and copies; `stoke optimize --config FILE "
+                       "--benchmark` and `stoke find-batch` find the batch by trials" },
         { "profile", "`stoke diagnose` says where the time goes" },
         { "profiler", "`stoke diagnose` says where the time goes" },
-        { "tune",
-          "`stoke optimize --config FILE` changes a settings file, `stoke find-batch` and `stoke find-lr` "
-          "find values by trials" },
+        { "tune", "`stoke optimize --config FILE` changes a settings file, `stoke find-batch` and `stoke "
+                  "find-lr` find values by trials" },
         { "lr-find", "it is `stoke find-lr`" },
         { "lr_find", "it is `stoke find-lr`" },
         { "lr-finder", "it is `stoke find-lr`" },

@@ -67,8 +67,7 @@ int cli_open_dataset(const cli_call *call, const stoke_data_params *data, stoke_
     if (!r) r = stoke_dataset_open(out, data, err);
     if (r && data->data && is_cache(data->data))
         return cli_error(err, r,
-                         "%s: this is a cache, not data: give it as --cache, beside the set it was "
-                         "made from",
+                         "%s: this is a cache, not data: give it as --cache, beside the set it was made from",
                          data->data);
     if (r) return r;
     char unread[256];
@@ -78,8 +77,8 @@ int cli_open_dataset(const cli_call *call, const stoke_data_params *data, stoke_
     if (notes && call->command != &cli_verify) {
         stoke_note first = stoke_dataset_note(*out, 0);
         cli_say(call,
-                "left out: %zu file%s without a partner or with the name of another (first: %s); "
-                "`stoke verify` lists them",
+                "left out: %zu file%s without a partner or with the name of another (first: %s); `stoke "
+                "verify` lists them",
                 notes, notes == 1 ? "" : "s", first.path);
     }
     return STOKE_OK;

@@ -18,9 +18,8 @@ typedef struct check_options {
 
 #define OPTIONS check_options
 static const stoke_option options[] = {
-    CLI_CONFIG_OPTION(
-        "The settings to check: a file of `stoke config`, or the YAML of a PyTorch trainer, flat or in "
-        "sections"),
+    CLI_CONFIG_OPTION("The settings to check: a file of `stoke config`, or the YAML of a PyTorch trainer, "
+                      "flat or in sections"),
     CLI_TEXT(STRING, data, NULL, "DIR", "The data set, where the file names none or another is meant"),
     CLI_TEXT(STRING, model, NULL, "b0..b5|smallnet",
              "The network that memory is estimated for, where the file does not tell"),
@@ -145,10 +144,9 @@ const cli_command cli_check = {
     .description =
         "Reads a settings file, looks at the machine, the card and the data set (its directory, not its "
         "pixels), and prints a line for each thing that can be seen to be right or wrong: pass, warn (it "
-        "will "
-        "run, slower than it could), fail (it will stop, or not start), n/a (could not be seen, and why). "
-        "Every line has its figure, in brackets where that is from, and below it what to do. Exit status: 0 "
-        "when nothing failed, 1 when something did, 2 when the file cannot be understood.",
+        "will run, slower than it could), fail (it will stop, or not start), n/a (could not be seen, and "
+        "why). Every line has its figure, in brackets where that is from, and below it what to do. Exit "
+        "status: 0 when nothing failed, 1 when something did, 2 when the file cannot be understood.",
     .examples = examples,
     CLI_OWN_OPTIONS,
     .run = run,

@@ -22,29 +22,19 @@ static void name_of_auto(char *name, size_t size)
 
 static void add_row(stoke_table *table, const stoke_device_info *info)
 {
-    char memory[32], units[16], driver[64];
-    const int cut = strlen(info->driver) >= sizeof driver; /* --json has all of it */
-    snprintf(driver, sizeof driver, "%.60s%s", info->driver, cut ? "..." : "");
-    snprintf(units, sizeof units, "%u", info->compute_units);
-    snprintf(memory, sizeof memory, "%.1f GiB", (double)info->memory_bytes / (1 << 30));
-    const char *const cells[] = {
-        info->name,
-        info->title,
-        info->memory_bytes ? memory : NULL,
-        info->compute_units ? units : NULL,
-        info->emulated ? "emulated" : "measured",
-        info->exact_math ? "equal" : "nearly",
-        driver,
-    };
-    stoke_table_row(table, cells);
+    char memory[32] = "n/a", units[16] = "n/a";
+    const int cut = strlen(info->driver) >= 64; /* --json has all of it */
+    if (info->compute_units) snprintf(units, sizeof units, "%u", info->compute_units);
+    if (info->memory_bytes)
+        snprintf(memory, sizeof memory, "%.1f GiB", (double)info->memory_bytes / (1 << 30));
+    cli_row(table, "%s\t%s\t%s\t%s\t%s\t%s\t%.60s%s", info->name, info->title, memory, units,
+            info->emulated ? "emulated" : "measured", info->exact_math ? "equal" : "nearly", info->driver,
+            cut ? "..." : "");
 }
 
 static void print_table(const stoke_device_list *list)
 {
-    static const char *const headings[] = {
-        "device", "title", "memory", "units", "times", "bytes", "driver"
-    };
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_table *table = CLI_TABLE("device", "title", "memory", "units", "times", "bytes", "driver");
     stoke_device_info info;
     int problems = 0;
     for (size_t i = 0; stoke_device_list_at(list, i, &info); i++) {
@@ -53,8 +43,7 @@ static void print_table(const stoke_device_list *list)
         else
             add_row(table, &info);
     }
-    if (table) stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    cli_table_end(table);
     if (problems) puts("\nCannot be used:");
     for (size_t i = 0; stoke_device_list_at(list, i, &info); i++)
         if (*info.problem) cli_print("%-8s  %s\n", info.name, info.problem);

@@ -323,16 +323,13 @@ static const cli_example examples[] = {
 const cli_command cli_doctor = {
     .name = "doctor",
     .summary = "print all that is known about this machine on one page",
-    .description = "Prints versions, processor, memory, disk, devices and graphics processors, what is "
-                   "missing or in the way, and what "
-                   "to do about it: one page to paste into a report of a fault. Every figure has its source "
-                   "in brackets: nvml, sysfs, "
-                   "proc, fdinfo, driver, measured, table, estimated; what is not known is n/a. The "
-                   "cores it got are measured with 200 "
-                   "ms of spinning threads. Cards of NVIDIA are read through NVML, of AMD and Intel through "
-                   "the kernel's files; none of "
-                   "them is needed. Homes are shown as ~; names of users and machines, serial numbers and "
-                   "environment are left out.",
+    .description =
+        "Prints versions, processor, memory, disk, devices and graphics processors, what is missing or in "
+        "the way, and what to do about it: one page to paste into a report of a fault. Every figure has its "
+        "source in brackets: nvml, sysfs, proc, fdinfo, driver, measured, table, estimated; what is not "
+        "known is n/a. The cores it got are measured with 200 ms of spinning threads. Cards of NVIDIA are "
+        "read through NVML, of AMD and Intel through the kernel's files; none of them is needed. Homes are "
+        "shown as ~; names of users and machines, serial numbers and environment are left out.",
     .examples = examples,
     CLI_OWN_OPTIONS,
     .run = run,

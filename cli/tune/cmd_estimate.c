@@ -159,7 +159,7 @@ static int ask_backwards(inverse *v, const estimate_options *o, stoke_error *err
 
 static const char *cell(char text[static 32], const column *c, uint64_t bytes)
 {
-    if (!c->ok) return NULL;
+    if (!c->ok) return "n/a";
     snprintf(text, 32, "%.3f", GIB(bytes));
     return text;
 }
@@ -173,22 +173,16 @@ static const char *largest_in(const column columns[ENGINES], int term)
 
 static void print_terms(const column columns[ENGINES])
 {
-    static const char *const headings[] = { "GiB", "native", "torch", "largest", "what it is" };
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_table *table = CLI_TABLE("GiB", "native", "torch", "largest", "what it is");
     char native[32], torch[32];
-    if (!table) return;
-    for (int i = 0; i < STOKE_TERMS; i++) {
-        const char *const cells[] = { stoke_memory_term_name(i),
-                                      cell(native, &columns[0], columns[0].estimate.bytes[i]),
-                                      cell(torch, &columns[1], columns[1].estimate.bytes[i]),
-                                      largest_in(columns, i), stoke_memory_term_meaning(i) };
-        stoke_table_row(table, cells);
-    }
-    const char *const sum[] = { "total", cell(native, &columns[0], columns[0].estimate.total),
-                                cell(torch, &columns[1], columns[1].estimate.total), "", "" };
-    stoke_table_row(table, sum);
-    stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    for (int i = 0; i < STOKE_TERMS; i++)
+        cli_row(table, "%s\t%s\t%s\t%s\t%s", stoke_memory_term_name(i),
+                cell(native, &columns[0], columns[0].estimate.bytes[i]),
+                cell(torch, &columns[1], columns[1].estimate.bytes[i]), largest_in(columns, i),
+                stoke_memory_term_meaning(i));
+    cli_row(table, "total\t%s\t%s\t\t", cell(native, &columns[0], columns[0].estimate.total),
+            cell(torch, &columns[1], columns[1].estimate.total));
+    cli_table_end(table);
 }
 
 static void print_assumed(unsigned assumed)
@@ -328,8 +322,7 @@ const cli_command cli_estimate = {
         "allocator's slack are a range, and autocast was not measured. Other implementations keep more: "
         "mmsegmentation's takes 1.3 to 1.5 times the tensors. What fits is decided by the high end of the "
         "process. cudnn.benchmark may take more during the first steps. With --vram or --gpu the question is "
-        "asked backwards too. GiB are 1024^3 bytes, as "
-        "cards and their drivers count.",
+        "asked backwards too. GiB are 1024^3 bytes, as cards and their drivers count.",
     .reads_config = 1,
     .examples = examples,
     CLI_OWN_OPTIONS,

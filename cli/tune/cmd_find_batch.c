@@ -91,12 +91,11 @@ const cli_command cli_find_batch = {
     .max_words = 1,
     .description =
         "Tries batches of 1, 2, 4, 8 and on, each in a process of its own: running out of memory, a crash or "
-        "a "
-        "hang ends the trial and nothing else. Memory and time are fitted by lines, the largest batch that "
+        "a hang ends the trial and nothing else. Memory and time are fitted by lines, the largest batch that "
         "fits is looked for along them, and of all that fit the smallest one within 5 % of the best "
-        "throughput is chosen, a multiple of 8. A last trial with the loader on (where DIR or the file "
-        "names data) tells whether batches come as fast as they are used. Memory, throughput and loader are "
-        "told, and which one binds. Where other programs take the cores and the times scatter, no batch is "
+        "throughput is chosen, a multiple of 8. A last trial with the loader on (where DIR or the file names "
+        "data) tells whether batches come as fast as they are used. Memory, throughput and loader are told, "
+        "and which one binds. Where other programs take the cores and the times scatter, no batch is "
         "suggested. The learning rate is not changed; what scaling would make of it is said.",
     .examples = examples,
     CLI_OWN_OPTIONS,

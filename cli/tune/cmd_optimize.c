@@ -140,8 +140,7 @@ static int write_new(optimizing *w, stoke_error *err)
     char trial[CLI_PATH];
     if (same_file(w->o->config, w->target))
         return cli_error(err, STOKE_E_INVALID,
-                         "%s: this is the settings file itself; --in-place changes it and "
-                         "keeps a backup",
+                         "%s: this is the settings file itself; --in-place changes it and keeps a backup",
                          w->target);
     if (!exists(w->target) || w->o->force) {
         const int r = cli_may_write(w->call, w->target, w->o->force, err);
@@ -154,11 +153,10 @@ static int write_new(optimizing *w, stoke_error *err)
     w->unchanged = same_bytes(trial, w->target);
     remove(trial);
     if (w->unchanged) return STOKE_OK;
-    return cli_error(
-        err, STOKE_E_STATE,
-        "%s: is there already and differs from the result; replace it with --force, or name another "
-        "file with --out",
-        w->target);
+    return cli_error(err, STOKE_E_STATE,
+                     "%s: is there already and differs from the result; replace it with --force, or name "
+                     "another file with --out",
+                     w->target);
 }
 
 static int write_result(optimizing *w, stoke_error *err)
@@ -177,15 +175,12 @@ static int write_result(optimizing *w, stoke_error *err)
 
 static void print_changes(const optimizing *w)
 {
-    static const char *const headings[] = { "key", "from", "to", "source" };
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_table *table = CLI_TABLE("key", "from", "to", "source");
     stoke_change c;
-    for (size_t i = 0; stoke_optimization_change(w->plan, i, &c); i++) {
-        const char *const cells[] = { c.path, *c.from ? c.from : "(new)", c.to, stoke_source_name(c.source) };
-        if (table) stoke_table_row(table, cells);
-    }
-    if (table) stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    for (size_t i = 0; stoke_optimization_change(w->plan, i, &c); i++)
+        cli_row(table, "%s\t%s\t%s\t%s", c.path, *c.from ? c.from : "(new)", c.to,
+                stoke_source_name(c.source));
+    cli_table_end(table);
     puts("");
     for (size_t i = 0; stoke_optimization_change(w->plan, i, &c); i++)
         cli_print("%s\n  why:    %s\n  effect: %s\n", c.path, c.why, c.effect);
@@ -386,18 +381,17 @@ const cli_command cli_optimize = {
     .description =
         "Reads a file of settings, of this program or of a PyTorch trainer (flat keys, data:/training: "
         "sections, train_ds: sections, Lightning's trainer:, TrainingArguments), and writes a copy with "
-        "other "
-        "values for batch size, workers, mixed precision, pinned memory and the like. The batch is what is "
-        "usual for the card, as far as the network that the file names fits by `stoke estimate`; one that "
-        "does not fit is lowered, and one of an unknown network is left. Without a card everything else is "
-        "still done. Only arguments that the file's framework takes are written; in files of somebody's own "
-        "trainer new keys stand below a comment. Each change is shown with its reason and source. Comments, "
-        "order, quotes, line ends and indentation stay byte for byte, which is proved before the file is "
-        "written. What cannot be changed safely (values behind anchors and merges, maps in braces over "
-        "several lines) is left, with line and reason; a file with keys given twice, tabs in its indentation "
-        "or several documents is refused. The learning rate is never changed; what scaling would make of it "
-        "is said. With --benchmark the batch is the best of trials with all other changes made; it may be "
-        "less than the file's, where that does not fit.",
+        "other values for batch size, workers, mixed precision, pinned memory and the like. The batch is "
+        "what is usual for the card, as far as the network that the file names fits by `stoke estimate`; one "
+        "that does not fit is lowered, and one of an unknown network is left. Without a card everything else "
+        "is still done. Only arguments that the file's framework takes are written; in files of somebody's "
+        "own trainer new keys stand below a comment. Each change is shown with its reason and source. "
+        "Comments, order, quotes, line ends and indentation stay byte for byte, which is proved before the "
+        "file is written. What cannot be changed safely (values behind anchors and merges, maps in braces "
+        "over several lines) is left, with line and reason; a file with keys given twice, tabs in its "
+        "indentation or several documents is refused. The learning rate is never changed; what scaling would "
+        "make of it is said. With --benchmark the batch is the best of trials with all other changes made; "
+        "it may be less than the file's, where that does not fit.",
     .examples = examples,
     CLI_OWN_OPTIONS,
     .run = run,

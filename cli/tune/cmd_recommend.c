@@ -155,25 +155,20 @@ static int write_file(const stoke_advice *advice, const recommend_options *o, st
 
 static void print_advice(const stoke_advice *advice)
 {
-    static const char *const headings[] = { "setting", "value", "source", "why" };
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_table *table = CLI_TABLE("setting", "value", "source", "why");
     cli_print("For %s:\n\n", advice->subject);
-    for (size_t i = 0; table && i < advice->n; i++) {
+    for (size_t i = 0; i < advice->n; i++) {
         const stoke_recommendation *r = &advice->line[i];
-        const char *const cells[] = { r->key, r->value, stoke_source_name(r->source), r->why };
-        stoke_table_row(table, cells);
+        cli_row(table, "%s\t%s\t%s\t%s", r->key, r->value, stoke_source_name(r->source), r->why);
     }
-    if (table) stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    cli_table_end(table);
     if (*advice->remark) cli_print("\n%s\n", advice->remark);
     if (advice->n_expected) puts("\nTo expect (table):");
     for (size_t i = 0; i < advice->n_expected; i++)
         cli_print("  %-22s  %-14s  %s\n", advice->expected[i].key, advice->expected[i].value,
                   advice->expected[i].why);
-    cli_print(
-        "\nThis is where to start from before anything was tried; `stoke find-batch` finds the batch for "
-        "your data by "
-        "trials.\n");
+    cli_print("\nThis is where to start from before anything was tried; `stoke find-batch` finds the batch "
+              "for your data by trials.\n");
 }
 
 static void print_json(const stoke_advice *advice, const recommend_options *o)
@@ -221,39 +216,30 @@ static int choose_card(cli_call *call, cli_card *card, stoke_recommend_params *p
 
 static void print_choices(const stoke_model_choice *choices, const recommend_options *o)
 {
-    static const char *const headings[] = { "model",         "parameters", "usual memory",
-                                            "largest batch", "100 epochs", "why" };
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_table *table =
+        CLI_TABLE("model", "parameters", "usual memory", "largest batch", "100 epochs", "why");
     const char *chosen = NULL;
-    for (size_t i = 0; table && i < STOKE_MODELS; i++) {
+    for (size_t i = 0; i < STOKE_MODELS; i++) {
         const stoke_model_choice *c = &choices[i];
-        char name[16], million[16], memory[16], batch[32], time[48], why[256];
-        snprintf(name, sizeof name, "%s%s", c->model, c->chosen ? " <-" : "");
-        snprintf(million, sizeof million, "%u M", (unsigned)c->million);
-        snprintf(memory, sizeof memory, "%u GB", (unsigned)c->table_gb);
-        snprintf(batch, sizeof batch, "%u at %u", (unsigned)c->batch, (unsigned)c->side);
-        if (c->hours < 1)
+        char batch[32] = "none", time[48] = "n/a";
+        if (c->fits) snprintf(batch, sizeof batch, "%u at %u", (unsigned)c->batch, (unsigned)c->side);
+        if (c->hours > 0 && c->hours < 1)
             stoke_text_seconds(3600 * c->hours, time, sizeof time);
-        else
+        else if (c->hours > 0)
             snprintf(time, sizeof time, "%.3g h", c->hours);
-        snprintf(why, sizeof why, "%s; %s", c->use, c->why);
         if (c->chosen) chosen = c->model;
-        const char *const cells[] = {
-            name, million, memory, c->fits ? batch : "none", c->hours > 0 ? time : NULL, why
-        };
-        stoke_table_row(table, cells);
+        cli_row(table, "%s%s\t%u M\t%u GB\t%s\t%s\t%s; %s", c->model, c->chosen ? " <-" : "",
+                (unsigned)c->million, (unsigned)c->table_gb, batch, time, c->use, c->why);
     }
-    if (table) stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    cli_table_end(table);
     if (chosen)
         cli_print("\nTake %s.\n", chosen);
     else
         puts("\nNone fits: a smaller --size, or a card with more memory.");
-    cli_print(
-        "Parameters and usual memory are the table's, the largest batch is estimated in mixed precision "
-        "with 1 GiB left free, time is emulated by the card's bandwidth.%s%s\n",
-        o->samples ? "" : " --samples N tells how many pictures there are.",
-        o->gpu ? "" : " --gpu NAME adds times.");
+    cli_print("Parameters and usual memory are the table's, the largest batch is estimated in mixed "
+              "precision with 1 GiB left free, time is emulated by the card's bandwidth.%s%s\n",
+              o->samples ? "" : " --samples N tells how many pictures there are.",
+              o->gpu ? "" : " --gpu NAME adds times.");
 }
 
 static void json_choices(const stoke_model_choice *choices)

@@ -117,12 +117,11 @@ static const cli_example examples[] = {
 const cli_command cli_selftest = {
     .name = "selftest",
     .summary = "prove a device: every copy path and kernel against the host",
-    .description =
-        "Copies between every two kinds of memory, orders work by events, and augments small random batches "
-        "with every op on the device; the host makes the same batches by its own code, and every element is "
-        "compared. A device with exact arithmetic must give equal bytes. Exit status 1 when a line failed. "
-        "Run it once on a card that is new, or after an update of its driver: `stoke selftest --device "
-        "cuda:0`.",
+    .description = "Copies between every two kinds of memory, orders work by events, and augments small "
+                   "random batches with every op on the device; the host makes the same batches by its own "
+                   "code, and every element is compared. A device with exact arithmetic must give equal "
+                   "bytes. Exit status 1 when a line failed. Run it once on a card that is new, or after an "
+                   "update of its driver: `stoke selftest --device cuda:0`.",
     .examples = examples,
     CLI_OWN_OPTIONS,
     .run = run,

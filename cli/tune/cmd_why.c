@@ -148,15 +148,11 @@ const cli_command cli_why = {
     .max_words = 1,
     .description =
         "Reads what a run wrote down (log.jsonl, config.yaml, its live page), the settings file and the "
-        "machine, "
-        "and looks for every cause it knows. The answer comes first, then each cause that was found with the "
-        "figures that show it, where they are from, and the command to run; then what cannot be told from "
-        "here, "
-        "and what was looked for and is not the cause. Nothing is measured again and nothing is changed: "
-        "`stoke "
-        "diagnose` and `stoke bench data` measure. Exit status: 0 when there is an answer, 1 when the run "
-        "cannot be "
-        "read.",
+        "machine, and looks for every cause it knows. The answer comes first, then each cause that was found "
+        "with the figures that show it, where they are from, and the command to run; then what cannot be "
+        "told from here, and what was looked for and is not the cause. Nothing is measured again and nothing "
+        "is changed: `stoke diagnose` and `stoke bench data` measure. Exit status: 0 when there is an "
+        "answer, 1 when the run cannot be read.",
     .examples = examples,
     CLI_OWN_OPTIONS,
     .run = run,

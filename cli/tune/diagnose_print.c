@@ -78,18 +78,14 @@ static void print_subject(const diagnose_job *job)
 static void cause_row(stoke_table *table, const stoke_attribution *a, const char *name, uint64_t ns,
                       const char *meaning)
 {
-    char ms[32], share[32];
-    snprintf(ms, sizeof ms, "%.3f", per_step_ms(a, ns));
-    snprintf(share, sizeof share, "%.1f", percent(a, ns));
-    stoke_table_row(table, (const char *[]){ name, ms, share, meaning });
+    cli_row(table, "%s\t%.3f\t%.1f\t%s", name, per_step_ms(a, ns), percent(a, ns), meaning);
 }
 
 /* Sums are those of the rows above: by group, and of all. Rows that would be 0.000 are left out. */
 static void print_causes(const diagnose_job *job)
 {
-    static const char *const headings[] = { "the device is idle", "ms a step", "%", "meanwhile" };
     const stoke_attribution *a = stoke_diagnosis_attribution(job->diagnosis);
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_table *table = CLI_TABLE("the device is idle", "ms a step", "%", "meanwhile");
     for (int k = 0; k < STOKE_IDLES; k++) {
         if (per_step_ms(a, a->idle[k]) >= shown_ms)
             cause_row(table, a, stoke_idle_name(k), a->idle[k], stoke_idle_meaning(k));
@@ -100,8 +96,7 @@ static void print_causes(const diagnose_job *job)
     snprintf(sum, sizeof sum, "sum of all causes, to the nanosecond [%s]",
              job->emulated ? "measured; device emulated" : "measured");
     cause_row(table, a, "= idle", a->idle_ns, sum);
-    stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    cli_table_end(table);
     if (a->unknown_after >= 0)
         cli_print("unknown: a moment was not recorded; the time follows \"%s\"\n",
                   stoke_idle_name(a->unknown_after));
@@ -156,8 +151,7 @@ static void print_gains(const stoke_fixes *f)
     stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings) - (f->pairs ? 0 : 2));
     for (int i = 0; i < STOKE_CAUSES; i++) fix_row(table, &f->fix[i]);
     together_row(table, f);
-    stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    cli_table_end(table);
 }
 
 static int any_in_sequence(const stoke_fixes *f)
@@ -234,11 +228,10 @@ static void print_fixes(const diagnose_job *job)
                              busy, sizeof busy),
                   ms_text(f->together.step_ms, a, sizeof a));
     if (f->pairs)
-        cli_print(
-            "Measured with all of them: busy %.1f %%, %.1f points from the prediction [%u pairs of blocks in "
-            "turns, %lld steps each].\n",
-            100 * f->measured_busy, 100 * fabs(f->measured_busy - f->together.busy), f->pairs,
-            (long long)job->o->steps);
+        cli_print("Measured with all of them: busy %.1f %%, %.1f points from the prediction [%u pairs of "
+                  "blocks in turns, %lld steps each].\n",
+                  100 * f->measured_busy, 100 * fabs(f->measured_busy - f->together.busy), f->pairs,
+                  (long long)job->o->steps);
 }
 
 /* The model is only as good as what it says of the setup that was measured. */
@@ -249,30 +242,26 @@ static void print_check(const diagnose_job *job)
     const double measured = percent(a, a->busy_ns), off = fabs(predicted - measured);
     cli_print("The model on the setup as it is: busy %.1f %%, measured %.1f %%.\n", predicted, measured);
     if (off > trusted_points)
-        cli_print(
-            "It is %.0f points off, and predictions may be as far: try again on a quiet machine, with more "
-            "--steps.\n",
-            off);
+        cli_print("It is %.0f points off, and predictions may be as far: try again on a quiet machine, with "
+                  "more --steps.\n",
+                  off);
 }
 
 static void print_what_ifs(const diagnose_job *job)
 {
-    static const char *const headings[] = { "what if", "busy % [90 %]", "ms a step [90 %]",
-                                            "then limited by" };
     if (!job->what_ifs) return;
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_table *table = CLI_TABLE("what if", "busy % [90 %]", "ms a step [90 %]", "then limited by");
     for (size_t i = 0; i < job->what_ifs; i++) {
         const diagnose_what_if *w = &job->what_if[i];
         const stoke_forecast *f = &w->forecast;
         char busy[96], ms[96];
         range_text(100 * f->busy, 100 * f->busy_low, 100 * f->busy_high, busy, sizeof busy);
         range_text(f->step_ms, f->low_ms, f->high_ms, ms, sizeof ms);
-        stoke_table_row(table, (const char *[]){ w->change, busy, ms,
-                                                 f->limit < 0 ? "the device" : stoke_idle_name(f->limit) });
+        cli_row(table, "%s\t%s\t%s\t%s", w->change, busy, ms,
+                f->limit < 0 ? "the device" : stoke_idle_name(f->limit));
     }
     putchar('\n');
-    stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    cli_table_end(table);
 }
 
 /* ---- costs ---- */
@@ -287,10 +276,9 @@ static void print_costs(const diagnose_job *job)
         cli_print("copy of a batch %s ms pageable, %s ms pinned [%s]; ",
                   ms_text(side->pageable_ms, a, sizeof a), ms_text(side->pinned_ms, b, sizeof b),
                   diagnose_source(job));
-    cli_print(
-        "workers started again %s ms [measured], an epoch has %llu steps; the loop itself %.2f ms a step "
-        "[measured]\n",
-        ms_text(c->restart_ms, a, sizeof a), (unsigned long long)c->steps_per_epoch, c->host_ms);
+    cli_print("workers started again %s ms [measured], an epoch has %llu steps; the loop itself %.2f ms a "
+              "step [measured]\n",
+              ms_text(c->restart_ms, a, sizeof a), (unsigned long long)c->steps_per_epoch, c->host_ms);
 }
 
 static void print_files(const diagnose_options *o)

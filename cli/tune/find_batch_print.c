@@ -69,27 +69,22 @@ void find_batch_next(const find_batch *s, char *text, size_t size)
 
 static void print_trials(const find_batch *s)
 {
-    static const char *const headings[] = {
-        "batch", "trial", "outcome", "memory", "step", "images/s", "busy"
-    };
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
-    for (size_t i = 0; table && i < s->result.n_trials; i++) {
+    stoke_table *table = CLI_TABLE("batch", "trial", "outcome", "memory", "step", "images/s", "busy");
+    for (size_t i = 0; i < s->result.n_trials; i++) {
         const stoke_trial *t = &s->result.trial[i];
-        char batch[16], memory[32], step[32], rate[32], busy[32];
-        const int ok = t->outcome == STOKE_OUTCOME_OK;
-        snprintf(batch, sizeof batch, "%u", (unsigned)t->batch);
-        const double images_s = 1000 * t->batch / (t->step_ms + t->wait_ms);
-        snprintf(rate, sizeof rate, images_s < 100 ? "%.1f" : "%.0f", images_s);
-        snprintf(busy, sizeof busy, "%.0f %%", 100 * t->busy);
-        stoke_table_row(table,
-                        (const char *[]){ batch, t->with_loader ? "confirms" : "probe",
-                                          stoke_outcome_name(t->outcome),
-                                          ok ? stoke_text_memory(t->reserved, memory, sizeof memory) : NULL,
-                                          ok ? find_batch_ms(t->step_ms, step) : NULL, ok ? rate : NULL,
-                                          isnan(t->busy) ? NULL : busy });
+        char memory[32] = "n/a", step[32] = "n/a", rate[32] = "n/a", busy[32] = "n/a";
+        if (t->outcome == STOKE_OUTCOME_OK) {
+            const double images_s = 1000 * t->batch / (t->step_ms + t->wait_ms);
+            snprintf(rate, sizeof rate, images_s < 100 ? "%.1f" : "%.0f", images_s);
+            stoke_text_memory(t->reserved, memory, sizeof memory);
+            find_batch_ms(t->step_ms, step);
+        }
+        if (!isnan(t->busy)) snprintf(busy, sizeof busy, "%.0f %%", 100 * t->busy);
+        cli_row(table, "%u\t%s\t%s\t%s\t%s\t%s\t%s", (unsigned)t->batch,
+                t->with_loader ? "confirms" : "probe", stoke_outcome_name(t->outcome), memory, step, rate,
+                busy);
     }
-    if (table) stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    cli_table_end(table);
 }
 
 static void print_fits(const find_batch *s)
@@ -128,10 +123,9 @@ static void print_choice(const find_batch *s)
               (unsigned long long)effective(s));
     if (before && before != r->batch) {
         const double factor = (double)r->batch / before;
-        cli_print(
-            "learning rate: left as it is. From %u to %u samples the linear rule (SGD) would multiply it by "
-            "%.3g, the square root rule (Adam) by %.3g; `stoke find-lr` measures one\n",
-            (unsigned)before, (unsigned)r->batch, factor, sqrt(factor));
+        cli_print("learning rate: left as it is. From %u to %u samples the linear rule (SGD) would multiply "
+                  "it by %.3g, the square root rule (Adam) by %.3g; `stoke find-lr` measures one\n",
+                  (unsigned)before, (unsigned)r->batch, factor, sqrt(factor));
     } else {
         puts("learning rate: left as it is. With the batch, the linear rule (SGD) or the square root rule "
              "(Adam) would scale it");
