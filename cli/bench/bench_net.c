@@ -7,13 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/lib/common.h"
+#include "cli/bench/bench.h"
 #include "cli/lib/facts.h"
-#include "cli/lib/net_shape.h"
 
 typedef struct net_options {
     const char *model, *only;
-    cli_net_shape shape;
+    bench_net_shape shape;
     int short_run;
 } net_options;
 
@@ -21,7 +20,7 @@ typedef struct net_options {
 static const stoke_option options[] = {
     CLI_TEXT(STRING, model, NULL, "NAME", "Only this one of SegFormer b0 .. b5; left out, b0, b2 and b5"),
     CLI_TEXT(STRING, only, NULL, "TEXT", "Only layers with this in their name, e.g. fc1"),
-    CLI_NET_SHAPE_OPTIONS("19"),
+    BENCH_NET_OPTIONS("19"),
     CLI_SHORT("Two calls of each, to see that it runs; its figures mean little"),
 };
 
@@ -127,7 +126,7 @@ static int run(cli_call *call)
     params.batch = (uint32_t)o->shape.batch;
     params.height = o->shape.size[0];
     params.width = o->shape.size[1];
-    params.classes = o->shape.classes < 0 ? CLI_NET_CLASSES : (uint32_t)o->shape.classes;
+    params.classes = o->shape.classes < 0 ? BENCH_NET_CLASSES : (uint32_t)o->shape.classes;
     params.threads = (uint32_t)o->shape.threads;
     params.quick = o->short_run;
     figures f = { .only = o->only, .progress = cli_progress_begin(call, "measuring", "figures") };

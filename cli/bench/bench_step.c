@@ -7,13 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/lib/common.h"
+#include "cli/bench/bench.h"
 #include "cli/lib/facts.h"
-#include "cli/lib/net_shape.h"
 
 typedef struct step_options {
     const char *model, *weights;
-    cli_net_shape shape;
+    bench_net_shape shape;
     int precision, memory, loss;
     int forward, dry_run, short_run;
     double seconds;
@@ -29,7 +28,7 @@ static const stoke_option options[] = {
     CLI_TEXT(STRING, weights, NULL, "PATH",
              "Start from these (a Hugging Face folder or a .safetensors file) instead of random ones; they "
              "say model and classes too"),
-    CLI_NET_SHAPE_OPTIONS("what --weights have, or 19 without them"),
+    BENCH_NET_OPTIONS("what --weights have, or 19 without them"),
     CLI_CHOICE(
         precision, "fp32", "fp32|bf16|fp16|auto",
         "Of activations and products; auto takes bf16 where the processor multiplies it (AMX), else fp32"),
@@ -309,7 +308,9 @@ static int run(cli_call *call)
     bench b = { .call = call, .o = o, .params = stoke_net_defaults() };
     b.params.model = o->model || o->weights ? o->model : "b0"; /* NULL, 0: what the weights say */
     b.params.weights = o->weights;
-    b.params.classes = o->shape.classes >= 0 ? (uint32_t)o->shape.classes : o->weights ? 0 : CLI_NET_CLASSES;
+    b.params.classes = o->shape.classes >= 0 ? (uint32_t)o->shape.classes
+                       : o->weights          ? 0
+                                             : BENCH_NET_CLASSES;
     b.params.batch = (uint32_t)o->shape.batch;
     b.params.height = o->shape.size[0];
     b.params.width = o->shape.size[1];

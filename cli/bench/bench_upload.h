@@ -6,7 +6,7 @@
 #ifndef STOKE_CLI_BENCH_BENCH_UPLOAD_H
 #define STOKE_CLI_BENCH_BENCH_UPLOAD_H
 
-#include "cli/bench/bench_live.h"
+#include "cli/bench/bench.h"
 #include "cli/lib/upload_options.h"
 #include "cli/lib/output.h"
 

@@ -46,7 +46,7 @@ static const stoke_option options[] = {
     CLI_MAP_OPTION,
     CLI_FLAG(dry_run, "Show the changes and write nothing"),
     CLI_FLAG(benchmark, "Find the batch by trials, as `stoke find-batch`: our networks on this processor, or "
-                        "on the card on paper that --gpu names (emulated); a network that is not ours keeps "
+                        "on the simulated GPU that --gpu names; a network that is not ours keeps "
                         "its batch. x.yaml becomes x_optimized.yaml"),
     CLI_WITHIN(wish, STRING, data, .argument = "DIR",
                .help = "Of the trials: the data set, where the file names none or another is meant"),
