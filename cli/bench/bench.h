@@ -112,12 +112,17 @@ typedef struct bench_net_shape {
 
 enum { BENCH_NET_CLASSES = 19 }; /* of Cityscapes: when nobody says how many */
 
+/* The batch; of `auto` what fits here, which is said. `model` may be NULL. */
+uint32_t bench_net_batch(const cli_call *call, const bench_net_shape *shape, const char *model);
+
 /* Of OPTIONS that have a bench_net_shape called `shape`. `auto_classes` ends the sentence "auto is ...". */
 #define BENCH_NET_OPTIONS(auto_classes)                                                                      \
     CLI_WITHIN(shape, AUTO_INT, classes, .default_text = "auto", .min = 1, .max = 65535, .argument = "N",    \
                .help = "Number of classes; 1 is foreground against background, auto is " auto_classes),      \
-        CLI_WITHIN(shape, INT, batch, .default_text = "4", .min = 1, .max = 65536, .argument = "N",          \
-                   .help = "Pictures per batch"),                                                            \
+        CLI_WITHIN(shape, AUTO_INT, batch, .default_text = "4", .min = 1, .max = 65536,                      \
+                   .argument = "N|auto",                                                                     \
+                   .help = "Pictures per batch; auto is what `stoke train` takes: up to 8 that fit into "    \
+                           "this machine"),                                                                  \
         CLI_WITHIN(shape, SIZE, size, .default_text = "256", .argument = "N|HxW",                            \
                    .help = "Size of a picture, 29x29 to 32768x32768"),                                       \
         CLI_WITHIN(shape, INT, threads, .default_text = "0", .min = 0, .max = 1024, .argument = "N",         \

@@ -9,12 +9,25 @@
 
 #include "cli/bench/bench.h"
 #include "cli/lib/facts.h"
+#include <stoke/tools/advise.h>
 
 typedef struct net_options {
     const char *model, *only;
     bench_net_shape shape;
     int short_run;
 } net_options;
+
+uint32_t bench_net_batch(const cli_call *call, const bench_net_shape *shape, const char *model)
+{
+    stoke_estimate_params p = stoke_estimate_defaults();
+    if (shape->batch > 0) return (uint32_t)shape->batch;
+    p.model = model;
+    p.height = shape->size[0];
+    p.width = shape->size[1];
+    const uint32_t batch = stoke_estimate_auto(&p);
+    cli_say(call, "batch is auto: %u, as `stoke train` takes it here", (unsigned)batch);
+    return batch;
+}
 
 #define OPTIONS net_options
 static const stoke_option options[] = {
@@ -123,7 +136,7 @@ static int run(cli_call *call)
     stoke_net_bench_params params = stoke_net_bench_defaults();
     params.model = o->model;
     params.only = o->only;
-    params.batch = (uint32_t)o->shape.batch;
+    params.batch = bench_net_batch(call, &o->shape, o->model);
     params.height = o->shape.size[0];
     params.width = o->shape.size[1];
     params.classes = o->shape.classes < 0 ? BENCH_NET_CLASSES : (uint32_t)o->shape.classes;

@@ -16,7 +16,6 @@
 #include "cli/lib/output.h"
 #include "cli/lib/retry.h"
 #include "cli/train/predict_list.h"
-#include "cli/train/predict_skipped.h"
 
 enum { LISTED = 10, WORDS = 100000, JPEG_SIDE = 65500 /* the most that libjpeg writes */ };
 

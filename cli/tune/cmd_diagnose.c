@@ -82,11 +82,7 @@ static void settle_setup(diagnose_job *job)
 {
     cli_call *call = job->call;
     stoke_data_params *data = &call->data;
-    if (data->workers < 0) {
-        const int64_t left = data->consumer_cores < 0 ? 1 : data->consumer_cores;
-        const int64_t workers = (int64_t)stoke_machine_cores().usable - left;
-        data->workers = workers > 1 ? workers : 1;
-    }
+    data->workers = stoke_data_workers(data);
     job->setup = stoke_setup_defaults();
     job->setup.batch = (uint32_t)data->batch;
     job->setup.workers = (uint32_t)data->workers;
@@ -385,7 +381,7 @@ static int prepare(diagnose_job *job, stoke_error *err)
     if (!r) r = cli_require_data(job->call, &job->call->data, err);
     if (!r) r = open_device(job, err);
     if (!r) r = find_step(job, err);
-    return r ? r : cli_open_dataset(job->call, &job->call->data, &job->dataset, err);
+    return r ? r : cli_open_settled(job->call, &job->call->data, &job->dataset, err);
 }
 
 static void finish(diagnose_job *job)

@@ -27,7 +27,8 @@ typedef struct estimate_options {
 static const stoke_option options[] = {
     CLI_TEXT(STRING, model, "b0", "b0..b5|smallnet",
              "The network; smallnet is a plain residual one, of --base-channels and --num-blocks"),
-    CLI_NUMBER(INT, batch, "8", 1, 65536, "N", "Pictures per batch"),
+    CLI_NUMBER(AUTO_INT, batch, "8", 1, 65536, "N|auto",
+               "Pictures per batch; auto is what `stoke train` takes: up to 8 that fit into this machine"),
     CLI_TEXT(SIZE, size, "288", "N|HxW", "Size of a picture"),
     CLI_NUMBER(INT, classes, "0", 0, 65535, "N",
                "Number of classes; of smallnet, channels of its result. 0 is 19, and 3 of smallnet"),
@@ -283,10 +284,15 @@ static int run(cli_call *call)
 {
     estimate_options *o = call->options;
     const unsigned assumed = complete(call, o);
-    const stoke_estimate_params p = params_of(o);
     column columns[ENGINES];
     inverse v = { 0 };
     stoke_error err = { 0 };
+    if (o->batch < 0) {
+        const stoke_estimate_params any = params_of(o);
+        o->batch = stoke_estimate_auto(&any);
+        cli_say(call, "batch is auto: %lld, as `stoke train` takes it here", (long long)o->batch);
+    }
+    const stoke_estimate_params p = params_of(o);
     int r = make_columns(columns, &p, &err);
     if (!r) r = ask_backwards(&v, o, &err);
     if (r) {
@@ -324,6 +330,7 @@ const cli_command cli_estimate = {
         "process. cudnn.benchmark may take more during the first steps. With --vram or --gpu the question is "
         "asked backwards too. GiB are 1024^3 bytes, as cards and their drivers count.",
     .reads_config = 1,
+    .sees_set = 1,
     .examples = examples,
     CLI_OWN_OPTIONS,
     .run = run,

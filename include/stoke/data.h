@@ -46,11 +46,25 @@ typedef enum stoke_normalize {
     STOKE_NORMALIZE_NONE = 2
 } stoke_normalize;
 typedef enum stoke_order_kind {
-    STOKE_ORDER_SHUFFLE = 0,
-    STOKE_ORDER_SEQUENTIAL = 1,
-    STOKE_ORDER_WEIGHTED = 2, /* weights: FILE */
-    STOKE_ORDER_BALANCED = 3  /* weights from the classes in the masks */
+    STOKE_ORDER_SHUFFLE = 0,    /* keyed permutation: each sample exactly once per epoch */
+    STOKE_ORDER_SEQUENTIAL = 1, /* position = sample */
+    STOKE_ORDER_WEIGHTED = 2,   /* with replacement, by weight; an independent draw per position */
+    STOKE_ORDER_BALANCED = 3    /* the same, with weights from the classes in the masks */
 } stoke_order_kind;
+/* What batches may hold: image elements, mask elements (auto: u8, or u16 where class ids need it). */
+typedef enum stoke_image_dtype {
+    STOKE_IMAGE_DTYPE_F32 = 0,
+    STOKE_IMAGE_DTYPE_F16,
+    STOKE_IMAGE_DTYPE_BF16,
+    STOKE_IMAGE_DTYPE_U8
+} stoke_image_dtype;
+typedef enum stoke_mask_dtype {
+    STOKE_MASK_DTYPE_AUTO = 0,
+    STOKE_MASK_DTYPE_U8,
+    STOKE_MASK_DTYPE_U16,
+    STOKE_MASK_DTYPE_I32,
+    STOKE_MASK_DTYPE_I64
+} stoke_mask_dtype;
 
 /* Every field, its default and its meaning stand in the table (src/source/data_options.c) and so in
  * `stoke help data`; the comments here only add what a programmer must know. */
@@ -76,8 +90,8 @@ typedef struct stoke_data_params {
     /* geometry and values of a batch */
     uint32_t size[2];    /* height, width; 0 = size of the first sample */
     const char *augment; /* preset, list of ops or YAML file, see augment.h */
-    int dtype;           /* image: choice f32|f16|bf16|u8, see stoke_data_image_dtype */
-    int mask_dtype;      /* choice auto|u8|u16|i32|i64 */
+    int dtype;           /* stoke_image_dtype */
+    int mask_dtype;      /* stoke_mask_dtype */
     int layout;          /* stoke_layout */
     int normalize;       /* stoke_normalize */
     int64_t batch;       /* -1 = auto: training chooses, a loader takes 8 */

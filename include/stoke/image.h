@@ -28,10 +28,10 @@ typedef struct stoke_image {
 
 typedef enum stoke_format {
     STOKE_FORMAT_UNKNOWN = 0,
-    STOKE_FORMAT_JPEG,
-    STOKE_FORMAT_PNG,
-    STOKE_FORMAT_WEBP,
-    STOKE_FORMAT_TIFF
+#define STOKE_FORMAT(id, codec, extensions) STOKE_FORMAT_##id,
+#include <stoke/formats.def>
+#undef STOKE_FORMAT
+    STOKE_FORMATS
 } stoke_format;
 
 /* What the header says, before anything large is allocated. */

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <stoke/tools/upload.h>
+#include <stoke/tools/dataset.h>
 
 /* The memory of a slot: one count is the ring's, one the lease's. */
 typedef struct py_block {
@@ -137,12 +138,18 @@ static int engine_new(py_engine **out, const stoke_data_params *params, stoke_er
     return STOKE_OK;
 }
 
+int py_engine_status(int status, const char *message)
+{
+    static const char setting[] = "augment: ";
+    return status == STOKE_E_NOTFOUND && !strncmp(message, setting, sizeof setting - 1) ? STOKE_E_INVALID
+                                                                                        : status;
+}
+
 /* What opening came to: gives the engine, or lets go of it. */
 static int opened(py_engine **out, py_engine *engine, int r, stoke_error *err)
 {
     if (r) {
-        /* The data was there: what was not found is a name in the settings, such as an op. */
-        if (engine->dataset && r == STOKE_E_NOTFOUND) r = err->code = STOKE_E_INVALID;
+        if (engine->dataset) r = err->code = py_engine_status(r, err->message); /* the data was there */
         py_engine_drop(engine);
         return r;
     }
@@ -150,6 +157,19 @@ static int opened(py_engine **out, py_engine *engine, int r, stoke_error *err)
     engine->at_start = 1;
     *out = engine;
     return STOKE_OK;
+}
+
+/* The set, and which way up its images are taken, as training decides it. */
+static int open_set(py_engine *engine, stoke_error *err)
+{
+    char remarks[1024];
+    stoke_orientation settled;
+    int r = stoke_dataset_open(&engine->dataset, &engine->params, err);
+    if (!r)
+        r = stoke_dataset_orientation(engine->dataset, &engine->params, &settled, remarks, sizeof remarks,
+                                      err);
+    if (!r) engine->params.orientation = (int)settled;
+    return r;
 }
 
 int py_engine_open(py_engine **out, const stoke_data_params *params, const stoke_allocator *slots,
@@ -162,8 +182,8 @@ int py_engine_open(py_engine **out, const stoke_data_params *params, const stoke
     engine->source = slots ? *slots : stoke_allocator_pages();
     engine->keeper = keeper ? py_hold_take(keeper) : NULL;
     const stoke_allocator blocks = { block_alloc, block_release, engine };
-    r = stoke_dataset_open(&engine->dataset, params, err);
-    if (!r) r = stoke_loader_create(&engine->loader, engine->dataset, params, &blocks, err);
+    r = open_set(engine, err);
+    if (!r) r = stoke_loader_create(&engine->loader, engine->dataset, &engine->params, &blocks, err);
     engine->watched = engine->loader;
     return opened(out, engine, r, err);
 }
@@ -174,8 +194,8 @@ int py_engine_open_on(py_engine **out, const stoke_data_params *params, const py
     *out = NULL;
     int r = engine_new(&engine, params, err);
     if (r) return r;
-    r = stoke_dataset_open(&engine->dataset, params, err);
-    if (!r) r = py_feed_open(engine, params, to, err);
+    r = open_set(engine, err);
+    if (!r) r = py_feed_open(engine, &engine->params, to, err);
     return opened(out, engine, r, err);
 }
 

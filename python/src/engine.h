@@ -64,6 +64,8 @@ int py_engine_open_on(py_engine **out, const stoke_data_params *params, const py
 void py_engine_close(py_engine *engine);
 /* May wait. Closes, and lets go: what leases need stays until the last of them ends. NULL is fine. */
 void py_engine_drop(py_engine *engine);
+/* What a status is to be raised as: an op of an unknown name is a wrong setting, not a missing file. */
+int py_engine_status(int status, const char *message);
 
 /* May wait. The next batch, as stoke_loader_next_until for at most `wait_ns`. The lease has one count, the
  * caller's. STOKE_E_STARVED says how many batches are held. */

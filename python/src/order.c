@@ -13,7 +13,7 @@ static int read_order(unsigned long long count, unsigned long long seed, unsigne
     *order = (stoke_order){ .count = count,
                             .seed = seed,
                             .epoch = epoch,
-                            .sampling = shuffle ? STOKE_SAMPLING_SHUFFLE : STOKE_SAMPLING_SEQUENTIAL };
+                            .kind = shuffle ? STOKE_ORDER_SHUFFLE : STOKE_ORDER_SEQUENTIAL };
     if (count) return 0;
     PyErr_SetString(PyExc_ValueError, "there are no samples");
     return -1;

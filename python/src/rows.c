@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <stoke/tools/machine.h>
 
 #include "python/src/batch.h"
+#include "python/src/engine.h"
 #include "python/src/pinned.h"
 #include "python/src/pixels.h"
 #include "python/src/settings.h"
@@ -79,7 +79,7 @@ static int make(rows_object *self, PyObject *dict, PyObject *config, PyObject *d
     stoke_error error = { 0 };
     int r;
     Py_BEGIN_ALLOW_THREADS r = stoke_rows_create(&self->maker->rows, params, memory, &error);
-    Py_END_ALLOW_THREADS if (r) py_raise(r, error.message);
+    Py_END_ALLOW_THREADS if (r) py_raise(py_engine_status(r, error.message), error.message);
     return r ? -1 : 0;
 }
 
@@ -273,13 +273,11 @@ static PyObject *rows_running(PyObject *self, void *closure)
     static const char *const orders[] = { "shuffle", "sequential", "weighted", "balanced" };
     static const char *const policies[] = { "replace", "skip", "stop" };
     const stoke_data_params *p = &((rows_object *)self)->settings.params;
-    const int64_t consumer = p->consumer_cores < 0 ? 1 : p->consumer_cores;
-    const int64_t cores = (int64_t)stoke_machine_cores().usable - consumer;
     return Py_BuildValue(
         "{s:L,s:s,s:L,s:L,s:L,s:L,s:i,s:L,s:L,s:s,s:s}", "batch", (long long)(p->batch < 0 ? 8 : p->batch),
         "order", orders[p->order], "seed", (long long)p->seed, "epoch", (long long)p->epoch, "rank",
         (long long)p->rank, "world", (long long)p->world, "drop_last", p->drop_last, "workers",
-        (long long)(p->workers < 0 ? (cores > 1 ? cores : 1) : p->workers), "prefetch",
+        (long long)stoke_data_workers(p), "prefetch",
         (long long)p->prefetch, "policy", policies[p->policy], "max_bad", p->max_bad ? p->max_bad : "");
 }
 

@@ -12,6 +12,21 @@
 #include "src/base/error.h"
 #include "src/base/option_table.h"
 
+/* The list of ops. Built from ops.def at compile time: constructors in a static library would be dropped by
+ * the linker. */
+
+static const stk_op *const all_ops[] = {
+#define STK_OP(name) &stk_op_##name,
+#include "src/augment/ops.def"
+#undef STK_OP
+};
+
+/* Op number i, NULL past the last. */
+static const stk_op *op_at(size_t i)
+{
+    return i < sizeof all_ops / sizeof *all_ops ? all_ops[i] : NULL;
+}
+
 enum { SPELT = 48 };
 
 static int is_capital(char c)
@@ -55,7 +70,7 @@ const char *stoke_augment_nearest(const char *name)
     stk_did_you_mean nearest = stk_did_you_mean_to(spelt), shorter = stk_did_you_mean_to(word);
     stoke_preset_info preset;
     const stk_op *op;
-    for (size_t i = 0; (op = stk_op_at(i)); i++) {
+    for (size_t i = 0; (op = op_at(i)); i++) {
         stk_did_you_mean_try(&nearest, op->name);
         stk_did_you_mean_try(&shorter, op->name);
     }
@@ -70,7 +85,7 @@ static void list_ops(char *text, size_t size)
 {
     size_t n = 0;
     const stk_op *op;
-    for (size_t i = 0; (op = stk_op_at(i)) && n < size; i++)
+    for (size_t i = 0; (op = op_at(i)) && n < size; i++)
         n += (size_t)snprintf(text + n, size - n, "%s%s", i ? ", " : "", op->name);
 }
 
@@ -165,32 +180,17 @@ int stoke_preset_at(size_t index, stoke_preset_info *info)
     return 1;
 }
 
-/* The list of ops. Built from ops.def at compile time: constructors in a static library would be dropped by
- * the linker.
- */
-
-static const stk_op *const ops[] = {
-#define STK_OP(name) &stk_op_##name,
-#include "src/augment/ops.def"
-#undef STK_OP
-};
-
-const stk_op *stk_op_at(size_t i)
-{
-    return i < sizeof ops / sizeof *ops ? ops[i] : NULL;
-}
-
 const stk_op *stk_op_find(const char *name)
 {
     const stk_op *op;
-    for (size_t i = 0; (op = stk_op_at(i)); i++)
+    for (size_t i = 0; (op = op_at(i)); i++)
         if (strcmp(op->name, name) == 0) return op;
     return NULL;
 }
 
 int stoke_op_at(size_t index, stoke_op_info *info)
 {
-    const stk_op *op = stk_op_at(index);
+    const stk_op *op = op_at(index);
     if (op) *info = (stoke_op_info){ op->name, op->summary, op->group, op->options, op->n_options };
     return op != NULL;
 }

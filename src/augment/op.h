@@ -157,8 +157,6 @@ double stk_resized_crop_most(const void *args);
 
 /* NULL when there is no such op. */
 const stk_op *stk_op_find(const char *name);
-/* Op number i, NULL past the last. */
-const stk_op *stk_op_at(size_t i);
 
 /* Settings of ops that hold several values in one text: "0.485,0.456,0.406", "0,255", "2-3,4-5". */
 

@@ -55,9 +55,6 @@ int stk_options_check(const stoke_option_group *group, stoke_error *err);
 /* "a, b or c" from "a|b|c". */
 void stk_option_choices(const char *choices, char *text, size_t size);
 
-/* The n-th of "a|b|c": its start and length; 0 when there are fewer. */
-int stk_option_choice(const char *choices, int index, const char **word, size_t *length);
-
 /* "--memory-limit" from "memory_limit", at the end of `prefix` ("--", "--no-", or roff's "\-\-"). `dash` is
  * what one hyphen looks like. */
 void stk_option_flag(const char *name, const char *prefix, const char *dash, char *text, size_t size);

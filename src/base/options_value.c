@@ -15,7 +15,8 @@
 /* Long values are cut in messages: the reason at the end has to stay visible. */
 #define SHOWN "%.80s"
 
-int stk_option_choice(const char *choices, int index, const char **word, size_t *length)
+/* The n-th of "a|b|c": its start and length; 0 when there are fewer. */
+static int option_choice(const char *choices, int index, const char **word, size_t *length)
 {
     const char *p = choices;
     for (; index > 0 && p; index--) {
@@ -33,8 +34,8 @@ void stk_option_choices(const char *choices, char *text, size_t size)
     const char *word, *next;
     size_t length, unused, used = 0;
     text[0] = 0;
-    for (int i = 0; stk_option_choice(choices, i, &word, &length) && used < size; i++) {
-        int last = !stk_option_choice(choices, i + 1, &next, &unused);
+    for (int i = 0; option_choice(choices, i, &word, &length) && used < size; i++) {
+        int last = !option_choice(choices, i + 1, &next, &unused);
         used += (size_t)snprintf(text + used, size - used, "%s%.*s",
                                  !i     ? ""
                                  : last ? " or "
@@ -151,7 +152,7 @@ static int assign_choice(const stoke_option *option, int *field, const char *sho
 {
     const char *word;
     size_t length;
-    for (int i = 0; stk_option_choice(option->choices, i, &word, &length); i++)
+    for (int i = 0; option_choice(option->choices, i, &word, &length); i++)
         if (strlen(value) == length && !strncasecmp(value, word, length)) {
             *field = i;
             return STOKE_OK;
@@ -314,7 +315,7 @@ const char *stk_option_text(const stoke_option *option, const void *target, char
     case STOKE_OPT_RANGE:
     case STOKE_OPT_SPREAD: format_range(option->type, field, text); return text;
     case STOKE_OPT_CHOICE:
-        stk_option_choice(option->choices, *(const int *)field, &word, &length);
+        option_choice(option->choices, *(const int *)field, &word, &length);
         snprintf(text, STK_OPTION_TEXT, "%.*s", (int)length, word);
         return text;
     case STOKE_OPT_SIZE:

@@ -16,11 +16,6 @@ size_t stk_entry_image_bytes(const stk_entry_header *header)
     return stoke_image_bytes(header->width, header->height, 3, (uint8_t)header->image_depth);
 }
 
-size_t stk_entry_ids_bytes(const stk_entry_header *header)
-{
-    return (size_t)header->width * header->height * header->mask_depth;
-}
-
 size_t stk_entry_bytes(const stk_entry_header *header)
 {
     return sizeof *header + stk_entry_image_bytes(header) + (size_t)header->mask_bytes;
@@ -52,7 +47,10 @@ stk_entry_header stk_entry_describe(stk_cache_key key, const stk_cache_hit *samp
     return header;
 }
 
-int stk_entry_header_good(const stk_entry_header *header, stk_cache_key key, uint64_t file_bytes)
+/* 1 when a header is whole, belongs to the key and describes exactly file_bytes bytes. All sizes are then
+ * safe to use: nothing is larger than the file itself, but for the mask, which has at most 2/3 of the image's
+ * bytes when unpacked. */
+static int entry_header_good(const stk_entry_header *header, stk_cache_key key, uint64_t file_bytes)
 {
     if (header->magic != MAGIC || header->version != VERSION) return 0;
     if (header->header_hash != XXH3_64bits(header, offsetof(stk_entry_header, header_hash))) return 0;
@@ -67,13 +65,14 @@ int stk_entry_header_good(const stk_entry_header *header, stk_cache_key key, uin
            stk_add(bytes, (size_t)header->mask_bytes, &bytes) && bytes == file_bytes;
 }
 
-int stk_entry_body_good(const stk_entry_header *header, const void *pixels, const void *packed)
+/* 1 when the body is the one the header was made for. */
+static int entry_body_good(const stk_entry_header *header, const void *pixels, const void *packed)
 {
     return XXH3_64bits(pixels, stk_entry_image_bytes(header)) == header->image_hash &&
            XXH3_64bits(packed, (size_t)header->mask_bytes) == header->mask_hash;
 }
 
-stoke_image stk_entry_image(const stk_entry_header *header, void *pixels)
+static stoke_image entry_image(const stk_entry_header *header, void *pixels)
 {
     return (stoke_image){ pixels,
                           (size_t)header->width * 3 * header->image_depth,
@@ -83,7 +82,8 @@ stoke_image stk_entry_image(const stk_entry_header *header, void *pixels)
                           (uint8_t)header->image_depth };
 }
 
-stoke_image stk_entry_mask(const stk_entry_header *header, void *ids)
+/* Views of an entry's image and (empty) mask at the given places. */
+static stoke_image entry_mask(const stk_entry_header *header, void *ids)
 {
     if (!header->mask_depth) return (stoke_image){ 0 };
     return (stoke_image){ ids,
@@ -119,7 +119,7 @@ static int place_picture(stoke_image *image, const stoke_image *target, stk_mem_
 static int place_mask(const stk_entry_goal *goal, const stk_entry_header *header, uint64_t *left,
                       stoke_image *mask)
 {
-    *mask = stk_entry_mask(header, NULL);
+    *mask = entry_mask(header, NULL);
     return !header->mask_depth || place_picture(mask, goal->mask_target, &goal->bench->ids, left);
 }
 
@@ -134,7 +134,7 @@ static void *place_all(const stk_entry_goal *goal, const stk_entry_header *heade
     uint64_t left = limit_of(goal);
     if (header->mask_bytes > left) return NULL;
     left -= header->mask_bytes;
-    out->image = stk_entry_image(header, NULL);
+    out->image = entry_image(header, NULL);
     if (!place_picture(&out->image, goal->image_target, &goal->bench->pixels, &left) ||
         !place_mask(goal, header, &left, &out->mask))
         return NULL;
@@ -155,14 +155,14 @@ stk_entry_result stk_entry_read(const stk_entry_source *source, stk_cache_key ke
     struct iovec head = { header, sizeof *header };
     *out = (stk_cache_hit){ 0 };
     if (source->bytes < sizeof *header || !source->read(source->context, &head, 1, 0) ||
-        !stk_entry_header_good(header, key, source->bytes))
+        !entry_header_good(header, key, source->bytes))
         return STK_ENTRY_DAMAGED;
     void *code = place_all(goal, header, out);
     if (!code) return STK_ENTRY_NONE;
     struct iovec body[2] = { { out->image.data, stk_entry_image_bytes(header) },
                              { code, (size_t)header->mask_bytes } };
     if (!source->read(source->context, body, header->mask_bytes ? 2 : 1, sizeof *header) ||
-        !stk_entry_body_good(header, out->image.data, code))
+        !entry_body_good(header, out->image.data, code))
         return STK_ENTRY_DAMAGED;
     *packed = code;
     /* Behind a good checksum a code that does not unpack was made by someone else. */
@@ -173,7 +173,7 @@ int stk_entry_lend(const stk_entry_header *header, const void *pixels, const voi
                    const stk_entry_goal *goal, stk_cache_hit *out)
 {
     uint64_t left = limit_of(goal);
-    *out = (stk_cache_hit){ .image = stk_entry_image(header, (void *)pixels) };
+    *out = (stk_cache_hit){ .image = entry_image(header, (void *)pixels) };
     if (fits(goal->image_target, &out->image)) {
         memcpy(goal->image_target->data, pixels, stk_entry_image_bytes(header));
         out->image.data = goal->image_target->data;

@@ -25,7 +25,6 @@ typedef struct stk_entry_header {
 
 /* Bytes of the image's pixels, of the unpacked mask, and of the whole entry. Only of a good header. */
 size_t stk_entry_image_bytes(const stk_entry_header *header);
-size_t stk_entry_ids_bytes(const stk_entry_header *header);
 size_t stk_entry_bytes(const stk_entry_header *header);
 
 /* `pixels` are the packed rows of sample->image, `packed` the mask. */
@@ -34,17 +33,6 @@ stk_entry_header stk_entry_describe(stk_cache_key key, const stk_cache_hit *samp
 
 /* Sets the header's own checksum. */
 void stk_entry_seal(stk_entry_header *header);
-
-/* 1 when a header is whole, belongs to the key and describes exactly file_bytes bytes. All sizes are then
- * safe to use: nothing is larger than the file itself, but for the mask, which has at most 2/3 of the image's
- * bytes when unpacked. */
-int stk_entry_header_good(const stk_entry_header *header, stk_cache_key key, uint64_t file_bytes);
-/* 1 when the body is the one the header was made for. */
-int stk_entry_body_good(const stk_entry_header *header, const void *pixels, const void *packed);
-
-/* Views of an entry's image and (empty) mask at the given places. */
-stoke_image stk_entry_image(const stk_entry_header *header, void *pixels);
-stoke_image stk_entry_mask(const stk_entry_header *header, void *ids);
 
 /* An entry becomes a sample: its bytes are checked before they are used, and go where the caller wants them.
  * Knows nothing of files, so that any bytes can be tried.

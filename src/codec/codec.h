@@ -40,16 +40,20 @@ typedef struct stk_codec_job {
     stoke_image image;   /* where the format writes it */
 } stk_codec_job;
 
-/* One row of the table in decoder.c. Neither function is called unless matches() said yes. */
+/* One format of formats.def. Neither function is called unless matches() said yes. */
 typedef struct stk_codec {
-    stoke_format format;
     int (*matches)(const uint8_t *bytes, size_t size);
     int (*probe)(stoke_decoder *decoder, const uint8_t *bytes, size_t size, stoke_image_info *info,
                  stoke_error *err);
     int (*decode)(stk_codec_job *job);
 } stk_codec;
 
-extern const stk_codec stk_codec_jpeg, stk_codec_png, stk_codec_webp, stk_codec_tiff;
+#define STOKE_FORMAT(id, codec, extensions) extern const stk_codec stk_codec_##codec;
+#include <stoke/formats.def>
+#undef STOKE_FORMAT
+/* Of a file with these first bytes, 16 of them if it has as many, and the extension such files get; "" and
+ * STOKE_FORMAT_UNKNOWN: no picture. */
+stoke_format stk_codec_recognize(const uint8_t *bytes, size_t size, char extension[8]);
 
 void stk_jpeg_destroy(stk_codec_jpeg_state *jpeg); /* accepts NULL */
 uint64_t stk_jpeg_memory(const stk_codec_jpeg_state *jpeg);

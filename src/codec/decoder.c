@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <libdeflate.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <stoke/tools/image.h>
@@ -13,29 +14,43 @@
 #include "src/base/error.h"
 #include "src/base/retry.h"
 
-static const stk_codec *const codecs[] = { &stk_codec_jpeg, &stk_codec_png, &stk_codec_webp,
-                                           &stk_codec_tiff };
-enum { CODECS = sizeof codecs / sizeof *codecs };
+static const struct {
+    const stk_codec *codec;
+    const char *name, *extensions;
+} formats[STOKE_FORMATS] = {
+#define STOKE_FORMAT(id, codec, extensions) [STOKE_FORMAT_##id] = { &stk_codec_##codec, #codec, extensions },
+#include <stoke/formats.def>
+#undef STOKE_FORMAT
+};
 
 const char *stoke_format_name(stoke_format format)
 {
-    switch (format) {
-    case STOKE_FORMAT_JPEG: return "jpeg";
-    case STOKE_FORMAT_PNG: return "png";
-    case STOKE_FORMAT_WEBP: return "webp";
-    case STOKE_FORMAT_TIFF: return "tiff";
-    default: return "unknown";
-    }
+    return format && (unsigned)format < STOKE_FORMATS ? formats[format].name : "unknown";
 }
 
 int stoke_format_known_extension(const char *path)
 {
-    static const char *const known[] = { "jpg", "jpeg", "jpe", "jfif", "png", "webp", "tif", "tiff" };
     const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
     if (!dot || (slash && dot < slash)) return 0;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcasecmp(dot + 1, known[i]) == 0) return 1;
+    const size_t length = strlen(++dot);
+    for (int i = 1; i < STOKE_FORMATS && length; i++)
+        for (const char *word = formats[i].extensions; *word; word += strspn(word, " ")) {
+            const size_t n = strcspn(word, " ");
+            if (n == length && strncasecmp(word, dot, n) == 0) return 1;
+            word += n;
+        }
     return 0;
+}
+
+stoke_format stk_codec_recognize(const uint8_t *bytes, size_t size, char extension[8])
+{
+    for (int i = 1; i < STOKE_FORMATS; i++)
+        if (formats[i].codec->matches(bytes, size)) {
+            snprintf(extension, 8, "%.*s", (int)strcspn(formats[i].extensions, " "), formats[i].extensions);
+            return (stoke_format)i;
+        }
+    extension[0] = 0;
+    return STOKE_FORMAT_UNKNOWN;
 }
 
 size_t stoke_image_bytes(uint32_t width, uint32_t height, uint8_t channels, uint8_t depth)
@@ -79,15 +94,12 @@ uint64_t stoke_decoder_memory(const stoke_decoder *d)
            stk_jpeg_memory(d->jpeg);
 }
 
-static const stk_codec *find_codec(const uint8_t *bytes, size_t size, stoke_error *err)
+static stoke_format find_format(const uint8_t *bytes, size_t size, stoke_error *err)
 {
-    for (int i = 0; i < CODECS; i++)
-        if (codecs[i]->matches(bytes, size)) return codecs[i];
-    if (size == 0)
-        stk_fail(err, STOKE_E_FORMAT, "empty file");
-    else
-        stk_fail(err, STOKE_E_FORMAT, "not a JPEG, PNG, WebP or TIFF file");
-    return NULL;
+    char extension[8];
+    const stoke_format format = stk_codec_recognize(bytes, size, extension);
+    if (!format) stk_fail(err, STOKE_E_FORMAT, size ? "not a " STOKE_FORMATS_OR " file" : "empty file");
+    return format;
 }
 
 /* libtiff does not tell a damaged file from memory that it did not get; the C library does. */
@@ -101,14 +113,14 @@ static int name_shortage(int status, stoke_error *err)
 int stoke_decoder_probe(stoke_decoder *decoder, const void *bytes, size_t size, stoke_image_info *info,
                         stoke_error *err)
 {
-    const stk_codec *codec = find_codec(bytes, size, err);
-    if (!codec) return STOKE_E_FORMAT;
+    const stoke_format format = find_format(bytes, size, err);
+    if (!format) return STOKE_E_FORMAT;
     stoke_patience patience = { 0 };
     int r;
     do {
-        *info = (stoke_image_info){ .format = codec->format, .orientation = 1 };
+        *info = (stoke_image_info){ .format = format, .orientation = 1 };
         errno = 0;
-        r = name_shortage(codec->probe(decoder, bytes, size, info, err), err);
+        r = name_shortage(formats[format].codec->probe(decoder, bytes, size, info, err), err);
     } while (stk_is_want(r) && stoke_again(&patience, ENOMEM));
     return r;
 }
@@ -197,16 +209,16 @@ int stoke_decoder_decode(stoke_decoder *decoder, const void *bytes, size_t size,
 {
     int r = check_params(params, err);
     if (r) return r;
-    const stk_codec *codec = find_codec(bytes, size, err);
-    if (!codec) return STOKE_E_FORMAT;
+    const stoke_format format = find_format(bytes, size, err);
+    if (!format) return STOKE_E_FORMAT;
     stoke_patience patience = { 0 };
     do {
         stk_codec_job job = {
             .decoder = decoder, .bytes = bytes, .size = size, .params = params, .err = err
         };
-        job.info = (stoke_image_info){ .format = codec->format, .orientation = 1 };
+        job.info = (stoke_image_info){ .format = format, .orientation = 1 };
         errno = 0;
-        r = name_shortage(codec->decode(&job), err);
+        r = name_shortage(formats[format].codec->decode(&job), err);
         if (r == STOKE_OK && job.orientation != 1) r = turn_upright(&job);
         if (r == STOKE_OK) *out = job.image;
     } while (stk_is_want(r) && stoke_again(&patience, ENOMEM));

@@ -299,4 +299,4 @@ static int decode(stk_codec_job *job)
     return r == STOKE_OK ? check_pixel_data(job) : r;
 }
 
-const stk_codec stk_codec_png = { STOKE_FORMAT_PNG, matches, probe, decode };
+const stk_codec stk_codec_png = { matches, probe, decode };

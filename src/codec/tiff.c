@@ -456,4 +456,4 @@ static int decode(stk_codec_job *job)
     return r;
 }
 
-const stk_codec stk_codec_tiff = { STOKE_FORMAT_TIFF, matches, probe, decode };
+const stk_codec stk_codec_tiff = { matches, probe, decode };

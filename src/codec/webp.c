@@ -153,4 +153,4 @@ static int decode(stk_codec_job *job)
     return decode_part(job, &f, &convert);
 }
 
-const stk_codec stk_codec_webp = { STOKE_FORMAT_WEBP, matches, probe, decode };
+const stk_codec stk_codec_webp = { matches, probe, decode };

@@ -87,7 +87,9 @@ static int work_out(int fd, seal *s, char *found)
     return 0;
 }
 
-int stk_seal(FILE *stream)
+/* For the writers: puts the hash into a file that is complete but for it. The stream can be read, too. 0, or
+ * a number of errno. */
+static int stk_seal(FILE *stream)
 {
     seal s;
     char found[DIGITS + CHECKSUM];

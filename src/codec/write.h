@@ -21,10 +21,6 @@ int stk_sealed_write_jpeg(const char *path, const stoke_image *image, int qualit
 /* 1: the file is as one of them wrote it, to the byte. */
 int stk_sealed(const char *path);
 
-/* For the writers: puts the hash into a file that is complete but for it. The stream can be read, too. 0, or
- * a number of errno. */
-int stk_seal(FILE *stream);
-
 /* The JPEG writer on an open stream. */
 
 /* As stoke_image_write_jpeg; `shown` is the file's name in messages. A failed write leaves ferror(stream) and

@@ -61,7 +61,8 @@ uint64_t stk_cache_lookup_scratch(const stk_loader_config *config, uint64_t pixe
     return pixels * (3u * depth + 2u * stoke_labels_depth(config->labels)) + 1;
 }
 
-void stk_cache_lookup_limit(stk_scratch *scratch)
+/* Entries may take what the scratch memory was granted for them, from now on. */
+static void cache_lookup_limit(stk_scratch *scratch)
 {
     const stk_scratch_bytes *need = scratch->has_turn ? &scratch->allowed : &scratch->granted;
     scratch->cache.limit = need->part[STK_ROW_PART_KEPT_IMAGE] + need->part[STK_ROW_PART_KEPT_IDS];
@@ -208,13 +209,13 @@ static int make_and_keep(stk_sample_ctx *ctx, int *whole)
 
 int stk_cache_lookup_bring(stk_sample_ctx *ctx, stk_memory_gate *gate, int *whole)
 {
-    if (stk_memory_gate_guards_files(gate)) stk_cache_lookup_limit(ctx->scratch);
+    if (stk_memory_gate_guards_files(gate)) cache_lookup_limit(ctx->scratch);
     *whole = stk_cache_lookup_find(ctx);
     if (*whole) return STOKE_OK;
     int r = stk_fetch(ctx, gate);
     if (r) return r;
     if (stk_memory_gate_guards_files(gate))
-        stk_cache_lookup_limit(ctx->scratch); /* the gate has let this one through */
+        cache_lookup_limit(ctx->scratch); /* the gate has let this one through */
     *whole = find_read(ctx);
     return *whole ? STOKE_OK : make_and_keep(ctx, whole);
 }

@@ -140,7 +140,10 @@ static size_t read_text(const char *path, char *text, size_t size)
     return n > 0 ? (size_t)n : 0;
 }
 
-uint64_t stk_live_born(uint64_t pid)
+/* When a process began, in ticks since the machine did (field 22 of /proc/PID/stat): with the number it tells
+ * a process from a later one of the same number. 0: there is none, or it is a zombie, or /proc does not
+ * tell. */
+static uint64_t live_born(uint64_t pid)
 {
     char path[64], text[1024], state;
     uint64_t born;
@@ -155,7 +158,8 @@ uint64_t stk_live_born(uint64_t pid)
     return state == 'Z' || state == 'X' ? 0 : born;
 }
 
-uint64_t stk_live_place(void)
+/* Where numbers of processes mean what they mean here: this boot of this machine, this container. */
+static uint64_t live_place(void)
 {
     struct {
         char boot[64];
@@ -189,8 +193,8 @@ static void begin_page(stoke_live *live, const char *what)
     *content = (stk_live_content){ .magic = STK_LIVE_MAGIC,
                                    .version = STOKE_LIVE_VERSION,
                                    .bytes = sizeof content->data,
-                                   .born = stk_live_born(pid),
-                                   .place = stk_live_place(),
+                                   .born = live_born(pid),
+                                   .place = live_place(),
                                    .data = stoke_live_defaults() };
     content->data.pid = pid;
     content->data.start_ns = stk_now_ns();
@@ -207,7 +211,7 @@ static int put_in_place(stoke_live *live, const char *path, stoke_error *err)
     if (there < 0 && !stoke_is_absent(errno))
         return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot be looked at", path);
     struct stat st;
-    const int taken = there >= 0 && fstat(there, &st) == 0 && S_ISREG(st.st_mode) &&
+    const int taken = there >= 0 && stk_fstat(there, &st) == 0 && S_ISREG(st.st_mode) &&
                       !stk_ours_begins(there, &magic, sizeof magic);
     if (there >= 0) close(there);
     if (taken)
@@ -331,7 +335,7 @@ static int open_page(stoke_live_reader *reader, stoke_error *err)
     struct stat st;
     reader->fd = stk_open(reader->path, O_RDONLY, 0);
     if (reader->fd < 0) return no_page(reader->path, errno, err);
-    if (fstat(reader->fd, &st) != 0)
+    if (stk_fstat(reader->fd, &st) != 0)
         return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot look at it", reader->path);
     if (!S_ISREG(st.st_mode))
         return stk_fail(err, STOKE_E_FORMAT, "%s: not a page of statistics, nor any other regular file",
@@ -348,7 +352,7 @@ int stoke_live_reader_open(stoke_live_reader **out, const char *path, stoke_erro
     stoke_live_reader *reader = stk_calloc(1, sizeof *reader);
     if (!reader) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory to look at it", path);
     reader->fd = -1;
-    reader->place = stk_live_place();
+    reader->place = live_place();
     reader->path =
         stk_stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? stk_path_join(path, "live") : stk_strdup(path);
     int r = reader->path ? STOKE_OK : stk_fail(err, STOKE_E_NOMEM, "%s: no memory to look at it", path);
@@ -384,7 +388,7 @@ static int is_alive(const stoke_live_reader *reader, const stk_live_content *con
     if (content->place != reader->place) return -1;
     if (!pid || pid > INT32_MAX) return 0; /* kill would mean a group by it */
     if (kill((pid_t)pid, 0) != 0 && errno == ESRCH) return 0;
-    return content->born ? stk_live_born(pid) == content->born : 1;
+    return content->born ? live_born(pid) == content->born : 1;
 }
 
 static int look_until_whole(const stoke_live_reader *reader, stk_live_page *page, stoke_live_data *data,

@@ -26,7 +26,7 @@ typedef struct stk_live_content {
     uint64_t checksum; /* XXH3, 64 bits, of what follows, as far as `bytes` says */
     uint64_t version;
     uint64_t bytes;       /* of `data`: less in an older page */
-    uint64_t born, place; /* of the process: see stk_live_born, stk_live_place */
+    uint64_t born, place; /* of the process: see live_born, live_place */
     stoke_live_data data; /* last: it grows */
 } stk_live_content;
 
@@ -42,12 +42,5 @@ uint64_t stk_live_checksum(const stk_live_page *page);
  * of a write. `path` is for messages. */
 int stk_live_take(const stk_live_page *page, size_t bytes, const char *path, stoke_live_data *data,
                   stoke_error *err);
-
-/* When a process began, in ticks since the machine did (field 22 of /proc/PID/stat): with the number it tells
- * a process from a later one of the same number. 0: there is none, or it is a zombie, or /proc does not
- * tell. */
-uint64_t stk_live_born(uint64_t pid);
-/* Where numbers of processes mean what they mean here: this boot of this machine, this container. */
-uint64_t stk_live_place(void);
 
 #endif

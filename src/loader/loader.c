@@ -34,12 +34,6 @@ int stk_loader_check_params(const stoke_data_params *params, stoke_error *err)
 static int make_order(stoke_loader *loader, const stoke_dataset *dataset, const stoke_data_params *params,
                       stoke_error *err)
 {
-    static const stoke_sampling sampling[] = {
-        [STOKE_ORDER_SHUFFLE] = STOKE_SAMPLING_SHUFFLE,
-        [STOKE_ORDER_SEQUENTIAL] = STOKE_SAMPLING_SEQUENTIAL,
-        [STOKE_ORDER_WEIGHTED] = STOKE_SAMPLING_WEIGHTED,
-        [STOKE_ORDER_BALANCED] = STOKE_SAMPLING_WEIGHTED,
-    };
     int r = STOKE_OK;
     if (params->order == STOKE_ORDER_WEIGHTED)
         r = stk_weights_load(dataset, params->weights, &loader->cumulative, err);
@@ -48,7 +42,7 @@ static int make_order(stoke_loader *loader, const stoke_dataset *dataset, const 
     loader->order = (stoke_order){
         .count = stoke_dataset_count(dataset),
         .seed = (uint64_t)params->seed,
-        .sampling = sampling[params->order],
+        .kind = (stoke_order_kind)params->order,
         .cumulative = loader->cumulative,
     };
     return r;
@@ -123,7 +117,7 @@ static int build(stoke_loader *loader, const stoke_dataset *dataset, const stoke
     loader->rank = (uint32_t)params->rank;
     loader->world = (uint32_t)params->world;
     loader->drop_last = params->drop_last;
-    loader->threads = stk_loader_threads(params);
+    loader->threads = stoke_data_workers(params);
     r = make_locks(loader, err);
     if (!r) r = stk_loader_config_create(&loader->config, dataset, params, err);
     loader->config.raw = how->raw;
@@ -341,7 +335,7 @@ int stoke_loader_next_until(stoke_loader *loader, const stoke_batch **batch, uin
 void stoke_batch_release(stoke_loader *loader, const stoke_batch **batch)
 {
     if (!*batch) return;
-    stk_slot *slot = (stk_slot *)*batch; /* the batch is the slot's first member */
+    stk_slot *slot = stk_slot_of(*batch);
     *batch = NULL;
     pthread_mutex_lock(&loader->lock);
     slot->state = STK_SLOT_FREE;
@@ -449,7 +443,7 @@ void stk_loader_trace(stoke_loader *loader, stk_batch_spans spans)
 
 const stk_batch_times *stk_batch_times_of(const stoke_batch *batch)
 {
-    return &((const stk_slot *)batch)->times; /* the batch is the slot's first member */
+    return &stk_slot_of(batch)->times;
 }
 
 void stk_loader_record(stoke_loader *loader, int on)

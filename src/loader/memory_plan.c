@@ -19,8 +19,7 @@
 #include "src/loader/scratch.h"
 #include "src/source/mask_rules.h"
 
-/* Cores the process may really use, less those the consumer needs; at least one. */
-uint32_t stk_loader_threads(const stoke_data_params *params)
+uint32_t stoke_data_workers(const stoke_data_params *params)
 {
     if (params->workers >= 0) return (uint32_t)params->workers;
     const int64_t consumer = params->consumer_cores < 0 ? 1 : params->consumer_cores;
@@ -43,7 +42,7 @@ int stk_loader_plan_make(stk_loader_plan *plan, const stk_loader_config *config,
 {
     unsigned extras;
     const stoke_batch shape = stk_slot_shape(config, (uint32_t)params->batch, &extras);
-    const uint32_t threads = stk_loader_threads(params);
+    const uint32_t threads = stoke_data_workers(params);
     *plan = (stk_loader_plan){ .shown = {
                                    .slots = (uint32_t)params->prefetch +
                                             1, /* `prefetch` ahead, one with the consumer */

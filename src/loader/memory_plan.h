@@ -37,8 +37,6 @@ typedef struct stk_loader_plan {
     int rests;                 /* the loader is not to begin before it is woken */
 } stk_loader_plan;
 
-/* Threads of a loader with such settings; 0: the caller makes the rows. */
-uint32_t stk_loader_threads(const stoke_data_params *params);
 
 /* Reads headers. memory_limit is not looked at. */
 int stk_loader_plan_make(stk_loader_plan *plan, const stk_loader_config *config,

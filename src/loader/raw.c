@@ -43,7 +43,7 @@ stoke_batch stk_slot_shape(const stk_loader_config *config, uint32_t capacity, u
 
 const stk_raw_row *stk_batch_raw(const stoke_batch *batch)
 {
-    return ((const stk_slot *)batch)->raw; /* the batch is the slot's first member */
+    return stk_slot_of(batch)->raw;
 }
 
 /* ---- filling ---- */

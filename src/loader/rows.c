@@ -375,7 +375,7 @@ static int make_row(const stoke_rows *rows, stk_scratch *scratch, stk_slot *slot
 int stoke_rows_put(stoke_rows *rows, stoke_batch *batch, uint32_t row, const stoke_pixels *image,
                    const stoke_pixels *mask, stoke_error *err)
 {
-    stk_slot *slot = (stk_slot *)batch; /* the batch is the slot's first member */
+    stk_slot *slot = stk_slot_of(batch);
     lent_bench *b;
     stoke_error own;
     if (row >= batch->count)
@@ -393,7 +393,7 @@ int stoke_rows_finish(stoke_rows *rows, stoke_batch *batch, stoke_error *err)
     if (!rows->config.mixes) return STOKE_OK;
     int r = borrow_bench(rows, &b, err);
     if (r) return r;
-    r = stk_slot_mix((stk_slot *)batch, &b->scratch.mix, err);
+    r = stk_slot_mix(stk_slot_of(batch), &b->scratch.mix, err);
     return_bench(rows, b);
     return r;
 }

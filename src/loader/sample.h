@@ -128,8 +128,6 @@ void stk_cache_lookup_close(stk_loader_config *config);
 
 /* Bytes of a scratch memory for reading and writing an entry of such a picture. */
 uint64_t stk_cache_lookup_scratch(const stk_loader_config *config, uint64_t pixels, uint8_t depth);
-/* Entries may take what the scratch memory was granted for them, from now on. */
-void stk_cache_lookup_limit(stk_scratch *scratch);
 /* Memory that is held beside the scratch memories at most; before the cache is opened what a fresh one will
  * hold. */
 uint64_t stk_cache_lookup_memory(const stk_loader_config *config);

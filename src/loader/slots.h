@@ -91,6 +91,12 @@ void stk_slots_discard(stk_slots *slots);
 /* Closes the gaps that policy skip left, keeping the order of rows; sets batch.count. */
 void stk_slot_compact(stk_slot *slot);
 
+/* The slot of a batch that it gave out. */
+static inline stk_slot *stk_slot_of(const stoke_batch *batch)
+{
+    return (stk_slot *)batch; /* the batch is the slot's first member */
+}
+
 static inline void *stk_slot_image_row(const stk_slot *slot, uint32_t row)
 {
     return (char *)slot->batch.images + (size_t)row * slot->batch.image_row_bytes;

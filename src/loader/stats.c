@@ -19,11 +19,23 @@
 #include "src/base/retry.h"
 #include "src/loader/batch_times.h"
 
+/* Every stage, and the work that the time of a sample's stages counts as. */
+static const struct {
+    const char *name;
+    stoke_work work;
+} stages[STOKE_STAGES] = {
+    [STOKE_STAGE_READ] = { "read", STOKE_WORK_READ },
+    [STOKE_STAGE_DECODE_IMAGE] = { "decode image", STOKE_WORK_DECODE },
+    [STOKE_STAGE_DECODE_MASK] = { "decode mask", STOKE_WORK_DECODE },
+    [STOKE_STAGE_FIT] = { "fit", STOKE_WORK_FIT },
+    [STOKE_STAGE_WRITE] = { "write", STOKE_WORK_AUGMENT },
+    [STOKE_STAGE_SLOT_WAIT] = { .name = "slot wait" },
+    [STOKE_STAGE_BATCH_WAIT] = { .name = "batch wait" },
+};
+
 const char *stoke_stage_name(stoke_stage stage)
 {
-    static const char *const names[STOKE_STAGES] = { "read",  "decode image", "decode mask", "fit",
-                                                     "write", "slot wait",    "batch wait" };
-    return (unsigned)stage < STOKE_STAGES ? names[stage] : "unknown";
+    return (unsigned)stage < STOKE_STAGES ? stages[stage].name : "unknown";
 }
 
 stoke_memory_plan stoke_loader_memory(const stoke_loader *loader)
@@ -132,11 +144,6 @@ static void add(stoke_work_time *sum, const stoke_work_time *time)
 
 void stk_batch_times_row(stk_batch_times *made, const stoke_stage_time *times, uint64_t queued_ns)
 {
-    static const stoke_work stage_of[] = { [STOKE_STAGE_READ] = STOKE_WORK_READ,
-                                           [STOKE_STAGE_DECODE_IMAGE] = STOKE_WORK_DECODE,
-                                           [STOKE_STAGE_DECODE_MASK] = STOKE_WORK_DECODE,
-                                           [STOKE_STAGE_FIT] = STOKE_WORK_FIT,
-                                           [STOKE_STAGE_WRITE] = STOKE_WORK_AUGMENT };
     stoke_work_time row[STOKE_STAGE_WRITE + 1];
     uint64_t all = 0;
     for (int i = STOKE_STAGE_READ; i <= STOKE_STAGE_WRITE; i++) {
@@ -146,7 +153,7 @@ void stk_batch_times_row(stk_batch_times *made, const stoke_stage_time *times, u
     const double share = queued_ns < all ? (double)queued_ns / (double)all : 1;
     for (int i = STOKE_STAGE_READ; i <= STOKE_STAGE_WRITE; i++) {
         if (queued_ns) row[i].queued_ns = (uint64_t)(share * (double)stood(&row[i]));
-        add(&made->time[stage_of[i]], &row[i]);
+        add(&made->time[stages[i].work], &row[i]);
     }
 }
 
@@ -211,12 +218,8 @@ enum { VERSION = 1, FIELDS = 64 };
 
 static const char *order_name(const stoke_loader *loader)
 {
-    switch (loader->order.sampling) {
-    case STOKE_SAMPLING_SHUFFLE: return "shuffle";
-    case STOKE_SAMPLING_WEIGHTED: return "weighted";
-    case STOKE_SAMPLING_SEQUENTIAL: break;
-    }
-    return "sequential";
+    static const char *const names[] = { "shuffle", "sequential", "weighted", "weighted" };
+    return names[loader->order.kind];
 }
 
 uint64_t stk_loader_position(const stoke_loader *loader)

@@ -203,10 +203,6 @@ typedef struct stk_pix_axis_store {
 /* Makes the coefficients of in -> out pixels; both at least 1. Returns 0 when memory is short. */
 int stk_axis_build(stk_pix_axis_store *store, uint32_t in, uint32_t out, uint8_t depth);
 
-/* Bytes stk_axis_build takes (SIZE_MAX: more than an address space), and the largest number of taps. */
-size_t stk_axis_bytes(uint32_t in, uint32_t out, uint8_t depth);
-size_t stk_axis_most(uint32_t in, uint32_t out);
-
 /* The border of filters, which kernels define for every reader. */
 
 static inline uint32_t stk_reflect(int64_t at, uint32_t size)

@@ -35,7 +35,8 @@ static double support_of(uint32_t in, uint32_t out)
     return scale >= 1.0 ? scale : 1.0;
 }
 
-size_t stk_axis_most(uint32_t in, uint32_t out)
+/* Bytes stk_axis_build takes (SIZE_MAX: more than an address space), and the largest number of taps. */
+static size_t axis_most(uint32_t in, uint32_t out)
 {
     size_t most = (size_t)ceil(support_of(in, out)) * 2 + 1;
     return most < in ? most : in;
@@ -43,10 +44,10 @@ size_t stk_axis_most(uint32_t in, uint32_t out)
 
 static size_t taps_of(uint32_t in, uint32_t out)
 {
-    return (stk_axis_most(in, out) + 3) / 4 * 4;
+    return (axis_most(in, out) + 3) / 4 * 4;
 }
 
-size_t stk_axis_bytes(uint32_t in, uint32_t out, uint8_t depth)
+static size_t axis_bytes(uint32_t in, uint32_t out, uint8_t depth)
 {
     size_t weights, bytes;
     /* One row of doubles in front, where the weights of an output are made before they are rounded. */
@@ -91,8 +92,7 @@ int stk_axis_build(stk_pix_axis_store *store, uint32_t in, uint32_t out, uint8_t
     stk_pix_resize_axis *axis = &store->axis;
     if (store->depth == depth && axis->in == in && axis->out == out) return 1;
     store->depth = 0;
-    const size_t bytes = stk_axis_bytes(in, out, depth), taps = taps_of(in, out),
-                 most = stk_axis_most(in, out);
+    const size_t bytes = axis_bytes(in, out, depth), taps = taps_of(in, out), most = axis_most(in, out);
     if (bytes == SIZE_MAX || !stk_buffer_reserve(&store->buffer, bytes)) return 0;
     double *exact = store->buffer.data;
     uint32_t *start = (uint32_t *)(exact + taps), *count = start + out;
@@ -180,7 +180,7 @@ static size_t smaller(size_t a, size_t b)
 static job plan(uint32_t in_height, uint32_t out_width, uint32_t out_height, uint8_t channels, uint8_t depth)
 {
     job j;
-    const size_t most = stk_axis_most(in_height, out_height);
+    const size_t most = axis_most(in_height, out_height);
     /* u16 rows wait as floats. Output pixels of a strip are limited by the ring they need. */
     const size_t pixel = (size_t)channels * (depth == 1 ? 1 : sizeof(float));
     j.slots = (most + BLOCK - 1 + BLOCK - 1) / BLOCK * BLOCK;
@@ -198,8 +198,8 @@ uint64_t stk_resize_scratch(uint32_t in_width, uint32_t in_height, uint32_t out_
 {
     if (in_width == out_width && in_height == out_height) return sizeof(stk_pix_resizer);
     const job j = plan(in_height, out_width, out_height, channels, depth);
-    return sizeof(stk_pix_resizer) + (uint64_t)stk_axis_bytes(in_width, out_width, depth) +
-           stk_axis_bytes(in_height, out_height, depth) + j.ring_bytes + j.pointer_bytes;
+    return sizeof(stk_pix_resizer) + (uint64_t)axis_bytes(in_width, out_width, depth) +
+           axis_bytes(in_height, out_height, depth) + j.ring_bytes + j.pointer_bytes;
 }
 
 /* Columns [first, first + n) of an axis. */

@@ -326,7 +326,7 @@ static int nothing_found(search *s, const stk_scan_name_list *names)
         s->err, STOKE_E_NOTFOUND,
         "%s: no images found. Looked for pairs of folders (images/masks, image/label, images/annotations, "
         "img/ann, imgs/masks, JPEGImages/SegmentationClass, leftImg8bit/gtFine, train/trainannot, "
-        "train/images with train/masks, ...) and for JPEG, PNG, WebP or TIFF files or .tar shards directly "
+        "train/images with train/masks, ...) and for " STOKE_FORMATS_OR " files or .tar shards directly "
         "in it; folders with other names are given by `images` DIR and `masks` DIR",
         s->root);
     for (size_t i = 0; i < names->count && i < SHOWN; i++)

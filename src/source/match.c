@@ -379,7 +379,7 @@ static int add_unpaired(matcher *m)
 static int no_images(const matcher *m)
 {
     char there[256];
-    stk_fail(m->err, STOKE_E_NOTFOUND, "%s: no JPEG, PNG, WebP or TIFF files", m->part->images);
+    stk_fail(m->err, STOKE_E_NOTFOUND, "%s: no " STOKE_FORMATS_OR " files", m->part->images);
     if (*stk_scan_unread_text(&m->images.unread, there, sizeof there))
         stk_error_add(m->err, "; there are: %s", there);
     return STOKE_E_NOTFOUND;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <stoke/dataset.h>
 #include <stoke/tools/terminal.h>
+#include <stoke/tools/image.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
@@ -169,7 +170,8 @@ uint32_t stk_names_count(const stoke_labels *labels)
     return (uint32_t)n;
 }
 
-void stk_names_drop(stoke_labels *labels)
+/* Takes all names away again. */
+static void names_drop(stoke_labels *labels)
 {
     for (size_t i = 0; i < labels->n_names; i++) labels->names[i] = NULL;
 }
@@ -314,7 +316,7 @@ static int find_beside(stoke_labels *labels, const stoke_data_params *params, st
         if (is_unread(r)) return stk_fail_again(err, r, own.message);
         names->found = !r && are_plausible(labels);
         if (names->found) return STOKE_OK;
-        stk_names_drop(labels);
+        names_drop(labels);
     }
     return STOKE_OK;
 }
@@ -325,7 +327,7 @@ int stk_names_add(stoke_labels *labels, const stoke_data_params *params, stk_nam
     int r = STOKE_OK;
     *names = (stk_names){ 0 };
     if (text && *text) {
-        stk_names_drop(labels);
+        names_drop(labels);
         snprintf(names->origin, sizeof names->origin, "%s", text);
         const int list = strchr(text, ',') || (strchr(text, ':') && !is_file(text));
         r = list ? stk_names_parse_list(labels, text, err) : read_file(labels, text, err);
@@ -344,7 +346,7 @@ void stk_names_judge(stoke_labels *labels, const stk_names *names, uint32_t clas
     if (names->found && names->count != classes) {
         snprintf(text, sizeof text, "%s has %s for %s: it is left alone (`names` takes it).", names->origin,
                  STOKE_COUNT(names->count, "name"), STOKE_COUNT(classes, "class"));
-        stk_names_drop(labels);
+        names_drop(labels);
     } else if (names->found) {
         snprintf(text, sizeof text, "Names of the classes are those in %s.", names->origin);
     } else if (names->count < classes) {

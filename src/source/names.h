@@ -33,8 +33,6 @@ int stk_names_add(stoke_labels *labels, const stoke_data_params *params, stk_nam
  * asked for are taken as they are. */
 void stk_names_judge(stoke_labels *labels, const stk_names *names, uint32_t classes, stk_say_fn *say,
                      void *context);
-/* Takes all names away again. */
-void stk_names_drop(stoke_labels *labels);
 
 /* The parsers on memory, also for the fuzzer; `origin` is the file's name in messages. */
 int stk_names_parse_list(stoke_labels *labels, const char *text, stoke_error *err);

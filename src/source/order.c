@@ -76,12 +76,8 @@ static uint64_t weighted(const stoke_order *order, uint64_t position)
 uint64_t stoke_order_at(const stoke_order *order, uint64_t position)
 {
     if (position >= order->count) position %= order->count;
-    switch (order->sampling) {
-    case STOKE_SAMPLING_SHUFFLE: return permute(order, position);
-    case STOKE_SAMPLING_WEIGHTED: return weighted(order, position);
-    case STOKE_SAMPLING_SEQUENTIAL: break;
-    }
-    return position;
+    if (order->kind == STOKE_ORDER_SEQUENTIAL) return position;
+    return order->kind == STOKE_ORDER_SHUFFLE ? permute(order, position) : weighted(order, position);
 }
 
 uint64_t stoke_order_substitute(const stoke_order *order, uint64_t position, uint32_t attempt)

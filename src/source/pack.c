@@ -19,8 +19,10 @@
 #include "src/base/machine.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
+#include "src/codec/codec.h"
 #include "src/source/dataset_internal.h"
 #include "src/source/pack_internal.h"
+#include "src/source/quarantine.h"
 #include "src/source/shard_name.h"
 #include "src/source/tar.h"
 
@@ -31,15 +33,6 @@ enum { MAX_SHARDS = 1000000 }; /* six digits */
 /* The extension in small letters, where it is a picture's; else what the first bytes say; else "". */
 static void find_extension(const char *name, int fd, uint64_t offset, char extension[STK_PACK_EXTENSION])
 {
-    static const struct {
-        const char *bytes;
-        size_t n;
-        const char *extension;
-    } known[] = { { "\xff\xd8\xff", 3, "jpg" },
-                  { "\x89PNG", 4, "png" },
-                  { "RIFF", 4, "webp" },
-                  { "II*\0", 4, "tif" },
-                  { "MM\0*", 4, "tif" } };
     extension[0] = 0;
     if (stoke_format_known_extension(name)) {
         const char *from = strrchr(name, '.') + 1;
@@ -49,13 +42,13 @@ static void find_extension(const char *name, int fd, uint64_t offset, char exten
         extension[n] = 0;
         return;
     }
-    char head[4] = { 0 };
-    if (stk_pread(fd, head, sizeof head, offset)) return;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (memcmp(head, known[i].bytes, known[i].n) == 0) strcpy(extension, known[i].extension);
+    uint8_t head[16] = { 0 };
+    if (!stk_pread(fd, head, sizeof head, offset)) stk_codec_recognize(head, sizeof head, extension);
 }
 
-int stk_pack_open(const stoke_blob *blob, const char *shown, stk_pack_file *file, stoke_error *err)
+/* Opens a sample's file for reading and looks at it: a descriptor, or -1 with the reason, without the path,
+ * in err. */
+static int pack_open(const stoke_blob *blob, const char *shown, stk_pack_file *file, stoke_error *err)
 {
     int fd = stk_open(blob->path, O_RDONLY, 0);
     struct stat st;
@@ -82,13 +75,20 @@ int stk_pack_open(const stoke_blob *blob, const char *shown, stk_pack_file *file
 }
 
 /* A file that is left out, or the end of the packing. 0 or an error. */
-static int refuse(stk_pack_plan *plan, const char *path, stoke_error *why, int skip_bad, stoke_error *err)
+static int refuse(stk_pack_plan *plan, uint64_t id, const char *path, stoke_error *why, int skip_bad,
+                  stoke_error *err)
 {
     if (!skip_bad || stk_is_want(why->code)) {
         stk_error_prefix(why, path);
         if (err) *err = *why;
         return why->code;
     }
+    const stoke_sample sample = stoke_dataset_sample(plan->dataset, id);
+    stoke_error whole = *why;
+    uint64_t distinct;
+    stk_error_prefix(&whole, path);
+    const int r = stk_quarantine_add(plan->quarantine, id, id, &sample, &whole, &distinct, err);
+    if (r) return r;
     stoke_bad_file bad = { stk_strdup(path), stk_strdup(why->message), why->code };
     if (bad.path && bad.reason &&
         stk_grow((void **)&plan->bad, &plan->bad_capacity, plan->n_bad + 1, sizeof bad)) {
@@ -102,14 +102,15 @@ static int refuse(stk_pack_plan *plan, const char *path, stoke_error *why, int s
 
 static int look_at(const stoke_blob *blob, const char *shown, stk_pack_file *file, stoke_error *err)
 {
-    int fd = stk_pack_open(blob, shown, file, err);
+    int fd = pack_open(blob, shown, file, err);
     if (fd >= 0) close(fd);
     return fd >= 0;
 }
 
 /* ---- items ---- */
 
-int stk_pack_member(const stk_pack_item *item, int mask, char *name, size_t size)
+/* Name of a member: KEY.jpg or KEY.mask.png. 0 when it is too long for an archive. */
+static int pack_member(const stk_pack_item *item, int mask, char *name, size_t size)
 {
     const int n = snprintf(name, size, "%s.%s%s", item->key, mask ? "mask." : "",
                            mask ? item->mask.extension : item->image.extension);
@@ -130,14 +131,14 @@ static int add_item(stk_pack_plan *plan, uint64_t id, int skip_bad, stoke_error 
     stoke_error why = { 0 };
     char key[STK_TAR_NAME], name[STK_TAR_NAME];
     if (!look_at(&sample.image, sample.image_path, &item.image, &why))
-        return refuse(plan, sample.image_path, &why, skip_bad, err);
+        return refuse(plan, id, sample.image_path, &why, skip_bad, err);
     if (sample.mask_path && !look_at(&sample.mask, sample.mask_path, &item.mask, &why))
-        return refuse(plan, sample.mask_path, &why, skip_bad, err);
+        return refuse(plan, id, sample.mask_path, &why, skip_bad, err);
     item.key = key;
     if (!stk_shard_key(name_in_part(plan->dataset, sample.name), key, sizeof key) ||
-        !stk_pack_member(&item, 0, name, sizeof name) || !stk_pack_member(&item, 1, name, sizeof name)) {
+        !pack_member(&item, 0, name, sizeof name) || !pack_member(&item, 1, name, sizeof name)) {
         stk_fail(&why, STOKE_E_LIMIT, "its name is too long for an archive");
-        return refuse(plan, sample.image_path, &why, skip_bad, err);
+        return refuse(plan, id, sample.image_path, &why, skip_bad, err);
     }
     item.key = stk_string_arena_copy(&plan->keys, key, strlen(key));
     if (!item.key || !stk_grow((void **)&plan->items, &plan->capacity, plan->count + 1, sizeof item))
@@ -153,7 +154,7 @@ static uint64_t member_bytes(const stk_pack_item *item, int mask)
     char name[STK_TAR_NAME];
     uint8_t head[STK_TAR_HEAD_BYTES];
     const uint64_t bytes = mask ? item->mask.bytes : item->image.bytes;
-    stk_pack_member(item, mask, name, sizeof name);
+    pack_member(item, mask, name, sizeof name);
     return stk_tar_write_head(name, bytes, head) + bytes + stk_tar_padding(bytes);
 }
 
@@ -210,12 +211,12 @@ static int cut_shards(stk_pack_plan *plan, const stoke_pack_params *p, stoke_err
     return STOKE_OK;
 }
 
-int stk_pack_plan_make(stk_pack_plan *plan, const stoke_dataset *dataset, const stoke_pack_params *params,
-                       stoke_progress_fn progress, void *context, stoke_error *err)
+static int pack_plan_make(stk_pack_plan *plan, const stoke_dataset *dataset, const stoke_pack_params *params,
+                          stoke_progress_fn progress, void *context, stoke_error *err)
 {
     *plan = (stk_pack_plan){ .dataset = dataset };
     const uint64_t count = stoke_dataset_count(dataset);
-    int r = STOKE_OK;
+    int r = stk_quarantine_open(&plan->quarantine, params->quarantine, err);
     for (uint64_t id = 0; r == STOKE_OK && id < count; id++) {
         r = add_item(plan, id, params->skip_bad, err);
         if (r == STOKE_OK && id % 256 == 0 && progress && progress(context, 0, count))
@@ -227,7 +228,8 @@ int stk_pack_plan_make(stk_pack_plan *plan, const stoke_dataset *dataset, const 
     return cut_shards(plan, params, err);
 }
 
-void stk_pack_plan_free(stk_pack_plan *plan)
+/* Opens every file of the set. progress is asked now and then whether to go on. */
+static void pack_plan_free(stk_pack_plan *plan)
 {
     stk_free(plan->items);
     stk_free(plan->shards);
@@ -237,6 +239,7 @@ void stk_pack_plan_free(stk_pack_plan *plan)
     }
     stk_free(plan->bad);
     stk_string_arena_free(&plan->keys);
+    stk_quarantine_close(&plan->quarantine);
     *plan = (stk_pack_plan){ 0 };
 }
 
@@ -317,7 +320,7 @@ static int plan_memory(packing *k, const stoke_pack_params *params)
 static int same_member(const stk_tar_member *member, const stk_pack_item *item, int mask)
 {
     char name[STK_TAR_NAME];
-    return stk_pack_member(item, mask, name, sizeof name) && strcmp(member->name, name) == 0 &&
+    return pack_member(item, mask, name, sizeof name) && strcmp(member->name, name) == 0 &&
            member->size == (mask ? item->mask.bytes : item->image.bytes) && member->kind == STK_TAR_FILE;
 }
 
@@ -356,7 +359,7 @@ static int copy(packing *k, stk_atomic_file *out, const stoke_blob *blob, const 
                 const stk_pack_file *planned)
 {
     stk_pack_file now;
-    int fd = stk_pack_open(blob, shown, &now, k->err), r = STOKE_OK;
+    int fd = pack_open(blob, shown, &now, k->err), r = STOKE_OK;
     if (fd < 0) {
         stk_error_prefix(k->err, shown);
         return k->err ? k->err->code : STOKE_E_IO;
@@ -386,7 +389,7 @@ static int write_member(packing *k, stk_atomic_file *file, const stk_pack_item *
     uint8_t head[STK_TAR_HEAD_BYTES];
     const stoke_sample sample = stoke_dataset_sample(k->plan.dataset, item->id);
     const stk_pack_file *planned = mask ? &item->mask : &item->image;
-    stk_pack_member(item, mask, name, sizeof name);
+    pack_member(item, mask, name, sizeof name);
     int r = put(k, file, head, stk_tar_write_head(name, planned->bytes, head));
     if (r == STOKE_OK)
         r = copy(k, file, mask ? &sample.mask : &sample.image, mask ? sample.mask_path : sample.image_path,
@@ -455,7 +458,7 @@ int stoke_pack(const stoke_dataset *dataset, const stoke_pack_params *params, st
     int r = check_params(params, err);
     if (r == STOKE_OK && !(k.copy = stk_alloc(COPY_BYTES)))
         r = stk_fail(err, STOKE_E_NOMEM, "no memory to copy files");
-    if (r == STOKE_OK) r = stk_pack_plan_make(&k.plan, dataset, params, progress, context, err);
+    if (r == STOKE_OK) r = pack_plan_make(&k.plan, dataset, params, progress, context, err);
     if (r == STOKE_OK) r = plan_memory(&k, params);
     if (r == STOKE_OK) r = stk_pack_folder_open(&k.folder, &k.plan, params, err);
     if (r == STOKE_OK) r = write_shards(&k);
@@ -464,11 +467,12 @@ int stoke_pack(const stoke_dataset *dataset, const stoke_pack_params *params, st
         report->samples = k.plan.count;
         report->bytes = k.plan.bytes;
         report->replaced = k.folder.replaced;
+        stk_quarantine_unrecorded(k.plan.quarantine, report->unrecorded, sizeof report->unrecorded);
         report->bad = k.plan.bad, report->n_bad = k.plan.n_bad;
         k.plan.bad = NULL, k.plan.n_bad = 0; /* the report's now */
     }
     stk_pack_folder_close(&k.folder);
-    stk_pack_plan_free(&k.plan);
+    pack_plan_free(&k.plan);
     stk_free(k.copy);
     report->seconds = (double)(stk_now_ns() - begin) * 1e-9;
     return r;

@@ -42,19 +42,8 @@ typedef struct stk_pack_plan {
     stoke_bad_file *bad; /* left out; for the report, which takes them over */
     size_t n_bad, bad_capacity;
     stk_string_arena keys;
+    struct stk_quarantine *quarantine; /* records them */
 } stk_pack_plan;
-
-/* Opens every file of the set. progress is asked now and then whether to go on. */
-int stk_pack_plan_make(stk_pack_plan *plan, const stoke_dataset *dataset, const stoke_pack_params *params,
-                       stoke_progress_fn progress, void *context, stoke_error *err);
-void stk_pack_plan_free(stk_pack_plan *plan); /* accepts a zeroed struct */
-
-/* Name of a member: KEY.jpg or KEY.mask.png. 0 when it is too long for an archive. */
-int stk_pack_member(const stk_pack_item *item, int mask, char *name, size_t size);
-
-/* Opens a sample's file for reading and looks at it: a descriptor, or -1 with the reason, without the path,
- * in err. */
-int stk_pack_open(const stoke_blob *blob, const char *shown, stk_pack_file *file, stoke_error *err);
 
 /* The folder `pack` writes into: whose it is, what an earlier run left there, and the manifest that tells. */
 

@@ -281,7 +281,7 @@ int stk_verify_write(stk_verify_result *v, stoke_verify_report *report, stoke_er
     stk_pair_remarks(&s->pairs, (stoke_orientation)v->params->orientation, add_remark, report);
     char unread[256];
     if (*stoke_dataset_unread(v->dataset, unread, sizeof unread)) {
-        snprintf(text, sizeof text, "Left out: %s; JPEG, PNG, WebP and TIFF are read.", unread);
+        snprintf(text, sizeof text, "Left out: %s; " STOKE_FORMATS_AND " are read.", unread);
         add_remark(report, text);
     }
     if (v->dataset->test) {

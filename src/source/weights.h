@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights of samples for STOKE_SAMPLING_WEIGHTED, as running sums in id order.
+ * Weights of samples for STOKE_ORDER_WEIGHTED, as running sums in id order.
  */
 #ifndef STOKE_SRC_SOURCE_WEIGHTS_H
 #define STOKE_SRC_SOURCE_WEIGHTS_H

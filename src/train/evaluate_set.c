@@ -16,6 +16,8 @@
 #include "src/loader/loader.h"
 #include "src/train/evaluate.h"
 #include "src/train/train_memory.h"
+#include <stoke/tools/dataset.h>
+#include <stoke/tools/loader.h>
 #include <stoke/tools/terminal.h>
 #include <stoke/tools/loader.h>
 #include <stoke/tools/dataset.h>
@@ -86,7 +88,7 @@ static stoke_data_params plain(const stoke_data_params *data, const stoke_predic
     own.size[0] = network->height;
     own.size[1] = network->width;
     own.batch = network->batch;
-    own.dtype = 0; /* f32 */
+    own.dtype = STOKE_IMAGE_DTYPE_F32;
     own.layout = STOKE_LAYOUT_CHW;
     own.normalize = STOKE_NORMALIZE_IMAGENET;
     own.order = STOKE_ORDER_SEQUENTIAL;

@@ -32,7 +32,7 @@
 #include "src/train/setup.h"
 #include <stoke/common.h>
 
-/* ---- log_lines.c: a text file line by line, in bounded memory, whatever stands in it ---- */
+/* ---- log_text.c: lines of a text file, in bounded memory, whatever stands in it ---- */
 
 /* A line of an evaluation of 64 classes has about 45 kB. What is longer than this is no line of ours. */
 enum { STK_LINE_BYTES = 4 << 20 };

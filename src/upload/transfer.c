@@ -98,7 +98,8 @@ int stk_transfer_retire(stoke_upload *upload, stoke_error *err)
     return r;
 }
 
-int stk_transfer_wait(stoke_upload *upload, int *any, stoke_error *err)
+/* The same, after waiting for the oldest of them. Returns 1 in *any when there was one. */
+static int transfer_wait(stoke_upload *upload, int *any, stoke_error *err)
 {
     *any = upload->copied < upload->sent;
     if (!*any) return STOKE_OK;
@@ -116,7 +117,7 @@ static int make_room(stoke_upload *upload, stoke_error *err)
     while (!r && any &&
            (upload->sent - upload->copied > 1 ||
             (upload->sent != upload->copied && !stk_loader_ready(upload->loader))))
-        r = stk_transfer_wait(upload, &any, err);
+        r = transfer_wait(upload, &any, err);
     return r;
 }
 
@@ -352,7 +353,7 @@ static int tidy_up(stoke_upload *upload)
     stoke_error error = { 0 };
     int any;
     pthread_mutex_unlock(&upload->lock);
-    const int r = stk_transfer_wait(upload, &any, &error);
+    const int r = transfer_wait(upload, &any, &error);
     pthread_mutex_lock(&upload->lock);
     if (r) {
         upload->failure = error;

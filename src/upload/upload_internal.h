@@ -257,8 +257,6 @@ void stk_transfer_queue(stoke_upload *upload, stk_ring_slot *slot);
 void stk_transfer_forget(stoke_upload *upload);
 /* Gives back the host slots whose copies have ended. Only the one who fills may call it. */
 int stk_transfer_retire(stoke_upload *upload, stoke_error *err);
-/* The same, after waiting for the oldest of them. Returns 1 in *any when there was one. */
-int stk_transfer_wait(stoke_upload *upload, int *any, stoke_error *err);
 /* Reads the times of trips that have ended. Lock held. */
 int stk_transfers_read(stoke_upload *upload, stoke_error *err);
 

@@ -252,7 +252,7 @@ static void ids_of_two_bytes_and_none(void **state)
     params.augment = "random_crop,hflip(p=1,swap=0-3),scale(p=0.6,factor=0.2..2)";
     params.ignore_index = -1;
     params.classes = 0;
-    params.mask_dtype = 0;
+    params.mask_dtype = STOKE_MASK_DTYPE_AUTO;
     compare(&params);
     params.data = unit_folder(state);
     params.list = NULL;

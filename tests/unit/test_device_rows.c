@@ -203,7 +203,7 @@ static void limits_are_told(on_device *on)
     assert_int_equal(stoke_device_rows_create(&rows, on->device, &params, 0, 16, 16, &why), STOKE_E_INVALID);
     params.augment = "none";
     params.classes = 4;
-    params.mask_dtype = 4;
+    params.mask_dtype = STOKE_MASK_DTYPE_I64;
     devices_ok(stoke_device_rows_create(&rows, on->device, &params, 1, 16, 16, err));
     static float pixels[3 * 256];
     static int64_t ids[256] = { 3, 4, -1, 255, 70000 }, got[256];

@@ -26,7 +26,7 @@ static stoke_data_params settings(void **state, int64_t batch)
     data.batch = batch;
     data.normalize = STOKE_NORMALIZE_IMAGENET;
     data.order = STOKE_ORDER_SEQUENTIAL;
-    data.dtype = 0; /* f32 */
+    data.dtype = STOKE_IMAGE_DTYPE_F32;
     return data;
 }
 

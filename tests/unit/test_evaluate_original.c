@@ -27,7 +27,7 @@ static stoke_data_params settings(void **state)
     stoke_data_params data = pairs_params(state);
     data.normalize = STOKE_NORMALIZE_IMAGENET;
     data.order = STOKE_ORDER_SEQUENTIAL;
-    data.dtype = 0; /* f32 */
+    data.dtype = STOKE_IMAGE_DTYPE_F32;
     return data;
 }
 

@@ -15,7 +15,7 @@ static stoke_data_params square(void **state)
     stoke_data_params params = pairs_params(state);
     params.order = STOKE_ORDER_SEQUENTIAL;
     params.workers = 0;
-    params.dtype = 3; /* u8 */
+    params.dtype = STOKE_IMAGE_DTYPE_U8;
     params.layout = STOKE_LAYOUT_HWC;
     return params;
 }
@@ -301,7 +301,7 @@ static void foreground_crops_find_the_foreground(void **state)
         params.mask_dtype = epoch % 5;
         params.classes = epoch % 3 ? PAIRS_CLASSES : 300;
         params.ignore_index = params.classes == 300 ? 65535 : 255;
-        if (params.classes == 300 && params.mask_dtype == 1) params.mask_dtype = 0;
+        if (params.classes == 300 && params.mask_dtype == 1) params.mask_dtype = STOKE_MASK_DTYPE_AUTO;
         taken *t = taken_with(&params, "foreground_crop(p=1,background=0,1)");
         for (uint32_t row = 0; row < ROWS; row++) {
             int found = 0;
@@ -332,7 +332,7 @@ static void masks_without_foreground_keep_the_first_plan(void **state)
 static void deep_pictures_take_the_same_way(void **state)
 {
     stoke_data_params params = square(state);
-    params.dtype = 0; /* f32 */
+    params.dtype = STOKE_IMAGE_DTYPE_F32;
     static const char *const lists[] = {
         "none",
         "hflip(p=1),vflip(p=1)",
@@ -374,7 +374,7 @@ static void the_pipeline_may_normalise(void **state)
 {
     stoke_data_params params = square(state);
     taken *bytes = taken_with(&params, "none");
-    params.dtype = 0;
+    params.dtype = STOKE_IMAGE_DTYPE_F32;
     params.normalize = STOKE_NORMALIZE_NONE;
     static const double mean[3] = { 0.1, 0.2, -0.3 }, deviation[3] = { 0.5, 2, 0.01 };
     static const char *const lists[] = {

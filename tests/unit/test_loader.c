@@ -85,7 +85,7 @@ static void rows_hold_the_pixels(void **state)
     pairs_write(state, 9, 32, 32);
     stoke_data_params params = pairs_params(state);
     params.order = STOKE_ORDER_SEQUENTIAL;
-    params.dtype = 3; /* u8 */
+    params.dtype = STOKE_IMAGE_DTYPE_U8;
     params.layout = STOKE_LAYOUT_HWC;
     assert_int_equal(stoke_data_image_dtype(&params), STOKE_DTYPE_U8);
     stoke_dataset *dataset;

@@ -132,7 +132,7 @@ static void many_classes_take_16_bits(void **state)
     assert_int_equal(r.batch->mask_dtype, STOKE_DTYPE_U16);
     assert_memory_equal(r.batch->masks, ids, sizeof ids);
     end(&r);
-    params.mask_dtype = 1; /* u8 */
+    params.mask_dtype = STOKE_MASK_DTYPE_U8;
     assert_int_equal(stoke_dataset_open(&dataset, &params, NULL), 0);
     assert_int_equal(stoke_loader_create(&loader, dataset, &params, NULL, &err), STOKE_E_INVALID);
     stoke_dataset_close(&dataset);

@@ -217,7 +217,7 @@ static void cutmix_pastes_image_and_mask(void **state)
 {
     pairs_write(state, 12, 40, 36);
     stoke_data_params params = pairs_params(state);
-    params.dtype = 3;
+    params.dtype = STOKE_IMAGE_DTYPE_U8;
     for (int layout = 0; layout < 2; layout++) {
         params.layout = layout;
         taken *plain = taken_with(&params, "none"), *mixed = taken_with(&params, "cutmix(p=0.8)");

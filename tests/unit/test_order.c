@@ -7,7 +7,7 @@
 
 static stoke_order shuffled(uint64_t count, uint64_t seed, uint64_t epoch)
 {
-    return (stoke_order){ .count = count, .seed = seed, .epoch = epoch, .sampling = STOKE_SAMPLING_SHUFFLE };
+    return (stoke_order){ .count = count, .seed = seed, .epoch = epoch, .kind = STOKE_ORDER_SHUFFLE };
 }
 
 /* Chi-square of observed counts against equal expectation, as standard deviations from its mean. With fixed
@@ -169,7 +169,7 @@ static void positions_wrap(void **state)
 {
     stoke_order order = shuffled(10, 1, 0);
     assert_int_equal(stoke_order_at(&order, 13), stoke_order_at(&order, 3));
-    order.sampling = STOKE_SAMPLING_SEQUENTIAL;
+    order.kind = STOKE_ORDER_SEQUENTIAL;
     assert_int_equal(stoke_order_at(&order, 9), 9);
     assert_int_equal(stoke_order_at(&order, 10), 0);
 }
@@ -181,7 +181,7 @@ static void weighted_draws_follow_weights(void **state)
     enum { DRAWS = 100000 };
     unsigned seen[6] = { 0 };
     for (uint64_t epoch = 0; epoch < DRAWS / 6; epoch++) {
-        stoke_order order = { 6, 11, epoch, STOKE_SAMPLING_WEIGHTED, cumulative };
+        stoke_order order = { 6, 11, epoch, STOKE_ORDER_WEIGHTED, cumulative };
         for (uint64_t p = 0; p < 6; p++) seen[stoke_order_at(&order, p)]++;
     }
     assert_int_equal(seen[0] + seen[2] + seen[5], 0);
@@ -197,7 +197,7 @@ static void weighted_never_leaves_the_range(void **state)
     /* a total whose product with the largest draw rounds up to itself */
     static const double cumulative[] = { 1.0, 1.0 + 0x1p-52, 1.0 + 0x1p-52 };
     for (uint64_t p = 0; p < 1000; p++) {
-        stoke_order order = { 3, p, 0, STOKE_SAMPLING_WEIGHTED, cumulative };
+        stoke_order order = { 3, p, 0, STOKE_ORDER_WEIGHTED, cumulative };
         assert_true(stoke_order_at(&order, p) < 2);
     }
 }

@@ -147,7 +147,7 @@ static void ids_of_two_bytes_and_none(void **state)
         assert_int_equal(s.laid > 0, i == 1 || i == 3);
         params.classes = 0;
         params.ignore_index = -1;
-        params.mask_dtype = 0;
+        params.mask_dtype = STOKE_MASK_DTYPE_AUTO;
         if (i == 0 || i == 3) compare(&params); /* the others need class 299 or an ignore_index */
     }
 }

@@ -314,7 +314,7 @@ static void settings_of_the_network(void **state)
     stoke_data_params data = settling_plain(state);
     stoke_train_params params = stoke_train_defaults();
     pairs_write(state, 8, 32, 32);
-    data.dtype = 1;
+    data.dtype = STOKE_IMAGE_DTYPE_F16;
     data.layout = STOKE_LAYOUT_HWC;
     data.augment = "light";
     data.seed = 11;

@@ -23,6 +23,10 @@ STOKE_API int stoke_loader_create_beside(stoke_loader **out, const stoke_dataset
                                          const stoke_data_params *params, const stoke_allocator *allocator,
                                          const stoke_memory_share *beside, stoke_error *err);
 
+/* Workers that such settings give: as set; of auto, the cores that this process may use less consumer_cores,
+ * one at least. */
+STOKE_API uint32_t stoke_data_workers(const stoke_data_params *params);
+
 /* Height and width of the batches that such settings give: `size`, or where that is not set, the first
  * sample's. */
 STOKE_API int stoke_data_size(const stoke_dataset *dataset, const stoke_data_params *params, uint32_t size[2],

@@ -11,24 +11,18 @@
 #ifndef STOKE_TOOLS_ORDER_H
 #define STOKE_TOOLS_ORDER_H
 
-#include <stoke/common.h>
+#include <stoke/data.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-typedef enum stoke_sampling {
-    STOKE_SAMPLING_SEQUENTIAL = 0, /* position = sample                                                */
-    STOKE_SAMPLING_SHUFFLE = 1,    /* keyed permutation: each sample exactly once per epoch            */
-    STOKE_SAMPLING_WEIGHTED = 2    /* with replacement, by weight; an independent draw per position    */
-} stoke_sampling;
-
-/* Small and copyable. `cumulative` is borrowed (weighted only): count running sums of the weights. */
+/* Small and copyable. `cumulative` is borrowed (weighted, balanced): count running sums of the weights. */
 typedef struct stoke_order {
     uint64_t count;
     uint64_t seed;
     uint64_t epoch;
-    stoke_sampling sampling;
+    stoke_order_kind kind;
     const double *cumulative;
 } stoke_order;
 

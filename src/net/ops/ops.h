@@ -216,9 +216,6 @@ typedef struct stk_scaled {
     stk_float type;
 } stk_scaled;
 
-/* The array itself where nothing has to be done. `scaled` must outlive the rows. */
-stk_exec_rows stk_scaled_rows(const stk_scaled *scaled);
-
 /* ---- loss ---- */
 
 /* The loss at the resolution of the masks, from logits at a quarter of it: rows are interpolated (bilinear,
@@ -279,6 +276,8 @@ static inline uint32_t stk_loss_pairs(const stk_loss_shape *shape)
 
 /* Columns of the mask, padded to whole blocks of any table. The padding repeats the last column. */
 size_t stk_loss_columns_padded(const stk_loss_shape *shape);
+
+/* ---- labels ---- */
 
 /* Labels of a mask as the loss wants them: classes as int32, -1 where a pixel does not count. */
 

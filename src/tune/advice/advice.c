@@ -322,7 +322,8 @@ static void workers_line(adviser *a, uint64_t batch_bytes)
     if (table) number(usual, table);
     if (!p->cores_source) {
         line(a, "num_workers", number(text, table ? table : WORKERS_LEAST), STOKE_SOURCE_TABLE,
-             "usual are %s; of the cores of that machine, which are not known here, two thirds at the most",
+             "a usual start (%s): the cores of that machine are not known here; with them given it is two "
+             "thirds of them",
              usual);
         return;
     }
@@ -364,19 +365,18 @@ static void loader_lines(adviser *a, const fitted *f)
 
 static void precision_lines(adviser *a)
 {
-    const char *name = a->card ? a->card->name : "";
-    const int old = !strncmp(name, "GTX", 3) || !strncmp(name, "MX", 2);
+    const double capability = a->card ? stk_advice_capability(a->card->name) : 0;
+    const int old = capability > 0 && capability < STK_MIXED_SINCE;
     if (!a->on_card) {
         line(a, "mixed_precision", "false", STOKE_SOURCE_TABLE, USUAL, stk_tier_of(0)->title);
         return;
     }
     line(a, "mixed_precision", "true", STOKE_SOURCE_TABLE, "%s",
-         old ? "it saves memory here, but little time: this card has no tensor cores"
+         old ? "it saves memory on this card, no time: that is won from compute capability 7.0 on"
              : "activations take about half, weights and optimiser as much as before");
-    /* The compiler behind torch.compile wants compute capability 7.0; these have 6.1 at the most. */
-    if (!strncmp(name, "GTX 10", 6))
+    if (old) /* the compiler behind it wants 7.0, too */
         line(a, "compile", "false", STOKE_SOURCE_TABLE,
-             "torch.compile needs compute capability 7.0 and this card has 6.1");
+             "torch.compile needs compute capability 7.0 and this card has %.1f", capability);
     else
         line(a, "compile", "true", STOKE_SOURCE_TABLE,
              "the first steps take a minute or more, so time it on a whole epoch");

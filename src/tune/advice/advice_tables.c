@@ -218,3 +218,28 @@ stk_advice_name stk_advice_card(const char *name)
     if (!found.card) found.nearest = nearest.best;
     return found;
 }
+
+/* NVIDIA's compute capabilities by the beginning of a name; the longest one that fits counts. GTX 16 has no
+ * tensor cores, and yet gains by half precision. */
+static const struct {
+    const char *begins;
+    double capability;
+} generations[] = {
+    { "RTX 50", 12.0 }, { "RTX 40", 8.9 },    { "RTX 30", 8.6 }, { "RTX 20", 7.5 },
+    { "RTX A", 8.6 },   { "GTX 16", 7.5 },    { "GTX 10", 6.1 }, { "MX450", 7.5 },
+    { "T4", 7.5 },      { "TITAN RTX", 7.5 }, { "P100", 6.0 },   { "V100", 7.0 },
+    { "L4", 8.9 },      { "A10", 8.6 },       { "A100", 8.0 },   { "H100", 9.0 },
+};
+
+double stk_advice_capability(const char *name)
+{
+    size_t longest = 0;
+    double found = 0;
+    for (size_t i = 0; i < sizeof generations / sizeof *generations; i++) {
+        const size_t n = strlen(generations[i].begins);
+        if (n <= longest || strncmp(name, generations[i].begins, n) != 0) continue;
+        longest = n;
+        found = generations[i].capability;
+    }
+    return found;
+}

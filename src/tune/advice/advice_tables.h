@@ -74,6 +74,9 @@ typedef struct stk_advice_name {
 } stk_advice_name;
 stk_advice_name stk_advice_card(const char *name);
 
+/* NVIDIA's compute capability of a card by its name in the table; 0: not known. */
+double stk_advice_capability(const char *name);
+
 extern const stk_advice_expected stk_expected_processor;
 
 /* Whether `memory` bytes are a card of `gb`: drivers keep up to a twentieth for themselves. */

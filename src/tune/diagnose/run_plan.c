@@ -11,7 +11,7 @@
 
 #include <stoke/augment.h>
 #include <stoke/tools/diagnose.h>
-#include <stoke/tools/machine.h>
+#include <stoke/tools/loader.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
@@ -169,14 +169,8 @@ static int take_own(stoke_run_plan *plan, const char *config, stoke_error *err)
         data->batch = stoke_data_defaults().batch;
         say(plan, "batch is auto, which training settles: %d is measured; --batch sets it", (int)data->batch);
     }
-    if (data->workers < 0) {
-        const int64_t left = data->consumer_cores < 0 ? 1 : data->consumer_cores;
-        const int64_t workers = (int64_t)stoke_machine_cores().usable - left;
-        setup->workers = workers < 1 ? 1 : (uint32_t)workers;
-        say(plan, "workers is auto: %u here", setup->workers);
-    } else {
-        setup->workers = (uint32_t)data->workers;
-    }
+    setup->workers = stoke_data_workers(data);
+    if (data->workers < 0) say(plan, "workers is auto: %u here", setup->workers);
     setup->prefetch = (uint32_t)data->prefetch;
     setup->depth = (uint32_t)upload->depth;
     setup->transfer = upload->transfer;

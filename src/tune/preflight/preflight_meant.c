@@ -16,31 +16,6 @@
 #include "src/tune/machine/tree.h"
 #include "src/tune/preflight/preflight.h"
 
-/* NVIDIA's compute capabilities by the beginning of a name; the longest one that fits counts. GTX 16 has no
- * tensor cores, and yet gains by half precision. */
-static const struct {
-    const char *begins;
-    double capability;
-} generations[] = {
-    { "RTX 50", 12.0 }, { "RTX 40", 8.9 },    { "RTX 30", 8.6 }, { "RTX 20", 7.5 },
-    { "RTX A", 8.6 },   { "GTX 16", 7.5 },    { "GTX 10", 6.1 }, { "MX450", 7.5 },
-    { "T4", 7.5 },      { "TITAN RTX", 7.5 }, { "P100", 6.0 },   { "V100", 7.0 },
-    { "L4", 8.9 },      { "A10", 8.6 },       { "A100", 8.0 },   { "H100", 9.0 },
-};
-
-static stoke_figure capability_of(const char *name)
-{
-    size_t longest = 0;
-    stoke_figure found = { 0 };
-    for (size_t i = 0; i < sizeof generations / sizeof *generations; i++) {
-        const size_t n = strlen(generations[i].begins);
-        if (n <= longest || strncmp(name, generations[i].begins, n) != 0) continue;
-        longest = n;
-        found = stk_figure(generations[i].capability, STOKE_SOURCE_TABLE);
-    }
-    return found;
-}
-
 /* One of those seen here that has the name; -1: none. */
 static int seen_here(stk_preflight_surroundings *here, stoke_gpus *gpus, const stk_advice_row *row)
 {
@@ -76,7 +51,8 @@ int stk_find_meant(stk_preflight_surroundings *here, stoke_gpus *gpus, const sto
     else
         STK_SAY(gpu->name, "a card of %.4g GiB", (double)memory / (double)STK_SPARE_BYTES);
     gpu->memory_total = gpu->memory_free = stk_figure((double)memory, STOKE_SOURCE_TABLE);
-    if (name.card) gpu->compute_capability = capability_of(name.card->name);
+    const double capability = name.card ? stk_advice_capability(name.card->name) : 0;
+    if (capability > 0) gpu->compute_capability = stk_figure(capability, STOKE_SOURCE_TABLE);
     char word[80] = "";
     if (name.card && !p->card_memory && *stoke_text_word(p->card, word, sizeof word))
         STK_SAY(here->card_flag, " --gpu %s", word);
@@ -88,6 +64,11 @@ int stk_find_meant(stk_preflight_surroundings *here, stoke_gpus *gpus, const sto
 int stk_has_card(const stk_preflight_surroundings *here)
 {
     return here->n_gpus > 0 || here->meant;
+}
+
+stoke_figure stk_card_memory(const stk_preflight_surroundings *here)
+{
+    return here->gpu.memory_total.source ? here->gpu.memory_total : here->gpu.memory_free;
 }
 
 stoke_figure stk_cores(const stk_preflight_surroundings *here)
