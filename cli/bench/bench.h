@@ -66,12 +66,16 @@ int bench_run(const cli_call *call, bench_case *cases, size_t n_cases, int round
 /* Ends the children. Accepts cases that were never started. */
 void bench_stop(bench_case *cases, size_t n_cases);
 
+/* The smallest first. */
+void bench_sort(double *values, size_t n);
 /* Median of n values. */
 double bench_median(const double *values, int n);
 
 /* ---- bench_sweep.c: the settings whose figures the project promises ---- */
 
 enum { BENCH_SWEEP_CASES = 7 };
+/* Whether the set has any JPEG: region decode is measured on those, and --decode fast shrinks them. */
+int bench_has_jpeg(const stoke_dataset *dataset);
 /* Fills cases[0..] and returns how many. `base` are the user's settings, `workers` what they came to. */
 int bench_sweep_cases(bench_case *cases, const stoke_dataset *dataset, const stoke_data_params *base,
                       unsigned workers, size_t *count, stoke_error *err);

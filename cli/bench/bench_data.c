@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/bench/bench.h"
-#include "cli/lib/output.h"
+#include "cli/bench/bench_upload.h"
 #include "cli/lib/facts.h"
 #include <stoke/tools/probe.h>
 
@@ -45,8 +44,7 @@ typedef struct bench_difference {
 typedef struct bench {
     const cli_call *call;
     stoke_data_params data;
-    stoke_dataset *dataset;
-    char folder[CLI_PATH]; /* temporary; "" = none */
+    bench_set set;
     double seconds;
     int rounds;
     int64_t samples;
@@ -61,27 +59,14 @@ typedef struct bench {
 
 /* ---- the set ---- */
 
-static int make_set(bench *b, stoke_error *err)
-{
-    stoke_synth_params params = stoke_synth_defaults();
-    params.count = (uint64_t)b->samples;
-    stoke_progress *progress = cli_progress_begin(b->call, "drawing a set", "scenes");
-    int r = stoke_synth_write(&params, b->folder, 0, cli_progress_update, progress, err);
-    cli_progress_end(&progress);
-    b->data.data = b->folder;
-    return r;
-}
-
 static int open_set(bench *b, stoke_error *err)
 {
-    int given = b->data.data || b->data.images || b->data.list;
-    int r = cli_temp_folder(b->folder, err);
-    if (!r && !given) r = make_set(b, err);
-    if (!r) r = cli_open_settled(b->call, &b->data, &b->dataset, err);
-    if (!r && stoke_dataset_count(b->dataset) > (uint64_t)b->samples) {
+    const uint32_t side = stoke_synth_defaults().width;
+    int r = bench_set_open(&b->set, b->call, &b->data, (uint64_t)b->samples, side, err);
+    if (!r && stoke_dataset_count(b->set.dataset) > (uint64_t)b->samples) {
         cli_say(b->call, "taking %lld of %s (--samples)", (long long)b->samples,
-                STOKE_COUNT(stoke_dataset_count(b->dataset), "sample"));
-        stoke_dataset_thin(b->dataset, (uint64_t)b->samples);
+                STOKE_COUNT(stoke_dataset_count(b->set.dataset), "sample"));
+        stoke_dataset_thin(b->set.dataset, (uint64_t)b->samples);
     }
     stoke_pipeline *pipeline = NULL;
     if (!r) r = stoke_pipeline_create(&pipeline, b->data.augment, err);
@@ -155,11 +140,13 @@ static int measure_difference(const stoke_dataset *dataset, const stoke_data_par
 static int measure(bench *b, stoke_error *err)
 {
     const bench_options *o = b->call->options;
-    b->cases[0] = (bench_case){
-        .name = "loader", .subject = &bench_loader, .dataset = b->dataset, .data = b->data, .live = o->live
-    };
+    b->cases[0] = (bench_case){ .name = "loader",
+                                .subject = &bench_loader,
+                                .dataset = b->set.dataset,
+                                .data = b->data,
+                                .live = o->live };
     b->cases[1] = (bench_case){
-        .name = "bare decoding", .subject = &bench_peer, .dataset = b->dataset, .data = b->data
+        .name = "bare decoding", .subject = &bench_peer, .dataset = b->set.dataset, .data = b->data
     };
     b->n_cases = 1;
     int r = bench_start(&b->cases[0], err);
@@ -169,13 +156,13 @@ static int measure(bench *b, stoke_error *err)
     if (!b->data.size[0] && b->cases[0].opened.height)
         cli_say_size(b->call, b->cases[0].opened.height, b->cases[0].opened.width);
     cli_say_memory(b->call, &memory);
-    cli_say_remarks(b->call, b->dataset, &b->data);
+    cli_say_remarks(b->call, b->set.dataset, &b->data);
     b->workers = plan->workers ? plan->workers : 1;
     b->cases[1].threads = b->workers;
     b->n_cases = 2;
     if (o->sweep) {
         size_t more = 0;
-        r = bench_sweep_cases(b->cases + 2, b->dataset, &b->data, b->workers, &more, err);
+        r = bench_sweep_cases(b->cases + 2, b->set.dataset, &b->data, b->workers, &more, err);
         b->n_cases += more;
     }
     for (size_t i = 1; i < b->n_cases && !r; i++) r = bench_start(&b->cases[i], err);
@@ -186,7 +173,7 @@ static int measure(bench *b, stoke_error *err)
         stoke_quiet_end(&since, &b->cores_had, &b->cores); /* what children took counts once they ended */
     /* Threads in this process only now: the others were forked before. */
     if (!r && b->data.decode == STOKE_DECODE_FAST)
-        r = measure_difference(b->dataset, &b->data, &b->difference, err);
+        r = measure_difference(b->set.dataset, &b->data, &b->difference, err);
     return r;
 }
 
@@ -240,7 +227,7 @@ static void print_json(const bench *b, const figures *f)
     cli_json_memory(&json, &memory);
     stoke_json_uint(&json, "workers", b->data.workers ? b->workers : 0);
     json_machine(&json);
-    FACTS(&json, FACT("samples", stoke_dataset_count(b->dataset)), FACT_OF(b, rounds),
+    FACTS(&json, FACT("samples", stoke_dataset_count(b->set.dataset)), FACT_OF(b, rounds),
           FACT_IS_OF(b, too_busy), FACT_OF(b, cores_had), FACT_OF(b, seconds),
           FACT("files_not_comparable", bare->last.not_comparable),
           FACT("files_failed_bare", bare->last.failed), FACT_OF(&ours->last, bad_samples),
@@ -329,15 +316,6 @@ static void print_ratio(const bench *b, const figures *f, int longest)
     cli_print("; most CPU time goes to `%s`.\n", stage_label(b, longest));
 }
 
-static int any_jpeg(const stoke_dataset *dataset)
-{
-    for (uint64_t i = 0; i < stoke_dataset_count(dataset); i++) {
-        const char *path = stoke_dataset_sample(dataset, i).image_path;
-        if (cli_ends_with(path, ".jpg") || cli_ends_with(path, ".jpeg")) return 1;
-    }
-    return 0;
-}
-
 /* One more thing to try, each on a line of its own. */
 static void print_hint(int *n, const char *text)
 {
@@ -356,7 +334,7 @@ static void print_hints(const bench *b, int longest)
                                  "epochs do not decode, which takes most time here"
                                : "--cache DIR (on disk) or --cache-ram 4G keeps decoded samples: later "
                                  "epochs do not decode");
-        if (data->decode != STOKE_DECODE_FAST && data->size[0] && any_jpeg(b->dataset))
+        if (data->decode != STOKE_DECODE_FAST && data->size[0] && bench_has_jpeg(b->set.dataset))
             print_hint(&n, "--decode fast shrinks JPEGs while decoding when --size is smaller");
     }
     if (stoke_data_image_dtype(data) != STOKE_DTYPE_U8)
@@ -389,7 +367,7 @@ static void print_people(const bench *b, const figures *f)
     char peak[32], planned[32];
     stoke_cores cores = stoke_machine_cores();
     cli_print("%s, batch %lld, %s; %s, %s, pixel functions %s\n\n",
-              STOKE_COUNT(stoke_dataset_count(b->dataset), "sample"), (long long)b->data.batch,
+              STOKE_COUNT(stoke_dataset_count(b->set.dataset), "sample"), (long long)b->data.batch,
               stoke_dtype_name(stoke_data_image_dtype(&b->data)), stoke_machine_cpu_name(),
               STOKE_COUNT(cores.usable, "usable core"), stoke_machine_cpu_table());
     print_speed(b, f);
@@ -424,7 +402,7 @@ static int run(cli_call *call)
     }
     int r = open_set(b, &err);
     if (!r) r = measure(b, &err);
-    cli_end_temp_folder(b->folder); /* before anything is printed: a closed pipe ends the program there */
+    bench_set_remove(&b->set); /* before anything is printed: a closed pipe ends the program there */
     int code = r ? cli_fail(call, &err) : CLI_OK;
     if (!r) {
         figures f = summarize(b);
@@ -433,7 +411,7 @@ static int run(cli_call *call)
         else
             print_people(b, &f);
     }
-    stoke_dataset_close(&b->dataset);
+    bench_set_close(&b->set);
     free(b);
     return code;
 }

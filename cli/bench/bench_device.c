@@ -144,7 +144,7 @@ static int write_pictures(bench *b, stoke_error *err)
         char title[256];
         snprintf(title, sizeof title, "%s: busy %.1f %% (step %.0f ms, augmenting on the %s, transfer %s)",
                  info->title, 100 * bench_feed_busy(&job->stats), bench_feed_step_ms(job),
-                 bench_placement_name(job->placement), bench_transfer_name(job->params.transfer));
+                 cli_placement_name(job->placement), cli_transfer_name(job->params.transfer));
         const uint64_t length = (uint64_t)(DRAWN * bench_feed_period_ms(&b->job.stats) * 1e6),
                        whole = job->end_ns - job->begin_ns;
         const uint64_t drawn = length && length < whole ? length : whole;
@@ -198,8 +198,8 @@ static void print_json(const bench *b, const figures *f)
           FACT("bytes_per_batch", f->bytes), FACT_OF(b, pageable_gb_s), FACT_OF(b, pinned_gb_s),
           FACT("host_wait_ms_per_step", f->wait_ms), FACT("loader_cpu_ms_per_sample", f->cpu_ms),
           FACT("host_source", "measured"), FACT_IS_OF(b, too_busy), FACT_OF(b, cores_had),
-          FACT("placement", bench_placement_name(job->placement)), FACT("placement_reason", job->why),
-          FACT("transfer", bench_transfer_name(job->params.transfer)), FACT_OF(&job->params, depth),
+          FACT("placement", cli_placement_name(job->placement)), FACT("placement_reason", job->why),
+          FACT("transfer", cli_transfer_name(job->params.transfer)), FACT_OF(&job->params, depth),
           FACT_IS_OF(job, sync), FACT("step_ms", bench_feed_step_ms(job)), FACT_OF(job, steps),
           FACT_OF(job, batch), FACT_OF(job, height), FACT_OF(job, width), FACT("workers", workers(b)),
           FACT("device_bytes", job->memory.total_bytes), FACT("host_bytes", job->memory.host.total_bytes));
@@ -277,7 +277,7 @@ static void print_people(const bench *b, const figures *f)
     cli_print("%s%s: %s; batches of %u x %ux%u %s, step %.1f ms, %u worker%s, transfer %s%s\n",
               info->emulated ? "simulated " : "", info->name, info->title, job->batch, job->height,
               job->width, stoke_dtype_name(job->dtype), bench_feed_step_ms(job), workers(b),
-              workers(b) == 1 ? "" : "s", bench_transfer_name(job->params.transfer),
+              workers(b) == 1 ? "" : "s", cli_transfer_name(job->params.transfer),
               job->sync ? ", host waits for every step" : "");
     cli_print("augmenting on the %s\n\n", job->why);
     print_figures(b, f);
@@ -295,7 +295,7 @@ static int run(cli_call *call)
     int r = cli_may_write(call, b->o->trace, b->o->force, &err);
     if (!r) r = cli_may_write(call, b->o->timeline, b->o->force, &err);
     if (!r) r = cli_device_open(&b->device, b->o->device, 0, &err);
-    if (!r) r = bench_set_open(&b->set, call, &b->data, 4 * (uint64_t)b->data.batch, &err);
+    if (!r) r = bench_set_open(&b->set, call, &b->data, 4 * (uint64_t)b->data.batch, BENCH_SCENE, &err);
     if (!r) r = measure(b, &err);
     bench_set_close(&b->set); /* before anything is printed: a closed pipe ends the program there */
     if (!r) r = write_pictures(b, &err);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/lib/common.h"
+#include "cli/bench/bench.h"
 #include "cli/lib/facts.h"
 
 typedef struct pix_options {
@@ -73,12 +73,6 @@ static void print_absent(void *context, const char *table)
     cli_print("Not measured: %s (not on this processor).\n", table);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The function this processor uses: the last of its name that was measured. */
 static int is_used(const figures *f, size_t i)
 {
@@ -106,7 +100,7 @@ static void print_meaning(const figures *f)
             p = pushed;
         }
     }
-    qsort(times, n, sizeof *times, by_value);
+    bench_sort(times, n);
     cli_print("\nWhat it means: of %zu function%s, those this processor uses are %.1f times as fast as C "
               "(the one in the middle).\nMost time per pixel:",
               n, n == 1 ? "" : "s", n ? times[n / 2] : 0);

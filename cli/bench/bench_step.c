@@ -62,12 +62,6 @@ typedef struct bench {
     uint64_t available; /* memory before anything was opened; UINT64_MAX: nothing tells */
 } bench;
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Pictures with the spread of normalised ones and masks of every class: what is in them does not change the
  * time. */
 static void make_batch(bench *b)
@@ -293,7 +287,7 @@ static int work(bench *b, stoke_error *err)
     if (r) return r;
     /* Twice, and the better one: whoever disturbs one makes it too low. */
     b->peak = fmax(b->peak, stoke_net_peak_gflops(b->params.threads, (stoke_precision)b->plan.precision));
-    qsort(b->ms, b->steps, sizeof *b->ms, by_value);
+    bench_sort(b->ms, b->steps);
     if (b->call->common.json)
         print_json(b);
     else

@@ -134,13 +134,11 @@ static const sweep_row rows[] = {
 enum { ROW_U8, ROW_F32, ROW_ONE, ROW_TWO, ROW_MEMORY, ROWS, REGION_FULL = ROWS, REGION_QUARTER };
 _Static_assert(CLI_COUNT(rows) == ROWS && REGION_QUARTER + 1 == BENCH_SWEEP_CASES, "a name for every case");
 
-/* Region decode is measured on JPEGs; a set without any has no such figure. */
-static int has_jpeg(const stoke_dataset *dataset)
+int bench_has_jpeg(const stoke_dataset *dataset)
 {
-    uint64_t n = stoke_dataset_count(dataset);
-    for (uint64_t i = 0; i < n; i++) {
-        const char *dot = strrchr(stoke_dataset_sample(dataset, i).image_path, '.');
-        if (dot && (!strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg"))) return 1;
+    for (uint64_t i = 0; i < stoke_dataset_count(dataset); i++) {
+        const char *path = stoke_dataset_sample(dataset, i).image_path;
+        if (cli_ends_with(path, ".jpg") || cli_ends_with(path, ".jpeg")) return 1;
     }
     return 0;
 }
@@ -158,7 +156,7 @@ int bench_sweep_cases(bench_case *cases, const stoke_dataset *dataset, const sto
         }
     }
     *count = ROWS;
-    if (!has_jpeg(dataset)) return STOKE_OK;
+    if (!bench_has_jpeg(dataset)) return STOKE_OK;
     cases[REGION_FULL] =
         (bench_case){ .name = "JPEG decoded whole", .subject = &bench_region, .dataset = dataset };
     cases[REGION_QUARTER] = (bench_case){ .name = "JPEG, box of half width and height",

@@ -88,7 +88,7 @@ static void print_json(const bench_feed jobs[WAYS], stoke_device *device)
     for (int i = 0; i < WAYS; i++) {
         const stoke_upload_stats *stats = &jobs[i].stats;
         stoke_json_object(&json, NULL);
-        FACTS(&json, FACT("transfer", bench_transfer_name(ways[i].transfer)),
+        FACTS(&json, FACT("transfer", cli_transfer_name(ways[i].transfer)),
               FACT("gb_s", bench_feed_gb_s(stats)));
         json_copies(&json, stats);
         FACTS(&json, FACT("period_ms", bench_feed_period_ms(stats)));
@@ -134,7 +134,7 @@ static int run(cli_call *call)
     if (data.batch < 0) data.batch = stoke_data_defaults().batch;
     if (data.consumer_cores < 0) data.consumer_cores = 0; /* ours only waits */
     int r = cli_device_open(&device, o->device, 0, &err);
-    if (!r) r = bench_set_open(&set, call, &data, 2 * (uint64_t)data.batch, &err);
+    if (!r) r = bench_set_open(&set, call, &data, 2 * (uint64_t)data.batch, BENCH_SCENE, &err);
     if (!r) r = measure(call, &set, &data, device, jobs, &err);
     bench_set_close(&set); /* before anything is printed: a closed pipe ends the program there */
     const int code = r ? cli_fail(call, &err) : CLI_OK;

@@ -244,7 +244,7 @@ static int foresee(diagnose_job *job, stoke_error *err)
 /* The flags of this command that make a setup of another. */
 static void flags_between(const stoke_setup *from, const stoke_setup *to, char *text, size_t size)
 {
-    static const char *const transfers[] = { "stream", "pinned", "pageable" };
+
     size_t n = 0;
     text[0] = 0;
 #define PUT(...)                                                                                             \
@@ -252,8 +252,8 @@ static void flags_between(const stoke_setup *from, const stoke_setup *to, char *
     if (to->workers != from->workers) PUT(" --workers %u", to->workers);
     if (to->prefetch != from->prefetch) PUT(" --prefetch %u", to->prefetch);
     if (to->depth != from->depth) PUT(" --depth %u", to->depth);
-    if (to->placement != from->placement) PUT(" --placement %s", to->placement ? "device" : "host");
-    if (to->transfer != from->transfer) PUT(" --transfer %s", transfers[to->transfer]);
+    if (to->placement != from->placement) PUT(" --placement %s", cli_placement_name(to->placement));
+    if (to->transfer != from->transfer) PUT(" --transfer %s", cli_transfer_name(to->transfer));
     if (to->persistent != from->persistent) PUT(" --%spersistent", to->persistent ? "" : "no-");
     if (to->sync != from->sync) PUT(" --%ssync", to->sync ? "" : "no-");
 #undef PUT

@@ -8,6 +8,7 @@
 
 #include "cli/tune/diagnose.h"
 #include "cli/lib/facts.h"
+#include "cli/lib/upload_options.h"
 
 /* A model that is further off on what was measured is not to be trusted on what was not. */
 static const double trusted_points = 5;
@@ -337,10 +338,11 @@ void diagnose_print(const diagnose_job *job)
 
 static void put_setup(stoke_json *json, const char *key, const stoke_setup *s)
 {
-    static const char *const transfers[] = { "stream", "pinned", "pageable" };
+
     FACTS_OBJECT(json, key, FACT_OF(s, batch), FACT_OF(s, workers), FACT_OF(s, prefetch), FACT_OF(s, depth),
-                 FACT("placement", s->placement == STOKE_PLACEMENT_DEVICE ? "device" : "host"),
-                 FACT("transfer", transfers[s->transfer]), FACT_IS_OF(s, persistent), FACT_IS_OF(s, sync));
+                 FACT("placement", cli_placement_name(s->placement)),
+                 FACT("transfer", cli_transfer_name(s->transfer)), FACT_IS_OF(s, persistent),
+                 FACT_IS_OF(s, sync));
 }
 
 static void put_forecast(stoke_json *json, const char *key, const stoke_forecast *f)
