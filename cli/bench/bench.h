@@ -103,7 +103,7 @@ int bench_live_open(bench_live *live, const char *path, const char *what, stoke_
 void bench_live_close(bench_live *live);
 
 /* Writes the page, twenty times a second at most: batches may come faster than anybody looks. */
-void bench_live_of_loader(bench_live *live, const stoke_loader *loader);
+
 void bench_live_of_feed(bench_live *live, stoke_upload *upload, uint64_t step, uint64_t steps);
 
 /* ---- what is fed to a network, and who computes it: of `bench step` and `bench net` ---- */

@@ -34,7 +34,7 @@ static int due(bench_live *live)
     return 1;
 }
 
-void bench_live_of_loader(bench_live *live, const stoke_loader *loader)
+static void live_of_loader(bench_live *live, const stoke_loader *loader)
 {
     if (!due(live)) return;
     stoke_live_data data = stoke_live_defaults();
@@ -106,7 +106,7 @@ static int take_epoch(loader_state *state, uint64_t *samples, stoke_stage_time *
         if (r) break;
         *samples += batch->count;
         stoke_batch_release(state->loader, &batch);
-        bench_live_of_loader(&state->live, state->loader);
+        live_of_loader(&state->live, state->loader);
         if (first && idle) {
             stoke_loader_stats(state->loader, &stats);
             *idle = stats.stage[STOKE_STAGE_SLOT_WAIT];

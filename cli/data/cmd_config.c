@@ -36,9 +36,7 @@ static void json_value(stoke_json *json, const stoke_option *option, const void 
         break;
     case STOKE_OPT_BYTES: stoke_json_uint(json, option->name, *(const uint64_t *)field); break;
     case STOKE_OPT_SIZE:
-        stoke_json_array(json, option->name);
-        for (int i = 0; i < 2; i++) stoke_json_uint(json, NULL, ((const uint32_t *)field)[i]);
-        stoke_json_close(json);
+        FACTS(json, FACT_SIZE(option->name, ((const uint32_t *)field)[0], ((const uint32_t *)field)[1]));
         break;
     case STOKE_OPT_RANGE:
     case STOKE_OPT_SPREAD:
@@ -48,10 +46,7 @@ static void json_value(stoke_json *json, const stoke_option *option, const void 
         break;
     case STOKE_OPT_AUTO_INT:
         number = *(const int64_t *)field;
-        if (number < 0)
-            stoke_json_string(json, option->name, "auto");
-        else
-            stoke_json_int(json, option->name, number);
+        FACTS(json, number < 0 ? FACT(option->name, "auto") : FACT(option->name, number));
         break;
     }
 }

@@ -455,20 +455,16 @@ static void print_result(const page *p, const char *out)
     stoke_json json = cli_json_open();
     FACTS(&json, FACT("path", out), FACT_OF(&p->images[0], height), FACT_OF(&p->images[0], width),
           FACT_OF(p, sample), FACT("draws", p->columns - 1));
-    for (int preset = 0; preset < 2; preset++) {
-        stoke_json_array(&json, preset ? "presets" : "ops");
-        for (size_t i = 0; i < p->count; i++)
-            if (p->strips[i].preset == preset) stoke_json_string(&json, NULL, p->strips[i].name);
+    static const char *const lists[] = { "ops", "presets", "unchanged", "refused" };
+    for (size_t k = 0; k < CLI_COUNT(lists); k++) {
+        stoke_json_array(&json, lists[k]);
+        for (size_t i = 0; i < p->count; i++) {
+            const strip *s = &p->strips[i];
+            const int is[] = { !s->preset, s->preset, s->unchanged, s->refused };
+            if (is[k]) stoke_json_string(&json, NULL, s->name);
+        }
         stoke_json_close(&json);
     }
-    stoke_json_array(&json, "unchanged");
-    for (size_t i = 0; i < p->count; i++)
-        if (p->strips[i].unchanged) stoke_json_string(&json, NULL, p->strips[i].name);
-    stoke_json_close(&json);
-    stoke_json_array(&json, "refused");
-    for (size_t i = 0; i < p->count; i++)
-        if (p->strips[i].refused) stoke_json_string(&json, NULL, p->strips[i].name);
-    stoke_json_close(&json);
     stoke_json_close(&json);
 }
 

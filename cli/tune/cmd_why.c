@@ -42,38 +42,21 @@ static int trouble_named(const char *word)
 
 /* ---- for people ---- */
 
-static void print_found(const stoke_answer *answer)
+/* Reasons of one kind: found (1), not to be told (-1), absent (0). */
+static void print_reasons(const stoke_answer *answer, int found, const char *title)
 {
     stoke_reason r;
     int n = 0;
     for (size_t i = 0; stoke_answer_reason(answer, i, &r); i++) {
-        if (r.found != 1) continue;
-        if (!n) puts("\nFound, the likeliest first");
-        cli_print("  %d. %s\n     %s\n", ++n, r.cause, r.evidence);
-        if (*r.remedy) cli_print("     -> %s\n", r.remedy);
-    }
-}
-
-static void print_untold(const stoke_answer *answer)
-{
-    stoke_reason r;
-    int n = 0;
-    for (size_t i = 0; stoke_answer_reason(answer, i, &r); i++) {
-        if (r.found != -1) continue;
-        if (!n++) puts("\nCannot be told from here");
-        cli_print("  %s: %s\n", r.cause, r.evidence);
-        if (*r.remedy) cli_print("     -> %s\n", r.remedy);
-    }
-}
-
-static void print_absent(const stoke_answer *answer)
-{
-    stoke_reason r;
-    int n = 0;
-    for (size_t i = 0; stoke_answer_reason(answer, i, &r); i++) {
-        if (r.found) continue;
-        if (!n++) puts("\nLooked for, and not the cause");
-        cli_print("  no: %s (%s)\n", r.cause, r.evidence);
+        if (r.found != found) continue;
+        if (!n++) cli_print("\n%s\n", title);
+        if (found == 1)
+            cli_print("  %d. %s\n     %s\n", n, r.cause, r.evidence);
+        else if (found)
+            cli_print("  %s: %s\n", r.cause, r.evidence);
+        else
+            cli_print("  no: %s (%s)\n", r.cause, r.evidence);
+        if (found && *r.remedy) cli_print("     -> %s\n", r.remedy);
     }
 }
 
@@ -81,9 +64,9 @@ static void print_text(const stoke_answer *answer, int trouble, const why_option
 {
     cli_print("%s %s.\n", questions[trouble], stoke_answer_text(answer));
     if (o->run || o->config) cli_print("From %s, and this machine.\n", o->run ? o->run : o->config);
-    print_found(answer);
-    print_untold(answer);
-    print_absent(answer);
+    print_reasons(answer, 1, "Found, the likeliest first");
+    print_reasons(answer, -1, "Cannot be told from here");
+    print_reasons(answer, 0, "Looked for, and not the cause");
 }
 
 /* ---- for programs ---- */

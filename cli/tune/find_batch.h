@@ -79,9 +79,7 @@ void find_batch_free(find_batch *search);
 
 /* measured, or emulated on a simulated GPU. */
 int find_batch_source(const find_batch *search);
-enum { FIND_BATCH_NEXT = 4096 };
-/* `stoke diagnose ...` where the loader binds; "" = nothing to say. */
-void find_batch_next(const find_batch *search, char *text, size_t size);
+
 /* "12.3 ms"; text is returned. */
 const char *find_batch_ms(double ms, char text[32]);
 void find_batch_print(const find_batch *search);

@@ -55,7 +55,9 @@ static void diagnose_command(const find_batch *s, char *line, size_t size)
     cli_append_word(line, size, number);
 }
 
-void find_batch_next(const find_batch *s, char *text, size_t size)
+enum { NEXT_BYTES = 4096 };
+
+static void next_text(const find_batch *s, char *text, size_t size)
 {
     *text = 0;
     if (!strcmp(s->result.next, "stoke diagnose"))
@@ -134,7 +136,7 @@ static void print_choice(const find_batch *s)
 
 void find_batch_print(const find_batch *s)
 {
-    char next[FIND_BATCH_NEXT];
+    char next[NEXT_BYTES];
     const stoke_trial_params *p = &s->params;
     cli_print("%s", find_batch_source(s) == STOKE_SOURCE_MEASURED ? "Measured on this processor: "
                                                                   : "Emulated, nothing ran on a card: ");
@@ -148,7 +150,7 @@ void find_batch_print(const find_batch *s)
         cli_print("\nbatch: %s\n%s\n", s->result.too_busy ? "no suggestion" : "none", s->result.why);
     if (s->result.too_busy && s->journal)
         cli_say(s->call, "the trials stay in %s: another --journal, or none, tries again", s->journal);
-    find_batch_next(s, next, sizeof next);
+    next_text(s, next, sizeof next);
     if (*next) cli_say(s->call, "next: %s", next);
 }
 
@@ -184,8 +186,8 @@ void find_batch_json(stoke_json *json, const find_batch *s)
 {
     const stoke_batch_result *r = &s->result;
     const uint32_t before = s->before;
-    char next[FIND_BATCH_NEXT];
-    find_batch_next(s, next, sizeof next);
+    char next[NEXT_BYTES];
+    next_text(s, next, sizeof next);
     FACTS(json, FACT_OF(&s->wish, device), FACT("source", source_name(s)),
           FACT("memory_source", memory_source(s)), FACT_OF(&s->params.train, model),
           FACT_SIZE("size", s->params.data.size[0], s->params.data.size[1]), FACT_OF(&s->params, classes),
