@@ -6,7 +6,7 @@
 #ifndef STOKE_CLI_BENCH_BENCH_UPLOAD_H
 #define STOKE_CLI_BENCH_BENCH_UPLOAD_H
 
-#include "cli/bench/bench_live.h"
+#include "cli/bench/bench.h"
 #include "cli/lib/upload_options.h"
 #include "cli/lib/output.h"
 
@@ -45,8 +45,6 @@ double bench_feed_overlap(const stoke_upload_stats *stats);   /* share of the co
 double bench_feed_period_ms(const stoke_upload_stats *stats); /* from the end of a step to the next one's */
 double bench_feed_busy(const stoke_upload_stats *stats);      /* share of the elapsed time */
 const char *bench_feed_source(stoke_device *device);          /* "emulated" or "measured" */
-const char *bench_transfer_name(int transfer);
-const char *bench_placement_name(int placement);
 
 /* ---- a set to load from ---- */
 
@@ -54,9 +52,12 @@ typedef struct bench_set {
     stoke_dataset *dataset;
     char folder[CLI_PATH]; /* temporary; "" = none */
 } bench_set;
-/* The user's data, or `count` small scenes drawn into a temporary folder; fills data->data then. */
+enum { BENCH_SCENE = 128 }; /* pixels: quick to draw; --size enlarges them */
+/* The user's data, or `count` scenes of `side` pixels drawn into a temporary folder; fills data->data then.
+ */
 int bench_set_open(bench_set *set, const cli_call *call, stoke_data_params *data, uint64_t count,
-                   stoke_error *err);
+                   uint32_t side, stoke_error *err);
+void bench_set_remove(bench_set *set); /* the folder; what was opened still tells names and numbers */
 void bench_set_close(bench_set *set);
 
 #endif

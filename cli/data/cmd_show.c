@@ -9,60 +9,24 @@
 
 #include "cli/data/show.h"
 #include "cli/lib/output.h"
+#include "cli/lib/facts.h"
 
+#define OPTIONS show_options
 static const stoke_option options[] = {
-    { .name = "count",
-      .type = STOKE_OPT_INT,
-      .offset = offsetof(show_options, count),
-      .default_text = "12",
-      .min = 1,
-      .max = 400,
-      .argument = "N",
-      .help = "Samples in the picture" },
-    { .name = "out",
-      .type = STOKE_OPT_STRING,
-      .offset = offsetof(show_options, out),
-      .argument = "FILE",
-      .help = "The PNG to write; the name ends in .png. By default samples.png, with --ops ops.png" },
-    { .name = "columns",
-      .type = STOKE_OPT_INT,
-      .offset = offsetof(show_options, columns),
-      .default_text = "0",
-      .min = 0,
-      .max = 100,
-      .argument = "N",
-      .help = "Samples per row; 0 = about square. With --ops: draws per strip, 0 = 4" },
-    { .name = "tile",
-      .type = STOKE_OPT_INT,
-      .offset = offsetof(show_options, tile),
-      .default_text = "0",
-      .min = 0,
-      .max = 4096,
-      .argument = "N",
-      .help = "Longest side of a sample in the picture, in pixels; 0 = 256, with --ops 192" },
-    { .name = "ops",
-      .type = STOKE_OPT_FLAG,
-      .offset = offsetof(show_options, ops),
-      .default_text = "false",
-      .help =
-          "Instead of many samples one sample: as it is and in a few draws of each op (with p=1) and each "
-          "preset" },
-    { .name = "only",
-      .type = STOKE_OPT_STRING,
-      .offset = offsetof(show_options, only),
-      .argument = "NAME",
-      .help = "With --ops: only ops and presets whose name begins so" },
-    { .name = "sample",
-      .type = STOKE_OPT_AUTO_INT,
-      .offset = offsetof(show_options, sample),
-      .default_text = "auto",
-      .min = 0,
-      .max = 1e9,
-      .argument = "N|auto",
-      .help =
-          "With --ops: which sample, in the order of names, from 0; auto takes one with many classes that is "
-          "neither dark nor bright" },
-    CLI_FORCE(show_options),
+    CLI_NUMBER(INT, count, "12", 1, 400, "N", "Samples in the picture"),
+    CLI_TEXT(STRING, out, NULL, "FILE",
+             "The PNG to write; the name ends in .png. By default samples.png, with --ops ops.png"),
+    CLI_NUMBER(INT, columns, "0", 0, 100, "N",
+               "Samples per row; 0 = about square. With --ops: draws per strip, 0 = 4"),
+    CLI_NUMBER(INT, tile, "0", 0, 4096, "N",
+               "Longest side of a sample in the picture, in pixels; 0 = 256, with --ops 192"),
+    CLI_FLAG(ops, "Instead of many samples one sample: as it is and in a few draws of each op (with p=1) and "
+                  "each preset"),
+    CLI_TEXT(STRING, only, NULL, "NAME", "With --ops: only ops and presets whose name begins so"),
+    CLI_NUMBER(AUTO_INT, sample, "auto", 0, 1e9, "N|auto",
+               "With --ops: which sample, in the order of names, from 0; auto takes one with many classes "
+               "that is neither dark nor bright"),
+    CLI_FORCE(OPTIONS),
 };
 
 /* Copies of rows: slots go back to the loader at once. */
@@ -217,15 +181,11 @@ static void print_result(const cli_call *call, const gallery *g, const stoke_mem
         cli_print("%s\n", out);
         return;
     }
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
+    stoke_json json = cli_json_open();
     stoke_json_string(&json, "path", out);
     cli_json_memory(&json, memory);
-    stoke_json_uint(&json, "height", g->images[0].height);
-    stoke_json_uint(&json, "width", g->images[0].width);
-    stoke_json_uint(&json, "replaced", g->replaced);
-    stoke_json_uint(&json, "skipped", g->skipped);
+    FACTS(&json, FACT_OF(&g->images[0], height), FACT_OF(&g->images[0], width), FACT_OF(g, replaced),
+          FACT_OF(g, skipped));
     stoke_json_array(&json, "samples");
     for (size_t i = 0; i < g->count; i++) stoke_json_string(&json, NULL, g->names[i]);
     stoke_json_close(&json);
@@ -310,17 +270,12 @@ const cli_command cli_show = {
     .summary = "write a picture of samples with their masks laid over",
     .arguments = "[DIR]",
     .max_words = 1,
-    .description =
-        "Each sample stands beside itself with the mask laid over, its name below; the classes that occur "
-        "are "
-        "listed at the end. Samples come from the real loader, with its order, fit and augmentation. With "
-        "--ops "
-        "one sample is drawn by every op and preset; --size is then half the sample's unless given, so that "
-        "crops have a choice.",
+    .description = "Each sample stands beside itself with the mask laid over, its name below; the classes "
+                   "that occur are listed at the end. Samples come from the real loader, with its order, fit "
+                   "and augmentation. With --ops one sample is drawn by every op and preset; --size is then "
+                   "half the sample's unless given, so that crops have a choice.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(show_options),
+    CLI_OWN_OPTIONS,
     .reads_data = 1,
     .run = run,
 };

@@ -64,9 +64,8 @@ static const struct {
       "`stoke train` computes on the processor; `stoke devices` lists what other commands can feed" },
     { "accelerator",
       "`stoke train` computes on the processor; `stoke devices` lists what other commands can feed" },
-    { "gpu",
-      "a card is named to check, optimize, estimate, recommend and why; this command is about the machine "
-      "it runs on, whose cards `stoke devices` lists" },
+    { "gpu", "a card is named to check, optimize, estimate, recommend and why; this command is about the "
+             "machine it runs on, whose cards `stoke devices` lists" },
     { "warmup_steps", "--warmup takes a number of steps, or a share of them below 1" },
     { "warmup_epochs", "--warmup takes a number of steps, or a share of them below 1" },
 };
@@ -79,7 +78,7 @@ static int is_same(const char *known, const char *typed, size_t n)
     return 1;
 }
 
-static int is_option(const cli_call *call, const char *name, size_t n)
+int cli_is_option(const cli_call *call, const char *name, size_t n)
 {
     for (size_t g = 0; g < call->n_groups; g++)
         for (size_t i = 0; i < call->groups[g].count; i++)
@@ -111,10 +110,10 @@ void cli_translate_flags(cli_call *call)
     for (int i = 1; i < call->argc && strcmp(call->argv[i], "--") != 0; i++) {
         const char *name;
         const size_t n = name_of(call->argv[i], &name);
-        if (!n || is_option(call, name, n)) continue;
+        if (!n || cli_is_option(call, name, n)) continue;
         for (size_t k = 0; k < CLI_COUNT(aliases); k++) {
             const char *ours = aliases[k].ours;
-            if (!is_same(aliases[k].theirs, name, n) || !is_option(call, ours, strlen(ours))) continue;
+            if (!is_same(aliases[k].theirs, name, n) || !cli_is_option(call, ours, strlen(ours))) continue;
             const size_t size = strlen(ours) + strlen(name + n) + 3;
             char *text = cli_alloc(size, 1);
             snprintf(text, size, "--%s%s", ours, name + n);
@@ -129,7 +128,7 @@ void cli_hint_flag(const cli_call *call, stoke_error *err)
     for (int i = 1; i < call->argc && strcmp(call->argv[i], "--") != 0; i++) {
         const char *name;
         const size_t n = name_of(call->argv[i], &name);
-        if (!n || is_option(call, name, n)) continue;
+        if (!n || cli_is_option(call, name, n)) continue;
         for (size_t k = 0; k < CLI_COUNT(hints); k++)
             if (is_same(hints[k].theirs, name, n)) {
                 cli_error(err, err->code, "there is no option '--%.*s' here: %s", (int)n, name,
@@ -159,7 +158,7 @@ int cli_translate_file(cli_call *call)
     const cli_command *command = call->command;
     /* The first words of commands that read no data have meanings of their own: `why slow FILE`. */
     const int first = command->reads_data ? 0 : command->max_words;
-    if (command->takes_network || !is_option(call, "config", 6)) return 0;
+    if (command->takes_network || !cli_is_option(call, "config", 6)) return 0;
     for (int i = 1; i < call->argc; i++) {
         const char *name;
         const size_t n = name_of(call->argv[i], &name);
@@ -184,14 +183,12 @@ const char *cli_hint_command(const char *word)
     static const struct {
         const char *theirs, *ours;
     } commands[] = {
-        { "benchmark",
-          "`stoke bench` measures loading, steps and copies; `stoke optimize --config FILE --benchmark` "
-          "and `stoke find-batch` find the batch by trials" },
+        { "benchmark", "`stoke bench` measures loading, steps and copies; `stoke optimize --config FILE "
+                       "--benchmark` and `stoke find-batch` find the batch by trials" },
         { "profile", "`stoke diagnose` says where the time goes" },
         { "profiler", "`stoke diagnose` says where the time goes" },
-        { "tune",
-          "`stoke optimize --config FILE` changes a settings file, `stoke find-batch` and `stoke find-lr` "
-          "find values by trials" },
+        { "tune", "`stoke optimize --config FILE` changes a settings file, `stoke find-batch` and `stoke "
+                  "find-lr` find values by trials" },
         { "lr-find", "it is `stoke find-lr`" },
         { "lr_find", "it is `stoke find-lr`" },
         { "lr-finder", "it is `stoke find-lr`" },

@@ -8,27 +8,13 @@
 
 #include "cli/lib/common.h"
 
-/* Of a struct that has `const char *config`. */
-#define CLI_CONFIG_OPTION(holder, text)                                                                      \
-    {                                                                                                        \
-        .name = "config", .type = STOKE_OPT_STRING, .offset = offsetof(holder, config), .argument = "FILE",  \
-        .help = text                                                                                         \
-    }
-
-/* Of a struct that has `int64_t ranks`. */
-#define CLI_RANKS_OPTION(holder, text)                                                                       \
-    {                                                                                                        \
-        .name = "ranks", .type = STOKE_OPT_INT, .offset = offsetof(holder, ranks), .default_text = "1",      \
-        .min = 1, .max = 1024, .argument = "N", .help = text                                                 \
-    }
-
-/* Of a struct that has `const char *map`. */
-#define CLI_MAP_OPTION(holder)                                                                               \
-    {                                                                                                        \
-        .name = "map", .type = STOKE_OPT_STRING, .offset = offsetof(holder, map), .argument = "LIST",        \
-        .help = "Where a setting stands that has another name, or several candidates: setting=path, with "   \
-                "commas between more than one, such as batch_size=data.bs,num_workers=data.nw"               \
-    }
+/* Of OPTIONS that have `const char *config`, `int64_t ranks`, `const char *map`. */
+#define CLI_CONFIG_OPTION(text) CLI_TEXT(STRING, config, NULL, "FILE", text)
+#define CLI_RANKS_OPTION(text)  CLI_NUMBER(INT, ranks, "1", 1, 1024, "N", text)
+#define CLI_MAP_OPTION                                                                                       \
+    CLI_TEXT(STRING, map, NULL, "LIST",                                                                      \
+             "Where a setting stands that has another name, or several candidates: setting=path, with "      \
+             "commas between more than one, such as batch_size=data.bs,num_workers=data.nw")
 
 enum { CLI_MAPS = 32 };
 

@@ -3,6 +3,7 @@
  * What a command will take of memory: the line for people, and the same as JSON.
  */
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 
 #include <stdlib.h>
 #if defined(__GLIBC__)
@@ -61,16 +62,11 @@ void cli_json_memory(stoke_json *json, const stoke_memory_sum *sum)
     char text[1024];
     stoke_memory_text(sum, text, sizeof text);
     stoke_json_object(json, "plan");
-    stoke_json_uint(json, "bytes", stoke_memory_total(sum));
-    stoke_json_uint(json, "limit_bytes", sum->limit_bytes);
-    stoke_json_string(json, "text", text);
+    FACTS(json, FACT("bytes", stoke_memory_total(sum)), FACT_OF(sum, limit_bytes), FACT("text", text));
     stoke_json_array(json, "terms");
     for (size_t i = 0; i < sum->count; i++) {
-        stoke_json_object(json, NULL);
-        stoke_json_string(json, "name", sum->share[i].name);
-        stoke_json_uint(json, "count", sum->share[i].count);
-        stoke_json_uint(json, "bytes", sum->share[i].bytes);
-        stoke_json_close(json);
+        FACTS_OBJECT(json, NULL, FACT_OF(&sum->share[i], name), FACT_OF(&sum->share[i], count),
+                     FACT_OF(&sum->share[i], bytes));
     }
     stoke_json_close(json);
     stoke_json_close(json);

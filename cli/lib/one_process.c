@@ -22,9 +22,8 @@ int cli_require_one_process(stoke_error *err)
         if (n < 2) continue;
         return cli_error(
             err, STOKE_E_INVALID,
-            "this is process %.20s of %ld, by %s (%s=%ld), and training runs in one process, on all "
-            "cores of its machine. Start it once, without %s; where nothing launched it: env -u %s "
-            "stoke train ...",
+            "this is process %.20s of %ld, by %s (%s=%ld), and training runs in one process, on all cores of "
+            "its machine. Start it once, without %s; where nothing launched it: env -u %s stoke train ...",
             rank ? rank : "n/a", n, launchers[i].launcher, launchers[i].size, n, launchers[i].launcher,
             launchers[i].size);
     }

@@ -3,6 +3,7 @@
  * A dataset and a loader, ready to iterate, with what a person should know about them on stderr.
  */
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 #include "cli/lib/output.h"
 #include "cli/lib/retry.h"
 #include "cli/lib/settings.h"
@@ -66,8 +67,7 @@ int cli_open_dataset(const cli_call *call, const stoke_data_params *data, stoke_
     if (!r) r = stoke_dataset_open(out, data, err);
     if (r && data->data && is_cache(data->data))
         return cli_error(err, r,
-                         "%s: this is a cache, not data: give it as --cache, beside the set it was "
-                         "made from",
+                         "%s: this is a cache, not data: give it as --cache, beside the set it was made from",
                          data->data);
     if (r) return r;
     char unread[256];
@@ -77,8 +77,8 @@ int cli_open_dataset(const cli_call *call, const stoke_data_params *data, stoke_
     if (notes && call->command != &cli_verify) {
         stoke_note first = stoke_dataset_note(*out, 0);
         cli_say(call,
-                "left out: %zu file%s without a partner or with the name of another (first: %s); "
-                "`stoke verify` lists them",
+                "left out: %zu file%s without a partner or with the name of another (first: %s); `stoke "
+                "verify` lists them",
                 notes, notes == 1 ? "" : "s", first.path);
     }
     return STOKE_OK;
@@ -255,13 +255,7 @@ void cli_say_cache(const cli_call *call, const cli_cache_report *report)
 void cli_json_cache(stoke_json *json, const cli_cache_report *report)
 {
     if (!report->used) return;
-    stoke_json_object(json, "cache");
-    stoke_json_uint(json, "hits", report->hits);
-    stoke_json_uint(json, "misses", report->misses);
-    stoke_json_uint(json, "stored", report->stored);
-    stoke_json_uint(json, "damaged", report->damaged);
-    stoke_json_uint(json, "disk_bytes", report->disk_bytes);
-    stoke_json_uint(json, "ram_bytes", report->ram_bytes);
-    stoke_json_string(json, "warning", *report->warning ? report->warning : NULL);
-    stoke_json_close(json);
+    FACTS_OBJECT(json, "cache", FACT_OF(report, hits), FACT_OF(report, misses), FACT_OF(report, stored),
+                 FACT_OF(report, damaged), FACT_OF(report, disk_bytes), FACT_OF(report, ram_bytes),
+                 FACT_TEXT("warning", report->warning));
 }
