@@ -11,7 +11,7 @@
 #include <stoke/tools/upload.h>
 
 #include "src/base/mem.h"
-#include "src/upload/step_log.h"
+#include "src/upload/observer.h"
 
 static const double step_ms = 0.2;
 
@@ -279,8 +279,8 @@ static void a_diary_begun_late_has_a_past(void **state)
 static uint32_t pages_in_use(const stoke_upload *upload)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < upload->step_log.pages; i++)
-        n += upload->step_log.page[i].state != STK_PAGE_FREE;
+    for (uint32_t i = 0; i < upload->observer.step_log.pages; i++)
+        n += upload->observer.step_log.page[i].state != STK_PAGE_FREE;
     return n;
 }
 
@@ -348,7 +348,7 @@ static void check_several(const feeding *f, stoke_upload *upload)
     const stoke_step_record before = records[1];
     /* One more on the same batch, after a gap: its record is open again until that has ended too. */
     assert_int_equal(stoke_upload_step(upload, step_ms, NULL), 0);
-    assert_int_equal(upload->step_log.count, 1);
+    assert_int_equal(upload->observer.step_log.count, 1);
     assert_int_equal(finish(upload, &records), 2);
     assert_int_equal(records[1].busy_ns, 2 * ns);
     assert_int_equal(records[1].start, before.start);
