@@ -99,7 +99,7 @@ static int open_set(bench *b, stoke_error *err)
     int given = b->data.data || b->data.images || b->data.list;
     int r = cli_temp_folder(b->folder, err);
     if (!r && !given) r = make_set(b, err);
-    if (!r) r = cli_open_dataset(b->call, &b->data, &b->dataset, err);
+    if (!r) r = cli_open_settled(b->call, &b->data, &b->dataset, err);
     if (!r && stoke_dataset_count(b->dataset) > (uint64_t)b->samples) {
         cli_say(b->call, "taking %lld of %s (--samples)", (long long)b->samples,
                 STOKE_COUNT(stoke_dataset_count(b->dataset), "sample"));

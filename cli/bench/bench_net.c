@@ -152,7 +152,7 @@ static int run(cli_call *call)
     stoke_net_bench_params params = stoke_net_bench_defaults();
     params.model = o->model;
     params.only = o->only;
-    params.batch = (uint32_t)o->shape.batch;
+    params.batch = cli_net_batch(call, &o->shape, o->model);
     params.height = o->shape.size[0];
     params.width = o->shape.size[1];
     params.classes = o->shape.classes < 0 ? CLI_NET_CLASSES : (uint32_t)o->shape.classes;

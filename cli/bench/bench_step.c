@@ -377,7 +377,7 @@ static int run(cli_call *call)
     b.params.model = o->model || o->weights ? o->model : "b0"; /* NULL, 0: what the weights say */
     b.params.weights = o->weights;
     b.params.classes = o->shape.classes >= 0 ? (uint32_t)o->shape.classes : o->weights ? 0 : CLI_NET_CLASSES;
-    b.params.batch = (uint32_t)o->shape.batch;
+    b.params.batch = cli_net_batch(call, &o->shape, b.params.model);
     b.params.height = o->shape.size[0];
     b.params.width = o->shape.size[1];
     b.params.training = !o->forward;

@@ -156,7 +156,7 @@ int bench_set_open(bench_set *set, const cli_call *call, stoke_data_params *data
     *set = (bench_set){ 0 };
     int r = STOKE_OK;
     if (!data->data && !data->images && !data->list) r = draw(set, call, data, count, err);
-    if (!r) r = cli_open_dataset(call, data, &set->dataset, err);
+    if (!r) r = cli_open_settled(call, data, &set->dataset, err);
     if (r) bench_set_close(set);
     return r;
 }

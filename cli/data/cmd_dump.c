@@ -11,6 +11,7 @@
 
 #include "cli/lib/common.h"
 #include "cli/lib/output.h"
+#include "cli/lib/retry.h"
 
 typedef struct dump_options {
     const char *out;
@@ -66,12 +67,13 @@ static int is_dumped(const char *name)
 /* Batches of two runs in one folder look like those of one. */
 static int refuse_mixture(const cli_call *call, const dump_options *o, stoke_error *err)
 {
-    DIR *dir = opendir(o->out);
+    DIR *dir = cli_opendir(o->out);
     int r = STOKE_OK;
     size_t there = 0;
+    if (!dir && !stoke_is_absent(errno))
+        return cli_error(err, STOKE_E_IO, "%s: cannot open folder: %s", o->out, strerror(errno));
     if (!dir) return r; /* not there yet; if it is something else, making it says so */
-    errno = 0;
-    for (struct dirent *entry; !r && (entry = readdir(dir)); errno = 0) {
+    for (struct dirent *entry; !r && (entry = cli_readdir(dir));) {
         if (!is_dumped(entry->d_name)) continue;
         there++;
         if (!o->force)

@@ -143,7 +143,7 @@ static int feed_open(source *from, cli_call *call, const stoke_data_params *data
     params.reads = 1;
     if (own.consumer_cores < 0) own.consumer_cores = 0; /* we only look at batches */
     from->session = (cli_session){ .call = call };
-    int r = cli_open_dataset(call, data, &from->session.dataset, err);
+    int r = cli_open_settled(call, &own, &from->session.dataset, err);
     if (!r) r = cli_device_open(&from->device, o->device, 1, err);
     if (!r)
         r = cli_feed_open(call, &from->upload, from->session.dataset, &own, from->device, &params, 0, err);

@@ -149,7 +149,7 @@ static int run_cache(cli_call *call)
     int r = data.cache && *data.cache
                 ? STOKE_OK
                 : cli_error(&err, STOKE_E_INVALID, "name the folder of the cache: --out DIR");
-    if (!r) r = cli_open_dataset(call, &data, &dataset, &err);
+    if (!r) r = cli_open_settled(call, &data, &dataset, &err);
     unsigned threads = data.workers > 0 ? (unsigned)data.workers : 0;
     stoke_memory_sum memory = { 0 };
     if (!r) r = stoke_cache_fill_memory(dataset, &data, &threads, &memory, &err);
@@ -211,6 +211,8 @@ static int run(cli_call *call)
     params.planned_context = call;
     /* There is nothing to replace a sample by: either it is left out, or somebody should know. */
     params.skip_bad = call->data.policy == STOKE_POLICY_SKIP;
+    cli_keep_named_quarantine(call);
+    params.quarantine = call->data.quarantine;
     int r = o->out ? STOKE_OK : cli_error(&err, STOKE_E_INVALID, "name the folder for the shards: --out DIR");
     if (!r) r = cli_open_dataset(call, &call->data, &dataset, &err);
     if (!r) {
@@ -225,6 +227,7 @@ static int run(cli_call *call)
         if (report.replaced)
             cli_say(call, "--force: %llu shard%s replaced in %s", (unsigned long long)report.replaced,
                     report.replaced == 1 ? " was" : "s were", o->out);
+        if (*report.unrecorded) cli_say(call, "warning: %s", report.unrecorded);
         if (!call->common.json) cli_say(call, "next: stoke verify %s", STOKE_WORD(o->out));
     }
     stoke_pack_report_free(&report);

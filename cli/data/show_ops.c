@@ -125,11 +125,9 @@ static int set_up(page *p, stoke_error *err)
     const show_options *o = p->call->options;
     stoke_data_params *data = &p->data;
     int r = show_settings(data, err);
-    if (!r) r = cli_open_dataset(p->call, data, &p->dataset, err);
+    if (!r) r = cli_open_settled(p->call, data, &p->dataset, err);
     if (r) return r;
     cli_say_remarks(p->call, p->dataset, data);
-    r = cli_settle_orientation(p->call, p->dataset, data, err);
-    if (r) return r;
     const uint64_t count = stoke_dataset_count(p->dataset);
     uint64_t sample = (uint64_t)o->sample;
     if (o->sample < 0) r = show_pick_sample(data, &sample, err);

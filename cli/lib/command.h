@@ -73,6 +73,7 @@ typedef struct cli_command {
     int reads_training; /* takes the options of training too, in --config as well; others pass over them there
                          */
     int reads_feed;     /* takes the options of feeding a device */
+    int sees_set;       /* the size of pictures is that of the set where a file does not say it */
     int any_config;     /* with reads_data: --config may be a PyTorch trainer's; run() reads it itself, see
                            cli_replace_settings */
     /* With reads_data: the first word is a run or a network instead of data, and settings come from the run's

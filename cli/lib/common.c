@@ -420,7 +420,7 @@ FILE *cli_open_file(const char *path)
     if (fd < 0) return NULL;
     FILE *file = NULL;
     int number = 0;
-    if (fstat(fd, &st) != 0)
+    if (cli_fstat(fd, &st) != 0)
         number = errno;
     else if (!S_ISREG(st.st_mode))
         number = S_ISDIR(st.st_mode) ? EISDIR : ESPIPE; /* nothing that could be read from its beginning */
@@ -457,7 +457,7 @@ int cli_read_blob(const stoke_blob *blob, size_t limit, uint8_t **bytes, size_t 
     struct stat st;
     if (fd < 0) return 0;
     uint64_t wanted = blob->size;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+    if (cli_fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
         if (wanted == UINT64_MAX) wanted = (uint64_t)st.st_size;
         ok = wanted > 0 && wanted <= limit && wanted <= (uint64_t)st.st_size;
     }

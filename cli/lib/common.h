@@ -122,10 +122,13 @@ int cli_next(cli_session *session, const stoke_batch **batch, stoke_error *err);
 /* Says what is odd about the settings (stoke_data_remarks), once per command. */
 void cli_say_remarks(const cli_call *call, const stoke_dataset *dataset, const stoke_data_params *data);
 
-/* Which way up the images of a set are taken, as training decides it (stoke_dataset_orientation): into
- * data->orientation, with what is to be said. */
+/* Which way up the images of the command's set are taken, as training decides it
+ * (stoke_dataset_orientation): into data->orientation, with what is to be said, once. */
 int cli_settle_orientation(const cli_call *call, const stoke_dataset *dataset, stoke_data_params *data,
                            stoke_error *err);
+
+/* Opens a set whose samples will be loaded, and settles that. */
+int cli_open_settled(const cli_call *call, stoke_data_params *data, stoke_dataset **out, stoke_error *err);
 
 /* Says which size was taken where --size was not given. */
 void cli_say_size(const cli_call *call, uint32_t height, uint32_t width);

@@ -3,26 +3,32 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <stoke/tools/retry.h>
 
-static int look(const char *path, struct stat *st, int flags)
+static int look(int folder, const char *path, struct stat *st, int flags)
 {
     stoke_patience patience = { 0 };
     int r;
-    do r = fstatat(AT_FDCWD, path, st, flags);
+    do r = fstatat(folder, path, st, flags);
     while (r != 0 && stoke_again(&patience, errno));
     return r;
 }
 
 int cli_stat(const char *path, struct stat *st)
 {
-    return look(path, st, 0);
+    return look(AT_FDCWD, path, st, 0);
 }
 
 int cli_lstat(const char *path, struct stat *st)
 {
-    return look(path, st, AT_SYMLINK_NOFOLLOW);
+    return look(AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW);
+}
+
+int cli_fstat(int fd, struct stat *st)
+{
+    return look(fd, "", st, AT_EMPTY_PATH);
 }
 
 int cli_open(const char *path, int flags)
@@ -32,6 +38,25 @@ int cli_open(const char *path, int flags)
     do fd = open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
     while (fd < 0 && stoke_again(&patience, errno));
     return fd;
+}
+
+DIR *cli_opendir(const char *path)
+{
+    const int fd = cli_open(path, O_RDONLY | O_DIRECTORY);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (fd >= 0 && !dir) close(fd);
+    return dir;
+}
+
+struct dirent *cli_readdir(DIR *dir)
+{
+    stoke_patience patience = { 0 };
+    struct dirent *entry;
+    do {
+        errno = 0;
+        entry = readdir(dir);
+    } while (!entry && errno && stoke_again(&patience, errno));
+    return entry;
 }
 
 int cli_there(const char *path)

@@ -99,10 +99,13 @@ void cli_say_remarks(const cli_call *call, const stoke_dataset *dataset, const s
 int cli_settle_orientation(const cli_call *call, const stoke_dataset *dataset, stoke_data_params *data,
                            stoke_error *err)
 {
-    char text[2048];
-    stoke_orientation settled;
-    const int r = stoke_dataset_orientation(dataset, data, &settled, text, sizeof text, err);
+    static int known; /* hash opens a loader for every rank */
+    static stoke_orientation settled;
+    char text[2048] = "";
+    const int r =
+        known ? STOKE_OK : stoke_dataset_orientation(dataset, data, &settled, text, sizeof text, err);
     if (r) return r;
+    known = 1;
     for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
         stoke_error sentence = { 0 };
         snprintf(sentence.message, sizeof sentence.message, "%.*s", (int)(end - line), line);
@@ -110,6 +113,12 @@ int cli_settle_orientation(const cli_call *call, const stoke_dataset *dataset, s
     }
     data->orientation = (int)settled;
     return STOKE_OK;
+}
+
+int cli_open_settled(const cli_call *call, stoke_data_params *data, stoke_dataset **out, stoke_error *err)
+{
+    const int r = cli_open_dataset(call, data, out, err);
+    return r ? r : cli_settle_orientation(call, *out, data, err);
 }
 
 /* Each with its mask; two tiles on a page with room between them, which is then compressed. */
@@ -134,9 +143,7 @@ int cli_session_open(cli_session *session, const cli_call *call, const stoke_dat
     stoke_data_params own = *data;
     if (own.consumer_cores < 0) own.consumer_cores = 0; /* we only look at batches */
     int r = cli_open_dataset(call, data, &session->dataset, err);
-    /* A picture of what training sees; who hashes or dumps batches has them as the loader alone makes them.
-     */
-    if (!r && call->command == &cli_show) r = cli_settle_orientation(call, session->dataset, &own, err);
+    if (!r) r = cli_settle_orientation(call, session->dataset, &own, err);
     stoke_memory_share drawn = { "pictures to draw", 0, 0 };
     if (!r && session->drawn.pictures) r = plan_drawing(session, &own, &drawn, err);
     if (!r) r = stoke_loader_create_beside(&session->loader, session->dataset, &own, NULL, &drawn, err);

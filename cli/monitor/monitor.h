@@ -94,8 +94,6 @@ stoke_figure monitor_job_wait(const void *job, size_t back);
 
 /* "training", "ended", "ended without saying so", ... */
 const char *monitor_job_state(const monitor_job *job);
-/* " step 120 of 2000", " step 120"; "" when it has none. */
-const char *monitor_job_step(const monitor_job *job, char *text, size_t size);
 /* State, step, and how long ago it gave a sign when that is long. */
 const char *monitor_job_progress(const monitor_job *job, char *text, size_t size);
 /* A figure of the page or of rates: NaN and STOKE_LIVE_NA are n/a. */
@@ -161,8 +159,6 @@ const char *monitor_number(stoke_figure figure, const char *unit, char *text, si
 const char *monitor_bytes(stoke_figure figure, char *text, size_t size);
 /* Of cards and processes: "9.4 GiB", "n/a". */
 const char *monitor_memory(stoke_figure figure, char *text, size_t size);
-/* "78 % (9.4 GiB of 12.0 GiB)". */
-const char *monitor_share(stoke_figure part, stoke_figure whole, char *text, size_t size);
 
 /* ---- monitor_prometheus.c, monitor_metrics.c ---- */
 

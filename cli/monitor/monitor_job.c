@@ -133,7 +133,8 @@ const char *monitor_job_state(const monitor_job *job)
     return stoke_live_phase_name(job->now.phase <= STOKE_LIVE_ENDED ? (int)job->now.phase : -1);
 }
 
-const char *monitor_job_step(const monitor_job *job, char *text, size_t size)
+/* " step 120 of 2000", " step 120"; "" when it has none. */
+static const char *monitor_job_step(const monitor_job *job, char *text, size_t size)
 {
     const stoke_live_data *now = &job->now;
     *text = 0;

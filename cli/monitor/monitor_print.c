@@ -38,7 +38,8 @@ const char *monitor_memory(stoke_figure figure, char *text, size_t size)
     return text;
 }
 
-const char *monitor_share(stoke_figure part, stoke_figure whole, char *text, size_t size)
+/* "78 % (9.4 GiB of 12.0 GiB)". */
+static const char *monitor_share(stoke_figure part, stoke_figure whole, char *text, size_t size)
 {
     char a[32], b[32];
     monitor_memory(part, a, sizeof a);

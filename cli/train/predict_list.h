@@ -26,4 +26,8 @@ int predict_list_add_set(predict_list *list, const cli_call *call, const stoke_d
 void predict_list_settle(predict_list *list);
 void predict_list_free(predict_list *list);
 
+/* Says how many files of each ending there are below the folders among `folders`; nothing when there are
+ * none. */
+void predict_say_skipped(const cli_call *call, const char *const *folders, int count);
+
 #endif

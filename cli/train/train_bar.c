@@ -5,12 +5,13 @@
 #include <stdio.h>
 #include <unistd.h>
 
-const char *train_metric_name(int metric)
+/* "mIoU", and its value. A metric that scores do not hold (loss) is shown as mIoU. */
+static const char *train_metric_name(int metric)
 {
     return stoke_score_at(metric == STOKE_METRIC_LOSS ? STOKE_METRIC_MIOU : metric)->title;
 }
 
-double train_metric_of(int metric, const stoke_scores *scores)
+static double train_metric_of(int metric, const stoke_scores *scores)
 {
     return stoke_score_value(scores, metric == STOKE_METRIC_LOSS ? STOKE_METRIC_MIOU : metric);
 }

@@ -20,8 +20,4 @@ void train_bar_show(train_bar *bar, const stoke_train_event *event);
 /* Clears what is on the screen. */
 void train_bar_end(train_bar *bar);
 
-/* "mIoU", and its value. A metric that scores do not hold (loss) is shown as mIoU. */
-const char *train_metric_name(int metric);
-double train_metric_of(int metric, const stoke_scores *scores);
-
 #endif

@@ -452,7 +452,7 @@ static int prepare(diagnose_job *job, stoke_error *err)
     if (!r) r = cli_require_data(job->call, &job->call->data, err);
     if (!r) r = open_device(job, err);
     if (!r) r = find_step(job, err);
-    return r ? r : cli_open_dataset(job->call, &job->call->data, &job->dataset, err);
+    return r ? r : cli_open_settled(job->call, &job->call->data, &job->dataset, err);
 }
 
 static void finish(diagnose_job *job)

@@ -28,8 +28,9 @@ typedef struct estimate_options {
 static const stoke_option options[] = {
     { "model", STOKE_OPT_STRING, FIELD(model), .default_text = "b0", .argument = "b0..b5|smallnet",
       .help = "The network; smallnet is a plain residual one, of --base-channels and --num-blocks" },
-    { "batch", STOKE_OPT_INT, FIELD(batch), .default_text = "8", .min = 1, .max = 65536, .argument = "N",
-      .help = "Pictures per batch" },
+    { "batch", STOKE_OPT_AUTO_INT, FIELD(batch), .default_text = "8", .min = 1, .max = 65536,
+      .argument = "N|auto",
+      .help = "Pictures per batch; auto is what `stoke train` takes: up to 8 that fit into this machine" },
     { "size", STOKE_OPT_SIZE, FIELD(size), .default_text = "288", .argument = "N|HxW",
       .help = "Size of a picture" },
     { "classes", STOKE_OPT_INT, FIELD(classes), .default_text = "0", .min = 0, .max = 65535, .argument = "N",
@@ -321,10 +322,15 @@ static int run(cli_call *call)
 {
     estimate_options *o = call->options;
     const unsigned assumed = complete(call, o);
-    const stoke_estimate_params p = params_of(o);
     column columns[ENGINES];
     inverse v = { 0 };
     stoke_error err = { 0 };
+    if (o->batch < 0) {
+        const stoke_estimate_params any = params_of(o);
+        o->batch = stoke_estimate_auto(&any);
+        cli_say(call, "batch is auto: %lld, as `stoke train` takes it here", (long long)o->batch);
+    }
+    const stoke_estimate_params p = params_of(o);
     int r = make_columns(columns, &p, &err);
     if (!r) r = ask_backwards(&v, o, &err);
     if (r) {
@@ -363,6 +369,7 @@ const cli_command cli_estimate = {
         "asked backwards too. GiB are 1024^3 bytes, as "
         "cards and their drivers count.",
     .reads_config = 1,
+    .sees_set = 1,
     .examples = examples,
     .options = options,
     .n_options = CLI_COUNT(options),

@@ -242,6 +242,7 @@ static void print_text(const optimizing *w)
 {
     stoke_change c;
     const char *text;
+    const int marked = stoke_optimization_marked(w->plan);
     if (w->benchmark.ran) {
         find_batch_print(&w->benchmark.search);
         puts("");
@@ -272,9 +273,10 @@ static void print_text(const optimizing *w)
         cli_say(w->call, "next: diff %s %s   then train with %s%s",
                 STOKE_WORD(*w->backup ? w->backup : w->o->config), STOKE_WORD(w->target),
                 STOKE_WORD(w->target),
-                stoke_optimization_marked(w->plan)
+                marked == 1
                     ? "; the keys below the comment that was added count only where your trainer reads them"
-                    : "");
+                : marked == 2 ? "; the keys that are new count only where your trainer reads them"
+                              : "");
 }
 
 /* ---- for programs ---- */

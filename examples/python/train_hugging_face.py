@@ -36,6 +36,6 @@ if __name__ == "__main__":
     set_seed(0)
     with tempfile.TemporaryDirectory() as checkpoints:
         # Trainer wants dicts.
-        losses = run(stokehold.Loader(sys.argv[1], as_dict=True, batch_size=4, image_size=128, augment="standard",
+        losses = run(stokehold.Loader(sys.argv[1], as_dict=True, batch_size=4, image_size=64, augment="standard",
                                       normalize="imagenet", drop_last=True), checkpoints)
     print(f"{len(losses)} steps: loss {losses[0]:.3f} at first, {sum(losses[-5:]) / 5:.3f} over the last 5")

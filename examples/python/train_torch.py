@@ -11,7 +11,7 @@ import transformers
 
 import stokehold
 
-STEPS, SIZE, BATCH, CLASSES = 20, 128, 4, 6  # as many classes as `stoke synth` draws
+STEPS, SIZE, BATCH, CLASSES = 20, 64, 4, 6  # as many classes as `stoke synth` draws
 
 
 def train(loader, model):

@@ -20,7 +20,7 @@ def main():
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     seen = []
     # Rank and number of processes are those of torch.distributed: nothing to set, no sampler to make.
-    for batch in stokehold.Loader(sys.argv[1], as_dict=True, batch_size=4, image_size=128, augment="standard", normalize="imagenet",
+    for batch in stokehold.Loader(sys.argv[1], as_dict=True, batch_size=4, image_size=64, augment="standard", normalize="imagenet",
                                   drop_last=True):
         loss = model(pixel_values=batch["images"], labels=batch["masks"]).loss
         loss.backward()

@@ -5,6 +5,7 @@
  */
 #include "python/src/settings.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <stoke/tools/train.h>
@@ -64,6 +65,16 @@ static int raise_option(int r, const stoke_error *error)
     return r ? -1 : 0;
 }
 
+/* "batch: '0' is out of range" about batch_size. */
+static void name_as_given(stoke_error *error, const char *name, const char *given)
+{
+    const size_t length = strlen(name);
+    if (strncmp(error->message, name, length) || error->message[length] != ':') return;
+    char rest[sizeof error->message];
+    snprintf(rest, sizeof rest, "%s", error->message + length);
+    snprintf(error->message, sizeof error->message, "%s%s", given, rest);
+}
+
 static int set(stoke_data_params *params, const char *given, const char *value)
 {
     const int alias = alias_of(given);
@@ -73,8 +84,9 @@ static int set(stoke_data_params *params, const char *given, const char *value)
     stoke_error error = { 0 };
     /* An alias is resolved before the tables see it: the second group is only looked through for near names.
      */
-    const int r = stoke_options_set(groups, 2, alias >= 0 ? aliases[alias].stands_for : given,
-                                    value_for(given, value), &error);
+    const char *name = alias >= 0 ? aliases[alias].stands_for : given;
+    const int r = stoke_options_set(groups, 2, name, value_for(given, value), &error);
+    if (r && alias >= 0) name_as_given(&error, name, given);
     return raise_option(r, &error);
 }
 

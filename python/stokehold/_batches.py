@@ -10,7 +10,7 @@ import weakref
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, Optional, Protocol, Tuple, TypeVar
 
-from . import _device, _pinning, _settings, _stoke
+from . import _checks, _device, _pinning, _settings, _stoke
 from ._errors import StateError
 
 
@@ -122,6 +122,11 @@ class Batches:
     def _begin(self, settings: Dict[str, Any], *, rank: Optional[int], world: Optional[int], output: Optional[str], as_dict: bool,
                channels_last: bool, config: Any, way: Optional[_device.Route] = None, pin_memory: Optional[bool] = None,
                non_blocking: Optional[bool] = None, **others: Any) -> None:
+        for name, value in (("as_dict", as_dict), ("channels_last", channels_last), ("pin_memory", pin_memory),
+                            ("non_blocking", non_blocking)):
+            _checks.flag(name, value)
+        if config is not None:
+            config = _checks.path("config", config)
         # What a copy in another process is made from; its rank is its own affair unless it was said.
         self._arguments = dict(settings, rank=rank, world=world, output=output, as_dict=as_dict, channels_last=channels_last,
                                config=config, pin_memory=pin_memory, non_blocking=non_blocking, **others)
@@ -142,7 +147,7 @@ class Batches:
         if output is None:
             output = "torch" if importlib.util.find_spec("torch") else "numpy"
         if output not in OUTPUTS:
-            raise ValueError(f"output {output!r}: it is one of {', '.join(OUTPUTS)}")
+            raise ValueError(f"output={output!r}: it is one of {', '.join(OUTPUTS)}")
         if config is not None and settings.get("augment") is None and (settings.get("use_mixup") or settings.get("use_cutmix")):
             raise TypeError("use_mixup and use_cutmix go behind augment, which a file may say: give augment, too")
         texts = _settings.texts(settings)

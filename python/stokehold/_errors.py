@@ -94,8 +94,16 @@ def _argument(flag: "re.Match[str]") -> str:
     return _OTHER_NAMES.get(name, name) + "="
 
 
+# What the library calls otherwise, or does not call at all.
+_SUBJECTS = ((re.compile(r"^batch is "), "batch_size is "), (re.compile(r"^pictures of "), "image_size: pictures of "),
+             (re.compile(r'^no card called (".*?") is known: '), r"gpu=\1: no card of that name is known: "),
+             (re.compile(r'^no model is called (".*?"): '), r"model=\1: no model is called that: "))
+
+
 def in_python(message: str) -> str:
     """A message of the library with arguments instead of flags: `gpu=` for --gpu."""
+    for pattern, name in _SUBJECTS:
+        message = pattern.sub(name, message)
     return _FLAGS.sub(_argument, message)
 
 

@@ -6,7 +6,7 @@ import sys
 import textwrap
 from typing import Any, Dict, Mapping, Optional, Tuple
 
-from . import _stoke, ops
+from . import _checks, _stoke, ops
 
 # The tables have short names of element types; NumPy's and PyTorch's are understood too.
 _DTYPES = {
@@ -22,8 +22,24 @@ def _dtype_text(value: Any) -> str:
     return _DTYPES.get(name, name)
 
 
+_PATHS = ("data", "images", "masks", "list", "cache", "quarantine", "weights")
+_TYPES = {option["name"]: option["type"] for option in _stoke.options()}
+_TYPES.update((alias, _TYPES[name]) for alias, name in _stoke.aliases().items() if name is not None)
+
+
+def _check_type(name: str, value: Any) -> None:
+    """What the table would read as a text, and nobody meant: a list for a number, a number for a file. Ranges are the table's."""
+    if name in _PATHS:
+        _checks.path(name, value)
+    elif not isinstance(value, str) and _TYPES.get(name) in ("int", "auto_int"):
+        _checks.whole(name, value, low=-2**63)
+    elif not isinstance(value, str) and _TYPES.get(name) == "real":
+        _checks.real(name, value)
+
+
 def text(name: str, value: Any) -> str:
     """One value as the table of settings reads it: 512, '512x768', 'hflip,rotate(degrees=-10..10)', '0:0,255:1'."""
+    _check_type(name, value)
     if name == "augment" and not isinstance(value, os.PathLike):
         return ops.text(value)[0] or "none"
     if name in ("dtype", "mask_dtype"):

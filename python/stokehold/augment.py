@@ -10,7 +10,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
-from . import _device_augment, _pictures, _settings, _stoke
+from . import _checks, _device_augment, _pictures, _settings, _stoke
 from ._batches import OUTPUTS
 from .ops import MIXING
 
@@ -95,20 +95,20 @@ class Augment:
         unknown = set(mixing) - set(MIXING)
         if unknown:
             raise TypeError(f"Augment has no argument {', '.join(sorted(unknown))}")
+        if image_size is not None:
+            image_size = _checks.sides("image_size", image_size)
         self._texts = _settings.texts({
             **mixing,
             "augment": augment, "size": image_size, "seed": seed, "dtype": dtype, "mask_dtype": mask_dtype, "layout": layout,
             "normalize": normalize, "classes": classes, "ignore_index": ignore_index, "label_map": label_map, "window": window})
-        self._as_dict = as_dict
-        self._threads = len(os.sched_getaffinity(0)) if threads == "auto" else int(threads)
-        if self._threads < 1:
-            raise ValueError(f"threads {threads!r}: one at least, or 'auto'")
-        self._epoch = epoch
+        self._as_dict = _checks.flag("as_dict", as_dict)
+        self._threads = len(os.sched_getaffinity(0)) if threads == "auto" else _checks.whole("threads", threads, 1)
+        self._epoch = _checks.whole("epoch", epoch)
         self._position = 0
         self.training = True
         self._fresh()
         # Mistakes are told here and not at the first call.
-        trial = _stoke.Rows(self._texts, None, False, (1, 1))
+        trial = _stoke.Rows({"image_size" if name == "size" else name: text for name, text in self._texts.items()}, None, False, (1, 1))
         self._two_masks = trial.two_masks
         self.pipeline = trial.pipeline
         """What it does, as a list of ops."""

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterator, List, Optional, Tuple
 
-from . import _stoke
+from . import _checks, _stoke
 from ._progress import Progress
 from .move import move_data_to_device
 
@@ -61,6 +61,22 @@ def _endless(loader: Any) -> Iterator[Any]:
             raise ValueError("the loader gives no batch: fewer samples than one batch?")
 
 
+def _checked(model: Any, loader: Any, loss: Optional[Loss], device: Any) -> Any:
+    """What find_lr and benchmark are given; returns the device."""
+    import torch
+    _checks.module("model", model)
+    if not hasattr(loader, "__iter__") and not hasattr(loader, "__getitem__"):
+        raise TypeError(f"loader={loader!r}: something that gives batches is expected, not {type(loader).__name__}")
+    if loss is not None:
+        _checks.function("loss", loss, "a function of output and target")
+    if device is None:
+        return _device_of(model)
+    try:
+        return torch.device(device)
+    except (RuntimeError, AssertionError) as reason:
+        raise ValueError(f"device={device!r}: {reason}") from None
+
+
 def _make_optimizer(optimizer: Any, model: Any) -> Any:
     """An optimiser as it is, or made: from a class, from a function of the weights, from torch's name of one; AdamW of nothing."""
     import torch
@@ -74,6 +90,7 @@ def _make_optimizer(optimizer: Any, model: Any) -> Any:
         optimizer = getattr(torch.optim, known)
     if optimizer is None:
         optimizer = torch.optim.AdamW
+    _checks.function("optimizer", optimizer, "an optimiser, its class or name, or a function of the weights")
     return optimizer(weights, lr=1e-3) if isinstance(optimizer, type) else optimizer(weights)
 
 
@@ -200,10 +217,9 @@ class LrCurve:
 
 
 def _check_sweep(low: float, high: float, steps: int) -> None:
-    if not (1e-12 <= low and high <= 1e3 and high >= 10 * low):
+    if not (1e-12 <= _checks.real("low", low) and _checks.real("high", high) <= 1e3 and high >= 10 * low):
         raise ValueError(f"low={low:g}, high={high:g}: rates of 1e-12 to 1000, high ten times low or more")
-    if not 100 <= steps <= 10000:
-        raise ValueError(f"steps={steps}: 100 to 10000")
+    _checks.whole("steps", steps, 100, 10000)
 
 
 def find_lr(model: Any, loader: Any, *, loss: Optional[Loss] = None, optimizer: Any = None, low: float = 1e-6, high: float = 1.0,
@@ -225,10 +241,13 @@ def find_lr(model: Any, loader: Any, *, loss: Optional[Loss] = None, optimizer: 
     """
     import torch
     _check_sweep(low, high, steps)
+    _checks.whole("accumulate", accumulate, 1)
+    if clip_norm is not None:
+        _checks.real("clip_norm", clip_norm, above=0)
     types = {None: None, "fp32": None, "fp16": torch.float16, "bf16": torch.bfloat16}
     if precision not in types:
         raise ValueError(f"precision={precision!r}: it is one of fp32, fp16, bf16")
-    device = _device_of(model) if device is None else device
+    device = _checked(model, loader, loss, device)
     kind = str(device).partition(":")[0]
     engine = _make_optimizer(optimizer, model)
     scaler = torch.cuda.amp.GradScaler(enabled=precision == "fp16" and kind == "cuda")
@@ -244,10 +263,10 @@ def find_lr(model: Any, loader: Any, *, loss: Optional[Loss] = None, optimizer: 
             for group in engine.param_groups:
                 group["lr"] = rate
             mean = 0.0
-            for _ in range(max(1, accumulate)):
+            for _ in range(accumulate):
                 batch = move_data_to_device(next(batches), device)
                 with torch.autocast(kind, dtype=types[precision] or torch.bfloat16, enabled=types[precision] is not None):
-                    one = _step_loss(model, batch, loss, step) / max(1, accumulate)
+                    one = _step_loss(model, batch, loss, step) / accumulate
                 scaler.scale(one).backward()
                 mean += float(one.detach())
             if clip_norm is not None:
@@ -323,11 +342,11 @@ def benchmark(model: Any, loader: Any, num_steps: int = 100, *, loss: Optional[L
     `find_lr`.
     """
     import torch
-    if num_steps < 1 or warmup < 0:
-        raise ValueError("num_steps is 1 or more, warmup 0 or more")
+    _checks.whole("num_steps", num_steps, 1)
+    _checks.whole("warmup", warmup)
     if precision not in (None, "fp32", "fp16", "bf16"):
         raise ValueError(f"precision={precision!r}: it is one of fp32, fp16, bf16")
-    device = _device_of(model) if device is None else device
+    device = _checked(model, loader, loss, device)
     kind = str(device).partition(":")[0]
     sync = (lambda: torch.cuda.synchronize(device)) if kind == "cuda" else (lambda: None)
     engine = _make_optimizer(optimizer, model)

@@ -13,6 +13,8 @@ RandomRotation and ColorJitter always act: say p=1). Arguments that nothing here
 """
 from typing import Any, Callable, Dict, List, Mapping, NoReturn, Optional, Sequence, Tuple, Union
 
+from . import _checks
+
 Range = Union[float, Sequence[float]]
 
 
@@ -419,10 +421,13 @@ MIXING = ("use_mixup", "use_cutmix", "mixup_alpha", "cutmix_alpha", "mixup_prob"
 def with_mixing(augment: Any, use_mixup: bool = False, use_cutmix: bool = False, mixup_alpha: float = 0.2, cutmix_alpha: float = 1.0,
                 mixup_prob: float = 0.3, cutmix_prob: float = 0.3) -> Any:
     """`augment` with mixup and cutmix behind it, as the six options by these names say."""
+    for name, value, alpha in (("mixup_alpha", mixup_alpha, True), ("cutmix_alpha", cutmix_alpha, True),
+                               ("mixup_prob", mixup_prob, False), ("cutmix_prob", cutmix_prob, False)):
+        _checks.real(name, value, *((0.01, 100) if alpha else (0, 1)))
     more = []
-    if use_mixup:
+    if _checks.flag("use_mixup", use_mixup):
         more.append(RandomMixUpV2(alpha=mixup_alpha, p=mixup_prob))
-    if use_cutmix:
+    if _checks.flag("use_cutmix", use_cutmix):
         more.append(RandomCutMixV2(alpha=cutmix_alpha, p=cutmix_prob))
     if not more:
         return augment

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple, Union
 
-from . import _stoke, _words
+from . import _checks, _stoke, _words
 from ._errors import in_python
 from ._progress import Progress
 from ._trial import CpuTrials, CudaTrials, Recipe, batch_said
@@ -40,6 +40,13 @@ def _given(settings: Mapping[str, Any]) -> Dict[str, Any]:
     return {name: value for name, value in settings.items() if value is not None}
 
 
+def _card(gpu: Optional[str], memory: Optional[int], cores: Optional[int]) -> Dict[str, Any]:
+    """The card that is meant, and its machine."""
+    return _given({"gpu": None if gpu is None else _checks.word("gpu", gpu),
+                   "memory": None if memory is None else _checks.whole("memory", memory, 1),
+                   "cores": None if cores is None else _checks.whole("cores", cores, 1, 65536)})
+
+
 # ---- batch ----
 
 
@@ -66,11 +73,14 @@ class BatchSizeOptimizer:
     def __init__(self, model: Any, config: Any = None, *, loss: Optional[Callable[[Any, Any], Any]] = None,
                  memory: Optional[int] = None, steps: int = 5, largest: int = 0, timeout: float = 300.0):
         self.model = model
+        if isinstance(config, (int, float, list, tuple)):
+            raise TypeError(f"config={config!r}: a mapping, an object with settings, or the path of a file is expected")
         self.config = config
-        self.recipe = Recipe.of(config, loss, max(3, steps))
-        self.memory = memory
-        self.largest = largest
-        self.timeout = timeout
+        self.recipe = Recipe.of(config, None if loss is None else _checks.function("loss", loss, "a function of output and target"),
+                                max(3, _checks.whole("steps", steps, 1)))
+        self.memory = None if memory is None else _checks.whole("memory", memory, 1)
+        self.largest = _checks.whole("largest", largest, 0, 2**32 - 1)
+        self.timeout = _checks.real("timeout", timeout, above=0)
 
     def find_optimal_batch_size(self, sample: Any, target_gpu_util: float = 85.0, *, journal: Optional[Path] = None,
                                 key: Optional[str] = None, progress: Optional[bool] = None) -> Tuple[int, Dict[str, Any]]:
@@ -87,8 +97,13 @@ class BatchSizeOptimizer:
         allowed, or the last one tried), recipe (how steps were made), images_s, best_images_s, largest_fit, budget, memory0 and
         memory1 (bytes: memory0 + memory1 * batch), time0 and time1 (ms), and trials, a list of dicts.
         """
-        if not 0 < target_gpu_util <= 100:
+        _checks.module("model", self.model)
+        if not 0 < _checks.real("target_gpu_util", target_gpu_util) <= 100:
             raise ValueError(f"target_gpu_util={target_gpu_util}: percent, more than 0 and at most 100")
+        if sample is None or isinstance(sample, (bool, int, float, str)):
+            raise TypeError(f"sample={sample!r}: a batch is expected: a tensor, (inputs, target), or a dict of tensors")
+        journal = None if journal is None else _checks.path("journal", journal)
+        key = None if key is None else _checks.word("key", key)
         device = next((str(parameter.device) for parameter in self.model.parameters()), "cpu")
         kind = CudaTrials if device.startswith("cuda") else CpuTrials
         params: Dict[str, Any] = {"target_busy": target_gpu_util / 100, "largest": self.largest, "largest_said": True,
@@ -97,7 +112,7 @@ class BatchSizeOptimizer:
             params["memory"] = trials.memory
             if self.memory is not None:
                 params.update(margin=0.0, margin_bytes=0)  # somebody who names a sum means it
-            found = _stoke.batch_search(params, _told(trials.run, shown), None if journal is None else os.fspath(journal), key)
+            found = _stoke.batch_search(params, _told(trials.run, shown), journal, key)
             self._settle(found)
             shown.update(f"{len(found['trials'])} trials: a batch of {found['batch']}")
         found.update(device=device, recipe=str(self.recipe), limit=self._limit(found), why=in_python(found["why"]))
@@ -240,9 +255,13 @@ def auto_optimize_config(src: Path, dst: Optional[Path] = None, *, gpu: Optional
     measured_batch is one that find_optimal_batch_size found, which replaces the tables' own. Settings that change the experiment
     (base_channels ...) only with allow_model_scale. A file that is there already is replaced only with force.
     """
-    params = _given({"config": os.fspath(src), "gpu": gpu, "memory": memory, "cores": cores,
-                     "allow_model_scale": allow_model_scale, "measured_batch": measured_batch, "measured_why": measured_why})
-    found = _stoke.optimize(params, None if dst is None else os.fspath(dst), force)
+    params = _card(gpu, memory, cores)
+    params.update(_given({"config": _checks.path("src", src), "allow_model_scale": _checks.flag("allow_model_scale", allow_model_scale)}))
+    if measured_batch is not None:
+        params["measured_batch"] = _checks.whole("measured_batch", measured_batch, 1, 2**32 - 1)
+    if measured_why is not None:
+        params["measured_why"] = _checks.word("measured_why", measured_why)
+    found = _stoke.optimize(params, None if dst is None else _checks.path("dst", dst), _checks.flag("force", force))
     changes = (_take(Change, change, from_=change["from"]) for change in found["changes"])
     return Optimization(found["values"], found["path"], changes, found["remarks"])
 
@@ -277,10 +296,11 @@ class Estimate:
 
 
 _OPTIMIZERS = {"adamw": 0, "sgd": 1}
+_MORE, _MORE_FLAGS = ("prefetch", "base_channels", "num_blocks"), ("freeze_encoder", "average")
 
 
 def _word(name: str, value: str, words: Mapping[str, int]) -> int:
-    if value not in words:
+    if _checks.word(name, value) not in words:
         raise ValueError(f"{name}={value!r}: it is one of {', '.join(words)}")
     return words[value]
 
@@ -309,14 +329,22 @@ def estimate(model: Optional[str] = None, batch_size: Optional[int] = None, imag
     """
     if size is not None and image_size is not None:
         raise TypeError("image_size and size are the same: give one of them")
-    image_size = size if image_size is None else image_size
-    height, width = (image_size, image_size) if isinstance(image_size, int) else image_size or (None, None)
-    said = _given({"model": model, "batch": batch_size, "height": height, "width": width, "classes": classes,
+    unknown = set(more) - {*_MORE, *_MORE_FLAGS}
+    if unknown:
+        raise TypeError(f"estimate has no argument {', '.join(sorted(unknown))}")
+    side, named = (size, "size") if image_size is None else (image_size, "image_size")
+    height, width = (None, None) if side is None else _checks.sides(named, side)
+    more = {name: _checks.flag(name, value) if name in _MORE_FLAGS else _checks.whole(name, value, 0, 2**32 - 1)
+            for name, value in more.items()}
+    memory, spare = _checks.whole("memory", memory), _checks.whole("spare", spare)
+    said = _given({"model": None if model is None else _checks.word("model", model),
+                   "batch": None if batch_size is None else _checks.whole("batch_size", batch_size, 1, 2**32 - 1),
+                   "height": height, "width": width, "classes": None if classes is None else _checks.whole("classes", classes, 0, 2**32 - 1),
                    "precision": None if precision is None else _precision(precision),
                    "optimizer": None if optimizer is None else _word("optimizer", optimizer, _OPTIMIZERS)})
     params: Dict[str, Any] = {"model": "b0", "assumed": ["model", "batch_size", "image_size", "classes", "precision"]}
     if config is not None:
-        params = _stoke.estimate_config(config, model)
+        params = _stoke.estimate_config(_checks.path("config", config), model)
     names = {"batch": "batch_size", "height": "image_size"}
     assumed = tuple(name for name in params.pop("assumed") if name not in {names.get(one, one) for one in said})
     found = _stoke.estimate({**params, **said, **more}, bool(_word("engine", engine, {"native": 0, "torch": 1})), memory, spare)
@@ -364,7 +392,10 @@ def recommend(gpu: Optional[str] = None, *, memory: Optional[int] = None, task: 
 
         recommend("rtx3090")["batch_size"]
     """
-    found = _stoke.recommend(_given({"gpu": gpu, "memory": memory, "task": task, "cores": cores, "ranks": ranks}))
+    params = _card(gpu, memory, cores)
+    params.update(_given({"task": None if task is None else _checks.word("task", task),
+                          "ranks": None if ranks is None else _checks.whole("ranks", ranks, 1, 4096)}))
+    found = _stoke.recommend(params)
     return _take(Advice, found, lines=tuple(Recommendation(*line) for line in found["lines"]),
                  expected=tuple(Recommendation(*line) for line in found["expected"]))
 
@@ -416,9 +447,11 @@ def check(config: Path, *, data: Optional[Path] = None, model: Optional[str] = N
             if line.verdict == "fail":
                 print(line.title, line.figure, line.fix)
     """
-    config = os.fspath(config)
-    found = _stoke.check(_given({"config": config, "data": data and os.fspath(data), "model": model,
-                                 "classes": classes, "ranks": ranks}))
+    config = _checks.path("config", config)
+    found = _stoke.check(_given({"config": config, "data": None if data is None else _checks.path("data", data),
+                                 "model": None if model is None else _checks.word("model", model),
+                                 "classes": None if classes is None else _checks.whole("classes", classes, 0, 65535),
+                                 "ranks": None if ranks is None else _checks.whole("ranks", ranks, 1, 4096)}))
     lines = (CheckLine(*line) for line in found["lines"])
     lines = tuple(_with_versions(line) if line.key == "versions" else line for line in lines)
     return _take(CheckResult, found, lines=lines, config=config)
@@ -507,8 +540,8 @@ def monitor(seconds: float = 10.0, interval: float = 0.5, *, progress: Optional[
 
         print(monitor(30).verdict)
     """
-    if seconds <= 0 or interval <= 0:
-        raise ValueError("seconds and interval are more than 0")
+    _checks.real("seconds", seconds, above=0)
+    _checks.real("interval", interval, above=0)
     watch = _stoke.Monitor()
     begin = time.monotonic()
     end = begin + seconds

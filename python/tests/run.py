@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs pytest over this folder and prints TAP, which scripts/test counts: run.py [PYTEST ARGUMENT]..."""
+"""Runs pytest and prints TAP, which scripts/test counts: run.py FILE OR PYTEST ARGUMENT..."""
 import os
 import sys
 
@@ -41,6 +41,6 @@ class Tap:
 if __name__ == "__main__":
     tap = Tap()
     here = os.path.dirname(os.path.abspath(__file__))
-    status = pytest.main(["-p", "no:terminal", "-p", "no:cacheprovider", "--rootdir", here, here] + sys.argv[1:], plugins=[tap])
+    status = pytest.main(["-p", "no:terminal", "-p", "no:cacheprovider", "--rootdir", here] + sys.argv[1:], plugins=[tap])
     print(f"1..{tap.number}")
     sys.exit(int(status))

@@ -213,7 +213,7 @@ def test_lists_of_everything(make):
     (lambda: Augment([object()]), "object of another library"),
     (lambda: Augment("none", normalize="roate"), "imagenet"),
     (lambda: Augment([ops.RandomHorizontalFlip(p=2)]), "p"),
-    (lambda: Augment(threads=0), "one at least"),
+    (lambda: Augment(threads=0), "threads=0: 1 or more"),
 ])
 def test_what_has_no_counterpart_says_so(mistake, error):
     with pytest.raises((TypeError, ValueError, AttributeError), match=error):

@@ -235,7 +235,7 @@ static void rewrite(stk_memo *memo)
 static void load(stk_memo *memo, int fd, int alone)
 {
     struct stat st;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) return;
+    if (stk_fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) return;
     memo->file_bytes = (uint64_t)st.st_size;
     if (memo->file_bytes > FILE_LIMIT) { /* not ours to repair while others append */
         if (alone && memo->fd >= 0 && ftruncate(memo->fd, 0) == 0) memo->file_bytes = 0;

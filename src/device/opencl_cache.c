@@ -136,7 +136,7 @@ const void *stk_opencl_cache_read(const char *folder, const stk_opencl_key *key,
     if (fd < 0) return NULL;
     const void *binary = NULL;
     struct stat st;
-    if (fstat(fd, &st) == 0 && is_trusted(&st) && stk_buffer_reserve(buffer, (size_t)st.st_size) &&
+    if (stk_fstat(fd, &st) == 0 && is_trusted(&st) && stk_buffer_reserve(buffer, (size_t)st.st_size) &&
         !stk_pread(fd, buffer->data, (size_t)st.st_size, 0))
         binary = stk_opencl_cache_parse(buffer->data, (size_t)st.st_size, key, bytes);
     close(fd);

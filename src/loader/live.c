@@ -211,7 +211,7 @@ static int put_in_place(stoke_live *live, const char *path, stoke_error *err)
     if (there < 0 && !stoke_is_absent(errno))
         return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot be looked at", path);
     struct stat st;
-    const int taken = there >= 0 && fstat(there, &st) == 0 && S_ISREG(st.st_mode) &&
+    const int taken = there >= 0 && stk_fstat(there, &st) == 0 && S_ISREG(st.st_mode) &&
                       !stk_ours_begins(there, &magic, sizeof magic);
     if (there >= 0) close(there);
     if (taken)
@@ -335,7 +335,7 @@ static int open_page(stoke_live_reader *reader, stoke_error *err)
     struct stat st;
     reader->fd = stk_open(reader->path, O_RDONLY, 0);
     if (reader->fd < 0) return no_page(reader->path, errno, err);
-    if (fstat(reader->fd, &st) != 0)
+    if (stk_fstat(reader->fd, &st) != 0)
         return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot look at it", reader->path);
     if (!S_ISREG(st.st_mode))
         return stk_fail(err, STOKE_E_FORMAT, "%s: not a page of statistics, nor any other regular file",

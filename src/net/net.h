@@ -2,9 +2,8 @@
  *
  * What a network is made of. A call goes down through these files:
  *
- *   net_train.c, net_infer.c   one batch: forward, loss, backward; the step
- *   segformer_stage.c          patch embedding, blocks, norm: both ways
- *   segformer_block.c          attention and MLP: both ways
+ *   net_train.c                one batch: forward, loss, backward; the step
+ *   segformer_block.c          patch embedding, attention, MLP, norm: both ways
  *   ops/ops.h                  the operations
  *
  * Opening it: net.c reads the settings, segformer_bind.c connects every operation with its parameters by
@@ -21,7 +20,7 @@
 #include <stoke/common.h>
 #include <stoke/tools/net.h>
 
-/* ---- memory ---- */
+/* ---- activation arena ---- */
 
 /* All memory of a network in one allocation, planned ahead. The same code runs twice: once with no memory, to
  * measure, then once more to hand out addresses; so the plan that is printed is the memory that is used. */
@@ -58,10 +57,6 @@ static inline void stk_activation_arena_release(stk_activation_arena *arena, stk
 }
 
 size_t stk_activation_arena_bytes(const stk_activation_arena *arena);
-/* Ends the measuring: allocates what was measured, on huge pages where the system has them, and starts again.
- * STOKE_E_NOMEM: the system has less; it would hand it out all the same and kill the process later. */
-int stk_activation_arena_commit(stk_activation_arena *arena, stoke_error *err);
-void stk_activation_arena_free(stk_activation_arena *arena);
 
 /* ---- profile ---- */
 
@@ -211,11 +206,6 @@ double stk_net_first_scale(int precision);
 /* After measuring. */
 void stk_net_plan_make(stoke_net *net);
 
-/* STOKE_E_INVALID and the like for a batch that does not fit the network. */
-int stk_net_check_batch(const stoke_net *net, const stoke_net_batch *batch, int masks, stoke_error *err);
-/* The logits of a batch. training: batch statistics, dropout, drop path by state.draws. */
-void stk_net_logits(stoke_net *net, const stoke_net_batch *batch, int training);
-stk_loss_truth stk_net_truth(const stoke_net_batch *batch);
 /* The loss of one picture of the last pass against one mask. */
 int stk_net_item_loss(stoke_net *net, uint32_t item, const stk_loss_truth *truth, double *loss,
                       stoke_error *err);
@@ -231,10 +221,5 @@ static inline size_t stk_segformer_stage_keys(const stk_segformer_stage *stage, 
 stk_attention stk_segformer_stage_attention(const stk_segformer_stage *stage, uint32_t count);
 void stk_segformer_stage_forward(stoke_net *net, uint32_t index, const stoke_net_batch *batch);
 void stk_segformer_stage_backward(stoke_net *net, uint32_t index, const stoke_net_batch *batch);
-void stk_block_forward(stoke_net *net, const stk_segformer_stage *stage, const stk_segformer_block *block,
-                       uint32_t count);
-/* d_x of the stage: in, the gradient of x2; out, that of x. */
-void stk_block_backward(stoke_net *net, const stk_segformer_stage *stage, const stk_segformer_block *block,
-                        uint32_t count);
 
 #endif

@@ -54,7 +54,7 @@ int stk_glyph_bit(unsigned char c, int x, int y);
 /* ---- typeface.c ---- */
 
 /* Letters of pictures: FreeType draws them from fonts of the system, where both are there. ASCII is from a
- * font whose letters are all as wide as the bitmap font's (font.c), which takes its place where there is
+ * font whose letters are all as wide as the bitmap font's (canvas.c), which takes its place where there is
  * none: no text is laid out differently. Of other letters, any font that has them; without one such a letter
  * is '?'.
  *

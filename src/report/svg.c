@@ -5,10 +5,10 @@
 #include "src/report/chart.h"
 
 #include <inttypes.h>
-
-#include <stoke/tools/output.h>
+#include <string.h>
 
 #include "src/base/utf8.h"
+#include <stoke/tools/output.h>
 
 /* Colours by Okabe and Ito, whom colour-blind people can follow, brightened for dark paper. */
 static const char style[] =
@@ -74,4 +74,54 @@ void stk_svg_line(FILE *out, const char *class, double x1, double y1, double x2,
     char a[32], b[32], c[32], d[32];
     fprintf(out, "<line class=\"%s\" x1=\"%s\" y1=\"%s\" x2=\"%s\" y2=\"%s\"/>\n", class, stk_svg_at(x1, a),
             stk_svg_at(y1, b), stk_svg_at(x2, c), stk_svg_at(y2, d));
+}
+
+/* ---- HTML ---- */
+
+/* What XML, which SVG is, takes as a character; of the control characters none. */
+static int is_text(uint32_t code)
+{
+    return code >= 0x20 && !(code >= 0x7f && code < 0xa0) && !(code >= STK_UTF8_BAD && code <= 0xffff);
+}
+
+void stk_html_text(FILE *out, const char *text)
+{
+    if (text) stk_html_bytes(out, text, strlen(text));
+}
+
+void stk_html_bytes(FILE *out, const char *text, size_t size)
+{
+    for (const char *end = text + size; text < end;) {
+        const char *start = text;
+        const uint32_t code = stk_utf8_next(&text);
+        switch (code) {
+        case '&': fputs("&amp;", out); break;
+        case '<': fputs("&lt;", out); break;
+        case '>': fputs("&gt;", out); break;
+        case '"': fputs("&quot;", out); break;
+        case '\'': fputs("&#39;", out); break;
+        case '\n':
+        case '\t': fputc((int)code, out); break;
+        default:
+            if (is_text(code))
+                fwrite(start, 1, (size_t)(text - start), out);
+            else
+                fputs("\xef\xbf\xbd", out);
+        }
+    }
+}
+
+void stk_html_base64(FILE *out, const void *bytes, size_t size)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const uint8_t *p = bytes;
+    for (size_t i = 0; i < size; i += 3) {
+        const size_t left = size - i;
+        const uint32_t three =
+            (uint32_t)p[i] << 16 | (left > 1 ? (uint32_t)p[i + 1] << 8 : 0) | (left > 2 ? p[i + 2] : 0u);
+        fputc(letters[three >> 18], out);
+        fputc(letters[three >> 12 & 63], out);
+        fputc(left > 1 ? letters[three >> 6 & 63] : '=', out);
+        fputc(left > 2 ? letters[three & 63] : '=', out);
+    }
 }

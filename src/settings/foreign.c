@@ -299,6 +299,7 @@ static void use_mixing(reader *r)
 static int read_settings(reader *r)
 {
     int status = read_folders(r);
+    for (const char *const *setting = r->use->also; setting && *setting; setting++) use_all(r, *setting);
     use_mixing(r);
     for (size_t i = 0; !status && i < stk_settings_count; i++) {
         const stk_setting *s = &stk_settings[i];

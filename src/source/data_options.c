@@ -72,7 +72,7 @@ static const stoke_option table[] = {
       .help =
           "Whether the orientation stored in an image (EXIF) turns it; apply turns masks by their own. auto "
           "turns an image whose mask has the size of the turned one, takes all others as they are stored "
-          "(those whose mask cannot tell as the rest of the set, in training, show and eval), and turns "
+          "(those whose mask cannot tell as the rest of the set), and turns "
           "pictures upright that `stoke predict` labels" },
     { "alpha", STOKE_OPT_CHOICE, FIELD(alpha), .default_text = "drop", .choices = "drop|composite",
       .help = "Transparency of images is dropped, or composited over black" },
@@ -151,8 +151,7 @@ static const stoke_option table[] = {
       .argument = "FILE",
       .help = "Where bad samples are recorded, one line of JSON each; an empty text records none. Unless a "
               "file is named, `stoke train` puts the list into the run's folder, and `stoke find-lr`, `stoke "
-              "eval` "
-              "and `stoke verify` keep none" },
+              "eval`, `stoke verify` and `stoke pack` to shards keep none" },
     /* keeping decoded samples */
     { "cache", STOKE_OPT_STRING, FIELD(cache), .default_text = "", .argument = "DIR",
       .help = "Folder where decoded and resized samples are kept, for later epochs and runs; several "

@@ -22,6 +22,7 @@
 #include "src/codec/codec.h"
 #include "src/source/dataset_internal.h"
 #include "src/source/pack_internal.h"
+#include "src/source/quarantine.h"
 #include "src/source/shard_name.h"
 #include "src/source/tar.h"
 
@@ -74,13 +75,20 @@ static int pack_open(const stoke_blob *blob, const char *shown, stk_pack_file *f
 }
 
 /* A file that is left out, or the end of the packing. 0 or an error. */
-static int refuse(stk_pack_plan *plan, const char *path, stoke_error *why, int skip_bad, stoke_error *err)
+static int refuse(stk_pack_plan *plan, uint64_t id, const char *path, stoke_error *why, int skip_bad,
+                  stoke_error *err)
 {
     if (!skip_bad || stk_is_want(why->code)) {
         stk_error_prefix(why, path);
         if (err) *err = *why;
         return why->code;
     }
+    const stoke_sample sample = stoke_dataset_sample(plan->dataset, id);
+    stoke_error whole = *why;
+    uint64_t distinct;
+    stk_error_prefix(&whole, path);
+    const int r = stk_quarantine_add(plan->quarantine, id, id, &sample, &whole, &distinct, err);
+    if (r) return r;
     stoke_bad_file bad = { stk_strdup(path), stk_strdup(why->message), why->code };
     if (bad.path && bad.reason &&
         stk_grow((void **)&plan->bad, &plan->bad_capacity, plan->n_bad + 1, sizeof bad)) {
@@ -123,14 +131,14 @@ static int add_item(stk_pack_plan *plan, uint64_t id, int skip_bad, stoke_error 
     stoke_error why = { 0 };
     char key[STK_TAR_NAME], name[STK_TAR_NAME];
     if (!look_at(&sample.image, sample.image_path, &item.image, &why))
-        return refuse(plan, sample.image_path, &why, skip_bad, err);
+        return refuse(plan, id, sample.image_path, &why, skip_bad, err);
     if (sample.mask_path && !look_at(&sample.mask, sample.mask_path, &item.mask, &why))
-        return refuse(plan, sample.mask_path, &why, skip_bad, err);
+        return refuse(plan, id, sample.mask_path, &why, skip_bad, err);
     item.key = key;
     if (!stk_shard_key(name_in_part(plan->dataset, sample.name), key, sizeof key) ||
         !pack_member(&item, 0, name, sizeof name) || !pack_member(&item, 1, name, sizeof name)) {
         stk_fail(&why, STOKE_E_LIMIT, "its name is too long for an archive");
-        return refuse(plan, sample.image_path, &why, skip_bad, err);
+        return refuse(plan, id, sample.image_path, &why, skip_bad, err);
     }
     item.key = stk_string_arena_copy(&plan->keys, key, strlen(key));
     if (!item.key || !stk_grow((void **)&plan->items, &plan->capacity, plan->count + 1, sizeof item))
@@ -208,7 +216,7 @@ static int pack_plan_make(stk_pack_plan *plan, const stoke_dataset *dataset, con
 {
     *plan = (stk_pack_plan){ .dataset = dataset };
     const uint64_t count = stoke_dataset_count(dataset);
-    int r = STOKE_OK;
+    int r = stk_quarantine_open(&plan->quarantine, params->quarantine, err);
     for (uint64_t id = 0; r == STOKE_OK && id < count; id++) {
         r = add_item(plan, id, params->skip_bad, err);
         if (r == STOKE_OK && id % 256 == 0 && progress && progress(context, 0, count))
@@ -231,6 +239,7 @@ static void pack_plan_free(stk_pack_plan *plan)
     }
     stk_free(plan->bad);
     stk_string_arena_free(&plan->keys);
+    stk_quarantine_close(&plan->quarantine);
     *plan = (stk_pack_plan){ 0 };
 }
 
@@ -458,6 +467,7 @@ int stoke_pack(const stoke_dataset *dataset, const stoke_pack_params *params, st
         report->samples = k.plan.count;
         report->bytes = k.plan.bytes;
         report->replaced = k.folder.replaced;
+        stk_quarantine_unrecorded(k.plan.quarantine, report->unrecorded, sizeof report->unrecorded);
         report->bad = k.plan.bad, report->n_bad = k.plan.n_bad;
         k.plan.bad = NULL, k.plan.n_bad = 0; /* the report's now */
     }

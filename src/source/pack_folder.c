@@ -317,8 +317,8 @@ static int look_around(const stk_pack_folder *folder, int *ours, char other[256]
 /* Of a folder that has a manifest. What cannot be removed stays. */
 static void remove_leftovers(stk_pack_folder *folder, const stoke_pack_params *p)
 {
-    DIR *handle = opendir(folder->path);
-    for (const struct dirent *entry; handle && (entry = readdir(handle));)
+    DIR *handle = stk_opendir(folder->path);
+    for (const struct dirent *entry; handle && (entry = stk_readdir(handle));)
         if (is_leftover(p, entry->d_name) || is_leftover_manifest(entry->d_name))
             remove_regular(folder, entry->d_name, NULL);
     if (handle) closedir(handle);
@@ -329,7 +329,7 @@ static int refuse_own_source(const stk_pack_folder *folder, const stk_pack_plan 
 {
     struct stat here, there;
     const char *last = NULL;
-    if (fstat(folder->fd, &here) != 0)
+    if (stk_fstat(folder->fd, &here) != 0)
         return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot stat", folder->path);
     for (size_t i = 0; i < plan->count; i++) {
         const stoke_blob source = stoke_dataset_sample(plan->dataset, plan->items[i].id).image;

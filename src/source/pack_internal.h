@@ -42,6 +42,7 @@ typedef struct stk_pack_plan {
     stoke_bad_file *bad; /* left out; for the report, which takes them over */
     size_t n_bad, bad_capacity;
     stk_string_arena keys;
+    struct stk_quarantine *quarantine; /* records them */
 } stk_pack_plan;
 
 /* The folder `pack` writes into: whose it is, what an earlier run left there, and the manifest that tells. */

@@ -192,7 +192,7 @@ static int scan_file(stk_tar_index *index, int fd, const char *path, const char 
     if (r != STOKE_OK) return r;
     /* An archive that is still being written has no index that could stay right. A folder that cannot be
      * written is no fault either: the index is then made every time. */
-    const stk_tar_stamp now = fstat(fd, &after) == 0 ? stamp_of(&after) : (stk_tar_stamp){ 0 };
+    const stk_tar_stamp now = stk_fstat(fd, &after) == 0 ? stamp_of(&after) : (stk_tar_stamp){ 0 };
     if (now.size == stamp.size && now.mtime_ns == stamp.mtime_ns && stk_tar_index_is_ours(index_path))
         stk_tar_index_write(index, &stamp, index_path, NULL);
     return STOKE_OK;

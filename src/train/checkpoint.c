@@ -15,12 +15,97 @@
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
-#include <stoke/tools/net.h>
 
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/mem.h"
 #include "src/net/files/safetensors.h"
+#include <stoke/tools/net.h>
+
+/* ---- arrays of a network ---- */
+
+static const char *stk_array_prefix(stk_array_kind kind)
+{
+    static const char *const prefixes[STK_ARRAY_KINDS] = { [STK_ARRAY_VALUES] = "values.",
+                                                           [STK_ARRAY_MOMENT1] = "moment1.",
+                                                           [STK_ARRAY_MOMENT2] = "moment2.",
+                                                           [STK_ARRAY_AVERAGE] = "average." };
+    return prefixes[kind];
+}
+
+static float *floats_of(const stoke_net_tensor *tensor, stk_array_kind kind)
+{
+    switch (kind) {
+    case STK_ARRAY_MOMENT1: return tensor->moments[0];
+    case STK_ARRAY_MOMENT2: return tensor->moments[1];
+    case STK_ARRAY_AVERAGE: return tensor->average;
+    default: return tensor->values;
+    }
+}
+
+int stk_net_array_next(const stoke_net *net, size_t *place, stk_net_array *array)
+{
+    const size_t tensors = stoke_net_tensor_count(net);
+    for (; *place < tensors * STK_ARRAY_KINDS; ++*place) {
+        const stk_array_kind kind = (stk_array_kind)(*place / tensors);
+        stoke_net_tensor tensor;
+        stoke_net_tensor_at(net, *place % tensors, &tensor);
+        float *floats = floats_of(&tensor, kind);
+        if (!floats) continue;
+        *array = (stk_net_array){
+            .kind = kind, .dims = tensor.dims, .count = (size_t)tensor.count, .floats = floats
+        };
+        memcpy(array->shape, tensor.shape, sizeof array->shape);
+        snprintf(array->name, sizeof array->name, "%s%s", stk_array_prefix(kind), tensor.name);
+        ++*place;
+        return 1;
+    }
+    return 0;
+}
+
+/* ---- in memory ---- */
+
+struct stk_checkpoint_snapshot {
+    stoke_net_state state;
+    size_t count;
+    float floats[];
+};
+
+int stk_snapshot_take(stk_checkpoint_snapshot **out, const stoke_net *net, stoke_error *err)
+{
+    size_t count = 0;
+    stk_net_array array;
+    for (size_t place = 0; stk_net_array_next(net, &place, &array);) count += array.count;
+    stk_checkpoint_snapshot *snapshot = stk_alloc(sizeof *snapshot + count * sizeof *snapshot->floats);
+    *out = snapshot;
+    if (!snapshot)
+        return stk_fail(err, STOKE_E_NOMEM, "no memory to put the network's state aside: %.1f MB",
+                        (double)count * sizeof *snapshot->floats / 1e6);
+    stoke_net_state_get(net, &snapshot->state);
+    snapshot->count = count;
+    float *to = snapshot->floats;
+    for (size_t place = 0; stk_net_array_next(net, &place, &array); to += array.count)
+        memcpy(to, array.floats, array.count * sizeof *to);
+    return STOKE_OK;
+}
+
+void stk_snapshot_restore(const stk_checkpoint_snapshot *snapshot, stoke_net *net)
+{
+    stk_net_array array;
+    const float *from = snapshot->floats;
+    for (size_t place = 0; stk_net_array_next(net, &place, &array); from += array.count)
+        memcpy(array.floats, from, array.count * sizeof *from);
+    stoke_net_state_set(net, &snapshot->state);
+    stoke_net_touched(net);
+}
+
+void stk_snapshot_free(stk_checkpoint_snapshot **snapshot)
+{
+    stk_free(*snapshot);
+    *snapshot = NULL;
+}
+
+/* ---- in a file ---- */
 
 /* Arrays are hashed piece by piece, each with the hash so far as its seed: the state of a stream of libxxhash
  * would be its own to allocate. 1 MB stays in the cache between reading and hashing. */
@@ -131,8 +216,7 @@ int stk_checkpoint_save(const char *path, const stoke_net *net, const stk_checkp
 /* ---- reading ---- */
 
 static const char WHAT_TO_DO[] =
-    "go back to a copy of it, or start a new run from the weights in last/ beside "
-    "it (--pretrained)";
+    "go back to a copy of it, or start a new run from the weights in last/ beside it (--pretrained)";
 
 /* What the file says in words, once its checksum agrees. */
 static int read_info(const stk_safetensors *file, stk_checkpoint_info *info, stoke_error *err)
@@ -191,8 +275,8 @@ static const char *reason(stk_array_kind kind)
     }
 }
 
-static const char HOW_TO_FIT[] = "resume with the settings it was written with, which are in config.yaml "
-                                 "beside it";
+static const char HOW_TO_FIT[] =
+    "resume with the settings it was written with, which are in config.yaml beside it";
 
 /* A tensor that no array of the network asked for. */
 static int refuse_extra(const stk_safetensors *file, const stk_safetensors_tensor *tensor, stoke_error *err)
@@ -225,10 +309,10 @@ static int check_shape(const stk_safetensors *file, const placement *at, stoke_e
     char theirs[64], ours[64];
     shape_text(theirs, tensor->dims, tensor->shape);
     shape_text(ours, array->dims, wanted);
-    return stk_fail(err, STOKE_E_STATE,
-                    "%s: %s is of shape %s there and %s in this run: another --model, or another number of "
-                    "classes; %s",
-                    file->path, array->name, theirs, ours, HOW_TO_FIT);
+    return stk_fail(
+        err, STOKE_E_STATE,
+        "%s: %s is of shape %s there and %s in this run: another --model, or another number of classes; %s",
+        file->path, array->name, theirs, ours, HOW_TO_FIT);
 }
 
 /* Exactly the arrays of the network, each of its shape: one with one. */

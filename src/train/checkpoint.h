@@ -12,6 +12,8 @@
 #include <stoke/tools/net.h>
 #include <stoke/train.h>
 
+/* ---- arrays of a network ---- */
+
 /* Every array of a network that training changes, by the name it has in a checkpoint: what must be kept, and
  * nothing else. Gradients are none of them: a state is taken between two steps. */
 
@@ -31,10 +33,10 @@ typedef struct stk_net_array {
     float *floats; /* the network's own */
 } stk_net_array;
 
-/* "values.", "moment1.", ... */
-const char *stk_array_prefix(stk_array_kind kind);
 /* One after the other, kind by kind: start with *place = 0. 0: there are no more. Allocates nothing. */
 int stk_net_array_next(const stoke_net *net, size_t *place, stk_net_array *array);
+
+/* ---- checkpoint ---- */
 
 enum { STK_LOADER_STATE = 512 };
 

@@ -5,14 +5,99 @@
 #include "src/train/evaluate.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <string.h>
-#include <stoke/tools/metrics.h>
 
+#include "src/augment/pipeline.h"
 #include "src/base/clock.h"
 #include "src/base/error.h"
-#include "src/loader/loader.h"
 #include "src/base/mem.h"
+#include "src/loader/loader.h"
 #include "src/net/net.h"
+#include "src/train/predict.h"
+#include <stoke/tools/machine.h>
+#include <stoke/tools/metrics.h>
+
+/* ---- how it is to be done ---- */
+
+/* Of a picture on its way: class ids, those of its mask, 16-bit pixels as decoded and kept, and what decodes
+ * them. The plan of a run has it from the headers (train_memory.c); a batch is chosen before that. */
+enum { PIXEL_BYTES = 20 };
+
+const char *stk_eval_mode_name(int mode)
+{
+    static const char *const names[] = { "auto", "resize", "slide" };
+    return names[mode];
+}
+
+static int learn(stk_eval_plan *plan, const char *augment, stoke_error *err)
+{
+    stoke_pipeline *pipeline = NULL;
+    const int r = stoke_pipeline_create(&pipeline, augment, err);
+    if (!r) {
+        plan->own_scale = stk_pipeline_own_scale(pipeline) != NULL;
+        plan->most_shown = stk_pipeline_most_shown(pipeline);
+    }
+    stoke_pipeline_destroy(&pipeline);
+    return r;
+}
+
+/* One of them; its windows are added up. */
+static void measure(stk_eval_plan *plan, const uint32_t picture[2], const uint32_t size[2])
+{
+    const double across = (double)picture[0] / size[1], up = (double)picture[1] / size[0];
+    const double more = up > across ? up : across;
+    const uint64_t pixels = (uint64_t)picture[0] * picture[1];
+    if (more > plan->larger) plan->larger = more;
+    if (picture[0] > plan->width) plan->width = picture[0];
+    if (pixels > plan->pixels) plan->pixels = pixels;
+    plan->windows += (double)stk_slide_windows(picture[0], picture[1], size[1], size[0]);
+}
+
+int stk_eval_plan_make(stk_eval_plan *plan, const stk_pairs *pairs, uint64_t count,
+                       const stoke_data_params *data, int wanted, stoke_error *err)
+{
+    const int possible = data->size[0] % STK_GRID == 0 && data->size[1] % STK_GRID == 0;
+    uint64_t n = 0;
+    *plan = (stk_eval_plan){ .mode = wanted };
+    if (wanted == STOKE_PREDICT_SLIDE && !possible)
+        return stk_fail(err, STOKE_E_INVALID,
+                        "windows of %ux%u cannot be slid over pictures: height and width must be multiples "
+                        "of %d (`size`)",
+                        data->size[0], data->size[1], STK_GRID);
+    const int r = learn(plan, data->augment, err);
+    if (r) return r;
+    for (uint64_t i = 0; i < count; i++)
+        if (pairs->size[i][0]) measure(plan, pairs->size[i], data->size), n++;
+    if (wanted == STOKE_PREDICT_AUTO) {
+        const int slide = plan->own_scale && possible && plan->larger > stk_much_larger;
+        plan->mode = slide ? STOKE_PREDICT_SLIDE : STOKE_PREDICT_RESIZE;
+    }
+    plan->windows = plan->mode == STOKE_PREDICT_SLIDE && n ? plan->windows / (double)n : 1;
+    return STOKE_OK;
+}
+
+uint64_t stk_eval_plan_bytes(const stk_eval_plan *plan, const stoke_net_params *net, uint32_t pictures)
+{
+    if (plan->mode != STOKE_PREDICT_SLIDE) return 0;
+    const stk_predict_windows across =
+        stk_windows_of(plan->width, net->width, stoke_predict_defaults().overlap);
+    const uint64_t lines = net->height / STK_GRID + 1, window = (uint64_t)net->height * net->width;
+    const uint64_t sums =
+        lines * (across.length / STK_GRID) * stk_logits_stride(net->classes) * sizeof(float);
+    const uint64_t classes = lines * STK_GRID * across.length * sizeof(uint16_t);
+    const uint64_t rows = (uint64_t)net->batch * window * 3 * sizeof(float);
+    const uint64_t each = plan->pixels * PIXEL_BYTES;
+    /* What is on its way, and what helpers keep between files: as much again at most. */
+    const uint64_t helpers = stoke_machine_cores().usable,
+                   most = each > STK_EVAL_MEMORY ? each : STK_EVAL_MEMORY;
+    const uint64_t way = (3 * helpers + 2 * net->batch) * each;
+    const uint64_t kept = (uint64_t)pictures * STK_EVAL_SIDE * STK_EVAL_SIDE * 7;
+    return rows + sums + classes + 8 * window + (way < 2 * most ? way : 2 * most) + kept;
+}
+
+/* ---- batches of a loader ---- */
 
 typedef struct pass {
     stoke_net *net;
@@ -57,7 +142,9 @@ static int is_worse(const stk_evaluate_worst *a, const stk_evaluate_worst *b)
     return a->miou < b->miou || (a->miou == b->miou && a->id < b->id);
 }
 
-void stk_worst_note(stk_evaluate_worst *list, size_t *count, const stk_evaluate_worst *picture)
+/* Puts a picture on the list (room for STK_WORST) if it belongs there. Ascending; of equal ones that with the
+ * lower id first, so that the list does not depend on who comes when. */
+static void stk_worst_note(stk_evaluate_worst *list, size_t *count, const stk_evaluate_worst *picture)
 {
     size_t at = *count;
     while (at && is_worse(picture, &list[at - 1])) at--;
@@ -144,7 +231,7 @@ static int next_batch(pass *p, const stoke_batch **batch, stoke_error *err)
 }
 
 /* All batches of the epoch. */
-static int run(pass *p, stoke_progress_fn progress, void *context, stoke_error *err)
+static int run_batches(pass *p, stoke_progress_fn progress, void *context, stoke_error *err)
 {
     const uint64_t total = stk_loader_samples(p->loader);
     uint64_t done = 0;
@@ -171,7 +258,7 @@ int stk_evaluate(stoke_net *net, stoke_loader *loader, stoke_confusion *confusio
     *result = (stk_evaluate_result){ .loss = NAN };
     stoke_confusion_reset(confusion);
     int r = stoke_confusion_create(&p.picture, net->config.classes, net->params.loss.ignore_index, err);
-    if (!r) r = run(&p, progress, context, err);
+    if (!r) r = run_batches(&p, progress, context, err);
     stk_free(p.predicted);
     stoke_confusion_destroy(&p.picture);
     const int back = stoke_loader_set_epoch(loader, 0);
@@ -181,4 +268,162 @@ int stk_evaluate(stoke_net *net, stoke_loader *loader, stoke_confusion *confusio
     result->loss = p.loss / (double)p.losses; /* NaN when no pixel counted */
     result->seconds = 1e-9 * (double)(stk_now_ns() - start);
     return STOKE_OK;
+}
+
+/* ---- at the masks' own size ---- */
+
+typedef struct comparison {
+    const stk_original *set;
+    stoke_confusion *confusion;
+    stk_evaluate_result *result;
+    double *losses; /* of each picture, NaN without one: added up in the order of the set */
+    stoke_progress_fn progress;
+    void *context;
+    uint64_t count, allowed; /* samples; of them bad */
+    pthread_mutex_t lock;    /* of everything that is added up, and of the gallery */
+} comparison;
+
+/* `policy` and `max_bad` say how far a set may be bad, as to a loader. The message names the file. */
+static int note_bad(comparison *c, const stoke_predicted *predicted, stoke_error *err)
+{
+    stoke_error why = { .code = predicted->status };
+    uint64_t bad = 0;
+    snprintf(why.message, sizeof why.message, "%s", predicted->message);
+    const int r = stk_quarantine_add(c->set->quarantine, predicted->index, predicted->index, predicted->file,
+                                     &why, &bad, err);
+    if (r) return r;
+    if (c->set->data->policy == STOKE_POLICY_STOP) return stk_fail_again(err, why.code, why.message);
+    if (bad <= c->allowed) return STOKE_OK;
+    return stk_fail(err, STOKE_E_TOO_BAD,
+                    "%llu of %llu samples are bad, more than max_bad allows (%llu); the first: %s",
+                    (unsigned long long)bad, (unsigned long long)c->count, (unsigned long long)c->allowed,
+                    stk_quarantine_get(c->set->quarantine, 0).reason);
+}
+
+/* A line at a time, as wide as the counting wants it. */
+static int count_lines(stoke_confusion *confusion, const stoke_image *predicted, const stoke_image *truth,
+                       stoke_error *err)
+{
+    uint16_t *line = stk_alloc(truth->width * sizeof *line);
+    int r = line ? STOKE_OK : stk_fail(err, STOKE_E_NOMEM, "no memory for a line of a mask");
+    for (uint32_t y = 0; !r && y < truth->height; y++) {
+        const void *from = (const char *)predicted->data + y * predicted->stride;
+        for (uint32_t x = 0; x < truth->width; x++)
+            line[x] = predicted->depth == 1 ? ((const uint8_t *)from)[x] : ((const uint16_t *)from)[x];
+        r = stoke_confusion_add(confusion, line, (const char *)truth->data + y * truth->stride,
+                                truth->depth == 1 ? STOKE_DTYPE_U8 : STOKE_DTYPE_U16, truth->width, err);
+    }
+    stk_free(line);
+    return r;
+}
+
+static int add(comparison *c, const stoke_confusion *confusion, const stoke_predicted *predicted,
+               stoke_error *err)
+{
+    const stoke_scores scores = stoke_confusion_scores(confusion);
+    const stk_evaluate_worst own = { .name = predicted->file->name,
+                                     .id = predicted->index,
+                                     .miou = scores.miou,
+                                     .accuracy = scores.pixel_accuracy };
+    pthread_mutex_lock(&c->lock);
+    int r = stoke_confusion_merge(c->confusion, confusion, err);
+    if (!r) {
+        c->losses[predicted->index] = predicted->about.loss;
+        c->result->samples++;
+        c->result->windows += predicted->about.windows;
+        if (scores.pixels) stk_worst_note(c->result->worst, &c->result->n_worst, &own);
+        /* A picture to look at that cannot be made is not shown, and no reason to measure no more. */
+        if (c->set->gallery)
+            stk_gallery_show(c->set->gallery, &own, predicted->image, predicted->truth, predicted->mask,
+                             NULL);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return r;
+}
+
+static int on_predicted(void *context, const stoke_predicted *predicted, stoke_error *err)
+{
+    comparison *c = context;
+    if (predicted->status) return note_bad(c, predicted, err);
+    const uint32_t classes = stoke_predictor_about(c->set->predictor).classes;
+    stoke_confusion *confusion = NULL;
+    int r = stoke_confusion_create(&confusion, classes, c->set->data->ignore_index, err);
+    if (!r) r = count_lines(confusion, predicted->mask, predicted->truth, err);
+    if (!r) r = add(c, confusion, predicted, err);
+    stoke_confusion_destroy(&confusion);
+    return r;
+}
+
+static int on_progress(void *context, uint64_t done, uint64_t total)
+{
+    const comparison *c = context;
+    return c->progress ? c->progress(c->context, done, total) : 0;
+}
+
+/* NaN as soon as a picture was resized: a mean over some of them would look like one over all. One of which
+ * no pixel counts has none. */
+static double mean_loss(const comparison *c, const stoke_predict_report *done)
+{
+    double sum = 0;
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < c->count; i++)
+        if (!isnan(c->losses[i])) sum += c->losses[i], n++;
+    return done->resized ? NAN : sum / (double)n;
+}
+
+static int run_pictures(comparison *c, const stoke_sample *files, stoke_error *err)
+{
+    const stk_original *set = c->set;
+    stk_evaluate_result *result = c->result;
+    stoke_predict_job job = stoke_predict_job_defaults();
+    stoke_predict_report done = { 0 };
+    job.files = files;
+    job.count = c->count;
+    job.data = set->data;
+    job.labels = set->labels;
+    job.images = set->gallery != NULL;
+    if (set->memory) job.memory = set->memory;
+    job.helpers = set->helpers;
+    job.predicted = on_predicted;
+    job.progress = on_progress;
+    job.context = c;
+    pthread_mutex_init(&c->lock, NULL);
+    const int r = stoke_predict_files(set->predictor, &job, &done, err);
+    pthread_mutex_destroy(&c->lock);
+    if (r) return r;
+    if (!result->samples)
+        return stk_fail(err, STOKE_E_TOO_BAD, "none of %llu samples could be used; the first: %s",
+                        (unsigned long long)c->count, stk_quarantine_get(set->quarantine, 0).reason);
+    result->loss = mean_loss(c, &done);
+    result->scores = stoke_confusion_scores(c->confusion);
+    result->seconds = done.seconds;
+    result->data_seconds = done.seconds - done.network_seconds;
+    return STOKE_OK;
+}
+
+int stk_evaluate_original(const stk_original *set, stoke_confusion *confusion, stk_evaluate_result *result,
+                          stoke_progress_fn progress, void *context, stoke_error *err)
+{
+    comparison c = { .set = set,
+                     .confusion = confusion,
+                     .result = result,
+                     .progress = progress,
+                     .context = context,
+                     .count = stoke_dataset_count(set->dataset) };
+    *result = (stk_evaluate_result){ .loss = NAN };
+    stoke_confusion_reset(confusion);
+    int r = stk_fuse_limit(set->data->max_bad, c.count, &c.allowed, err);
+    if (r) return r;
+    stoke_sample *files = stk_calloc(c.count, sizeof *files);
+    c.losses = stk_calloc(c.count, sizeof *c.losses);
+    if (!files || !c.losses)
+        r = stk_fail(err, STOKE_E_NOMEM, "no memory for a list of %llu files", (unsigned long long)c.count);
+    for (uint64_t i = 0; !r && i < c.count; i++) {
+        files[i] = stoke_dataset_sample(set->dataset, i);
+        c.losses[i] = NAN;
+    }
+    if (!r) r = run_pictures(&c, files, err);
+    stk_free(c.losses);
+    stk_free(files);
+    return r;
 }

@@ -15,6 +15,8 @@
 #include <stoke/predict.h>
 #include <stoke/train.h>
 
+/* ---- plan of an eval ---- */
+
 /* How a validation set is looked at, and what that takes. A network that learned from windows at the
  * pictures' own scale is to be measured on such windows; one that learned from whole pictures on whole
  * pictures. */
@@ -47,6 +49,8 @@ int stk_eval_plan_make(stk_eval_plan *plan, const stk_pairs *pairs, uint64_t cou
  * and this is 0. */
 uint64_t stk_eval_plan_bytes(const stk_eval_plan *plan, const stoke_net_params *net, uint32_t pictures);
 
+/* ---- in batches of a loader ---- */
+
 /* One pass over a validation set: loss, matrix of counts, the worst pictures, pictures to look at. */
 
 typedef struct stk_evaluate_worst {
@@ -55,9 +59,6 @@ typedef struct stk_evaluate_worst {
     double miou, accuracy; /* of this picture alone */
 } stk_evaluate_worst;
 enum { STK_WORST = 16 };
-/* Puts a picture on the list (room for STK_WORST) if it belongs there. Ascending; of equal ones that with the
- * lower id first, so that the list does not depend on who comes when. */
-void stk_worst_note(stk_evaluate_worst *list, size_t *count, const stk_evaluate_worst *picture);
 
 /* Pictures kept during an evaluation: `wanted` samples evenly spread over the set, the same ones every time.
  */
@@ -98,6 +99,8 @@ typedef struct stk_evaluate_result {
 int stk_evaluate(stoke_net *net, stoke_loader *loader, stoke_confusion *confusion,
                  stk_evaluate_gallery *gallery, stk_evaluate_result *result, stoke_progress_fn progress,
                  void *context, stoke_error *err);
+
+/* ---- at the original size ---- */
 
 /* A pass over a set at its pictures' own size: what `stoke predict` would write, compared with the masks as
  * they are. A run validates with it where its samples are windows of the pictures, `stoke eval` where that

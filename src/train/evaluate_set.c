@@ -16,6 +16,8 @@
 #include "src/loader/loader.h"
 #include "src/train/evaluate.h"
 #include "src/train/train_memory.h"
+#include <stoke/tools/dataset.h>
+#include <stoke/tools/loader.h>
 #include <stoke/tools/terminal.h>
 #include <stoke/tools/loader.h>
 #include <stoke/tools/dataset.h>

@@ -2,13 +2,8 @@
  *
  * A predictor, and the way of a picture through it:
  *
- *   predict.c          opens the network; picks the way; one picture
- *   predict_preset.c   what the files beside the weights say: size, mean and deviation
- *   predict_learn.c    what the training's augmentation says: scale, mirrored classes
- *   predict_window.c   where windows lie, and their pixels
- *   predict_slide.c    a picture window by window
- *   predict_pass.c     rows through the network; what comes out, added to the sums
- *   predict_grid.c     from the grid of the logits to classes at the picture's size
+ *   predict.c          opens the network, with what the files beside it and its training say; one picture
+ *   predict_slide.c    rows through the network, their logits to classes; a picture window by window
  *   predict_files.c    many files: helpers read (picture.c) and hand over while the network works
  */
 #ifndef STOKE_SRC_TRAIN_PREDICT_H
@@ -39,14 +34,6 @@ typedef struct stk_predict_windows {
 
 /* overlap: share of a window that the next one sees too. */
 stk_predict_windows stk_windows_of(uint32_t side, uint32_t window, double overlap);
-/* The last one ends where the side ends. */
-uint32_t stk_windows_start(const stk_predict_windows *windows, uint32_t index);
-/* shares[i] = 1 / the number of windows that see element i of the grid; length / STK_GRID of them. */
-void stk_windows_shares(const stk_predict_windows *windows, float *shares);
-/* The pixels of a window that begins inside the image: a view where it ends there too, else a copy in `room`,
- * continued by the mirror image. */
-int stk_window_pixels(const stoke_image *image, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
-                      stk_mem_buffer *room, stoke_image *pixels, stoke_error *err);
 
 struct stoke_predictor {
     stoke_net *net;
@@ -75,7 +62,7 @@ typedef struct stk_predict_grid {
     uint32_t height, width;
 } stk_predict_grid;
 
-/* ---- predict_pass.c ---- */
+/* ---- predict_slide.c: rows through the network ---- */
 
 /* Rows a picture or window takes: 2 with its mirror image. */
 uint32_t stk_predict_views(const stoke_predictor *predictor);
@@ -94,7 +81,7 @@ typedef struct stk_predict_sums {
 void stk_predict_add(stoke_predictor *predictor, const stoke_logits *logits, uint32_t items,
                      const uint32_t *columns, const stk_predict_sums *sums);
 
-/* ---- predict_grid.c ---- */
+/* ---- and from the grid to classes ---- */
 
 /* The classes of height x width pixels that the grid covers, [height][width] u16, the predictor's until the
  * next call; NULL: no memory. */
@@ -107,20 +94,12 @@ void stk_grid_copy(const uint16_t *classes, size_t stride, uint32_t lines, const
 double stk_grid_confidence(stoke_predictor *predictor, const stk_predict_grid *grid, uint32_t lines,
                            uint32_t columns);
 
-/* ---- predict_preset.c ---- */
-
 typedef struct stk_predict_preset {
     uint32_t height, width;       /* 0: nothing was said */
     double mean[3], deviation[3]; /* deviation[0] 0: nothing was said */
 } stk_predict_preset;
 /* preprocessor_config.json of a folder; all 0 where there is none. It is hostile input. */
 int stk_preset_read(const char *weights, stk_predict_preset *preset, stoke_error *err);
-
-/* ---- predict_learn.c ---- */
-
-/* Sets writer, own_scale and swap. augment may be NULL. */
-int stk_predict_learn(stoke_predictor *predictor, const char *augment, const stk_predict_preset *preset,
-                      stoke_error *err);
 
 /* ---- predict.c ---- */
 
@@ -143,9 +122,7 @@ int stk_predict_check_mask(const stoke_predictor *predictor, uint32_t width, uin
 int stk_predict_resized(stoke_predictor *predictor, const stoke_logits *logits, uint32_t item,
                         const stoke_image *mask, stoke_prediction *about, stoke_error *err);
 
-/* ---- predict_slide.c ---- */
-
-/* Windows over a picture at its own scale. */
+/* ---- and windows over a picture at its own scale ---- */
 
 /* Bytes it will hold for such a picture, and how many windows there are. */
 uint64_t stk_slide_bytes(const stoke_predictor *predictor, uint32_t width, uint32_t height,
@@ -157,7 +134,7 @@ int stk_slide(stoke_predictor *predictor, const stoke_image *image, const stoke_
               const stoke_image *mask, stoke_prediction *about, stoke_progress_fn progress, void *context,
               stoke_error *err);
 
-/* ---- predict_memory.c ---- */
+/* ---- train_memory.c ---- */
 
 /* What predicting many files takes besides the network, from their headers. */
 
@@ -174,8 +151,6 @@ typedef struct stk_predict_work {
     uint32_t own_bytes;   /* of a pixel, by who takes the masks */
 } stk_predict_work;
 
-/* Masks of such labels are read too. */
-void stk_predict_work_read(stk_predict_work *work, const stoke_labels *labels);
 stk_predict_work stk_predict_work_of(const stoke_predictor *predictor, const stoke_predict_job *job);
 
 /* What is booked of job.memory for one picture. */
@@ -187,8 +162,6 @@ typedef struct stk_predict_booking {
 stk_predict_booking stk_predict_book(const stk_predict_work *work, uint64_t pixels, int whole,
                                      const stk_scratch_bytes *need);
 
-/* Threads of a job that wants `helpers` (0: chosen). */
-uint32_t stk_predict_helpers(uint32_t helpers);
 /* Slots for pictures on their way: one in the hands of each helper, two passes of the network. */
 uint32_t stk_predict_slots(const stk_predict_work *work);
 /* Bytes that a helper's reader may keep between two files. */

@@ -5,14 +5,261 @@
  * classes are made and they make room. So a picture takes memory by its width, not by its height: 19 classes,
  * windows of 512, 4000 pixels wide: 129 lines of 96 KB of sums and 4 MB of classes.
  */
+#include "src/train/predict.h"
+
 #include <math.h>
 #include <string.h>
 
-#include <stoke/tools/machine.h>
-
 #include "src/base/error.h"
 #include "src/net/net.h"
-#include "src/train/predict.h"
+#include "src/pix/pix_table.h"
+#include <stoke/tools/image.h>
+#include <stoke/tools/machine.h>
+
+/* ---- rows through the network ---- */
+
+uint32_t stk_predict_views(const stoke_predictor *predictor)
+{
+    return predictor->params.flip ? 2 : 1;
+}
+
+void stk_predict_put(stoke_predictor *p, uint32_t item, const stoke_image *pixels)
+{
+    const uint32_t views = stk_predict_views(p);
+    const size_t row = 3 * (size_t)p->height * p->width;
+    for (uint32_t view = 0; view < views; view++)
+        stk_write_image(&p->writer, pixels, p->rows + (item * views + view) * row, p->width, p->height, 0, 0,
+                        view ? STK_MIRROR_H : 0);
+}
+
+int stk_predict_pass(stoke_predictor *p, uint32_t items, stoke_logits *logits, stoke_error *err)
+{
+    const stoke_net_batch batch = { .count = items * stk_predict_views(p),
+                                    .images = p->rows,
+                                    .layout = STOKE_LAYOUT_CHW,
+                                    .image_row_floats = 3 * (size_t)p->height * p->width };
+    return stoke_net_forward(p->net, &batch, logits, err);
+}
+
+/* ---- two views of one thing ---- */
+
+/* log(exp(a) + exp(b)) without overflow. */
+static float log_add(float a, float b)
+{
+    const float most = a > b ? a : b, least = a > b ? b : a;
+    return most + log1pf(expf(least - most));
+}
+
+/* log of the sum of exp of all. */
+static float log_sum(const float *logits, uint32_t classes)
+{
+    float most = logits[0], sum = 0;
+    for (uint32_t k = 1; k < classes; k++) most = logits[k] > most ? logits[k] : most;
+    for (uint32_t k = 0; k < classes; k++) sum += expf(logits[k] - most);
+    return most + logf(sum);
+}
+
+static float log_sigmoid(float z)
+{
+    return (z < 0 ? z : 0) - log1pf(expf(-fabsf(z)));
+}
+
+/* The log of the mean of both views' probabilities, up to a constant; of one class its logit. Differences of
+ * large numbers do not occur: a class that both views hold impossible stays as unlikely as they say. */
+static void merge(const stoke_predictor *p, const float *own, const float *mirrored, float *merged)
+{
+    if (p->classes == 1) {
+        merged[0] = log_add(log_sigmoid(own[0]), log_sigmoid(mirrored[0])) -
+                    log_add(log_sigmoid(-own[0]), log_sigmoid(-mirrored[0]));
+        return;
+    }
+    const float own_sum = log_sum(own, p->classes), mirrored_sum = log_sum(mirrored, p->classes);
+    for (uint32_t k = 0; k < p->classes; k++)
+        merged[k] = log_add(own[k] - own_sum, mirrored[p->swap ? p->swap[k] : k] - mirrored_sum);
+}
+
+/* ---- sums ---- */
+
+typedef struct adding {
+    const stoke_predictor *predictor;
+    const stoke_logits *logits;
+    const stk_predict_sums *sums;
+    const uint32_t *columns;
+    uint32_t items;
+    float *merged; /* an element per thread */
+} adding;
+
+/* One line of all items, in their order: so overlapping items are added the same way by any threads. */
+static void add_line(const void *context, uint32_t line, uint32_t thread)
+{
+    const adding *a = context;
+    const stoke_predictor *p = a->predictor;
+    const stk_predict_sums *sums = a->sums;
+    const size_t stride = a->logits->stride, row = a->logits->width * stride;
+    const size_t picture = a->logits->height * row;
+    const uint32_t views = stk_predict_views(p);
+    float *merged = a->merged + thread * stride;
+    for (uint32_t item = 0; item < a->items; item++) {
+        const float *own = a->logits->data + item * views * picture + line * row;
+        float *to = sums->data + ((size_t)line * sums->width + a->columns[item]) * stride;
+        for (uint32_t x = 0; x < a->logits->width; x++, to += stride) {
+            const float *from = own + x * stride;
+            const float share = sums->across ? sums->across[a->columns[item] + x] * sums->down[line] : 1.0f;
+            if (views == 2) {
+                merge(p, from, own + picture + row - (x + 1) * stride, merged);
+                from = merged;
+            }
+            for (uint32_t k = 0; k < p->classes; k++) to[k] += share * from[k];
+        }
+    }
+}
+
+void stk_predict_add(stoke_predictor *p, const stoke_logits *logits, uint32_t items, const uint32_t *columns,
+                     const stk_predict_sums *sums)
+{
+    const adding a = { p, logits, sums, columns, items, p->merged.data };
+    stk_threadpool_run(p->net->run.pool, add_line, &a, logits->height);
+}
+
+/* ---- from the grid to classes ---- */
+
+/* From the grid of the logits to classes at the picture's size: the function that gives stoke_net_predict its
+ * classes interpolates to any size, so both agree to the bit where sizes do. */
+
+const uint16_t *stk_grid_classes(stoke_predictor *p, const stk_predict_grid *grid, uint32_t width,
+                                 uint32_t height, stoke_error *err)
+{
+    const stk_loss_shape shape = { .batch = 1,
+                                   .classes = p->classes,
+                                   .in_height = grid->height,
+                                   .in_width = grid->width,
+                                   .height = height,
+                                   .width = width };
+    uint16_t *labels = stk_buffer_reserve(&p->labels, stoke_image_bytes(width, height, 1, 2));
+    void *taps = stk_buffer_reserve(&p->taps, stk_loss_room(&shape));
+    if (!labels || !taps) {
+        stk_fail(err, STOKE_E_NOMEM, "no memory for the classes of %u x %u pixels", width, height);
+        return NULL;
+    }
+    stk_loss_bind(&shape, taps);
+    /* Of the thread's scratch it takes two planes, [classes][lanes], whatever the shape: the network's own is
+     * enough. */
+    stk_classes_of(&p->net->run, &shape, taps, grid->data, labels);
+    return labels;
+}
+
+void stk_grid_copy(const uint16_t *classes, size_t stride, uint32_t lines, const stoke_image *mask,
+                   uint32_t first)
+{
+    for (uint32_t y = 0; y < lines; y++) {
+        const uint16_t *from = classes + y * stride;
+        uint8_t *to = (uint8_t *)mask->data + (first + (size_t)y) * mask->stride;
+        if (mask->depth == 2)
+            memcpy(to, from, (size_t)mask->width * 2);
+        else
+            for (uint32_t x = 0; x < mask->width; x++) to[x] = (uint8_t)from[x];
+    }
+}
+
+typedef struct sureness {
+    const stoke_predictor *predictor;
+    const stk_predict_grid *grid;
+    uint32_t columns;
+    double *sums; /* one per line: added up in order */
+} sureness;
+
+/* Probability of the winner: 1 / sum of exp(logit - the largest). */
+static double winner(const float *logits, uint32_t classes)
+{
+    float most = logits[0], sum = 0;
+    if (classes == 1) return 1 / (1 + expf(-fabsf(logits[0])));
+    for (uint32_t k = 1; k < classes; k++) most = logits[k] > most ? logits[k] : most;
+    for (uint32_t k = 0; k < classes; k++) sum += expf(logits[k] - most);
+    return 1 / sum;
+}
+
+static void sum_line(const void *context, uint32_t line, uint32_t thread)
+{
+    (void)thread;
+    const sureness *s = context;
+    const float *element = s->grid->data + (size_t)line * s->grid->width * s->predictor->stride;
+    double sum = 0;
+    for (uint32_t x = 0; x < s->columns; x++, element += s->predictor->stride)
+        sum += winner(element, s->predictor->classes);
+    s->sums[line] = sum;
+}
+
+double stk_grid_confidence(stoke_predictor *p, const stk_predict_grid *grid, uint32_t lines, uint32_t columns)
+{
+    double *sums = stk_buffer_reserve(&p->lines, lines * sizeof *sums);
+    if (!sums) return NAN;
+    const sureness s = { p, grid, columns, sums };
+    stk_threadpool_run(p->net->run.pool, sum_line, &s, lines);
+    double sum = 0;
+    for (uint32_t i = 0; i < lines; i++) sum += sums[i];
+    return sum;
+}
+
+/* ---- windows ---- */
+
+stk_predict_windows stk_windows_of(uint32_t side, uint32_t window, double overlap)
+{
+    stk_predict_windows w = { .window = window, .length = (side + STK_GRID - 1) / STK_GRID * STK_GRID };
+    if (w.length < window) w.length = window;
+    w.step = (uint32_t)(window * (1 - overlap)) / STK_GRID * STK_GRID;
+    if (w.step < STK_GRID) w.step = STK_GRID;
+    w.count = (w.length - window + w.step - 1) / w.step + 1;
+    return w;
+}
+
+/* The last one ends where the side ends. */
+static uint32_t stk_windows_start(const stk_predict_windows *windows, uint32_t index)
+{
+    const uint32_t last = windows->length - windows->window;
+    return (uint64_t)index * windows->step < last ? index * windows->step : last;
+}
+
+/* shares[i] = 1 / the number of windows that see element i of the grid; length / STK_GRID of them. */
+static void stk_windows_shares(const stk_predict_windows *windows, float *shares)
+{
+    memset(shares, 0, windows->length / STK_GRID * sizeof *shares);
+    for (uint32_t i = 0; i < windows->count; i++) {
+        float *first = shares + stk_windows_start(windows, i) / STK_GRID;
+        for (uint32_t k = 0; k < windows->window / STK_GRID; k++) first[k] += 1;
+    }
+    for (uint32_t i = 0; i < windows->length / STK_GRID; i++) shares[i] = 1 / shares[i];
+}
+
+/* The pixels of a window that begins inside the image: a view where it ends there too, else a copy in `room`,
+ * continued by the mirror image. */
+static int stk_window_pixels(const stoke_image *image, uint32_t x, uint32_t y, uint32_t width,
+                             uint32_t height, stk_mem_buffer *room, stoke_image *pixels, stoke_error *err)
+{
+    const size_t pixel = (size_t)image->channels * image->depth;
+    *pixels = *image;
+    pixels->width = width;
+    pixels->height = height;
+    if (x + width <= image->width && y + height <= image->height) {
+        pixels->data = (uint8_t *)image->data + y * image->stride + x * pixel;
+        return STOKE_OK;
+    }
+    pixels->stride = width * pixel;
+    pixels->data = stk_buffer_reserve(room, pixels->stride * height);
+    if (!pixels->data)
+        return stk_fail(err, STOKE_E_NOMEM, "no memory for a window of %u x %u pixels", width, height);
+    const uint32_t inside = image->width - x < width ? image->width - x : width;
+    for (uint32_t row = 0; row < height; row++) {
+        const uint8_t *from =
+            (const uint8_t *)image->data + stk_reflect((int64_t)y + row, image->height) * image->stride;
+        uint8_t *to = (uint8_t *)pixels->data + row * pixels->stride;
+        memcpy(to, from + x * pixel, inside * pixel);
+        for (uint32_t i = inside; i < width; i++)
+            memcpy(to + i * pixel, from + stk_reflect((int64_t)x + i, image->width) * pixel, pixel);
+    }
+    return STOKE_OK;
+}
+
+/* ---- sliding ---- */
 
 enum { NOT_ASKED = 64 << 20 /* bytes that are there: no need to look into /proc for every picture */ };
 
@@ -77,11 +324,10 @@ static int check_memory(const band *b)
     const uint64_t held = p->sums.capacity + p->labels.capacity;
     const uint64_t available = need > NOT_ASKED ? stoke_machine_available() : UINT64_MAX;
     if (need <= held || need - held <= available) return STOKE_OK;
-    return stk_fail(
-        b->err, STOKE_E_LIMIT,
-        "windows over a picture of %u x %u take %.1f GB, and %.1f GB are available: mode resize, or "
-        "parts of the picture, take less",
-        b->image->width, b->image->height, (double)need * 1e-9, (double)available * 1e-9);
+    return stk_fail(b->err, STOKE_E_LIMIT,
+                    "windows over a picture of %u x %u take %.1f GB, and %.1f GB are available: mode resize, "
+                    "or parts of the picture, take less",
+                    b->image->width, b->image->height, (double)need * 1e-9, (double)available * 1e-9);
 }
 
 static int reserve(band *b)

@@ -2,15 +2,11 @@
  *
  * How settings are settled, one question after the other; shared by the files that answer them:
  *
- *   setup.c           the order of questions; what a run is made of
- *   resolve_data.c     which samples train and which validate
- *   resolve_pairs.c    whether images and masks fit, which way up they are; the size of pictures
+ *   setup.c            the order of questions; what a run is made of
+ *   resolve_data.c     which samples train and which validate, whether images and masks fit; names of classes
  *   resolve_classes.c  what the values in the masks mean; weights of classes
- *   resolve_names.c    names of classes
- *   resolve_values.c   a look at the masks themselves
- *   resolve_eval.c     how validation looks at pictures
- *   resolve.c          batch, steps, cadences, learning rate, name
- *   identity.c        the answers as YAML, and as lines that tell two runs apart
+ *   resolve.c          a look at the masks; how validation looks; batch, steps, cadences, learning rate, name
+ *   identity.c         the answers as YAML, and as lines that tell two runs apart
  */
 #ifndef STOKE_SRC_TRAIN_RESOLVE_H
 #define STOKE_SRC_TRAIN_RESOLVE_H
@@ -48,13 +44,13 @@ int stk_resolve_sets(stk_resolve_ctx *s);
 /* What validation keeps of the augmentation, which is its normalisation: "none", or that op alone. */
 int stk_resolve_val_augment(stk_resolve_ctx *s, const char **augment);
 
-/* resolve_pairs.c: reads all headers. Sizes of pairs, orientation, a size where none was given. */
+/* Reads all headers. Sizes of pairs, orientation, a size where none was given. */
 int stk_resolve_pairs(stk_resolve_ctx *s);
 
 /* resolve_classes.c: classes, label map, names, weights. Reads masks where it must. */
 int stk_resolve_classes(stk_resolve_ctx *s);
 
-/* resolve_names.c: class_names, and `names` as a list that does not lean on a file. */
+/* class_names, and `names` as a list that does not lean on a file. */
 int stk_resolve_names(stk_resolve_ctx *s);
 /* How many names there are, before it is known how many classes. */
 int stk_resolve_names_beforehand(stk_resolve_ctx *s, stk_names *names);
@@ -71,13 +67,13 @@ typedef struct stk_resolve_survey {
     stoke_error first_bad;    /* the first of them; the message has its path */
     const char *jpeg;         /* the path of a mask that is a JPEG file; NULL: none is */
 } stk_resolve_survey;
-/* resolve_values.c: reads up to `most` masks of each set, evenly spread. `labels` says what to count;
+/* resolve.c: reads up to `most` masks of each set, evenly spread. `labels` says what to count;
  * `given`, of masks that are counted by value, which values are classes (NULL: nobody said). */
 int stk_survey_masks(stk_resolve_ctx *s, const stoke_labels *labels, const stoke_labels *given, uint64_t most,
                      stk_resolve_survey *survey);
 void stk_survey_free(stk_resolve_survey *survey);
 
-/* resolve_eval.c: setup->eval and params.eval_mode; a sentence where training and validation differ in scale.
+/* resolve.c: setup->eval and params.eval_mode; a sentence where training and validation differ in scale.
  */
 int stk_resolve_eval(stk_resolve_ctx *s);
 

@@ -5,15 +5,222 @@
 #include "src/train/resolve.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "src/augment/pipeline.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/source/pairs.h"
+#include "src/source/quarantine.h"
+#include "src/source/reader.h"
 #include "src/source/split.h"
-#include <stoke/tools/terminal.h>
 #include <stoke/tools/data.h>
 #include <stoke/tools/dataset.h>
+#include <stoke/tools/terminal.h>
+
+/* ---- names of classes ---- */
+
+int stk_resolve_names_beforehand(stk_resolve_ctx *s, stk_names *names)
+{
+    stoke_labels *labels = NULL;
+    int r = stoke_labels_create(&labels, "identity", STK_LABEL_VALUES, -1, s->err);
+    if (!r) r = stk_names_add(labels, &s->setup->train, names, s->err);
+    stoke_labels_destroy(&labels);
+    return r;
+}
+
+/* What belongs to the run, not to a file that may change: the list as text, where no name has a comma. */
+static int keep_list(stk_resolve_ctx *s)
+{
+    stk_setup *setup = s->setup;
+    size_t used = 0;
+    char list[16384]; /* what a list in YAML may have */
+    for (uint32_t i = 0; i < setup->classes; i++) {
+        const char *name = setup->class_names[i];
+        if (!name) continue;
+        if (strchr(name, ',')) return STOKE_OK;
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%u:%s", used ? "," : "", i, name);
+        if (used >= sizeof list) return STOKE_OK;
+    }
+    setup->train.names = stk_resolve_keep(s, list);
+    return setup->train.names ? STOKE_OK : STOKE_E_NOMEM;
+}
+
+static void say_it(void *context, const char *sentence)
+{
+    stk_resolve_say(context, "%s", sentence);
+}
+
+/* Names of classes, as many as are known. */
+static int keep_names(stk_resolve_ctx *s, const stoke_labels *labels)
+{
+    stk_setup *setup = s->setup;
+    int any = 0;
+    const char **names = stk_calloc(setup->classes, sizeof *names);
+    if (!names) return stk_fail(s->err, STOKE_E_NOMEM, "no memory for the names of classes");
+    setup->class_names = names;
+    for (uint32_t i = 0; i < setup->classes; i++) {
+        /* One logit says how much of class 1 there is. */
+        const char *name = stoke_labels_name(labels, setup->classes == 1 ? 1 : i);
+        if (!name && setup->classes == 1) name = stoke_labels_name(labels, 0);
+        if (name && !(names[i] = stk_resolve_keep(s, name))) return STOKE_E_NOMEM;
+        any |= name != NULL;
+    }
+    if (any) return STOKE_OK;
+    stk_free(names);
+    setup->class_names = NULL;
+    return STOKE_OK;
+}
+
+int stk_resolve_names(stk_resolve_ctx *s)
+{
+    stoke_labels *labels = NULL;
+    stk_names names;
+    int r = stk_labels_of(&labels, &s->setup->train, s->err);
+    if (!r) r = stk_names_add(labels, &s->setup->train, &names, s->err);
+    const uint32_t classes = s->setup->classes > 1 ? s->setup->classes : 2;
+    if (!r) stk_names_judge(labels, &names, classes, say_it, s);
+    if (!r) r = keep_names(s, labels);
+    if (!r && s->setup->class_names && *names.origin) r = keep_list(s);
+    stoke_labels_destroy(&labels);
+    return r;
+}
+
+/* ---- pairs of classes ---- */
+
+/* Images and masks by their headers, all of them: whether they fit each other, which way up they are, and the
+ * size they are brought to. */
+
+enum {
+    SIZE_MULTIPLE = 32, /* the last stage sees a 32nd of the picture */
+    SIZE_MOST = 512     /* a b0 then trains 8 pictures in 1.6 GB, loaders included */
+};
+
+/* ---- size ---- */
+
+static int ascending(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Heights (side 1) or widths (side 0) of what could be read, ascending. */
+static uint32_t *sorted(const stk_pairs *pairs, uint64_t count, int side, uint64_t *n)
+{
+    uint32_t *sides = stk_alloc(count * sizeof *sides);
+    *n = 0;
+    for (uint64_t i = 0; sides && i < count; i++)
+        if (pairs->size[i][0]) sides[(*n)++] = pairs->size[i][side];
+    if (sides && *n) qsort(sides, *n, sizeof *sides, ascending);
+    return sides;
+}
+
+static uint32_t rounded(double side)
+{
+    const uint32_t n = (uint32_t)(side / SIZE_MULTIPLE + 0.5);
+    return (n ? n : 1) * SIZE_MULTIPLE;
+}
+
+static void choose_size(stk_resolve_ctx *s, uint32_t height, uint32_t width, int alike)
+{
+    stoke_data_params *p = &s->setup->train;
+    const uint32_t longer = height > width ? height : width;
+    const double scale = longer > SIZE_MOST ? (double)SIZE_MOST / longer : 1;
+    p->size[0] = rounded(height * scale);
+    p->size[1] = rounded(width * scale);
+    if (p->size[0] == height && p->size[1] == width)
+        stk_resolve_say(s, "Pictures are taken at %ux%u (height x width), %s (`size` sets it).", height,
+                        width, alike ? "as they are" : "the size in the middle");
+    else
+        stk_resolve_say(s,
+                        "Pictures are brought to %ux%u (height x width): %s %ux%u, and the network likes "
+                        "multiples of %d up to %d (`size` sets it).",
+                        p->size[0], p->size[1], alike ? "they are" : "the one in the middle is", height,
+                        width, SIZE_MULTIPLE, SIZE_MOST);
+}
+
+/* The picture in the middle, by height and by width, with its proportions. */
+static int settle_size(stk_resolve_ctx *s, const stk_pairs *pairs)
+{
+    const stoke_dataset *set = s->setup->train_set;
+    uint64_t n = 0;
+    if (s->setup->train.size[0]) return STOKE_OK;
+    uint32_t *heights = sorted(pairs, stoke_dataset_count(set), 1, &n),
+             *widths = sorted(pairs, stoke_dataset_count(set), 0, &n);
+    int r = heights && widths ? STOKE_OK : stk_fail(s->err, STOKE_E_NOMEM, "no memory to sort the pictures");
+    if (!r && !n)
+        r = stk_fail(s->err, STOKE_E_FORMAT,
+                     "`size` is not set, and none of the pictures can be read to choose it (%s): `stoke "
+                     "verify` says why",
+                     stoke_dataset_sample(set, 0).image_path);
+    if (!r)
+        choose_size(s, heights[n / 2], widths[n / 2],
+                    heights[0] == heights[n - 1] && widths[0] == widths[n - 1]);
+    stk_free(heights);
+    stk_free(widths);
+    return r;
+}
+
+/* ---- pairs ---- */
+
+/* What a loader would find one by one, before it ends for too many of them. */
+static int judge_sizes(const stk_resolve_ctx *s, const stoke_dataset *set, const stk_pairs *pairs)
+{
+    const uint64_t differ = pairs->counts.differ, count = stoke_dataset_count(set);
+    uint64_t allowed;
+    if (!differ) return STOKE_OK;
+    const int r = stk_fuse_limit(s->setup->train.max_bad, count, &allowed, s->err);
+    if (r) return r;
+    if (differ > allowed)
+        return stk_fail(
+            s->err, STOKE_E_SIZE,
+            "%llu of %llu masks have another size than their image, and `max_bad` allows %s. The first: %s",
+            (unsigned long long)differ, (unsigned long long)count, STOKE_COUNT(allowed, "bad sample"),
+            pairs->first.message);
+    stk_resolve_say(s,
+                    "%llu of %llu masks %s another size than their image and cannot be used, the first: %s; "
+                    "`stoke verify` lists them.",
+                    (unsigned long long)differ, (unsigned long long)count, differ == 1 ? "has" : "have",
+                    pairs->first.message);
+    return STOKE_OK;
+}
+
+/* A network that learned from pictures as they are stored is to predict from such: the run says so. */
+static void settle_orientation(stk_resolve_ctx *s, const stk_pair_counts *counts)
+{
+    stoke_data_params *p = &s->setup->train;
+    stk_pair_remarks(counts, (stoke_orientation)p->orientation, say_it, s);
+    p->orientation = stk_pair_settle(counts, (stoke_orientation)p->orientation);
+    if (p->orientation != STOKE_ORIENTATION_AUTO || counts->upright || !counts->stored) return;
+    p->orientation = STOKE_ORIENTATION_IGNORE;
+    stk_resolve_say(s, "So is every picture this run's network will predict (`orientation` ignore).");
+}
+
+int stk_resolve_pairs(stk_resolve_ctx *s)
+{
+    const stk_setup *setup = s->setup;
+    stk_pairs train = { 0 };
+    stk_resolve_count count = { .s = s, .total = stoke_dataset_count(setup->train_set) };
+    if (setup->val_set) count.total += stoke_dataset_count(setup->val_set);
+    int r = stk_pairs_look(&train, setup->train_set, &setup->train, stk_resolve_counted, &count, s->err);
+    count.before = stoke_dataset_count(setup->train_set);
+    if (!r && setup->val_set)
+        r = stk_pairs_look(&s->val, setup->val_set, &setup->train, stk_resolve_counted, &count, s->err);
+    if (!r) r = judge_sizes(s, setup->train_set, &train);
+    if (!r && setup->val_set) r = judge_sizes(s, setup->val_set, &s->val);
+    if (!r) {
+        stk_pair_counts both = train.counts;
+        stk_pair_counts_add(&both, &s->val.counts);
+        settle_orientation(s, &both);
+        r = settle_size(s, &train);
+    }
+    stk_pairs_free(&train);
+    return r;
+}
+
+/* ---- data ---- */
 
 enum {
     FEWEST_SPLIT = 5 /* samples; of fewer, none can be spared for validation */
@@ -26,11 +233,10 @@ static int check_data(const stk_resolve_ctx *s)
 {
     const stoke_data_params *p = &s->setup->train;
     if (p->epoch)
-        return stk_fail(
-            s->err, STOKE_E_INVALID,
-            "`epoch` %lld: training begins at the beginning; `epochs` says how many there are, and "
-            "`resume` goes on with a run",
-            (long long)p->epoch);
+        return stk_fail(s->err, STOKE_E_INVALID,
+                        "`epoch` %lld: training begins at the beginning; `epochs` says how many there are, "
+                        "and `resume` goes on with a run",
+                        (long long)p->epoch);
     if (p->world != 1 || p->rank)
         return stk_fail(s->err, STOKE_E_INVALID, "`world` %lld, `rank` %lld: training runs in one process",
                         (long long)p->world, (long long)p->rank);
@@ -91,11 +297,10 @@ static void choose_parts(const stk_resolve_ctx *s, const stoke_dataset *all)
     if (!own && p->val_split <= 0 && stoke_dataset_count(all) >= FEWEST_SPLIT) {
         p->val_split = share_for_val(all, p->split_seed);
         if (p->val_split > 0)
-            stk_resolve_say(
-                s,
-                "The set has no val part of its own: `val_split` %g puts about that share of the samples "
-                "aside for validation, chosen by their names.",
-                p->val_split);
+            stk_resolve_say(s,
+                            "The set has no val part of its own: `val_split` %g puts about that share of the "
+                            "samples aside for validation, chosen by their names.",
+                            p->val_split);
     }
     if (own || p->val_split > 0) {
         p->split = STOKE_SPLIT_TRAIN;
@@ -103,8 +308,8 @@ static void choose_parts(const stk_resolve_ctx *s, const stoke_dataset *all)
     }
     s->setup->params.eval_every = 0;
     stk_resolve_say(s,
-                    "All of the set (%s) is trained on and nothing validates: there is too little to "
-                    "spare any. Curves will show the loss of training alone.",
+                    "All of the set (%s) is trained on and nothing validates: there is too little to spare "
+                    "any. Curves will show the loss of training alone.",
                     STOKE_COUNT(stoke_dataset_count(all), "sample"));
 }
 
@@ -128,13 +333,12 @@ static int check_sets(const stk_resolve_ctx *s)
 {
     const stk_setup *setup = s->setup;
     if (!stoke_dataset_has_masks(setup->train_set))
-        return stk_fail(
-            s->err, STOKE_E_INVALID,
-            "%s has images and no masks: training needs a mask for every image (in a folder beside "
-            "them, such as images/ and masks/)",
-            setup->train.data     ? setup->train.data
-            : setup->train.images ? setup->train.images
-                                  : setup->train.list);
+        return stk_fail(s->err, STOKE_E_INVALID,
+                        "%s has images and no masks: training needs a mask for every image (in a folder "
+                        "beside them, such as images/ and masks/)",
+                        setup->train.data     ? setup->train.data
+                        : setup->train.images ? setup->train.images
+                                              : setup->train.list);
     if (setup->val_set)
         stk_resolve_say(s, "%s to train on and %llu to validate on%s.",
                         STOKE_COUNT(stoke_dataset_count(setup->train_set), "sample"),
@@ -145,11 +349,10 @@ static int check_sets(const stk_resolve_ctx *s)
         stk_resolve_say(s, "Left out: %s; " STOKE_FORMATS_AND " are read.", unread);
     const size_t notes = stoke_dataset_notes(setup->train_set);
     if (notes)
-        stk_resolve_say(
-            s,
-            "%zu file%s left out, without a partner or with the name of another (first: %s); `stoke "
-            "verify` lists them.",
-            notes, notes == 1 ? " is" : "s are", stoke_dataset_note(setup->train_set, 0).path);
+        stk_resolve_say(s,
+                        "%zu file%s left out, without a partner or with the name of another (first: %s); "
+                        "`stoke verify` lists them.",
+                        notes, notes == 1 ? " is" : "s are", stoke_dataset_note(setup->train_set, 0).path);
     return STOKE_OK;
 }
 
@@ -174,7 +377,7 @@ int stk_resolve_sets(stk_resolve_ctx *s)
 /* ---- values ---- */
 
 /* Nothing is drawn in validation, but a network must see values of the kind it learns from, as it does when
- * it predicts (predict_learn.c). 17 digits give the same numbers again. */
+ * it predicts (predict.c). 17 digits give the same numbers again. */
 int stk_resolve_val_augment(stk_resolve_ctx *s, const char **augment)
 {
     stoke_pipeline *pipeline = NULL;

@@ -59,7 +59,7 @@ uint64_t stk_run_uint(const stk_json *json, const char *key);
 /* NULL when it is absent or no text. */
 const char *stk_run_text(const stk_json *json, const char *key);
 
-/* ---- curves (run_curves.c) ---- */
+/* ---- curves ---- */
 
 enum { STK_CURVE_LOSS, STK_CURVE_SCORES, STK_CURVE_LR, STK_CURVE_SPEED, STK_CURVES };
 extern const char *const stk_curve_files[STK_CURVES + 1]; /* "loss.svg" ... below curves/, and NULL */
@@ -94,8 +94,6 @@ int stk_run_page_write(const stk_run_page *page, stoke_error *err);
 
 /* The evaluation that is shown in full: the best one, or the last when none is marked. NULL: none at all. */
 const stk_json *stk_run_shown(const stk_run_log *log);
-/* Name of a class: the log's, or its number. Returns `text` or the log's own. */
-const char *stk_run_class(const stk_run_log *log, uint32_t id, char text[32]);
 
 /* A number with so many decimals. */
 void stk_run_put_fixed(FILE *out, double value, int decimals);
@@ -105,7 +103,7 @@ void stk_run_table_classes(const stk_run_page *page);
 void stk_run_table_confusion(const stk_run_page *page);
 void stk_run_table_worst(const stk_run_page *page);
 
-/* ---- its pictures (run_pictures.c) ---- */
+/* ---- its pictures ---- */
 
 /* Predictions of the first, the best and the last evaluation, as far as they have pictures. */
 void stk_run_pictures(const stk_run_page *page);

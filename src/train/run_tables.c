@@ -37,7 +37,8 @@ void stk_run_put_fixed(FILE *out, double value, int decimals)
     fputs(stk_text_fixed(value, decimals, text, sizeof text), out);
 }
 
-const char *stk_run_class(const stk_run_log *log, uint32_t id, char text[32])
+/* Name of a class: the log's, or its number. Returns `text` or the log's own. */
+static const char *stk_run_class(const stk_run_log *log, uint32_t id, char text[32])
 {
     const stk_json_value *name = stk_json_first(&log->start, member(&log->start, "names"));
     for (uint32_t i = 0; name && i < id; i++) name = stk_json_next(&log->start, name);

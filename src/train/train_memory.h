@@ -28,10 +28,6 @@ typedef struct stk_train_memory {
 stoke_data_params stk_train_data(const stk_setup *setup);
 stoke_data_params stk_val_data(const stk_setup *setup);
 
-/* Bytes of pictures that are kept and drawn: `rows` samples with truth and prediction at the network's size.
- */
-uint64_t stk_gallery_bytes(uint32_t rows, uint32_t height, uint32_t width, uint32_t classes);
-
 /* Reads headers. What the two loaders' workers hold is counted once: one of them rests while the other works.
  * STOKE_E_LIMIT: more than memory_limit; the message has the arithmetic. */
 int stk_train_memory_make(stk_train_memory *memory, const stk_setup *setup, uint32_t pictures,

@@ -6,6 +6,7 @@
 #include "src/train/trainer.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,10 +15,48 @@
 #include "src/base/cpu.h"
 #include "src/base/error.h"
 #include "src/base/file.h"
-#include "src/loader/loader.h"
+#include "src/base/mem.h"
 #include "src/base/retry.h"
+#include "src/loader/loader.h"
 #include "src/source/reader.h"
 #include "src/train/train_memory.h"
+
+/* ---- the page for onlookers ---- */
+
+/* The run's page for onlookers, RUN/live: written after every step and whenever something else begins. Of
+ * 1,000 writes on a disk of ext4 each took 2.6 us with the counters of the loader taken, against steps of 50
+ * ms and more. A run that cannot have a page goes on without one. */
+
+static void stk_trainer_live_begin(stoke_trainer *t)
+{
+    stoke_error err = { 0 };
+    char what[64];
+    char *path = stk_trainer_path(t, "live", &err);
+    snprintf(what, sizeof what, "train %s", t->setup.params.model);
+    if (!path || stoke_live_create(&t->live, path, what, &err))
+        stk_trainer_remark(t, "nobody can watch this run with `stoke monitor --attach`: %s", err.message);
+    stk_free(path);
+    stk_trainer_live(t, STOKE_LIVE_STARTING);
+}
+
+void stk_trainer_live(stoke_trainer *t, stoke_live_phase phase)
+{
+    if (!t->live) return;
+    stoke_live_data data = stoke_live_defaults();
+    stoke_live_take(&data, t->train);
+    data.phase = phase;
+    data.step = t->now.step;
+    data.steps = t->setup.steps;
+    data.epoch = t->now.epoch;
+    data.epochs = t->setup.epochs;
+    data.data_wait_ns = t->waited_ns;
+    data.step_ns = t->stepped_ns;
+    data.loss = t->last_loss;
+    data.lr = t->lr;
+    stoke_live_write(t->live, &data);
+}
+
+/* ---- opening ---- */
 
 /* ---- what is said while settling ---- */
 
@@ -44,16 +83,14 @@ static void notice_files(stoke_trainer *t, const char *state)
     stk_files_newer found;
     stk_files_newer_than(sets, sizeof sets / sizeof *sets, since, &found);
     if (found.newer)
-        stk_trainer_remark(
-            t,
-            "%llu of %llu %s changed since the last checkpoint (first: %s): what is trained on from "
-            "here is not what the run began with",
-            (unsigned long long)found.newer, (unsigned long long)found.count,
-            found.shards ? "shards" : "files", found.first);
+        stk_trainer_remark(t,
+                           "%llu of %llu %s changed since the last checkpoint (first: %s): what is trained "
+                           "on from here is not what the run began with",
+                           (unsigned long long)found.newer, (unsigned long long)found.count,
+                           found.shards ? "shards" : "files", found.first);
     else
-        stk_trainer_remark(
-            t, "files of the set have another size or time than when the run was saved, under the same "
-               "names: what is trained on from here may not be what it began with");
+        stk_trainer_remark(t, "files of the set have another size or time than when the run was saved, under "
+                              "the same names: what is trained on from here may not be what it began with");
 }
 
 /* Reads it without a network: what it belongs to is compared before anything is taken or written. A run that
@@ -73,11 +110,10 @@ static int look_at_state(stoke_trainer *t, const char *path, stoke_error *err)
         if (t->setup.params.force)
             stk_trainer_remark(t, "goes on although this is not the run that was saved: %s", differs.message);
         else
-            r = stk_fail(
-                err, STOKE_E_STATE,
-                "%s: this is not the run that was saved: %s. Put that back as it was, or use `force` "
-                "to go on regardless",
-                t->folder, differs.message);
+            r = stk_fail(err, STOKE_E_STATE,
+                         "%s: this is not the run that was saved: %s. Put that back as it was, or use "
+                         "`force` to go on regardless",
+                         t->folder, differs.message);
     }
     if (!r && !stk_setup_same_files(saved, t->identity)) notice_files(t, path);
     t->new_scores = !stk_setup_same_scores(saved, t->identity);
@@ -116,8 +152,8 @@ static void forget_best(stoke_trainer *t)
     stk_checkpoint_progress *now = &t->now;
     if (isfinite(now->best))
         stk_trainer_remark(t,
-                           "the best of step %llu was measured otherwise: the next evaluation is the best "
-                           "so far, and takes its place in best/",
+                           "the best of step %llu was measured otherwise: the next evaluation is the best so "
+                           "far, and takes its place in best/",
                            (unsigned long long)now->best_step);
     now->best = NAN;
     now->best_step = now->without_gain = 0;

@@ -3,13 +3,11 @@
  * The inside of a run, shared by its files:
  *
  *   trainer.c           opening and closing: settings, folder, network, loaders, the state to go on from
- *   trainer_folder.c    runs/NAME: whose it is, what it may hold already
- *   trainer_kept.c      what it holds of a longer run, and must not lose
+ *   trainer_folder.c    runs/NAME: where it lies, whose it is, what it may hold already
  *   trainer_loop.c      steps, epochs, when to evaluate, save and leave
- *   trainer_save.c      evaluation and what is kept of it; checkpoints; the report
- *   trainer_event.c     what the caller hears, the clock
- *   trainer_extra.c     what it can do without, and what of that is missing
- *   trainer_live.c      what others can see of it while it runs
+ *   trainer_save.c      what the caller hears; evaluation, checkpoints, the report; what the run holds of a
+ *                       longer one and must not lose, and what it can do without
+ *   identity.c          which files and settings it is the run of
  *
  * What a checkpoint holds is `now`, the network and the identity; everything else here can be made again.
  * Nothing that the weights depend on is read from the clock, the cadences or the number of threads.
@@ -24,12 +22,10 @@
 #include <stoke/tools/live.h>
 #include <stoke/tools/train.h>
 
+/* ---- files seen ---- */
+
 /* Whether files changed under their names. Names and order tell one set from another; size and time tell, at
  * the price of a stat for each, whether somebody has worked on the pictures since. */
-
-/* Of size and time of every file, in the order of the set. What cannot be asked for counts as a file of no
- * size. 0 for NULL. */
-uint64_t stk_files_digest(const stoke_dataset *set);
 
 /* Which of the files of several sets, each counted once, changed after a moment. */
 typedef struct stk_files_newer {
@@ -41,6 +37,8 @@ typedef struct stk_files_newer {
 /* Sets may be NULL. since_ns: CLOCK_REALTIME. Without memory *found is zeros. */
 void stk_files_newer_than(const stoke_dataset *const *sets, size_t n, int64_t since_ns,
                           stk_files_newer *found);
+
+/* ---- whole paths of a run ---- */
 
 /* Where a run lies, and where what its settings name lay when they were written. config.yaml has whole paths,
  * so that a run goes on from any working directory and after it was moved; the marker of its folder
@@ -56,12 +54,11 @@ typedef struct stk_run_whole_paths {
 void stk_whole_paths_make(stk_run_whole_paths *own, stoke_data_params *data, stoke_train_params *params);
 void stk_whole_paths_free(stk_run_whole_paths *own);
 
-/* Writes down where the run lies now. Failing costs only that data moved along is not found by itself. */
-void stk_run_place_write(const char *folder);
-
 /* What `path` is called after what lay around `was` came to lie around `now` (both whole paths of a run): its
  * new name in `moved`, or 0 when it did not lie around it. Pure text. */
 int stk_run_place_map(const char *path, const char *was, const char *now, char *moved, size_t size);
+
+/* ---- trainer ---- */
 
 enum {
     STK_NAMES = 8,         /* of a step's pictures, for messages */
@@ -149,7 +146,7 @@ struct stoke_trainer {
     uint64_t n_names;             /* how many there are, named or not */
 };
 
-/* trainer_event.c */
+/* trainer_save.c */
 double stk_trainer_clock(const stoke_trainer *trainer); /* seconds since the run began, over all sessions */
 /* An event with everything that is known of the run; send passes it on and notes whether to stop. */
 stoke_train_event stk_trainer_event(const stoke_trainer *trainer, stoke_train_event_kind kind);
@@ -161,7 +158,6 @@ void stk_trainer_remark(stoke_trainer *trainer, const char *format, ...) STOKE_P
 void stk_trainer_log_remarks(stoke_trainer *trainer);
 void stk_trainer_drop_remarks(stoke_trainer *trainer);
 
-/* trainer_extra.c */
 /* One of them could not be made: a remark the first time, counted after that. */
 void stk_trainer_without(stoke_trainer *trainer, stk_trainer_extra what, const char *why);
 /* The same for what the journal has lost. */
@@ -169,9 +165,7 @@ void stk_trainer_check_log(stoke_trainer *trainer);
 /* At the end: what is missing, and why. */
 void stk_trainer_say_missing(stoke_trainer *trainer);
 
-/* trainer_live.c */
-/* Makes the page; where that fails a remark says so and the run goes on. */
-void stk_trainer_live_begin(stoke_trainer *trainer);
+/* trainer.c: what others can see of it while it runs */
 /* Writes it. */
 void stk_trainer_live(stoke_trainer *trainer, stoke_live_phase phase);
 
@@ -188,7 +182,6 @@ int stk_trainer_write_config(const stoke_trainer *trainer, stoke_error *err);
 /* "FOLDER/NAME"; stk_free it. NULL: no memory, said in err. */
 char *stk_trainer_path(const stoke_trainer *trainer, const char *name, stoke_error *err);
 
-/* trainer_kept.c */
 /* Of a run to be resumed, both before anything is written: whether it may begin again, as there is no state;
  * whether it may go on from the state that was found (in `now`). STOKE_E_STATE: that would cost the networks
  * of a longer run, and `force` was not given. */

@@ -6,22 +6,269 @@
  * decides the order: best/ and pictures come before the state that tells of them, since a run that is killed
  * in between takes those steps again and makes the same, while a state that told of a best/ never written
  * would not; last/ and the report come after it. Where the state or a network cannot be written the run ends,
- * and the state before is still whole; what else cannot be written it does without (trainer_extra.c).
+ * and the state before is still whole; what else cannot be written it does without (stk_trainer_without).
  */
 #include "src/train/trainer.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <stoke/tools/net.h>
-#include <stoke/tools/metrics.h>
+#include <unistd.h>
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/file.h"
-#include "src/loader/loader.h"
+#include "src/base/mem.h"
 #include "src/base/retry.h"
+#include "src/loader/loader.h"
+#include "src/train/run_report.h"
+#include <stoke/tools/metrics.h>
+#include <stoke/tools/net.h>
+#include <stoke/tools/terminal.h>
+
+/* ---- what a run can do without ---- */
+
+/* What a run can do without: the lines of its log, tables, events, pictures, the report. One that cannot be
+ * made is told as it happens, once for each kind, and counted for the end; the network is trained all the
+ * same. Only the state and the networks end a run that cannot write them. */
+
+void stk_trainer_without(stoke_trainer *t, stk_trainer_extra what, const char *why)
+{
+    static const char *const kinds[STK_EXTRAS] = { "lines of log.jsonl", "lines of metrics.csv",
+                                                   "TensorBoard's events", "pictures of predictions",
+                                                   "the report" };
+    stk_trainer_missing *missing = &t->missing[what];
+    if (missing->times++) return;
+    snprintf(missing->why, sizeof missing->why, "%.*s", (int)sizeof missing->why - 1, why);
+    stk_trainer_remark(t, "the run goes on without %s: %s", kinds[what], why);
+}
+
+void stk_trainer_check_log(stoke_trainer *t)
+{
+    static const stk_trainer_extra kinds[STK_LOG_FILES] = { STK_EXTRA_LOG, STK_EXTRA_TABLE,
+                                                            STK_EXTRA_EVENTS };
+    for (int i = 0; i < STK_LOG_FILES; i++) {
+        const char *why;
+        const uint64_t lost = stk_log_writer_lost(t->log, (stk_log_file)i, &why);
+        while (t->missing[kinds[i]].times < lost) stk_trainer_without(t, kinds[i], why);
+    }
+}
+
+void stk_trainer_say_missing(stoke_trainer *t)
+{
+    static const char *const units[STK_EXTRAS] = { "line of log.jsonl is", "line of metrics.csv is",
+                                                   "entry of TensorBoard's events is",
+                                                   "picture of predictions is", "report is" };
+    static const char *const several[STK_EXTRAS] = { "lines of log.jsonl are", "lines of metrics.csv are",
+                                                     "entries of TensorBoard's events are",
+                                                     "pictures of predictions are", "reports are" };
+    for (int i = 0; i < STK_EXTRAS; i++) {
+        const stk_trainer_missing *missing = &t->missing[i];
+        if (missing->times)
+            stk_trainer_remark(t, "%" PRIu64 " %s missing: %s", missing->times,
+                               missing->times == 1 ? units[i] : several[i], missing->why);
+    }
+}
+
+/* ---- events ---- */
+
+double stk_trainer_clock(const stoke_trainer *t)
+{
+    return t->earlier + (t->began_ns ? (double)(stk_now_ns() - t->began_ns) / 1e9 : 0);
+}
+
+/* Steps at the pace of this session, and the evaluations between them. */
+static double seconds_left(const stoke_trainer *t)
+{
+    if (t->session < 2 || t->now.step > t->setup.steps) return NAN;
+    const uint64_t left = t->setup.steps - t->now.step;
+    const int64_t every = t->setup.params.eval_every;
+    const uint64_t evaluations = !t->setup.val_set ? 0 : every > 0 ? left / (uint64_t)every : left > 0;
+    return (double)left * t->step_seconds / (double)(t->session - 1) + (double)evaluations * t->eval_seconds;
+}
+
+stoke_train_event stk_trainer_event(const stoke_trainer *t, stoke_train_event_kind kind)
+{
+    const uint64_t accumulate = (uint64_t)t->setup.params.accumulate;
+    const stk_trainer_lately *lately = &t->lately;
+    return (stoke_train_event){
+        .kind = kind,
+        .step = t->now.step,
+        .steps = t->setup.steps,
+        .epoch = t->now.epoch,
+        .epochs = t->setup.epochs,
+        .step_in_epoch = accumulate ? (t->now.batch + accumulate - 1) / accumulate : 0,
+        .steps_per_epoch = accumulate ? (t->setup.batches_per_epoch + accumulate - 1) / accumulate : 0,
+        .loss = t->now.epoch_steps ? t->now.epoch_loss / (double)t->now.epoch_steps : NAN,
+        .last_loss = t->last_loss,
+        .lr = t->lr,
+        .gradient_norm = t->gradient_norm,
+        .images_per_s = lately->seconds > 0 ? lately->images / lately->seconds : NAN,
+        .data_wait = lately->seconds > 0 ? lately->data_seconds / lately->seconds : 0,
+        .seconds_left = seconds_left(t),
+        .scores = t->evaluated ? &t->scores : NULL,
+    };
+}
+
+void stk_trainer_send(stoke_trainer *t, const stoke_train_event *event)
+{
+    if (t->event && t->event(t->context, event)) t->asked = 1;
+}
+
+int stk_trainer_count(stoke_trainer *t, stoke_train_event_kind kind, uint64_t done, uint64_t total)
+{
+    stoke_train_event event = stk_trainer_event(t, kind);
+    event.done = done;
+    event.total = total;
+    stk_trainer_send(t, &event);
+    return t->asked;
+}
+
+/* ---- remarks ---- */
+
+/* Into the log, for the report. Best effort: the remark itself is told in any case. */
+static void log_remark(stoke_trainer *t, const char *text)
+{
+    if (t->log_state == STK_LOG_OPEN)
+        stk_log_writer_remark(t->log, t->now.step, stk_trainer_clock(t), text, NULL);
+    if (t->log_state != STK_LOG_LATER ||
+        !stk_grow((void **)&t->remarks, &t->remarks_capacity, t->n_remarks + 1, sizeof *t->remarks))
+        return;
+    char *copy = stk_strdup(text);
+    if (copy) t->remarks[t->n_remarks++] = copy;
+}
+
+void stk_trainer_log_remarks(stoke_trainer *t)
+{
+    for (size_t i = 0; i < t->n_remarks; i++)
+        stk_log_writer_remark(t->log, t->now.step, stk_trainer_clock(t), t->remarks[i], NULL);
+    stk_trainer_drop_remarks(t);
+    t->log_state = STK_LOG_OPEN;
+}
+
+void stk_trainer_drop_remarks(stoke_trainer *t)
+{
+    for (size_t i = 0; i < t->n_remarks; i++) stk_free(t->remarks[i]);
+    stk_free(t->remarks);
+    t->remarks = NULL;
+    t->n_remarks = t->remarks_capacity = 0;
+}
+
+void stk_trainer_remark(stoke_trainer *t, const char *format, ...)
+{
+    char text[STOKE_ERROR_TEXT];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_REMARK);
+    event.text = text;
+    log_remark(t, text);
+    stk_trainer_send(t, &event);
+}
+
+/* ---- what is kept ---- */
+
+/* What a run to be resumed has already, and must not lose. A run that goes on from its last state writes over
+ * best/ and last/ with more of the same; one that begins again, or goes on from an older state, would write
+ * over the networks of a longer run. */
+
+/* What folder and log tell of the sessions before. */
+typedef struct earlier {
+    int best, last; /* networks that are there */
+    int logged;     /* there is a log */
+    uint64_t step, saves, saved_step, evaluations;
+} earlier;
+
+static int has_network(const stoke_trainer *t, const char *name)
+{
+    char *path = stk_trainer_path(t, name, NULL);
+    const int there = path && stk_there(path);
+    stk_free(path);
+    return there;
+}
+
+/* A log that is damaged, or gone, tells less. */
+static int look_back(const stoke_trainer *t, earlier *e, stoke_error *err)
+{
+    stk_run_log log = { 0 };
+    char *path = stk_trainer_path(t, "log.jsonl", err);
+    if (!path) return STOKE_E_NOMEM;
+    const int r = stk_run_log_read(&log, path, err);
+    *e = (earlier){ .best = has_network(t, "best/model.safetensors"),
+                    .last = has_network(t, "last/model.safetensors"),
+                    .logged = !r,
+                    .step = log.step,
+                    .saves = log.saves,
+                    .saved_step = log.saved_step,
+                    .evaluations = log.evaluations };
+    stk_run_log_free(&log);
+    stk_free(path);
+    return r == STOKE_E_NOMEM ? r : STOKE_OK;
+}
+
+static const char *networks(const earlier *e)
+{
+    return e->best && e->last ? "best/ and last/" : e->best ? "best/" : e->last ? "last/" : "the log";
+}
+
+/* Whether there was a checkpoint. last/ is written after the first one, and so is the line of the log. best/
+ * comes before it, and only a run that was killed in that moment has one evaluation and no checkpoint: begun
+ * again it makes the same one. */
+static int had_state(const earlier *e)
+{
+    return e->last || e->saves || (e->best && (!e->logged || e->evaluations > 1));
+}
+
+int stk_trainer_begins_again(stoke_trainer *t, stoke_error *err)
+{
+    earlier e;
+    const int r = look_back(t, &e, err);
+    if (r) return r;
+    if (!had_state(&e)) {
+        stk_trainer_remark(t, "%s has no checkpoint yet: it begins again at step 0", t->folder);
+        return STOKE_OK;
+    }
+    if (t->setup.params.force) {
+        stk_trainer_remark(
+            t, "%s: state.safetensors is gone: the run begins again at step 0 and replaces %s of %s",
+            t->folder, networks(&e), STOKE_COUNT(e.step, "step"));
+        return STOKE_OK;
+    }
+    char network[PATH_MAX];
+    snprintf(network, sizeof network, "%s/%s", t->folder, e.best ? "best" : "last");
+    const int there = e.best || e.last;
+    return stk_fail(err, STOKE_E_STATE,
+                    "%s: state.safetensors is gone, and this run of %s cannot go on without it: begun again "
+                    "at step 0 it would write over %s. %s%s%s`force` begins this one again",
+                    t->folder, STOKE_COUNT(e.step, "step"), networks(&e),
+                    there ? "A new run starts from its network with `pretrained` " : "",
+                    there ? STOKE_WORD(network) : "", there ? "; " : "Its networks are gone, too: ");
+}
+
+int stk_trainer_goes_back(stoke_trainer *t, stoke_error *err)
+{
+    earlier e;
+    const int r = look_back(t, &e, err);
+    if (r || e.saved_step <= t->now.step) return r;
+    if (t->setup.params.force) {
+        stk_trainer_remark(t,
+                           "goes back from step %" PRIu64 ", where it was last saved, to %" PRIu64
+                           ": %s and the log of the steps after that are replaced",
+                           e.saved_step, t->now.step, networks(&e));
+        return STOKE_OK;
+    }
+    return stk_fail(err, STOKE_E_STATE,
+                    "%s: state.safetensors is of step %" PRIu64 ", but the run was saved at step %" PRIu64
+                    " since: going on from the older state would write over %s and the log of the longer "
+                    "run. Put the newer state back, or use `force` to go on from step %" PRIu64,
+                    t->folder, t->now.step, e.saved_step, networks(&e), t->now.step);
+}
+
+/* ---- saving ---- */
 
 void stk_trainer_write_note(stoke_trainer *t)
 {
@@ -138,8 +385,8 @@ static void say_of_cost(stoke_trainer *t, double seconds)
     t->said_cost = 1;
     stk_trainer_remark(
         t,
-        "evaluation takes %.0f %% of the time (%.1f s after every %.1f s of steps): a larger "
-        "`eval_every` than %lld evaluates less often%s",
+        "evaluation takes %.0f %% of the time (%.1f s after every %.1f s of steps): a larger `eval_every` "
+        "than %lld evaluates less often%s",
         100 * seconds / (seconds + steps), seconds, steps, (long long)every,
         t->val ? "" : "; `eval_mode` resize is quicker, and does not see what `stoke predict` will");
 }

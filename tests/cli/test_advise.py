@@ -180,7 +180,27 @@ def asked_wrongly():
     stoke('recommend', '--gpu', '4070', '--write', path('nowhere', 'x.yaml'), code=1)
 
 
+def a_batch_left_to_training():
+    """`batch: auto` of our own file is what training takes; a set that the size is read from is of use."""
+    own = path('auto.yaml')
+    with open(own, 'w', encoding='utf-8') as out:
+        out.write('model: b0\nbatch: auto\nsize: 64\nclip_norm: 1\nval_split: 0.1\n')
+    done = stoke('estimate', '--config', own)
+    contains(done.stderr, 'batch is auto: 8, as `stoke train` takes it here')
+    contains(done.stdout, 'batch 8, 64 x 64')
+    contains(stoke('bench', 'step', '--config', own, '--dry-run').stderr, 'batch is auto: 8')
+    theirs = path('root.yaml')
+    folder = make_set('sized', count=2, size='64x96')
+    with open(theirs, 'w', encoding='utf-8') as out:
+        out.write(f'model: segformer-b0\nbatch_size: 2\ndata_root: {folder}\nnum_workers: 4\n')
+    done = stoke('estimate', '--config', theirs)
+    contains(done.stdout, '64 x 96')
+    contains(done.stderr, 'not used here: num_workers')
+    assert 'data_root' not in done.stderr, done.stderr
+
+
 sys.exit(tap.run([
+    ('a batch left to training', a_batch_left_to_training),
     ('estimate adds up', estimate_adds_up),
     ('estimate for people', estimate_for_people),
     ('estimate assumes aloud', estimate_assumes_aloud),

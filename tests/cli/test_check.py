@@ -63,7 +63,7 @@ def without_a_card():
     text = stoke('check', '--config', file, env=NO_CARD).stdout
     equal(text.count('libnvidia-ml'), 1, 'said once')
     assert text.rstrip().splitlines()[-1].startswith('No card is seen here: '), 'and last'
-    contains(line['memory']['figure'], 'the card: what is free is not known')
+    contains(line['memory']['figure'], 'the card: what it has is not known')
     equal((line['workers']['verdict'], line['pin_memory']['verdict']), ('warn', 'n/a'))
     contains(line['workers']['fix'], f'stoke optimize --config {file}')
     assert 'persistent_workers' not in line and 'shm' not in line, 'without workers there is nothing to say of them'

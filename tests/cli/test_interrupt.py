@@ -2,7 +2,7 @@
 """One SIGTERM or Ctrl-C ends every command within 5 s, at any moment and whatever it is waiting for; nothing half written
 and no process stays behind.
 
-STOKE_INTERRUPT_MOMENTS=50 tries that many random moments of every command instead of one (20 minutes), STOKE_INTERRUPT_SEED
+STOKE_TEST_ROUNDS=50 tries that many random moments of every command instead of one (20 minutes), STOKE_INTERRUPT_SEED
 repeats a run, STOKE_INTERRUPT_ONLY=train,pack picks commands.
 """
 import fcntl
@@ -18,7 +18,7 @@ import time
 
 from cli import COMMANDS, STOKE, WORK, contains, equal, files_below, make_set, path, stoke, tap
 
-MOMENTS = int(os.environ.get('STOKE_INTERRUPT_MOMENTS', '1'))
+MOMENTS = tap.rounds(1, 2)
 ONLY = os.environ.get('STOKE_INTERRUPT_ONLY', '')
 SEED = int(os.environ.get('STOKE_INTERRUPT_SEED', time.time_ns() % 1000000))
 SECONDS = 5
@@ -27,7 +27,6 @@ SET = make_set('set', count=60, size='128x128', classes=5)
 SMALL = ('--size', '64', '--batch', '4')
 RUN = path('runs', 'made')
 CONFIG = path('flat.yaml')
-RANDOM = random.Random(SEED)
 
 # What each does for a second or more; '{out}' is a fresh folder. Every command of the program is here.
 TRIED = {
@@ -141,9 +140,10 @@ def leaves_nothing(out, temporary, what):
 def moments(name, args):
     def test():
         codes = []
-        for at in range(MOMENTS):
-            number = RANDOM.choice((signal.SIGTERM, signal.SIGINT))
-            seconds = RANDOM.random() ** 2 * 1.5
+        rng = random.Random(f'{SEED} {name}')  # the same moments in whatever part it is
+        for _ in range(MOMENTS):
+            number = rng.choice((signal.SIGTERM, signal.SIGINT))
+            seconds = rng.random() ** 2 * 1.5
             what = f'{name} at {seconds:.3f} s, signal {number}, seed {SEED}'
             out, temporary = path('out'), path('temporary')
             for folder in (out, temporary):
@@ -266,4 +266,4 @@ if not ONLY:
         ('output that nobody reads', output_that_nobody_reads),
         ('pipes in place of files', pipes_in_place_of_files),
     ]
-sys.exit(tap.run(tests))
+sys.exit(tap.run(tap.part(tests)))

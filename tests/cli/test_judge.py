@@ -142,7 +142,7 @@ def a_run_without_a_step():
 
 
 def which_way_up():
-    """verify, show, train and eval take images alike whose mask cannot tell by its size."""
+    """Every command takes images alike whose mask cannot tell by its size: as the others of the set."""
     folder = make('turned', lambda n: stripes(0, 1, 2) if n % 2 else stripes(0, 1, 2, height=48, width=36))
     for n in range(12):
         name = os.path.join(folder, 'images', f'{n}.png')
@@ -160,6 +160,22 @@ def which_way_up():
     done = stoke('eval', path('runs', 'turned'), '--split', 'all', '--orientation', 'auto')
     contains(done.stderr, said)
     contains(done.stdout, f'mIoU {as_run["miou"]:.4f}')
+    loading = (folder, '--size', 32, '--batch', 2)
+    applied = digests('hash', *loading, '--orientation', 'apply')
+    done = stoke('hash', *loading, '--world', 2, '--ranks-all')
+    equal(done.stderr.count(said), 1, done.stderr)
+    equal(digests('hash', *loading), applied, 'hash')
+    equal(digests('hash', *loading, '--device', 'host', '--placement', 'device'), applied, 'a feed')
+    stoke('pack', folder, '--format', 'cache', '--out', path('turned-cache'), '--size', 32)
+    cached = stoke_json('hash', *loading, '--cache', path('turned-cache'))
+    equal((cached['all'], cached['cache']['misses']), (applied, 0), 'a cache')
+    for command in (('dump', *loading, '--out', path('turned-dump')), ('bench', 'data', folder, '--size', 32, '--short'),
+                    ('diagnose', *loading, '--device', 'host', '--step-ms', 1, '--steps', 2)):
+        contains(stoke(*command).stderr, said)
+
+
+def digests(*command):
+    return stoke_json(*command)['all']
 
 
 def other_formats():

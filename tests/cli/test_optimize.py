@@ -16,6 +16,7 @@ data:
   root: data/faces   # 数据
   batch_size: 8      # as in the paper
   num_workers: 0
+  image_size: 288
 
 training:
   lr: 3e-4
@@ -84,7 +85,7 @@ def sections():
     # Line by line: what is not a named key is as it was, but for a comment above the new keys of each section.
     named = [p.split('.')[-1] + ':' for p in got] + [MARK]
     equal(read(target).decode().count(MARK), 2)
-    contains(read(target).decode(), f'  num_workers: 6\n  {MARK}\n  pin_memory: true\n')
+    contains(read(target).decode(), f'  num_workers: 6\n  image_size: 288\n  {MARK}\n  pin_memory: true\n')
     old = [line for line in SECTIONS.splitlines() if not any(n in line for n in named)]
     new = [line for line in read(target).decode().splitlines() if not any(n in line for n in named)]
     equal(new, old)
@@ -292,14 +293,18 @@ def targets_of_hydra():
 
 
 def merged_defaults():
-    """Keys are written out in the section that merges them; others who share them keep theirs."""
+    """Keys are written out in the section that merges them; others who share them keep theirs, but for half the workers."""
     text = ('defaults: &d\n  num_workers: 0\n  pin_memory: false\ntrain_ds:\n  <<: *d\n  batch_size: 8\n'
             'validation_ds:\n  <<: *d\n  batch_size: 8\n')
     answer = stoke_json('optimize', '--config', write('merge/x.yaml', text), *CARD)
     tree = loaded(answer['target'])
     equal(set(tree['train_ds']), LOADER)
     equal((tree['train_ds']['num_workers'], tree['train_ds']['pin_memory']), (6, True))
-    equal((tree['defaults'], tree['validation_ds']['num_workers']), ({'num_workers': 0, 'pin_memory': False}, 0))
+    equal((tree['defaults'], tree['validation_ds']['num_workers']), ({'num_workers': 0, 'pin_memory': False}, 3))
+    # Of a machine whose cores nobody knows, too: it is half of what training has.
+    text = text.replace('num_workers: 0', 'num_workers: 8')
+    tree = loaded(stoke_json('optimize', '--config', write('merge/y.yaml', text), '--gpu', 'RTX 3090', env=NO_CARD)['target'])
+    equal((tree['train_ds']['num_workers'], tree['validation_ds']['num_workers']), (8, 4))
 
 
 def own_sections_of_lightning():
@@ -430,11 +435,14 @@ def workers_and_cores():
     answer = stoke_json('optimize', '--config', zero, '--gpu', 'rtx3090', '--dry-run', env=NO_CARD)
     change = next(change for change in answer['changes'] if change['setting'] == 'num_workers')
     equal((change['to'], change['source']), ('8', 'table'))
-    contains(change['why'], 'not known here')
-    none = write('w/y.yaml', 'batch_size: 4\npersistent_workers: true\nprefetch_factor: 8\n')
+    contains(change['why'], 'a usual start', 'not known here')
+    contains(stoke('optimize', '--config', zero, '--gpu', 'rtx3090', '--dry-run', env=NO_CARD).stderr, '--cores N')
+    none = write('w/y.yaml', 'batch_size: 4\npersistent_workers: true\nprefetch_factor: 8\n')  # so 0, and PyTorch refuses both
     got = changes(stoke_json('optimize', '--config', none, '--gpu', 'rtx3090', '--dry-run', env=NO_CARD))
-    assert 'num_workers' not in got, 'nobody said how many cores that machine has'
-    equal((got['persistent_workers'], got['prefetch_factor']), (('true', 'false'), ('8', 'null')))
+    equal(got['num_workers'], (None, '8'))
+    assert 'persistent_workers' not in got, got
+    some = write('w/s.yaml', 'batch_size: 4\nnum_workers: 3\n')
+    assert 'num_workers' not in changes(stoke_json('optimize', '--config', some, '--gpu', 'rtx3090', '--dry-run', env=NO_CARD))
 
 
 def model_scale():
@@ -468,12 +476,16 @@ def the_network_named():
         contains(why, '16 is left', name.split()[0], 'not known', 'BatchSizeOptimizer')
         assert 'GiB' not in why, why
     # Without a name it is what is usual, and that is said; it is never lowered.
-    found, why = batch_of('batch_size: 16\n')
+    found, why = batch_of('batch_size: 16\nimage_size: 288\n')
     equal(found, ('16', '24'))
     contains(why, 'names no network', 'b5 at 288x288', 'GiB')
     found, why = batch_of('batch_size: 600\n')
     equal(found, None)
     contains(why, '600 is left')
+    # With neither a name nor a size nothing is raised.
+    found, why = batch_of('batch_size: 16\n')
+    equal(found, None)
+    contains(why, '24 are usual for this card, not estimated: your network and picture size are not in the file')
     # A SegFormer is judged by its own memory at its own size.
     found, why = batch_of('model: nvidia/segformer-b2\nimage_size: 512\nnum_classes: 11\nbatch_size: 2\n')
     contains(why, 'b2 at 512x512', 'GiB')
@@ -606,15 +618,15 @@ def in_place():
 
 
 def ambiguity_and_map():
-    text = 'data:\n  batch_size: 8\ntraining:\n  batch_size: 8\n  num_workers: 2\n'
+    text = 'data:\n  batch_size: 8\n  image_size: 288\ntraining:\n  batch_size: 8\n  num_workers: 2\n'
     config = write('q/x.yaml', text)
     done = stoke('optimize', '--config', config, *CARD, code=2)
-    contains(done.stderr, 'data.batch_size (line 2)', 'training.batch_size (line 4)', '--map batch_size=')
+    contains(done.stderr, 'data.batch_size (line 2)', 'training.batch_size (line 5)', '--map batch_size=')
     equal(os.listdir(path('q')), ['x.yaml'])
     answer = stoke_json('optimize', '--config', config, *CARD, '--map', 'batch_size=data.batch_size')
     contains(list(changes(answer)), 'data.batch_size')
     assert 'training.batch_size' not in changes(answer)
-    other = write('q/o.yaml', 'loader:\n  bs: 2\n  nw: 0\n')
+    other = write('q/o.yaml', 'loader:\n  bs: 2\n  nw: 0\nimage_size: 288\n')
     answer = stoke_json('optimize', '--config', other, *CARD, '--map', 'batch_size=loader.bs,num_workers=loader.nw')
     equal(changes(answer)['loader.nw'], ('0', '6'))
     contains(list(changes(answer)), 'loader.bs')
@@ -623,7 +635,7 @@ def ambiguity_and_map():
 
 
 def refusals():
-    shared = 'train: &t\n  batch_size: 4\n  num_workers: 0\nother: *t\n'
+    shared = 'train: &t\n  batch_size: 4\n  num_workers: 0\nother: *t\nimage_size: 288\n'
     answer = stoke_json('optimize', '--config', write('r/s.yaml', shared), *CARD)
     contains('\n'.join(answer['remarks']), 's.yaml:2: train.batch_size is left as it is', 'anchor')
     assert not any(p.startswith('train.') for p in changes(answer)), answer
@@ -649,6 +661,38 @@ def for_people():
     done = stoke('optimize', '--config', config, *CARD)
     contains(done.stdout, 'key', 'from', 'to', 'source', '(new)', 'why:', 'effect:', 'Left as it is', 'Proof:', 'Written: ')
     contains(done.stderr, 'next: ')
+
+
+def said_only_where_it_is():
+    """JSON and braces have no place for a comment, and none is spoken of."""
+    below = 'the keys below the comment'
+    for name, text, spoken in (('x.json', '{"batch_size": 8, "num_workers": 2}\n', False), ('y.yaml', '{batch_size: 8, num_workers: 2}\n', False),
+                               ('z.yaml', 'batch_size: 8\nnum_workers: 2\n', True)):
+        done = stoke('optimize', '--config', write('said/' + name, text), *CARD)
+        equal(below in done.stderr, spoken, name)
+        contains(done.stderr, 'count only where your trainer reads them')
+
+
+def old_card():
+    """One opinion of mixed precision on a card before Volta: it saves memory, no time."""
+    file = write('old/x.yaml', SMALL + 'use_mixed_precision: false\n')
+    card = ['--gpu', 'GTX 1080', '--cores', '9']
+    change = [c for c in stoke_json('optimize', '--config', file, *card)['changes'] if c['setting'] == 'mixed_precision'][0]
+    contains(change['why'], 'saves memory', 'no time')
+    for config, verdict in ((file, 'warn'), (path('old/x_gpu_optimized.yaml'), 'pass')):
+        line = [x for x in stoke_json('check', '--config', config, *card, code=None)['lines'] if x['key'] == 'mixed_precision'][0]
+        equal(line['verdict'], verdict)
+        contains(line['figure'], 'saves memory, no time')
+    slow = stoke_json('why', 'slow', '--config', file, *card)
+    equal([r['found'] for r in slow['reasons'] if '32 bits' in r['cause']], [False])
+
+
+def one_number_of_classes():
+    file = write('cls/x.yaml', SMALL)
+    contains('\n'.join(stoke_json('optimize', '--config', file, '--gpu', 'GTX 1080', '--dry-run')['remarks']), '3 assumed')
+    lines = stoke_json('check', '--config', file, '--gpu', 'GTX 1080', code=None)['lines']
+    contains([x['figure'] for x in lines if x['key'] == 'memory'][0], '3 classes assumed')
+    equal(stoke_json('estimate', '--config', file)['classes'], 3)
 
 
 def measured_workers():
@@ -692,6 +736,9 @@ sys.exit(tap.run([
     ('trials and estimate agree', trials_and_estimate_agree),
     ('workers and cores', workers_and_cores),
     ('workers that were measured', measured_workers),
+    ('comments where they are', said_only_where_it_is),
+    ('an old card', old_card),
+    ('one number of classes', one_number_of_classes),
     ('the size of the model', model_scale),
     ('the network that the file names', the_network_named),
     ('nothing to change', nothing_to_change),

@@ -140,6 +140,14 @@ def bad_files():
     assert not os.path.exists(path('bad-shards')), 'something was written'
     answer = stoke_json('pack', folder, '--out', path('bad-shards'), '--policy', 'skip')
     equal((answer['samples'], len(answer['left_out'])), (13, 1))
+    listed = path('left-out.jsonl')
+    stoke('pack', folder, '--out', path('listed-shards'), '--policy', 'skip', '--quarantine', listed, '--quiet')
+    lines = open(listed, encoding='utf-8').readlines()
+    equal(len(lines), 1)
+    contains(lines[0], '000003.jpg', os.path.join(folder, 'masks', '000003.png') + ': cannot open: No such file')
+    assert not os.path.exists(path('quarantine.jsonl')), 'a list that nobody asked for'
+    contains(stoke('pack', folder, '--out', path('unlisted-shards'), '--policy', 'skip', '--quarantine', '/dev/full').stderr,
+             'warning: /dev/full: cannot write: No space left', '1 bad sample is not in this list')
     # a picture that cannot be decoded is packed as it is, and found by verify by shard and member
     with open(os.path.join(folder, 'images', '000005.jpg'), 'r+b') as stream:
         stream.truncate(300)

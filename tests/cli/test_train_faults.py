@@ -12,7 +12,8 @@ import time
 from cli import STOKE, WORK, contains, equal, files_below, make_set, path, stoke, stoke_json, tap
 
 SET = make_set('set', count=14, size='64x64', classes=4)
-RUN = ('--size', '64', '--batch', '2', '--threads', '2', '--steps', '60', '--eval-every', '30', '--log-every', '1',
+STEPS = 40
+RUN = ('--size', '32', '--batch', '2', '--threads', '2', '--steps', str(STEPS), '--eval-every', '20', '--log-every', '1',
        '--no-pictures')
 
 
@@ -58,9 +59,9 @@ def interrupted(number, name):
         contains(out, f'runs/{name}/report.html')
         no_temporary_files(name)
         answer = stoke_json('train', '--resume', f'runs/{name}')
-        equal((answer['step'], answer['complete']), (60, True))
+        equal((answer['step'], answer['complete']), (STEPS, True))
         equal(weights(name) == weights('whole'), True, 'the same weights as in one go')
-        equal(steps_in(log), list(range(1, 61)), 'steps in the log')
+        equal(steps_in(log), list(range(1, STEPS + 1)), 'steps in the log')
     return test
 
 

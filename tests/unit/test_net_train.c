@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Training follows the same curve in every precision: 200 steps on synthetic scenes. Under a sanitizer a few
- * steps, without judging the curve. What a call leaves out is the default, or refused.
+ * Training follows the same curve in every precision: 60 steps on synthetic scenes, 200 with STOKE_TEST_ROUNDS.
+ * Under a sanitizer a few steps, without judging the curve. What a call leaves out is the default, or refused.
  */
 #include "tests/unit/unit.h"
 
@@ -10,7 +10,6 @@
 #include <stoke/tools/synth.h>
 
 enum { SCENES = 16, SIZE = 64, CLASSES = 4, BATCH = 4, PIXELS = SIZE * SIZE };
-enum { STEPS = UNIT_SANITIZED ? 4 : 200, LAST = UNIT_SANITIZED ? 1 : 40 /* steps whose mean is compared */ };
 
 static float images[SCENES][3][PIXELS];
 static uint8_t masks[SCENES][PIXELS];
@@ -66,13 +65,15 @@ static stoke_net_batch scenes_from(int first)
 /* Mean loss of the last steps. */
 static double train(int precision, double *first)
 {
+    const int steps = UNIT_SANITIZED ? 4 : unit_rounds(60, 200);
+    const int last = UNIT_SANITIZED ? 1 : 40; /* steps whose mean is compared */
     stoke_error err = { 0 };
     stoke_net *net;
     const stoke_net_params params = small_net(precision);
     if (stoke_net_open(&net, &params, &err)) fail_msg("%s", err.message);
     stoke_update update = stoke_update_defaults();
     double sum = 0;
-    for (int step = 0; step < STEPS; step++) {
+    for (int step = 0; step < steps; step++) {
         const stoke_net_batch batch = scenes_from(BATCH * step);
         double loss;
         update.lr = 3e-4 * (step < 20 ? (step + 1) / 20.0 : 1);
@@ -81,10 +82,10 @@ static double train(int precision, double *first)
         if (stoke_net_backward(net, &batch, 1, &loss, &err)) fail_msg("%s", err.message);
         if (stoke_net_step(net, &update, NULL, &err)) fail_msg("%s", err.message);
         if (!step) *first = loss;
-        if (step >= STEPS - LAST) sum += loss;
+        if (step >= steps - last) sum += loss;
     }
     stoke_net_close(&net);
-    return sum / LAST;
+    return sum / last;
 }
 
 static void precisions_follow_one_curve(void **state)

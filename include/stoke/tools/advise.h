@@ -34,6 +34,9 @@ STOKE_API stoke_estimate_params stoke_estimate_defaults(void);
 /* Classes where nobody says how many: 19 of a SegFormer, as Cityscapes has; 3 of smallnet, whose result is a
  * picture. */
 STOKE_API uint32_t stoke_estimate_classes(const char *model);
+/* The batch that `auto` is on this machine's processor: up to 8, a usual number, that leave a quarter of what
+ * is free alone. The params' own batch does not count. 8 where the network is none of the engine's. */
+STOKE_API uint32_t stoke_estimate_auto(const stoke_estimate_params *params);
 
 /* What nobody says, so that something usual stands for it. */
 typedef enum stoke_assumed {

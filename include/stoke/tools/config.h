@@ -116,6 +116,7 @@ typedef struct stoke_config_use {
     const stoke_option_group *known; /* that our own file may name as well: checked, and left alone */
     size_t n_known;
     const char *const *map;   /* as stoke_config_find; may be NULL */
+    const char *const *also;  /* settings that the caller reads by itself, NULL-terminated; may be NULL */
     const char *const *given; /* options that are said above the file, NULL-terminated; may be NULL */
     char *remarks;            /* room for lines, each with its newline; may be NULL */
     size_t remarks_size;

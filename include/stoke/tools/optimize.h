@@ -51,7 +51,8 @@ STOKE_API int stoke_optimization_change(const stoke_optimization *optimization, 
 /* What was left as it is, and why (refused spans, values that are right already): a sentence each; NULL past
  * the last one. */
 STOKE_API const char *stoke_optimization_remark(const stoke_optimization *optimization, size_t index);
-/* 1: it has new keys that count only where the trainer reads them; a comment above them says so. */
+/* After writing. 1: it has new keys that count only where the trainer reads them, and a comment above them
+ * says so; 2: it has such keys where no comment can stand (JSON, braces); 0: it has none. */
 STOKE_API int stoke_optimization_marked(const stoke_optimization *optimization);
 /* Where the result goes: configs/x_config.yaml -> configs/x_gpu_optimized.yaml, or with `by_trials`
  * x_gpu_optimized.yaml -> x_gpu_optimized_optimized.yaml. */

@@ -25,6 +25,7 @@ typedef struct stoke_pack_params {
     uint64_t shard_samples; /* and has at most so many samples; 0 = no limit */
     int skip_bad;           /* leave out what cannot be opened or is no picture; else it ends the packing */
     int force;              /* replace what other settings, other sources or somebody else left in `out` */
+    const char *quarantine; /* list for what skip_bad leaves out, as a loader keeps it; NULL = none */
     uint64_t memory_limit; /* 0 = none; STOKE_E_LIMIT, before anything is written, when more is needed */
     /* Hears what will be taken of memory, before anything is written; may be NULL. */
     void (*planned)(void *context, const stoke_memory_sum *sum);
@@ -41,6 +42,7 @@ typedef struct stoke_pack_report {
     size_t n_bad;
     stoke_bad_file *bad; /* left out by skip_bad, in id order; the other file of the pair goes with them */
     double seconds;
+    char unrecorded[1024];   /* of what was left out, what `quarantine` lacks and why; "" = nothing */
     stoke_memory_sum memory; /* planned */
 } stoke_pack_report;
 

@@ -66,8 +66,6 @@ char *stk_pretrained_path(const char *folder, const char *name);
  * gives "segformer.encoder.block.0.1.mlp.dense1.bias". 0: no name of encoder or decode head. 1 does not mean
  * that there is such a tensor. */
 int stk_pretrained_name(const char *name, char old[static STK_NAME]);
-/* "encoder.block.2.17.rest": 2, 17, and a pointer to the rest; NULL when the name is not like that. */
-const char *stk_pretrained_block(const char *name, unsigned *stage, unsigned *block);
 
 /* Called for every tensor of every file that `path` stands for; what it returns ends the visit unless it is
  * STOKE_OK. One file is open at a time. */

@@ -3,13 +3,247 @@
  * Which network a file holds. The shapes of its tensors tell; config.json, where there is one, must agree
  * with them, and whatever it says that would be computed differently here is refused by name.
  */
+#include "src/net/files/pretrained.h"
+
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
-#include "src/net/files/pretrained.h"
+#include "src/base/utf8.h"
+
+/* ---- names of tensors ---- */
+
+/* Tensor names. Files hold what transformers up to 4 called things; version 5 renamed every module, renames
+ * on loading and, on saving, renames back. Both spellings are about, with and without the "segformer." in
+ * front (without: a SegformerModel was saved, an encoder alone). */
+
+typedef struct renamed {
+    const char *from, *to;
+} renamed;
+
+/* Within a block. Each ends with the point, so that no name is the beginning of another. */
+static const renamed BLOCK[] = {
+    { "layernorm_before.", "layer_norm_1." },
+    { "layernorm_after.", "layer_norm_2." },
+    { "attention.q_proj.", "attention.self.query." },
+    { "attention.k_proj.", "attention.self.key." },
+    { "attention.v_proj.", "attention.self.value." },
+    { "attention.o_proj.", "attention.output.dense." },
+    { "attention.sequence_reduction.sequence_reduction.", "attention.self.sr." },
+    { "attention.sequence_reduction.layer_norm.", "attention.self.layer_norm." },
+    { "mlp.fc1.", "mlp.dense1." },
+    { "mlp.fc2.", "mlp.dense2." },
+};
+
+/* What follows `start`, or NULL when the text does not start so. */
+static const char *after(const char *text, const char *start)
+{
+    const size_t n = strlen(start);
+    return strncmp(text, start, n) ? NULL : text + n;
+}
+
+/* snprintf's answer: 1 when all of it fitted. */
+static int fitted(int length)
+{
+    return length >= 0 && length < STK_NAME;
+}
+
+static int block_name(unsigned stage, unsigned block, const char *tail, char *old)
+{
+    const char *module = "";
+    for (size_t i = 0; i < sizeof BLOCK / sizeof *BLOCK; i++) {
+        const char *rest = after(tail, BLOCK[i].from);
+        if (!rest) continue;
+        module = BLOCK[i].to;
+        tail = rest;
+        break;
+    }
+    return fitted(snprintf(old, STK_NAME, "segformer.encoder.block.%u.%u.%s%s", stage, block, module, tail));
+}
+
+/* One to three digits and the point after them (no model has more of anything, and no number overflows).
+ * Returns what follows, NULL when it is not so. */
+static const char *after_number(const char *text, unsigned *number)
+{
+    const size_t n = strspn(text, "0123456789");
+    if (!n || n > 3 || text[n] != '.' || (n > 1 && *text == '0')) return NULL;
+    *number = 0;
+    for (size_t i = 0; i < n; i++) *number = *number * 10 + (unsigned)(text[i] - '0');
+    return text + n + 1;
+}
+
+static int stage_name(const char *name, char *old)
+{
+    unsigned stage, block;
+    const char *tail = after_number(name, &stage), *rest;
+    if (!tail) return 0;
+    if ((rest = after(tail, "blocks.")))
+        return (rest = after_number(rest, &block)) && block_name(stage, block, rest, old);
+    if ((rest = after(tail, "patch_embeddings.")))
+        return fitted(snprintf(old, STK_NAME, "segformer.encoder.patch_embeddings.%u.%s", stage, rest));
+    if ((rest = after(tail, "layer_norm.")))
+        return fitted(snprintf(old, STK_NAME, "segformer.encoder.layer_norm.%u.%s", stage, rest));
+    return 0;
+}
+
+/* "encoder.block.2.17.rest": 2, 17, and a pointer to the rest; NULL when the name is not like that. */
+static const char *stk_pretrained_block(const char *name, unsigned *stage, unsigned *block)
+{
+    const char *rest = after(name, "encoder.block.");
+    rest = rest ? after_number(rest, stage) : NULL;
+    return rest ? after_number(rest, block) : NULL;
+}
+
+int stk_pretrained_name(const char *name, char old[static STK_NAME])
+{
+    const char *rest = after(name, "decode_head.linear_projections.");
+    if (rest) return fitted(snprintf(old, STK_NAME, "decode_head.linear_c.%s", rest));
+    if (after(name, "decode_head.")) return fitted(snprintf(old, STK_NAME, "%s", name));
+    rest = after(name, "segformer.");
+    if (rest) name = rest;
+    rest = after(name, "stages.");
+    if (rest) return stage_name(rest, old);
+    unsigned stage, block;
+    rest = stk_pretrained_block(name, &stage, &block);
+    if (rest) return block_name(stage, block, rest, old);
+    return after(name, "encoder.") && fitted(snprintf(old, STK_NAME, "segformer.%s", name));
+}
+
+/* ---- names of classes ---- */
+
+char **stk_pretrained_copy_labels(const char *const *names, uint32_t classes)
+{
+    enum { MADE = 18 }; /* bytes of LABEL_4294967295 and less */
+    size_t bytes = classes * sizeof(char *);
+    for (uint32_t i = 0; i < classes; i++) bytes += names[i] ? strlen(names[i]) + 1 : MADE;
+    char **list = stk_alloc(bytes), *text = (char *)(list + classes);
+    for (uint32_t i = 0; list && i < classes; i++) {
+        list[i] = text;
+        if (names[i])
+            text = stpcpy(text, names[i]) + 1;
+        else
+            text += snprintf(text, MADE, "LABEL_%u", (unsigned)i) + 1;
+    }
+    return list;
+}
+
+/* The list in one block: pointers, then what they point at. */
+static int read_labels(const stk_json *json, const stk_json_value *names, uint32_t classes, char ***labels)
+{
+    size_t bytes = classes * sizeof(char *);
+    for (const stk_json_value *v = stk_json_first(json, names); v; v = stk_json_next(json, v)) {
+        if (v->kind != STK_JSON_STRING) return STOKE_OK;
+        bytes += strlen(stk_json_text(json, v)) + 1;
+    }
+    char **list = stk_calloc(1, bytes), *text = (char *)(list + classes);
+    if (!list) return STOKE_E_NOMEM;
+    for (const stk_json_value *v = stk_json_first(json, names); v; v = stk_json_next(json, v)) {
+        char *end;
+        const unsigned long long index = strtoull(stk_json_key(json, v), &end, 10);
+        if (*end || index >= classes || list[index]) break;
+        list[index] = text;
+        text = stpcpy(text, stk_json_text(json, v)) + 1;
+    }
+    int all = 1;
+    for (uint32_t i = 0; i < classes; i++) all &= list[i] != NULL;
+    if (all)
+        *labels = list;
+    else
+        stk_free(list);
+    return STOKE_OK;
+}
+
+int stk_pretrained_labels(const char *folder, uint32_t classes, char ***labels, stoke_error *err)
+{
+    stk_json json = { 0 };
+    char *path = stk_pretrained_path(folder, "config.json");
+    *labels = NULL;
+    if (!path) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", folder);
+    int status = STOKE_OK;
+    if (stk_there(path)) status = stk_pretrained_json(path, &json, err);
+    const stk_json_value *names = json.values ? stk_json_find(&json, &json.values[0], "id2label") : NULL;
+    if (!status && names && names->kind == STK_JSON_OBJECT && names->count == classes &&
+        read_labels(&json, names, classes, labels))
+        status = stk_fail(err, STOKE_E_NOMEM, "%s: no memory for the names of %u classes", path, classes);
+    stk_json_free(&json);
+    stk_free(path);
+    return status;
+}
+
+/* A class and its name. */
+typedef struct numbered {
+    const char *name;
+    uint32_t index;
+} numbered;
+
+static int by_name(const void *a, const void *b)
+{
+    const numbered *x = a, *y = b;
+    const int order = strcmp(x->name, y->name);
+    return order ? order : (x->index > y->index) - (x->index < y->index);
+}
+
+/* Bytes that are no UTF-8 become U+FFFD: Python reads no JSON with them in it. */
+static void write_text(FILE *out, const char *text)
+{
+    fputc('"', out);
+    while (*text) {
+        const char *from = text;
+        const uint32_t code = stk_utf8_next(&text);
+        if (code < 0x20 || (code == STK_UTF8_BAD && text - from == 1))
+            fprintf(out, "\\u%04x", (unsigned)code);
+        else if (code == '"' || code == '\\')
+            fprintf(out, "\\%c", (int)code);
+        else
+            fwrite(from, 1, (size_t)(text - from), out);
+    }
+    fputc('"', out);
+}
+
+static void write_named(FILE *out, char *const *labels, numbered *sorted, uint32_t classes)
+{
+    fputs("  \"id2label\": {", out);
+    for (uint32_t i = 0; i < classes; i++) {
+        fprintf(out, "%s\n    \"%u\": ", i ? "," : "", i);
+        write_text(out, labels[i]);
+        sorted[i] = (numbered){ labels[i], i };
+    }
+    fputs("\n  },\n  \"label2id\": {", out);
+    qsort(sorted, classes, sizeof *sorted, by_name);
+    for (uint32_t i = 0, first = 1; i < classes; i++) {
+        /* Of classes with the same name the last, as a dict of Python: no key stands twice. */
+        if (i + 1 < classes && strcmp(sorted[i].name, sorted[i + 1].name) == 0) continue;
+        fputs(first ? "\n    " : ",\n    ", out);
+        write_text(out, sorted[i].name);
+        fprintf(out, ": %u", sorted[i].index);
+        first = 0;
+    }
+    fputs("\n  },\n", out);
+}
+
+/* Without any, transformers believes in two classes; LABEL_0 and so on is what it calls those it knows no
+ * name of. */
+int stk_pretrained_write_labels(FILE *out, char *const *labels, uint32_t classes)
+{
+    if (labels) {
+        numbered *sorted = stk_alloc(classes * sizeof *sorted);
+        if (!sorted) return STOKE_E_NOMEM;
+        write_named(out, labels, sorted, classes);
+        stk_free(sorted);
+        return STOKE_OK;
+    }
+    fputs("  \"id2label\": {", out);
+    for (uint32_t i = 0; i < classes; i++) fprintf(out, "%s\n    \"%u\": \"LABEL_%u\"", i ? "," : "", i, i);
+    fputs("\n  },\n  \"label2id\": {", out);
+    for (uint32_t i = 0; i < classes; i++) fprintf(out, "%s\n    \"LABEL_%u\": %u", i ? "," : "", i, i);
+    fputs("\n  },\n", out);
+    return STOKE_OK;
+}
+
+/* ---- config.json ---- */
 
 typedef struct shapes {
     uint32_t hidden[STK_CONFIG_STAGES], depths[STK_CONFIG_STAGES], decoder, classes;

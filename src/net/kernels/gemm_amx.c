@@ -1,14 +1,171 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gemm on AMX tiles: the entry of bf16. (dW: gemm_amx_outer.c. f32 and f16 stay AVX-512's.)
+ * gemm on AMX tiles: the entry of bf16. (f32 and f16 stay AVX-512's.)
  *
  * B is packed into panels of 32 columns: for every 32 k two tiles, columns 0..15 and 16..31. The bias lies
  * before them. A is read where it lies; where 16 rows or 32 k are not to be had, from a padded copy of the
  * tile.
  */
-#include "src/net/kernels/gemm_amx.h"
-
 #include <string.h>
+
+#include "src/net/kernels/net_table.h"
+#include "src/net/kernels/tiles.h"
+
+enum {
+    /* What is packed at a time: 256 rows of up to 256 outputs and 512 inputs, 128 and 256 KB, which stay in a
+     * second-level cache of 2 MB. */
+    STK_OUTER_ROWS = 256,
+    STK_OUTER_N = 256,
+    STK_OUTER_K = 512,
+    STK_OUTER_SCRATCH = 2 * STK_OUTER_ROWS * (STK_OUTER_N + STK_OUTER_K)
+};
+
+/* ---- dW ---- */
+
+/* gemm on AMX tiles: dW = dY^T X and the column sums of dY.
+ *
+ * Both operands lie along n and k while the sum runs over rows, so both are packed first: X as pairs of rows,
+ * the form of B; dY as pairs of rows turned by 16 x 16, the form of A. */
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* `columns` of up to STK_OUTER_ROWS rows, as tiles: [16 columns][32 rows]. Rows and columns that are not
+ * there are 0. */
+STK_INLINE void pack_rows(const uint16_t *from, size_t stride, size_t rows, size_t columns, int turned,
+                          uint16_t *tiles)
+{
+    const size_t steps = (rows + STK_TILE_K - 1) / STK_TILE_K;
+    for (size_t column = 0; column < columns; column += 2 * STK_TILE, tiles += 2 * steps * STK_TILE_WORDS) {
+        const size_t some = least(columns - column, STK_TILE_K);
+        for (size_t step = 0; step < steps; step++) {
+            __m512i left[STK_TILE], right[STK_TILE];
+            for (size_t pair = 0; pair < STK_TILE; pair++) {
+                const size_t row = step * STK_TILE_K + 2 * pair;
+                const uint16_t *at = from + row * stride + column;
+                const __m512i even = row < rows ? stk_tiles_row(at, some) : _mm512_setzero_si512();
+                const __m512i odd =
+                    row + 1 < rows ? stk_tiles_row(at + stride, some) : _mm512_setzero_si512();
+                stk_tiles_pair(even, odd, &left[pair], &right[pair]);
+            }
+            if (turned) {
+                stk_tiles_turn(left);
+                stk_tiles_turn(right);
+            }
+            uint16_t *to = tiles + step * STK_TILE_WORDS, *beside = to + steps * STK_TILE_WORDS;
+            for (size_t i = 0; i < STK_TILE; i++) {
+                _mm512_storeu_si512(to + i * STK_TILE_K, left[i]);
+                _mm512_storeu_si512(beside + i * STK_TILE_K, right[i]);
+            }
+        }
+    }
+}
+
+/* 16 x 16 sums: in dW itself, or in a copy where dW ends before. */
+typedef struct corner {
+    float *dw, *at;
+    size_t dw_stride, at_stride, rows, columns;
+} corner;
+
+static corner open_corner(const stk_gemm_outer *o, size_t n, size_t k, int add, float *copy)
+{
+    corner c = { .dw_stride = o->dw_stride };
+    if (n < o->n && k < o->k) {
+        c.dw = o->dw + n * o->dw_stride + k;
+        c.rows = least(o->n - n, STK_TILE);
+        c.columns = least(o->k - k, STK_TILE);
+    }
+    const int whole = c.rows == STK_TILE && c.columns == STK_TILE;
+    c.at = whole ? c.dw : copy;
+    c.at_stride = whole ? o->dw_stride : STK_TILE;
+    if (whole || !add) return c;
+    for (size_t i = 0; i < STK_TILE; i++)
+        v_store(copy + i * STK_TILE, i < c.rows ? v_load_part(c.dw + i * c.dw_stride, c.columns) : v_zero());
+    stk_tiles_written(copy);
+    return c;
+}
+
+static void close_corner(const corner *c)
+{
+    if (c->at == c->dw) return;
+    for (size_t i = 0; i < c->rows; i++)
+        v_store_part(c->dw + i * c->dw_stride, c->columns, v_load(c->at + i * STK_TILE));
+}
+
+#define EACH_CORNER(_) _(0) _(1) _(2) _(3)
+#define LOAD(i)        _tile_loadd(i, c[i].at, c[i].at_stride * sizeof(float));
+#define STORE(i)       _tile_stored(i, c[i].at, c[i].at_stride * sizeof(float));
+
+/* 32 x 32 elements of dW at (n, k), from packed operands. */
+static void multiply_block(const stk_gemm_outer *o, const uint16_t *dy, const uint16_t *x, size_t steps,
+                           size_t n, size_t k, int add)
+{
+    float copy[4][STK_TILE * STK_TILE] __attribute__((aligned(64)));
+    corner c[4];
+    for (size_t i = 0; i < 4; i++)
+        c[i] = open_corner(o, n + i / 2 * STK_TILE, k + i % 2 * STK_TILE, add, copy[i]);
+    const stk_tiles t = { .a = { dy, dy + steps * STK_TILE_WORDS },
+                          .a_stride = STK_TILE_ROW,
+                          .a_step = STK_TILE_BYTES,
+                          .b = { x, x + steps * STK_TILE_WORDS },
+                          .b_step = STK_TILE_BYTES };
+    if (add) {
+        EACH_CORNER(LOAD)
+    } else {
+        stk_tiles_zero();
+    }
+    const int below = n + STK_TILE < o->n, right = k + STK_TILE < o->k;
+    if (below && right)
+        stk_tiles_add(&t, steps, 1, 1);
+    else
+        stk_tiles_add(&t, steps, below, right);
+    EACH_CORNER(STORE)
+    for (size_t i = 0; i < 4; i++) close_corner(&c[i]);
+}
+
+static void add_columns(const stk_gemm_outer *o, const uint16_t *dy, size_t rows, int add)
+{
+    for (size_t n = 0; n < o->n; n += STK_LANES) {
+        const size_t some = least(o->n - n, STK_LANES);
+        vf sum = v_zero();
+        for (size_t row = 0; row < rows; row++)
+            sum = v_add(sum, v_get_part(dy, row * o->dy_stride + n, some, STK_BF16));
+        if (add) sum = v_add(sum, v_get_part(o->db, n, some, STK_F32));
+        v_put_part(o->db, n, some, sum, STK_F32);
+    }
+}
+
+static void outer(const stk_gemm_outer *o)
+{
+    uint16_t *packed_x = o->scratch, *packed_dy = packed_x + STK_OUTER_ROWS * STK_OUTER_K;
+    stk_tiles_begin();
+    for (size_t row = 0; row < o->rows; row += STK_OUTER_ROWS) {
+        const uint16_t *dy = (const uint16_t *)o->dy + row * o->dy_stride;
+        const uint16_t *x = (const uint16_t *)o->x + row * o->x_stride;
+        const size_t rows = least(o->rows - row, STK_OUTER_ROWS),
+                     steps = (rows + STK_TILE_K - 1) / STK_TILE_K;
+        const int add = o->add || row > 0;
+        if (o->db) add_columns(o, dy, rows, add);
+        for (size_t k0 = 0; k0 < o->k; k0 += STK_OUTER_K) {
+            const size_t k_end = least(o->k, k0 + STK_OUTER_K);
+            pack_rows(x + k0, o->x_stride, rows, k_end - k0, 0, packed_x);
+            for (size_t n0 = 0; n0 < o->n; n0 += STK_OUTER_N) {
+                const size_t n_end = least(o->n, n0 + STK_OUTER_N);
+                pack_rows(dy + n0, o->dy_stride, rows, n_end - n0, 1, packed_dy);
+                stk_tiles_written(packed_x);
+                for (size_t n = n0; n < n_end; n += 2 * STK_TILE)
+                    for (size_t k = k0; k < k_end; k += 2 * STK_TILE)
+                        multiply_block(o, packed_dy + (n - n0) * steps * STK_TILE_K,
+                                       packed_x + (k - k0) * steps * STK_TILE_K, steps, n, k, add);
+            }
+        }
+    }
+    stk_tiles_end();
+}
+
+/* ---- products ---- */
 
 enum { PANEL = 32, STRIP = 32, BLOCK_WORDS = 64 * 1024 /* of A, 128 KB: met by all panels while in cache */ };
 
@@ -49,11 +206,6 @@ static __m512i weights(const stk_gemm_source *source, size_t output, size_t inpu
         for (size_t i = 0; i < count; i++) row[i] = from[stk_gemm_input(source, input + i)];
     }
     return (__m512i)_mm512_cvtne2ps_pbh(v_load(row + STK_LANES), v_load(row));
-}
-
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
 }
 
 /* Columns are outputs: their weights lie along k and are turned. */
@@ -246,5 +398,30 @@ void STK_TILES(stk_gemm_fill)(stk_gemm_table *table)
                                       .pack = pack,
                                       .multiply = multiply,
                                       .outer_scratch = STK_OUTER_SCRATCH,
-                                      .outer = STK_TILES(stk_outer) };
+                                      .outer = outer };
+}
+
+/* ---- the processor's peak ---- */
+
+static uint64_t run(uint64_t rounds)
+{
+    stk_tiles_begin();
+    stk_tiles_zero();
+    _tile_zero(4);
+    _tile_zero(5);
+    _tile_zero(6);
+    _tile_zero(7);
+    for (uint64_t round = 0; round < rounds; round++) {
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+    stk_tiles_end();
+    return rounds * 4 * STK_TILE * STK_TILE * STK_TILE_K * 2;
+}
+
+void STK_TILES(stk_peak_fill)(stk_peak_table *table)
+{
+    table->run[STK_BF16] = run;
 }

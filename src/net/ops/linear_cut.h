@@ -68,6 +68,5 @@ typedef struct stk_linear_product_cut {
 
 /* With rows only, for those made in the task. */
 stk_linear_product_cut stk_product_cut_rows(const stk_gemm *gemm, size_t rows, size_t k, size_t n);
-stk_linear_product_cut stk_product_cut_of(const stk_gemm *gemm, size_t rows, size_t k, size_t n);
 
 #endif

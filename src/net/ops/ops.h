@@ -216,9 +216,6 @@ typedef struct stk_scaled {
     stk_float type;
 } stk_scaled;
 
-/* The array itself where nothing has to be done. `scaled` must outlive the rows. */
-stk_exec_rows stk_scaled_rows(const stk_scaled *scaled);
-
 /* ---- loss ---- */
 
 /* The loss at the resolution of the masks, from logits at a quarter of it: rows are interpolated (bilinear,
@@ -280,6 +277,8 @@ static inline uint32_t stk_loss_pairs(const stk_loss_shape *shape)
 /* Columns of the mask, padded to whole blocks of any table. The padding repeats the last column. */
 size_t stk_loss_columns_padded(const stk_loss_shape *shape);
 
+/* ---- labels ---- */
+
 /* Labels of a mask as the loss wants them: classes as int32, -1 where a pixel does not count. */
 
 typedef struct stk_label_rules {
@@ -322,5 +321,24 @@ double stk_gradient_norm(const stk_exec *run, const stk_update *update, double f
 void stk_update_run(const stk_exec *run, const stk_update *update, const stoke_update *settings,
                     uint64_t step, double factor);
 stk_exec_need stk_update_need(const stk_exec *run, const stk_update *update);
+
+/* ---- sums over chunks of rows ---- */
+
+/* Sums over chunks of rows: every chunk writes its own row of run->partial, and here they are added up in the
+ * order of the chunks, whatever threads made them. */
+
+/* Row 0 becomes the sum of all rows. */
+static inline void stk_partial_fold(float *partial, size_t chunks, size_t floats)
+{
+    for (size_t k = 1; k < chunks; k++)
+        for (size_t i = 0; i < floats; i++) partial[i] += partial[k * floats + i];
+}
+
+/* out[i * step] = or += sum[i]; out NULL: not wanted. */
+static inline void stk_partial_give(const float *sum, size_t count, float *out, size_t step, int accumulate)
+{
+    if (!out) return;
+    for (size_t i = 0; i < count; i++) out[i * step] = accumulate ? out[i * step] + sum[i] : sum[i];
+}
 
 #endif

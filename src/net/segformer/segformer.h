@@ -38,6 +38,8 @@ int stk_config_like(stk_segformer_config *config, const uint32_t hidden[static S
 /* A batch of pictures within these limits, or STOKE_E_INVALID, STOKE_E_LIMIT. */
 int stk_config_check_batch(uint32_t batch, uint32_t height, uint32_t width, stoke_error *err);
 
+/* ---- parameters ---- */
+
 /* Every tensor of the network by Hugging Face's (old) name, and where it lies in one flat array of floats:
  * trainable ones first, in the order of its state_dict, then the running statistics. */
 

@@ -4,7 +4,40 @@
  * stands below the one it undoes.
  */
 #include "src/net/net.h"
+
 #include "src/net/ops/ops.h"
+
+/* ---- scaled rows ---- */
+
+/* Loops without a switch inside, so that the compiler makes vectors of them. */
+static void convert_row(const float *x, size_t count, float factor, void *out, stk_float type)
+{
+    if (type == STK_F32)
+        for (size_t i = 0; i < count; i++) ((float *)out)[i] = factor * x[i];
+    else if (type == STK_BF16)
+        for (size_t i = 0; i < count; i++) ((uint16_t *)out)[i] = stk_bf16(factor * x[i]);
+    else
+        for (size_t i = 0; i < count; i++) ((uint16_t *)out)[i] = stk_f16(factor * x[i]);
+}
+
+static void make_rows(const void *context, size_t first, size_t count, void *out)
+{
+    const stk_scaled *s = context;
+    for (size_t row = first; row < first + count; row++) {
+        const float factor = s->scale ? s->scale[row / s->sample_rows] : 1.0f;
+        convert_row(s->x + row * s->channels, s->channels, factor,
+                    stk_at(out, (row - first) * s->channels, s->type), s->type);
+    }
+}
+
+/* The array itself where nothing has to be done. `scaled` must outlive the rows. */
+static stk_exec_rows stk_scaled_rows(const stk_scaled *scaled)
+{
+    if (scaled->type == STK_F32 && !scaled->scale) return stk_rows_of(scaled->x, scaled->channels);
+    return (stk_exec_rows){ .stride = scaled->channels, .make = make_rows, .context = scaled };
+}
+
+/* ---- blocks ---- */
 
 /* What the functions here share. */
 typedef struct call {
@@ -267,18 +300,83 @@ static void perceive_backward(const call *c)
     stk_profile_lap(c->parts, STK_PART_NORM_BACKWARD);
 }
 
-void stk_block_forward(stoke_net *net, const stk_segformer_stage *stage, const stk_segformer_block *block,
-                       uint32_t count)
+static void stk_block_forward(stoke_net *net, const stk_segformer_stage *stage,
+                              const stk_segformer_block *block, uint32_t count)
 {
     const call c = call_of(net, stage, block, count);
     attend(&c);
     perceive(&c);
 }
 
-void stk_block_backward(stoke_net *net, const stk_segformer_stage *stage, const stk_segformer_block *block,
-                        uint32_t count)
+/* d_x of the stage: in, the gradient of x2; out, that of x. */
+static void stk_block_backward(stoke_net *net, const stk_segformer_stage *stage,
+                               const stk_segformer_block *block, uint32_t count)
 {
     const call c = call_of(net, stage, block, count);
     perceive_backward(&c);
     attend_backward(&c);
+}
+
+/* ---- stages ---- */
+
+/* A stage of the encoder, forward and backward: patches, a linear layer and a norm; blocks; a norm. The first
+ * stage reads the pictures, the others the feature of the one before. */
+
+static stk_conv_patches patches_of(const stoke_net *net, uint32_t index, const stoke_net_batch *batch)
+{
+    stk_conv_patches patches = net->stages[index].patches;
+    patches.batch = batch->count;
+    patches.out = net->run.type;
+    if (index) {
+        patches.source = net->stages[index - 1].feature;
+        patches.type = net->run.type;
+        patches.sample_stride = (size_t)patches.height * patches.width * patches.channels;
+    } else {
+        patches.source = batch->images;
+        patches.type = STK_F32;
+        patches.planar = batch->layout == STOKE_LAYOUT_CHW;
+        patches.sample_stride = batch->image_row_floats;
+    }
+    return patches;
+}
+
+void stk_segformer_stage_forward(stoke_net *net, uint32_t index, const stoke_net_batch *batch)
+{
+    const stk_exec *run = &net->run;
+    stk_segformer_stage *s = &net->stages[index];
+    const size_t rows = stk_segformer_stage_rows(s, batch->count);
+    const stk_conv_patches patches = patches_of(net, index, batch);
+    const stk_exec_rows x = stk_patches_rows(&patches);
+    stk_linear_forward(run, &s->embed, rows, &x, &(stk_linear_finish){ .type = STK_F32 }, s->embedded,
+                       s->channels);
+    stk_profile_lap(&net->parts, STK_PART_EMBED_FORWARD);
+    stk_layernorm_forward(run, &s->embed_norm, rows, s->embedded, s->embed_stats, s->blocks[0].x, STK_F32);
+    stk_profile_lap(&net->parts, STK_PART_NORM_FORWARD);
+    for (uint32_t i = 0; i < s->depth; i++) stk_block_forward(net, s, &s->blocks[i], batch->count);
+    stk_layernorm_forward(run, &s->norm, rows, s->blocks[s->depth - 1].x2, s->stats, s->feature, run->type);
+    stk_profile_lap(&net->parts, STK_PART_NORM_FORWARD);
+}
+
+/* From d_feature; adds to that of the stage before. */
+void stk_segformer_stage_backward(stoke_net *net, uint32_t index, const stoke_net_batch *batch)
+{
+    const stk_exec *run = &net->run;
+    stk_segformer_stage *s = &net->stages[index];
+    const size_t rows = stk_segformer_stage_rows(s, batch->count);
+    stk_layernorm_backward(run, &s->norm, rows, s->blocks[s->depth - 1].x2, s->stats, s->d_feature, STK_F32,
+                           NULL, s->d_x);
+    stk_profile_lap(&net->parts, STK_PART_NORM_BACKWARD);
+    for (uint32_t i = s->depth; i--;) stk_block_backward(net, s, &s->blocks[i], batch->count);
+    stk_layernorm_backward(run, &s->embed_norm, rows, s->embedded, s->embed_stats, s->d_x, STK_F32, NULL,
+                           s->d_embedded);
+    stk_profile_lap(&net->parts, STK_PART_NORM_BACKWARD);
+    const stk_conv_patches patches = patches_of(net, index, batch);
+    const stk_scaled stream = { .x = s->d_embedded, .channels = s->channels, .type = run->type };
+    const stk_exec_rows x = stk_patches_rows(&patches), d_embedded = stk_scaled_rows(&stream);
+    stk_linear_weight(run, &s->embed, rows, &x, &d_embedded);
+    stk_profile_lap(&net->parts, STK_PART_EMBED_WEIGHT);
+    if (!index) return; /* nobody asks for the gradient of the pictures */
+    stk_linear_input(run, &s->embed, rows, &d_embedded, s->d_rows, s->embed.in, run->type, 0);
+    stk_patches_backward(run, &patches, s->d_rows, s->embed.in, net->stages[index - 1].d_feature, STK_F32, 1);
+    stk_profile_lap(&net->parts, STK_PART_EMBED_INPUT);
 }

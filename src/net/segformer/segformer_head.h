@@ -113,8 +113,6 @@ static inline uint32_t stk_segformer_head_strips(const stk_segformer_head *head,
 
 /* The batch norm, ReLU and dropout of this step, as the functions of the table take them. */
 stk_head_norm stk_segformer_head_norm_of(const stk_segformer_head *head);
-/* Own parts of stk_segformer_head_need: forward's and backward's. */
-stk_exec_need stk_segformer_head_forward_need(const stk_exec *run, const stk_segformer_head *head);
 stk_exec_need stk_segformer_head_backward_need(const stk_exec *run, const stk_segformer_head *head);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "src/base/error.h"
 #include <stoke/net.h>
+#include <stoke/tools/machine.h>
 
 enum { SIDE_STEP = 32, CHANNELS_MOST = 4096, BLOCKS_MOST = 1024, PREFETCH_MOST = 1024 };
 
@@ -204,4 +205,16 @@ int stoke_estimate_side(stoke_engine engine, const stoke_estimate_params *params
                         uint64_t spare, uint32_t *side, stoke_error *err)
 {
     return largest(engine, params, memory, spare, ASKED_SIDE, SIDE_STEP, STK_NET_SIDE_MAX, side, err);
+}
+
+uint32_t stoke_estimate_auto(const stoke_estimate_params *params)
+{
+    enum { MOST = 8 };
+    const uint64_t available = stoke_machine_available();
+    stoke_estimate_params p = *params;
+    uint32_t batch = 0;
+    p.batch = 1;
+    const int r = largest(STOKE_ENGINE_NATIVE, &p, available == UINT64_MAX ? available : available / 4 * 3, 0,
+                          ASKED_BATCH, 1, MOST, &batch, NULL);
+    return r ? MOST : batch ? batch : 1;
 }

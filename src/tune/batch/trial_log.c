@@ -110,7 +110,7 @@ static int begin(stk_trial_log *j, const char *key, stoke_error *err)
 {
     struct stat st;
     size_t whole = 0;
-    if (fstat(j->file, &st) != 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s", j->path);
+    if (stk_fstat(j->file, &st) != 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s", j->path);
     if (!S_ISREG(st.st_mode)) return stk_fail(err, STOKE_E_INVALID, "%s: is no regular file", j->path);
     if (flock(j->file, LOCK_EX | LOCK_NB) != 0)
         return stk_fail(err, STOKE_E_STATE,

@@ -3,7 +3,9 @@
  * What a diagnosis will take of memory. Its stretches come one after the other, so the largest of them
  * counts: both sides to augment on, and with verify whatever setup a fix may propose.
  */
+#include <stoke/tools/loader.h>
 #include <stoke/tools/machine.h>
+#include <stoke/tools/upload.h>
 #include <stoke/memory.h>
 
 #include "src/base/error.h"

@@ -213,7 +213,7 @@ static void look_at(look *state, const char *path)
     struct stat info;
     int file = stk_open(path, O_RDONLY, 0);
     if (file < 0) return;
-    if (fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0) {
+    if (stk_fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0) {
         const uint64_t bytes = (uint64_t)info.st_size < LOOK_BYTES ? (uint64_t)info.st_size : LOOK_BYTES;
         const uint64_t cached = cached_bytes(state, file, &info, path, bytes);
         if (cached != UINT64_MAX) {

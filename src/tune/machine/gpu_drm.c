@@ -10,6 +10,7 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
 #include "src/tune/machine/drm_clients.h"
 #include "src/tune/machine/gpus.h"
 #include "src/tune/machine/tree.h"
@@ -54,8 +55,8 @@ static void find_hwmon(drm_card *card)
 {
     char folder[STK_TREE_PATH];
     if (!stk_tree_path(folder, card->device, "hwmon")) return;
-    DIR *list = opendir(folder);
-    for (struct dirent *entry; list && !*card->hwmon && (entry = readdir(list));)
+    DIR *list = stk_opendir(folder);
+    for (struct dirent *entry; list && !*card->hwmon && (entry = stk_readdir(list));)
         if (!strncmp(entry->d_name, "hwmon", 5) &&
             !stk_tree_path(card->hwmon, folder, "%.32s", entry->d_name))
             *card->hwmon = 0;

@@ -11,6 +11,7 @@
 #include "src/base/error.h"
 #include "src/base/machine.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
 #include "src/tune/machine/gpus.h"
 #include "src/tune/machine/nvml_card.h"
 #include "src/tune/machine/tree.h"
@@ -315,8 +316,8 @@ static int cards_on_bus(const char *root, char first[32])
     char folder[STK_TREE_PATH], path[STK_TREE_PATH], vendor[16], class[16];
     int found = 0;
     if (!stk_tree_path(folder, root, "sys/bus/pci/devices")) return 0;
-    DIR *bus = opendir(folder);
-    for (struct dirent *entry; bus && (entry = readdir(bus));) {
+    DIR *bus = stk_opendir(folder);
+    for (struct dirent *entry; bus && (entry = stk_readdir(bus));) {
         if (entry->d_name[0] == '.' || !stk_tree_path(path, folder, "%.32s/vendor", entry->d_name) ||
             !stk_tree_text(path, vendor, sizeof vendor) || strcmp(vendor, "0x10de") != 0 ||
             !stk_tree_path(path, folder, "%.32s/class", entry->d_name) ||

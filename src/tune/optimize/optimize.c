@@ -67,6 +67,7 @@ static int read_network(stoke_optimization *o, stoke_error *err)
         if (config.height > 0) o->p.height = (uint32_t)config.height;
         if (config.width > 0) o->p.width = (uint32_t)config.width;
         o->p.classes = config.classes > 0 ? (uint32_t)config.classes : stoke_estimate_classes(config.model);
+        o->classes_assumed = config.classes < 1;
         if (config.base_channels > 0) o->p.base_channels = (uint32_t)config.base_channels;
         if (config.num_blocks > 0) o->p.num_blocks = (uint32_t)config.num_blocks;
         if (config.mixed_precision == 1) o->p.precision = config.precision;
@@ -145,7 +146,7 @@ static int decide(stoke_optimization *o, stoke_error *err)
     if (r) return r;
     complete_network(o);
     if (o->place == STK_ON_CARD)
-        stk_optimize_remark(o, "the values are those for %s", o->advice.subject);
+        stk_optimize_remark(o, "the values are those for %s, all of its memory but 1 GiB", o->advice.subject);
     else if (o->place == STK_ON_SOME_CARD)
         stk_optimize_remark(o, "the values are those for any card: none is seen or named here");
     else

@@ -36,11 +36,13 @@ struct stoke_optimization {
     char network[64]; /* that the file names and the estimate does not know; "" = none such */
     char model[32];   /* that the estimate knows; "" = the file names none */
     stk_optimize_size size;
+    int classes_assumed;
     stoke_estimate_params p; /* of the file's network, or of the usual one where it names none */
     stoke_change changes[STK_CHANGES];
     size_t n_changes;
     const char *remarks[STK_OPTIMIZE_REMARKS]; /* kept by the yaml */
     size_t n_remarks;
+    int marked; /* a comment was put above new keys */
     char *target;
 };
 

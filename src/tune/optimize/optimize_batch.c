@@ -238,6 +238,14 @@ static int unnamed_network(stoke_optimization *o, const stk_optimize_key *f, con
 {
     char text[64], why[256];
     const int64_t to = !t->room ? 0 : t->wanted > t->room ? part_of(t->wanted, t->room) : t->wanted;
+    if (o->size == STK_SIZE_UNKNOWN) {
+        stk_optimize_remark(o,
+                            "%s: %s is left: %lld are usual for this card, not estimated: your network and "
+                            "picture size are not in the file",
+                            f->path, f->text, (long long)t->wanted);
+        learning_rate(o, 0, 0);
+        return STOKE_OK;
+    }
     if (f->number >= to) {
         stk_optimize_remark(o,
                             "%s: %s is left: usual for %s are %lld; the file names no network, so whether "
@@ -329,6 +337,9 @@ int stk_optimize_batch(stoke_optimization *o, stoke_error *err)
         return STOKE_OK;
     }
     if (r) return stk_fail_again(err, r, refusal.message);
+    if (o->classes_assumed && *o->model)
+        stk_optimize_remark(o, "the number of classes is not in the file: %u assumed for the estimate",
+                            (unsigned)o->p.classes);
     if (!is_size(&f)) {
         not_a_number(o, &f, &t);
         return STOKE_OK;

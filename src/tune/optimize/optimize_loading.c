@@ -6,7 +6,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "src/base/error.h"
 #include "src/base/number.h"
+#include "src/settings/keys.h"
 #include "src/tune/decide/decide.h"
 #include "src/tune/optimize/optimize.h"
 
@@ -54,7 +56,7 @@ static int workers_stay(stoke_optimization *o, const stk_optimize_key *f)
         return 1;
     }
     if (own || o->cores_source) return 0;
-    if (f->exists && stk_is_off(f->text)) return 0; /* any are better than none: the usual number */
+    if (stk_is_off(f->text)) return 0; /* any are better than none: the usual number */
     stk_optimize_remark(o,
                         "%s%s%s is left: the card is in another machine, and how many cores that has is not "
                         "known here; with them said (cores) it becomes two thirds of them",
@@ -121,31 +123,56 @@ static int is_validating(const char *path)
     return 0;
 }
 
-static int validation(stoke_optimization *o, int64_t n_workers, stoke_error *err)
+/* One that stands at the path, or is merged into its section. */
+static int halve(stoke_optimization *o, const char *path, const char *text, int64_t n_workers,
+                 stoke_error *err)
 {
     const int64_t half = n_workers > 1 ? n_workers / 2 : n_workers;
+    stk_optimize_key f = { .setting = "num_workers", .path = path, .exists = 1, .text = text };
+    char to[32], why[128];
+    f.is_number = stk_parse_int(f.text, &f.number);
+    if (!f.is_number || f.number == half || (f.number > half && f.number < n_workers)) return STOKE_OK;
+    snprintf(to, sizeof to, "%lld", (long long)half);
+    snprintf(why, sizeof why, "half of the %lld that training has: those wait while it validates",
+             (long long)n_workers);
+    const stk_optimize_reason because = { why,
+                                          f.number > half ? "processes and their memory are saved"
+                                                          : "validation no longer waits for every picture",
+                                          STOKE_SOURCE_TABLE };
+    return stk_optimize_change(o, &f, to, because, err);
+}
+
+/* A section of validation that has its workers by a merge (<<). */
+static int halve_merged(stoke_optimization *o, uint32_t section, int64_t n_workers, stoke_error *err)
+{
+    static const char *const names[] = { "num_workers", "workers", "n_workers", "NUM_WORKERS" };
+    const stk_yaml_node *node = &o->yaml->nodes[section];
+    char path[STK_YAML_PATH];
+    stk_yaml_place place;
+    stoke_yaml_value value;
+    if (node->kind != STK_YAML_MAPPING || !node->path || !is_validating(node->path)) return STOKE_OK;
+    if (stk_yaml_child(o->yaml, section, "<<") == STK_YAML_NONE) return STOKE_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (stk_yaml_join(node->path, names[i], path) && stk_yaml_find(o->yaml, path, &place) &&
+            place.merged && stoke_yaml_get(o->yaml, path, &value)) {
+            const char *kept = stk_yaml_keep(o->yaml, path, strlen(path));
+            return kept ? halve(o, kept, value.text, n_workers, err) : stk_yaml_no_memory(o->yaml, err);
+        }
+    return STOKE_OK;
+}
+
+static int validation(stoke_optimization *o, int64_t n_workers, stoke_error *err)
+{
     const char *path;
     stoke_yaml_value value;
     int r = STOKE_OK;
-    if (half < 1 || o->framework == STOKE_FRAMEWORK_STOKE || !o->cores_source) return r;
+    if (n_workers < 1 || o->framework == STOKE_FRAMEWORK_STOKE) return r;
     for (size_t i = 0; !r && stoke_yaml_at(o->yaml, i, &path, &value); i++) {
         const char *dot = strrchr(path, '.');
-        stk_optimize_key f = { .setting = "num_workers", .path = path, .exists = 1, .text = value.text };
-        char to[32], why[128];
-        if (!names_workers(dot ? dot + 1 : path) || !is_validating(path)) continue;
-        f.is_number = stk_parse_int(f.text, &f.number);
-        if (!f.is_number || f.number == half || (f.number > half && f.number < n_workers)) continue;
-        snprintf(to, sizeof to, "%lld", (long long)half);
-        snprintf(why, sizeof why, "half of the %lld that training has: those wait while it validates",
-                 (long long)n_workers);
-        r = stk_optimize_change(o, &f, to,
-                                (stk_optimize_reason){ why,
-                                                       f.number > half
-                                                           ? "processes and their memory are saved"
-                                                           : "validation no longer waits for every picture",
-                                                       STOKE_SOURCE_TABLE },
-                                err);
+        if (names_workers(dot ? dot + 1 : path) && is_validating(path))
+            r = halve(o, path, value.text, n_workers, err);
     }
+    for (uint32_t i = 0; !r && i < o->yaml->n_nodes; i++) r = halve_merged(o, i, n_workers, err);
     return r;
 }
 

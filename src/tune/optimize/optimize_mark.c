@@ -80,7 +80,7 @@ static int same_values(const stoke_yaml *a, const stoke_yaml *b)
 
 /* One more comment, above this key, if it can have one. `name` tells how the text is written: YAML, JSON,
  * Python. */
-static int mark(char **text, const char *name, const char *path, stoke_error *err)
+static int mark(char **text, const char *name, const char *path, int *marked, stoke_error *err)
 {
     stoke_yaml *before = NULL, *after = NULL;
     char *out = NULL;
@@ -95,6 +95,7 @@ static int mark(char **text, const char *name, const char *path, stoke_error *er
         stk_free(*text);
         *text = out;
         out = NULL;
+        *marked = 1;
     }
     stk_free(out);
     stoke_yaml_close(&before);
@@ -118,7 +119,7 @@ static int needs_mark(const stoke_optimization *o, size_t i)
 int stoke_optimization_marked(const stoke_optimization *optimization)
 {
     for (size_t i = 0; i < optimization->n_changes; i++)
-        if (needs_mark(optimization, i)) return 1;
+        if (needs_mark(optimization, i)) return optimization->marked ? 1 : 2;
     return 0;
 }
 
@@ -134,7 +135,7 @@ int stk_optimize_text(stoke_optimization *o, const char **text, size_t *bytes, c
             memcpy(*own, *text, *bytes);
             (*own)[*bytes] = 0;
         }
-        r = mark(own, o->yaml->name, o->changes[i].path, err);
+        r = mark(own, o->yaml->name, o->changes[i].path, &o->marked, err);
     }
     if (r || !*own) return r;
     *text = *own;

@@ -16,6 +16,10 @@ static const stk_optimize_reason HALF = {
     STOKE_SOURCE_TABLE
 };
 
+static const stk_optimize_reason MEMORY = { "it saves memory; this card wins no time by it",
+                                            "less memory for activations; weights stay fp32",
+                                            STOKE_SOURCE_TABLE };
+
 static int own_precision(stoke_optimization *o, const stk_optimize_key *f, stoke_error *err)
 {
     if (!f->exists || strcmp(f->text, "fp32") != 0) return STOKE_OK;
@@ -81,7 +85,9 @@ int stk_optimize_precision(stoke_optimization *o, stoke_error *err)
         return STOKE_OK;
     }
     const size_t before = o->n_changes;
-    const int done = stk_optimize_change(o, &f, to, HALF, err);
+    const stoke_recommendation *line = stk_optimize_advised(o, "compile"); /* false: the card is too old */
+    const int old = line && stk_is_off(line->value);
+    const int done = stk_optimize_change(o, &f, to, old ? MEMORY : HALF, err);
     if (o->n_changes > before) o->p.precision = STOKE_PRECISION_FP16;
     return done;
 }

@@ -53,6 +53,9 @@ int stk_find_meant(stk_preflight_surroundings *here, stoke_gpus *gpus, const sto
                    stoke_error *err);
 /* Whether anything is known of the card: it is seen, or it was named. */
 int stk_has_card(const stk_preflight_surroundings *here);
+/* What of the card's memory counts for a batch: all of it, as for optimize. What other programs hold just
+ * now, a training that already runs among them, is said beside it. */
+stoke_figure stk_card_memory(const stk_preflight_surroundings *here);
 /* Cores of the machine that trains; n/a when it is another one and nobody said. */
 stoke_figure stk_cores(const stk_preflight_surroundings *here);
 /* Whether files come from something slower than a local disk without moving parts, so far as the system

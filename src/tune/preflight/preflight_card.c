@@ -113,13 +113,10 @@ static void check_mixed(stk_preflight_list *list, const stk_run_config *config,
                     stk_optimize_command(config, here).text);
         return;
     }
-    const int able = cc.value >= STK_MIXED_SINCE;
-    STK_SAY(line->figure, "%s; compute capability %.1f, time is won from %.1f on", state, cc.value,
-            STK_MIXED_SINCE);
-    line->verdict = on == able ? STOKE_VERDICT_PASS : STOKE_VERDICT_WARN;
-    if (able && !on) stk_how_to_optimize(line, config, here);
-    if (!able && on)
-        STK_SAY(line->fix, "switch it off in %s unless memory is short: it saves that alone", config->config);
+    STK_SAY(line->figure, "%s; compute capability %.1f: it saves memory%s", state, cc.value,
+            cc.value >= STK_MIXED_SINCE ? " and time" : ", no time");
+    line->verdict = on ? STOKE_VERDICT_PASS : STOKE_VERDICT_WARN;
+    if (!on) stk_how_to_optimize(line, config, here);
 }
 
 static void check_bf16(stk_preflight_list *list, const stk_run_config *config,

@@ -111,22 +111,27 @@ static void check_memory(stk_preflight_list *list, const stk_run_config *config,
 {
     stoke_preflight_line *line = stk_check_add(list, "memory", "memory");
     const int native = config->engine == STOKE_ENGINE_NATIVE;
-    const stoke_figure room = native ? stk_host_free(&here->machine) : here->gpu.memory_free;
-    char need[80], have[32], classes[32] = "";
+    const stoke_figure room = native ? stk_host_free(&here->machine) : stk_card_memory(here);
+    const stoke_figure now = here->gpu.memory_free;
+    char need[80], have[32], left[32], free_now[64] = "", classes[32] = "";
     stoke_estimate e;
     if (!estimate(&e, line, config)) return;
     stoke_text_memory(room.source ? (uint64_t)room.value : 0, have, sizeof have);
-    if (config->classes < 1) STK_SAY(classes, ", 19 classes assumed");
-    STK_SAY(line->figure, "%s, batch %" PRId64 ", %" PRId64 "x%" PRId64 "%s%s: %s and 1 GiB to spare; %s%s%s",
+    if (config->classes < 1)
+        STK_SAY(classes, ", %" PRIu32 " classes assumed", stoke_estimate_classes(config->model));
+    if (!native && !here->meant && room.source && now.source)
+        STK_SAY(free_now, ", %s of them free now", stoke_text_memory((uint64_t)now.value, left, sizeof left));
+    STK_SAY(line->figure,
+            "%s, batch %" PRId64 ", %" PRId64 "x%" PRId64 "%s%s: %s and 1 GiB to spare; %s%s%s%s",
             config->model, config->batch, config->height, config->width,
             config->size_seen ? " as in the set" : "", classes, stk_decide_range(&e, need, sizeof need),
             native        ? "the host"
             : here->meant ? here->gpu.name
                           : "the card",
-            !room.source  ? ": what is free is not known"
-            : here->meant ? " has "
-                          : " has free ",
-            room.source ? have : "");
+            !room.source ? ": what it has is not known"
+            : native     ? " has free "
+                         : " has ",
+            room.source ? have : "", free_now);
     line->source = e.source;
     if (!room.source) {
         STK_SAY(line->fix, "name the card: stoke check --config %s --gpu NAME   or --vram GB",
@@ -135,7 +140,11 @@ static void check_memory(stk_preflight_list *list, const stk_run_config *config,
     }
     static const int verdicts[] = { STOKE_VERDICT_PASS, STOKE_VERDICT_WARN, STOKE_VERDICT_FAIL };
     line->verdict = verdicts[stk_decide_fit(&e, room.value)];
-    if (line->verdict == STOKE_VERDICT_PASS) return;
+    if (line->verdict == STOKE_VERDICT_PASS && *free_now && stk_decide_fit(&e, now.value) != STK_FITS) {
+        line->verdict = STOKE_VERDICT_WARN;
+        STK_SAY(line->fix, "nvidia-smi   shows who holds the rest; end them, or wait");
+    }
+    if (line->verdict == STOKE_VERDICT_PASS || *line->fix) return;
     if (native)
         STK_SAY(line->fix, "stoke train --config %s%s --batch auto", config->config, config->data_flag);
     else

@@ -263,7 +263,7 @@ const char *stk_run_config_estimate(const stk_run_config *config, stoke_estimate
     p->batch = (uint32_t)config->batch;
     p->height = (uint32_t)config->height;
     p->width = (uint32_t)config->width;
-    if (config->classes > 0) p->classes = (uint32_t)config->classes;
+    p->classes = config->classes > 0 ? (uint32_t)config->classes : stoke_estimate_classes(config->model);
     if (config->base_channels > 0) p->base_channels = (uint32_t)config->base_channels;
     if (config->num_blocks > 0) p->num_blocks = (uint32_t)config->num_blocks;
     if (config->engine == STOKE_ENGINE_NATIVE && config->prefetch >= 0)

@@ -169,13 +169,13 @@ static void not_enough(shortage *s, stoke_answer *a)
     const char *who = s->native ? "the host" : e->here.meant ? e->here.gpu.name : "the card";
     if (wanting)
         STK_SAY(r->cause, "batches of %" PRId64 " need %s and 1 GiB to spare, %.60s has %s%s", w->batch, need,
-                who, have, e->here.meant ? "" : " free");
+                who, have, s->native ? " free" : "");
     else
         STK_SAY(r->cause, "batches of %" PRId64 " need more memory than there is", w->batch);
-    STK_SAY(r->evidence, "%s, %" PRId64 "x%" PRId64 ": %s [%s], the largest part %s with %s; free %s [%s]",
+    STK_SAY(r->evidence, "%s, %" PRId64 "x%" PRId64 ": %s [%s], the largest part %s with %s; %s %s [%s]",
             w->model, w->height, w->width, need, stoke_source_name(s->need.source),
-            stoke_memory_term_name(s->need.dominant), part, s->room.source ? have : "n/a",
-            stoke_source_name(s->room.source));
+            stoke_memory_term_name(s->need.dominant), part, s->native ? "free" : "the card has",
+            s->room.source ? have : "n/a", stoke_source_name(s->room.source));
     if (wanting) how_to_fit(s, r);
     if (s->room.source || s->native) return;
     STK_SAY(r->remedy, "stoke why oom --config %s --gpu NAME   or --vram GB", w->config);
@@ -262,11 +262,25 @@ static void limit_of_group(const shortage *s, stoke_answer *a)
                 (double)s->need.high / SPARE + 2);
 }
 
+/* It fits the card, but not what is free of it just now. */
+static void held_now(const shortage *s, stoke_answer *a)
+{
+    const stoke_figure now = s->e->here.gpu.memory_free;
+    char have[32], need[80];
+    if (!s->estimated || !now.source || s->e->here.meant || s->is_short) return;
+    stoke_reason *r = stk_reason_add(a, stk_decide_fit(&s->need, now.value) != STK_FITS, 0.75);
+    STK_SAY(r->cause, "too little of the card's memory is free now");
+    STK_SAY(r->evidence, "free %s [%s], needed %s and 1 GiB to spare [estimated]",
+            stoke_text_memory((uint64_t)now.value, have, sizeof have), stoke_source_name(now.source),
+            stk_decide_range(&s->need, need, sizeof need));
+    if (r->found) STK_SAY(r->remedy, "nvidia-smi   shows who holds the rest; end them, or wait");
+}
+
 void stk_why_oom(stoke_answer *a, const stk_why_evidence *e)
 {
     shortage s = { .e = e, .native = e->config.engine == STOKE_ENGINE_NATIVE };
     s.estimated = need_of(e, e->config.batch, e->config.train.memory, e->config.precision, &s.need);
-    s.room = s.native ? stk_host_free(&e->here.machine) : e->here.gpu.memory_free;
+    s.room = s.native ? stk_host_free(&e->here.machine) : stk_card_memory(&e->here);
     the_end(&s, a);
     not_enough(&s, a);
     keep_less(&s, a);
@@ -274,6 +288,7 @@ void stk_why_oom(stoke_answer *a, const stk_why_evidence *e)
     batches_ahead(&s, a);
     limit_of_group(&s, a);
     if (s.native) return;
+    held_now(&s, a);
     stk_reason_line(a, e, "others", "other programs hold memory of the card", 0.8);
     if (e->config.workers > 0)
         stk_reason_line(a, e, "prefetch", "batches that workers hold ready fill the host's memory", 0.5);

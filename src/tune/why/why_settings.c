@@ -139,14 +139,17 @@ static void one_setting(stoke_answer *answer, const stk_why_evidence *e, size_t 
     const char *setting = meanings[m].setting, *whose, *text = text_of(e, setting, &whose);
     char why[160] = "", otherwise[80] = "";
     stoke_change c;
-    const int changes = planned(e, setting, &c);
+    int changes = planned(e, setting, &c);
     /* The plan was given this machine's cores: where they are from is known here. */
-    const int of_cores = changes && meanings[m].judge == judge_workers && !e->here.cores_given;
+    const int of_cores = changes && meanings[m].judge == judge_workers && !e->here.cores_given &&
+                         stk_cores(&e->here).source;
     const int source = of_cores ? stk_cores(&e->here).source : changes ? c.source : STOKE_SOURCE_NA;
     const int is_switch = strcmp(setting, "batch_size") && strcmp(setting, "prefetch_factor");
     const int wrong = meanings[m].judge ? meanings[m].judge(e, why, sizeof why)
                       : text            ? is_switch && is_off(text)
                                         : -1;
+    /* On cards before Volta it saves memory: no cause of lost time. */
+    if (meanings[m].judge == judge_precision && !wrong) changes = 0;
     if (!changes && wrong < 0) return;
     if (!changes && !is_switch && !(e->plan && stk_has_card(&e->here))) return; /* nobody judged it */
     stoke_reason *r = stk_reason_add(answer, changes || wrong == 1, meanings[m].weight);
