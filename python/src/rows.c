@@ -12,7 +12,7 @@
 
 
 #include "python/src/batch.h"
-#include "python/src/engine.h"
+#include <stoke/tools/lease.h>
 #include "python/src/pinned.h"
 #include "python/src/pixels.h"
 #include "python/src/settings.h"
@@ -80,7 +80,7 @@ static int make(rows_object *self, PyObject *dict, PyObject *config, PyObject *d
     stoke_error error = { 0 };
     int r;
     Py_BEGIN_ALLOW_THREADS r = stoke_rows_create(&self->maker->rows, params, memory, &error);
-    Py_END_ALLOW_THREADS if (r) py_raise(py_engine_status(r, error.message), error.message);
+    Py_END_ALLOW_THREADS if (r) py_raise(stoke_lender_status(r, error.message), error.message);
     return r ? -1 : 0;
 }
 

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <stoke/tools/dataset.h>
 #include <stoke/tools/upload.h>
 #include <unistd.h>
 
@@ -165,12 +166,18 @@ static int engine_new(stoke_lender **out, const stoke_data_params *params, stoke
     return STOKE_OK;
 }
 
+int stoke_lender_status(int status, const char *message)
+{
+    static const char setting[] = "augment: ";
+    return status == STOKE_E_NOTFOUND && !strncmp(message, setting, sizeof setting - 1) ? STOKE_E_INVALID
+                                                                                        : status;
+}
+
 /* What opening came to: gives the lender, or lets go of it. */
 static int opened(stoke_lender **out, stoke_lender *lender, int r, stoke_error *err)
 {
     if (r) {
-        /* The data was there: what was not found is a name in the settings, such as an op. */
-        if (lender->dataset && r == STOKE_E_NOTFOUND) r = err->code = STOKE_E_INVALID;
+        if (lender->dataset) r = err->code = stoke_lender_status(r, err->message); /* the data was there */
         stoke_lender_drop(lender);
         return r;
     }
@@ -178,6 +185,19 @@ static int opened(stoke_lender **out, stoke_lender *lender, int r, stoke_error *
     lender->at_start = 1;
     *out = lender;
     return STOKE_OK;
+}
+
+/* The set, and which way up its images are taken, as training decides it. */
+static int open_set(stoke_lender *lender, stoke_error *err)
+{
+    char remarks[1024];
+    stoke_orientation settled;
+    int r = stoke_dataset_open(&lender->dataset, &lender->params, err);
+    if (!r)
+        r = stoke_dataset_orientation(lender->dataset, &lender->params, &settled, remarks, sizeof remarks,
+                                      err);
+    if (!r) lender->params.orientation = (int)settled;
+    return r;
 }
 
 int stoke_lender_open(stoke_lender **out, const stoke_data_params *params, const stoke_allocator *slots,
@@ -190,8 +210,8 @@ int stoke_lender_open(stoke_lender **out, const stoke_data_params *params, const
     lender->source = slots ? *slots : stoke_allocator_pages();
     lender->keeper = keeper ? stoke_hold_take(keeper) : NULL;
     const stoke_allocator blocks = { block_alloc, block_release, lender };
-    r = stoke_dataset_open(&lender->dataset, params, err);
-    if (!r) r = stoke_loader_create(&lender->loader, lender->dataset, params, &blocks, err);
+    r = open_set(lender, err);
+    if (!r) r = stoke_loader_create(&lender->loader, lender->dataset, &lender->params, &blocks, err);
     lender->watched = lender->loader;
     return opened(out, lender, r, err);
 }
@@ -203,8 +223,8 @@ int stoke_lender_open_on(stoke_lender **out, const stoke_data_params *params, co
     *out = NULL;
     int r = engine_new(&lender, params, err);
     if (r) return r;
-    r = stoke_dataset_open(&lender->dataset, params, err);
-    if (!r) r = stk_lender_open(lender, params, to, err);
+    r = open_set(lender, err);
+    if (!r) r = stk_lender_open(lender, &lender->params, to, err);
     return opened(out, lender, r, err);
 }
 

@@ -81,6 +81,8 @@ STOKE_API int stoke_lender_open_on(stoke_lender **out, const stoke_data_params *
 STOKE_API void stoke_lender_close(stoke_lender *lender);
 /* May wait. Closes, and lets go: what leases need stays until the last of them ends. NULL is fine. */
 STOKE_API void stoke_lender_drop(stoke_lender *lender);
+/* What a status is to be raised as: an op of an unknown name is a wrong setting, not a missing file. */
+STOKE_API int stoke_lender_status(int status, const char *message);
 
 /* May wait. The next batch, as stoke_loader_next_until for at most `wait_ns`. The lease has one count, the
  * caller's. STOKE_E_STARVED says how many batches are held. */
