@@ -432,7 +432,7 @@ const cli_command cli_bench_data = {
     .max_words = 1,
     .description =
         "Measures whole epochs of the loader, in turns with bare libjpeg-turbo and libspng decoding of the "
-        "same files with the same number of threads, each in a process of its own. Files are in the page "
+        "same files with the same number of threads, each in its own process. Files are in the page "
         "cache. Rates are medians over the rounds; CPU time is of the whole process; peak memory is that of "
         "the loader's process. Without data a synthetic set of 512x512 scenes is made.",
     .examples = examples,

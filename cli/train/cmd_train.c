@@ -269,12 +269,11 @@ const cli_command cli_train = {
     .max_words = 1,
     .description =
         "Trains on the processor: no graphics card is used (a PyTorch loop that has one takes its batches "
-        "from "
-        "stokehold.Loader). Everything lands in one folder, runs/NAME: config.yaml (the settings as used), "
-        "log.jsonl, metrics.csv and TensorBoard's events, best/ and last/ in Hugging Face's format, curves, "
-        "predictions and report.html. What is not said is chosen from the data, and remarks say what was. "
-        "Ctrl-C finishes the step, saves and says how to go on; a run that was stopped, or killed, goes on "
-        "from its last checkpoint to the same bits as one in one go.",
+        "from stokehold.Loader). Everything lands in one folder, runs/NAME: config.yaml (the settings as "
+        "used), log.jsonl, metrics.csv and TensorBoard's events, best/ and last/ in Hugging Face's format, "
+        "curves, predictions and report.html. What is not said is chosen from the data, and remarks say what "
+        "was. Ctrl-C finishes the step, saves and says how to go on; a run that was stopped, or killed, goes "
+        "on from its last checkpoint to the same bits as one in one go.",
     .examples = examples,
     CLI_OWN_OPTIONS,
     .reads_data = 1,

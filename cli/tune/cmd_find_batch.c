@@ -90,7 +90,7 @@ const cli_command cli_find_batch = {
     .arguments = "[DIR]",
     .max_words = 1,
     .description =
-        "Tries batches of 1, 2, 4, 8 and on, each in a process of its own: running out of memory, a crash or "
+        "Tries batches of 1, 2, 4, 8 and on, each in its own process: running out of memory, a crash or "
         "a hang ends the trial and nothing else. Memory and time are fitted by lines, the largest batch that "
         "fits is looked for along them, and of all that fit the smallest one within 5 % of the best "
         "throughput is chosen, a multiple of 8. A last trial with the loader on (where DIR or the file names "
