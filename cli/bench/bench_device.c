@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/bench/bench_upload.h"
-#include "cli/lib/output.h"
+#include "cli/bench/bench.h"
 #include "cli/lib/facts.h"
 #include <stoke/tools/probe.h>
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cli/bench/bench_upload.h"
+#include "cli/bench/bench.h"
 #include "cli/lib/facts.h"
 
 typedef struct transfer_options {

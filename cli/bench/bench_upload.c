@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/bench/bench_upload.h"
+#include "cli/bench/bench.h"
 
 #include <stdio.h>
 

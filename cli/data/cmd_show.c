@@ -30,10 +30,14 @@ static const stoke_option options[] = {
 };
 
 /* Copies of rows: slots go back to the loader at once. */
+typedef struct shown {
+    stoke_image image, mask;
+    char caption[256], name[160];
+} shown;
+
 typedef struct gallery {
     stoke_tile *tiles;
-    stoke_image *images, *masks;
-    char (*captions)[256], (*names)[160];
+    shown *rows; /* of the tiles */
     size_t count, capacity;
     uint64_t replaced, skipped;
 } gallery;
@@ -92,24 +96,23 @@ int show_mixed(const stoke_batch *batch, uint32_t row, char *text, size_t size)
 static void add_rows(gallery *g, const stoke_batch *batch, int has_masks)
 {
     for (uint32_t i = 0; i < batch->count && g->count < g->capacity; i++) {
-        size_t at = g->count++;
-        g->images[at] = show_copy_image(batch, i);
+        shown *row = &g->rows[g->count];
         char mixed[128];
-        int second = show_mixed(batch, i, mixed, sizeof mixed);
-        if (has_masks) g->masks[at] = show_copy_mask(batch, i, second);
-        int replaced = batch->status[i] == STOKE_ROW_REPLACED;
+        const int second = show_mixed(batch, i, mixed, sizeof mixed);
+        const int replaced = batch->status[i] == STOKE_ROW_REPLACED;
+        row->image = show_copy_image(batch, i);
+        if (has_masks) row->mask = show_copy_mask(batch, i, second);
         g->replaced += (uint64_t)replaced;
-        snprintf(g->names[at], sizeof g->names[at], "%s%s", batch->names[i],
-                 replaced ? " (replacement)" : "");
-        snprintf(g->captions[at], sizeof g->captions[at], "%s%s%s", g->names[at], *mixed ? "  " : "", mixed);
-        g->tiles[at] = (stoke_tile){ &g->images[at], has_masks ? &g->masks[at] : NULL, g->captions[at] };
+        snprintf(row->name, sizeof row->name, "%s%s", batch->names[i], replaced ? " (replacement)" : "");
+        snprintf(row->caption, sizeof row->caption, "%s%s%s", row->name, *mixed ? "  " : "", mixed);
+        g->tiles[g->count++] = (stoke_tile){ &row->image, has_masks ? &row->mask : NULL, row->caption };
     }
 }
 
 static void free_gallery(gallery *g)
 {
-    for (size_t i = 0; i < g->count; i++) free(g->images[i].data), free(g->masks[i].data);
-    free(g->tiles), free(g->images), free(g->masks), free(g->captions), free(g->names);
+    for (size_t i = 0; i < g->count; i++) free(g->rows[i].image.data), free(g->rows[i].mask.data);
+    free(g->tiles), free(g->rows);
 }
 
 static int collect(cli_session *session, gallery *g, stoke_error *err)
@@ -168,7 +171,7 @@ static int write_picture(const cli_call *call, const gallery *g, const char *out
     const int is_file = cli_ends_with(augment, ".yaml") || cli_ends_with(augment, ".yml");
     snprintf(what, sizeof what, "%s  epoch %lld", is_file ? last_parts(augment, 1) : augment,
              (long long)call->data.epoch);
-    int r = show_page_begin(&page, call, g->images[0].height, g->images[0].width, what, err);
+    int r = show_page_begin(&page, call, g->rows[0].image.height, g->rows[0].image.width, what, err);
     if (!r) r = stoke_grid_write(out, g->tiles, g->count, &page.grid, err);
     show_page_end(&page);
     return r;
@@ -184,10 +187,10 @@ static void print_result(const cli_call *call, const gallery *g, const stoke_mem
     stoke_json json = cli_json_open();
     stoke_json_string(&json, "path", out);
     cli_json_memory(&json, memory);
-    FACTS(&json, FACT_OF(&g->images[0], height), FACT_OF(&g->images[0], width), FACT_OF(g, replaced),
+    FACTS(&json, FACT_OF(&g->rows[0].image, height), FACT_OF(&g->rows[0].image, width), FACT_OF(g, replaced),
           FACT_OF(g, skipped));
     stoke_json_array(&json, "samples");
-    for (size_t i = 0; i < g->count; i++) stoke_json_string(&json, NULL, g->names[i]);
+    for (size_t i = 0; i < g->count; i++) stoke_json_string(&json, NULL, g->rows[i].name);
     stoke_json_close(&json);
     stoke_json_close(&json);
 }
@@ -218,10 +221,7 @@ static int show_samples(cli_call *call, const char *out, stoke_error *err)
     if (!r) r = cli_session_open(&session, call, &call->data, err);
     if (r) return r;
     gallery g = { .tiles = cli_alloc(n, sizeof *g.tiles),
-                  .images = cli_alloc(n, sizeof *g.images),
-                  .masks = cli_alloc(n, sizeof *g.masks),
-                  .captions = cli_alloc(n, sizeof *g.captions),
-                  .names = cli_alloc(n, sizeof *g.names),
+                  .rows = cli_alloc(n, sizeof *g.rows),
                   .capacity = n };
     r = collect(&session, &g, err);
     if (!r) r = write_picture(call, &g, out, err);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "cli/lib/card.h"
-#include "cli/lib/map_option.h"
+#include "cli/lib/settings.h"
 #include "cli/lib/facts.h"
 #include <stoke/tools/preflight.h>
 

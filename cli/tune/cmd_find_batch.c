@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cli/tune/find_batch.h"
-#include "cli/lib/map_option.h"
+#include "cli/lib/settings.h"
 #include "cli/lib/facts.h"
 
 typedef struct find_options {

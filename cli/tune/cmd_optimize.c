@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "cli/lib/card.h"
-#include "cli/lib/map_option.h"
+#include "cli/lib/settings.h"
 #include "cli/lib/retry.h"
 #include "cli/tune/optimize_benchmark.h"
 #include "cli/lib/facts.h"

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "cli/tune/find_batch.h"
-#include "cli/lib/map_option.h"
+#include "cli/lib/settings.h"
 
 #include <string.h>
 

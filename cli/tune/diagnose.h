@@ -6,7 +6,7 @@
 #define STOKE_CLI_TUNE_DIAGNOSE_H
 
 #include "cli/lib/common.h"
-#include "cli/lib/map_option.h"
+#include "cli/lib/settings.h"
 
 typedef struct diagnose_options {
     const char *device, *trace, *html, *bars, *timeline, *perfetto, *what_if, *model, *map;

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 
 #include "cli/lib/child.h"
-#include "cli/lib/map_option.h"
+#include "cli/lib/settings.h"
 
 enum { NUMBERS = 12 };
 

@@ -57,6 +57,7 @@ static void diagnose_command(const find_batch *s, char *line, size_t size)
 
 enum { NEXT_BYTES = 4096 };
 
+/* `stoke diagnose ...` where the loader binds; "" = nothing to say. */
 static void next_text(const find_batch *s, char *text, size_t size)
 {
     *text = 0;
