@@ -15,16 +15,15 @@ static void say_why_not(optimize_benchmark *b, const char *said, const stoke_opt
     b->left = 1;
     if (!strcmp(said, "smallnet"))
         cli_say(call,
-                "no trials: the small network does not run here, and no GPU that can be simulated is "
-                "named (--gpu); the batch stays%s",
+                "no trials: the small network does not run here, and no GPU that can be simulated is named "
+                "(--gpu); the batch stays%s",
                 params->memory ? " by the estimate" : "");
     else
         cli_say(call, "no trials: %s%s%s not a network that runs here, so the batch stays",
                 *said ? "'" : "the file names no network; a guess is", said, *said ? "' is" : "");
     cli_say(call,
-            "next: where your network and its card are, in Python: from stokehold import "
-            "BatchSizeOptimizer; BatchSizeOptimizer(model, "
-            "config).find_optimal_batch_size(sample)%s",
+            "next: where your network and its card are, in Python: from stokehold import BatchSizeOptimizer; "
+            "BatchSizeOptimizer(model, config).find_optimal_batch_size(sample)%s",
             *said ? "" : ", or name it: --model b0..b5");
 }
 
@@ -52,8 +51,8 @@ static int look_at_file(optimize_benchmark *b, const stoke_optimize_params *para
     else
         snprintf(b->device, sizeof b->device, "native");
     if (!simulated && !native)
-        cli_say(b->search.call, "trials run on this processor with our own network: times and memory of a "
-                                "card are others");
+        cli_say(b->search.call,
+                "trials run on this processor with our own network: times and memory of a card are others");
     return STOKE_OK;
 }
 
@@ -96,9 +95,8 @@ int optimize_benchmark_run(optimize_benchmark *b, stoke_optimization *plan, stok
     /* What was given for a card is not what this machine may take. */
     if (!r && strcmp(search->wish.device, "native")) search->memory = params->memory;
     if (!r && params->allow_model_scale)
-        cli_say(search->call,
-                "the trials are of the model as it will be: with --allow-model-scale that may be a "
-                "larger one, and another experiment");
+        cli_say(search->call, "the trials are of the model as it will be: with --allow-model-scale that may "
+                              "be a larger one, and another experiment");
     if (!r) r = find_batch_run(search, err);
     if (r) return r;
     b->ran = 1;

@@ -24,7 +24,7 @@
 
 /* ---- arrays of a network ---- */
 
-static const char *stk_array_prefix(stk_array_kind kind)
+static const char *array_prefix(stk_array_kind kind)
 {
     static const char *const prefixes[STK_ARRAY_KINDS] = { [STK_ARRAY_VALUES] = "values.",
                                                            [STK_ARRAY_MOMENT1] = "moment1.",
@@ -56,7 +56,7 @@ int stk_net_array_next(const stoke_net *net, size_t *place, stk_net_array *array
             .kind = kind, .dims = tensor.dims, .count = (size_t)tensor.count, .floats = floats
         };
         memcpy(array->shape, tensor.shape, sizeof array->shape);
-        snprintf(array->name, sizeof array->name, "%s%s", stk_array_prefix(kind), tensor.name);
+        snprintf(array->name, sizeof array->name, "%s%s", array_prefix(kind), tensor.name);
         ++*place;
         return 1;
     }
@@ -283,7 +283,7 @@ static int refuse_extra(const stk_safetensors *file, const stk_safetensors_tenso
 {
     stk_array_kind kind = STK_ARRAY_VALUES;
     for (int k = 0; k < STK_ARRAY_KINDS; k++)
-        if (!strncmp(tensor->name, stk_array_prefix(k), strlen(stk_array_prefix(k)))) kind = k;
+        if (!strncmp(tensor->name, array_prefix(k), strlen(array_prefix(k)))) kind = k;
     return stk_fail(err, STOKE_E_STATE, "%s: it holds %.200s, this run does not: %s; %s", file->path,
                     tensor->name, reason(kind), HOW_TO_FIT);
 }

@@ -27,7 +27,7 @@
  * 1,000 writes on a disk of ext4 each took 2.6 us with the counters of the loader taken, against steps of 50
  * ms and more. A run that cannot have a page goes on without one. */
 
-static void stk_trainer_live_begin(stoke_trainer *t)
+static void trainer_live_begin(stoke_trainer *t)
 {
     stoke_error err = { 0 };
     char what[64];
@@ -290,7 +290,7 @@ static int build(stoke_trainer *t, const stoke_data_params *data, const stoke_tr
     if (!r) r = open_loaders(t, &memory, err);
     if (!r) r = load_state(t, err);
     if (!r) r = stk_trainer_write_config(t, err);
-    if (!r) stk_trainer_live_begin(t); /* not before: a folder whose run never began stays empty */
+    if (!r) trainer_live_begin(t); /* not before: a folder whose run never began stays empty */
     if (!r)
         r = stk_log_writer_open(&t->log, t->folder, t->setup.params.resume ? &t->now.step : NULL,
                                 t->setup.params.tensorboard, err);

@@ -156,7 +156,7 @@ static void moments_are_in_order(void **state)
 
 /* ---- which batches have a record ---- */
 
-static void on_paper(void **state, const stoke_upload_params *ways, size_t n,
+static void on_simulated(void **state, const stoke_upload_params *ways, size_t n,
                      void (*check)(const feeding *, stoke_upload *))
 {
     feeding f = feeding_begin(state);
@@ -176,7 +176,7 @@ static void with_a_thread_and_without(void **state, void (*check)(const feeding 
         feeding_params(STOKE_PLACEMENT_HOST, STOKE_TRANSFER_STREAM, 2),
         feeding_params(STOKE_PLACEMENT_DEVICE, STOKE_TRANSFER_PINNED, 2),
     };
-    on_paper(state, ways, 2, check);
+    on_simulated(state, ways, 2, check);
 }
 
 static void check_without_steps(const feeding *f, stoke_upload *upload)
@@ -300,7 +300,7 @@ static void check_pages(const feeding *f, stoke_upload *upload)
 static void pages_are_given_back(void **state)
 {
     const stoke_upload_params way = feeding_params(STOKE_PLACEMENT_AUTO, STOKE_TRANSFER_PINNED, 2);
-    on_paper(state, &way, 1, check_pages);
+    on_simulated(state, &way, 1, check_pages);
 }
 
 static void check_memory(const feeding *f, stoke_upload *upload)
@@ -384,7 +384,7 @@ static void check_many(const feeding *f, stoke_upload *upload)
 static void many_steps_are_under_way(void **state)
 {
     const stoke_upload_params way = feeding_params(STOKE_PLACEMENT_HOST, STOKE_TRANSFER_STREAM, 2);
-    on_paper(state, &way, 1, check_many);
+    on_simulated(state, &way, 1, check_many);
 }
 
 /* ---- the step_log alone ---- */
