@@ -237,7 +237,7 @@ void stk_upload_break(stoke_upload *upload, const stoke_error *error);
 /* The slot is free, or, when the upload was stopped, its memory goes. */
 void stk_upload_give_back(stoke_upload *upload, stk_ring_slot *slot);
 
-/* ---- transfer_thread.c ---- */
+/* ---- transfer.c: the thread ---- */
 int stk_transfer_start(stoke_upload *upload, stoke_error *err);
 void stk_transfer_stop(stoke_upload *upload);
 /* Between the two calls the thread holds still, and loader and ring are the caller's. */
