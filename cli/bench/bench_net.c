@@ -13,6 +13,7 @@
 typedef struct net_options {
     const char *model, *only;
     cli_net_shape shape;
+    uint64_t memory_limit;
     int short_run;
 } net_options;
 
@@ -29,6 +30,12 @@ static const stoke_option options[] = {
       .argument = "TEXT",
       .help = "Only layers with this in their name, e.g. fc1" },
     CLI_NET_SHAPE_OPTIONS(FIELD(shape), "19"),
+    { .name = "memory_limit",
+      .type = STOKE_OPT_BYTES,
+      .offset = FIELD(memory_limit),
+      .default_text = "0",
+      .argument = "BYTES",
+      .help = "Ceiling of all that the command holds (512M, 2G): refuses what would be beyond it; 0 = none" },
     { .name = "short",
       .type = STOKE_OPT_FLAG,
       .offset = FIELD(short_run),
@@ -41,6 +48,8 @@ typedef struct figures {
     const char *only;
     stoke_net_figure *figure;
     size_t count, capacity;
+    const cli_call *call;
+    stoke_memory_sum memory;
     stoke_progress *progress;
 } figures;
 
@@ -50,6 +59,15 @@ static int take(void *context, const stoke_net_figure *figure, uint64_t done, ui
     f->figure = cli_grow(f->figure, &f->capacity, f->count + 1, sizeof *f->figure);
     f->figure[f->count++] = *figure;
     return cli_progress_update(f->progress, done, total);
+}
+
+/* The bar begins after it: both are lines. */
+static void take_plan(void *context, const stoke_memory_sum *sum)
+{
+    figures *f = context;
+    f->memory = *sum;
+    cli_say_memory(f->call, sum);
+    f->progress = cli_progress_begin(f->call, "measuring", "figures");
 }
 
 static int same_column(const stoke_net_figure *a, const stoke_net_figure *b)
@@ -91,6 +109,7 @@ static void print_json(const figures *f)
         stoke_json_close(&json);
     }
     stoke_json_close(&json);
+    cli_json_memory(&json, &f->memory);
     stoke_json_close(&json);
 }
 
@@ -158,7 +177,10 @@ static int run(cli_call *call)
     params.classes = o->shape.classes < 0 ? CLI_NET_CLASSES : (uint32_t)o->shape.classes;
     params.threads = (uint32_t)o->shape.threads;
     params.quick = o->short_run;
-    figures f = { .only = o->only, .progress = cli_progress_begin(call, "measuring", "figures") };
+    figures f = { .only = o->only, .call = call };
+    params.memory_limit = o->memory_limit;
+    params.planned = take_plan;
+    params.planned_context = &f;
     const int r = stoke_net_bench(&params, take, &f, &err);
     cli_progress_end(&f.progress);
     if (r == STOKE_E_NOTFOUND) err.code = STOKE_E_INVALID; /* what the user wrote, not a file */

@@ -10,6 +10,7 @@
 typedef struct synth_options {
     int64_t count, classes, seed, quality, threads;
     uint32_t size[2];
+    uint64_t memory_limit;
     int force;
 } synth_options;
 
@@ -60,6 +61,12 @@ static const stoke_option options[] = {
       .max = 1024,
       .argument = "N",
       .help = "Threads that draw and write; 0 = the cores there are" },
+    { .name = "memory_limit",
+      .type = STOKE_OPT_BYTES,
+      .offset = offsetof(synth_options, memory_limit),
+      .default_text = "0",
+      .argument = "BYTES",
+      .help = "Ceiling of all that the command holds (64M, 2G): fewer threads; 0 = none" },
     { .name = "force",
       .type = STOKE_OPT_FLAG,
       .offset = offsetof(synth_options, force),
@@ -68,7 +75,21 @@ static const stoke_option options[] = {
               "names that are not as synth wrote them; others stay" },
 };
 
-static void print_result(const cli_call *call, const char *folder, double seconds)
+/* The line of the plan, and the plan for JSON. */
+typedef struct planning {
+    const cli_call *call;
+    stoke_memory_sum sum;
+} planning;
+
+static void take_plan(void *context, const stoke_memory_sum *sum)
+{
+    planning *p = context;
+    p->sum = *sum;
+    cli_say_memory(p->call, sum);
+}
+
+static void print_result(const cli_call *call, const char *folder, double seconds,
+                         const stoke_memory_sum *memory)
 {
     const synth_options *o = call->options;
     if (call->common.json) {
@@ -83,6 +104,7 @@ static void print_result(const cli_call *call, const char *folder, double second
         stoke_json_int(&json, "seed", o->seed);
         stoke_json_int(&json, "quality", o->quality);
         stoke_json_real(&json, "seconds", seconds);
+        cli_json_memory(&json, memory);
         stoke_json_close(&json);
         return;
     }
@@ -122,6 +144,10 @@ static int run(cli_call *call)
     params.seed = (uint64_t)o->seed;
     params.jpeg_quality = (int)o->quality;
     params.force = o->force;
+    params.memory_limit = o->memory_limit;
+    planning plan = { .call = call };
+    params.planned = take_plan;
+    params.planned_context = &plan;
     if (o->force && say_replaced(call, &params, call->words[0], &err)) return cli_fail(call, &err);
     uint64_t start = stoke_machine_now_ns();
     stoke_progress *progress = cli_progress_begin(call, "drawing", "scenes");
@@ -129,7 +155,7 @@ static int run(cli_call *call)
         stoke_synth_write(&params, call->words[0], (unsigned)o->threads, cli_progress_update, progress, &err);
     cli_progress_end(&progress);
     if (r) return cli_fail(call, &err);
-    print_result(call, call->words[0], (double)(stoke_machine_now_ns() - start) / 1e9);
+    print_result(call, call->words[0], (double)(stoke_machine_now_ns() - start) / 1e9, &plan.sum);
     return CLI_OK;
 }
 

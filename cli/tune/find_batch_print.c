@@ -224,6 +224,7 @@ void find_batch_json(stoke_json *json, const find_batch *s)
     stoke_json_close(json);
     stoke_json_uint(json, "classes", s->params.classes);
     stoke_json_uint(json, "memory_bytes", s->limits.memory);
+    cli_json_memory(json, &s->planned);
     stoke_json_uint(json, "budget_bytes", r->budget);
     json_count(json, "batch", r->batch);
     stoke_json_bool(json, "too_busy", r->too_busy);
