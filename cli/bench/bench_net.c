@@ -14,6 +14,7 @@
 typedef struct net_options {
     const char *model, *only;
     bench_net_shape shape;
+    uint64_t memory_limit;
     int short_run;
 } net_options;
 
@@ -34,6 +35,8 @@ static const stoke_option options[] = {
     CLI_TEXT(STRING, model, NULL, "NAME", "Only this one of SegFormer b0 .. b5; left out, b0, b2 and b5"),
     CLI_TEXT(STRING, only, NULL, "TEXT", "Only layers with this in their name, e.g. fc1"),
     BENCH_NET_OPTIONS("19"),
+    CLI_TEXT(BYTES, memory_limit, "0", "BYTES",
+             "Ceiling of all that the command holds (512M, 2G): refuses what would be beyond it; 0 = none"),
     CLI_SHORT("Two calls of each, to see that it runs; its figures mean little"),
 };
 
@@ -42,6 +45,8 @@ typedef struct figures {
     const char *only;
     stoke_net_figure *figure;
     size_t count, capacity;
+    const cli_call *call;
+    stoke_memory_sum memory;
     stoke_progress *progress;
 } figures;
 
@@ -51,6 +56,15 @@ static int take(void *context, const stoke_net_figure *figure, uint64_t done, ui
     f->figure = cli_grow(f->figure, &f->capacity, f->count + 1, sizeof *f->figure);
     f->figure[f->count++] = *figure;
     return cli_progress_update(f->progress, done, total);
+}
+
+/* The bar begins after it: both are lines. */
+static void take_plan(void *context, const stoke_memory_sum *sum)
+{
+    figures *f = context;
+    f->memory = *sum;
+    cli_say_memory(f->call, sum);
+    f->progress = cli_progress_begin(f->call, "measuring", "figures");
 }
 
 static int same_column(const stoke_net_figure *a, const stoke_net_figure *b)
@@ -80,6 +94,7 @@ static void print_json(const figures *f)
                      FACT("share_of_peak", share(f, p)));
     }
     stoke_json_close(&json);
+    cli_json_memory(&json, &f->memory);
     stoke_json_close(&json);
 }
 
@@ -142,7 +157,10 @@ static int run(cli_call *call)
     params.classes = o->shape.classes < 0 ? BENCH_NET_CLASSES : (uint32_t)o->shape.classes;
     params.threads = (uint32_t)o->shape.threads;
     params.quick = o->short_run;
-    figures f = { .only = o->only, .progress = cli_progress_begin(call, "measuring", "figures") };
+    figures f = { .only = o->only, .call = call };
+    params.memory_limit = o->memory_limit;
+    params.planned = take_plan;
+    params.planned_context = &f;
     const int r = stoke_net_bench(&params, take, &f, &err);
     cli_progress_end(&f.progress);
     if (r == STOKE_E_NOTFOUND) err.code = STOKE_E_INVALID; /* what the user wrote, not a file */

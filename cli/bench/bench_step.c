@@ -17,6 +17,7 @@ typedef struct step_options {
     int forward, dry_run, short_run;
     double seconds;
     int64_t steps;
+    uint64_t memory_limit;
 } step_options;
 
 enum { MAX_STEPS = 100000, MAX_PARTS = 32, WARM_UP = 2 };
@@ -34,6 +35,8 @@ static const stoke_option options[] = {
         "Of activations and products; auto takes bf16 where the processor multiplies it (AMX), else fp32"),
     CLI_CHOICE(memory, "plain", "plain|lean|min",
                "What is kept for the backward pass: all, less, least (the rest is computed again)"),
+    CLI_TEXT(BYTES, memory_limit, "0", "BYTES",
+             "Ceiling of all that the command holds (512M, 2G): refuses what would be beyond it; 0 = none"),
     CLI_CHOICE(loss, "ce", "ce|dice|ce_dice|focal", "Loss"),
     CLI_FLAG(forward, "Inference: the forward pass alone, to logits"),
     CLI_FLAG(dry_run, "Print how much memory it would take and whether there is as much, and stop"),
@@ -49,6 +52,7 @@ typedef struct bench {
     const step_options *o;
     stoke_net_params params;
     stoke_net_plan plan;
+    stoke_memory_sum memory; /* the plan, and the batch beside it */
     stoke_net *net;
     stoke_net_batch batch;
     float *images;
@@ -157,18 +161,38 @@ static double flops(const bench *b)
     return b->o->forward ? b->plan.forward_flops : b->plan.step_flops;
 }
 
-/* What the network takes besides what the process holds already. */
+/* Pictures in float and masks, and the times of steps. */
+static uint64_t batch_bytes(const bench *b)
+{
+    const uint64_t pixels = (uint64_t)b->params.height * b->params.width * b->params.batch;
+    return pixels * (3 * sizeof *b->images + 1) + MAX_STEPS * sizeof *b->ms;
+}
+
+static void add_up(bench *b)
+{
+    stoke_memory_sum *sum = &b->memory;
+    sum->limit_bytes = b->o->memory_limit;
+    stoke_memory_add(sum, "parameters", 1, b->plan.parameters);
+    stoke_memory_add(sum, "packed", 1, b->plan.packed);
+    stoke_memory_add(sum, "activations", 1, b->plan.activations);
+    stoke_memory_add(sum, "workspace", 1, b->plan.workspace);
+    stoke_memory_add(sum, "batch", 1, batch_bytes(b));
+    stoke_memory_add(sum, "process", 1, b->plan.process);
+}
+
+/* What it takes besides what the process holds already. */
 static int fits(const bench *b)
 {
-    return b->plan.total - b->plan.process <= b->available;
+    return stoke_memory_total(&b->memory) - b->plan.process <= b->available;
 }
 
 static void print_json_plan(stoke_json *json, const bench *b)
 {
-    stoke_json_uint(json, "planned_bytes", b->plan.total);
+    stoke_json_uint(json, "planned_bytes", stoke_memory_total(&b->memory));
     FACTS_OBJECT(json, "plan", FACT("parameters_bytes", b->plan.parameters),
                  FACT("packed_bytes", b->plan.packed), FACT("activations_bytes", b->plan.activations),
-                 FACT("workspace_bytes", b->plan.workspace), FACT("process_bytes", b->plan.process));
+                 FACT("workspace_bytes", b->plan.workspace), FACT("batch_bytes", batch_bytes(b)),
+                 FACT("process_bytes", b->plan.process));
     FACTS(json, FACT_OF(&b->plan, parameter_count), FACT("flops", flops(b)));
     if (!b->o->dry_run) return; /* afterwards the network itself has taken it */
     FACTS(json, FACT_IF(b->available < UINT64_MAX, FACT("available_bytes", b->available)),
@@ -233,7 +257,7 @@ static void print_people(const bench *b)
     const double best = b->ms[0], median = b->ms[b->steps / 2], gflops = flops(b) / median / 1e6;
     char rss[32], planned[32];
     stoke_text_bytes(stoke_machine_peak_rss(), rss, sizeof rss);
-    stoke_text_bytes(b->plan.total, planned, sizeof planned);
+    stoke_text_bytes(stoke_memory_total(&b->memory), planned, sizeof planned);
     print_title(b);
     print_parts(b);
     cli_print("\n%.2f img/s: %.1f ms per %s (best of %zu: %.1f ms, %.2f img/s)\n",
@@ -242,16 +266,17 @@ static void print_people(const bench *b)
     cli_print("%.0f GFLOP/s, %.0f %% of the %.0f measured as this processor's peak in this run\n", gflops,
               b->peak > 0 ? 100 * gflops / b->peak : 0, b->peak);
     cli_print("memory: %s at most, %s planned (%+.1f %%)\n", rss, planned,
-              100 * ((double)stoke_machine_peak_rss() / (double)b->plan.total - 1));
+              100 * ((double)stoke_machine_peak_rss() / (double)stoke_memory_total(&b->memory) - 1));
     if (b->plan.precision != STOKE_PRECISION_FP32 && strcmp(stoke_net_table_in_use(), "amx"))
         puts("This processor has no unit for 16-bit floats: they halve the memory of activations and cost "
              "time.");
 }
 
-static void print_plan(const bench *b, const char *text)
+static void print_plan(const bench *b)
 {
-    char available[32];
+    char available[32], text[512];
     print_title(b);
+    stoke_memory_text(&b->memory, text, sizeof text);
     cli_print("memory: %s\n", text);
     if (b->available < UINT64_MAX)
         cli_print("available: %s; it %s\n", stoke_text_bytes(b->available, available, sizeof available),
@@ -263,17 +288,19 @@ static void print_plan(const bench *b, const char *text)
 
 static int make_plan(bench *b, stoke_error *err)
 {
-    char text[512];
-    const int r = stoke_net_plan_of(&b->params, &b->plan, err);
+    int r = stoke_net_plan_of(&b->params, &b->plan, err);
     if (r) return r;
     b->available = stoke_machine_available();
-    stoke_net_plan_text(&b->plan, text, sizeof text);
+    add_up(b);
+    r = stoke_memory_check(&b->memory, b->o->forward ? "a pass needs" : "a step needs", "lower batch or size",
+                           err);
+    if (r) return r;
     if (!b->o->dry_run)
-        cli_say(b->call, "memory: %s", text);
+        cli_say_memory_terms(b->call, &b->memory);
     else if (b->call->common.json)
         print_json(b);
     else
-        print_plan(b, text);
+        print_plan(b);
     return STOKE_OK;
 }
 

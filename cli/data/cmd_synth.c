@@ -11,6 +11,7 @@
 typedef struct synth_options {
     int64_t count, classes, seed, quality, threads;
     uint32_t size[2];
+    uint64_t memory_limit;
     int force;
 } synth_options;
 
@@ -22,11 +23,27 @@ static const stoke_option options[] = {
     CLI_NUMBER(INT, seed, "0", 0, 9007199254740991.0, "N", "Other seed, other scenes"),
     CLI_NUMBER(INT, quality, "90", 1, 100, "N", "JPEG quality of the images"),
     CLI_NUMBER(INT, threads, "0", 0, 1024, "N", "Threads that draw and write; 0 = the cores there are"),
+    CLI_TEXT(BYTES, memory_limit, "0", "BYTES",
+             "Ceiling of all that the command holds (64M, 2G): fewer threads; 0 = none"),
     CLI_FLAG(force, "Write into a folder that is not empty and not from synth, and replace pictures of the "
                     "same names that are not as synth wrote them; others stay"),
 };
 
-static void print_result(const cli_call *call, const char *folder, double seconds)
+/* The line of the plan, and the plan for JSON. */
+typedef struct planning {
+    const cli_call *call;
+    stoke_memory_sum sum;
+} planning;
+
+static void take_plan(void *context, const stoke_memory_sum *sum)
+{
+    planning *p = context;
+    p->sum = *sum;
+    cli_say_memory(p->call, sum);
+}
+
+static void print_result(const cli_call *call, const char *folder, double seconds,
+                         const stoke_memory_sum *memory)
 {
     const synth_options *o = call->options;
     if (call->common.json) {
@@ -34,6 +51,7 @@ static void print_result(const cli_call *call, const char *folder, double second
         FACTS(&json, FACT("folder", folder), FACT_OF(o, count), FACT("height", o->size[0]),
               FACT("width", o->size[1]), FACT_OF(o, classes), FACT_OF(o, seed), FACT_OF(o, quality),
               FACT("seconds", seconds));
+        cli_json_memory(&json, memory);
         stoke_json_close(&json);
         return;
     }
@@ -73,6 +91,10 @@ static int run(cli_call *call)
     params.seed = (uint64_t)o->seed;
     params.jpeg_quality = (int)o->quality;
     params.force = o->force;
+    params.memory_limit = o->memory_limit;
+    planning plan = { .call = call };
+    params.planned = take_plan;
+    params.planned_context = &plan;
     if (o->force && say_replaced(call, &params, call->words[0], &err)) return cli_fail(call, &err);
     uint64_t start = stoke_machine_now_ns();
     stoke_progress *progress = cli_progress_begin(call, "drawing", "scenes");
@@ -80,7 +102,7 @@ static int run(cli_call *call)
         stoke_synth_write(&params, call->words[0], (unsigned)o->threads, cli_progress_update, progress, &err);
     cli_progress_end(&progress);
     if (r) return cli_fail(call, &err);
-    print_result(call, call->words[0], (double)(stoke_machine_now_ns() - start) / 1e9);
+    print_result(call, call->words[0], (double)(stoke_machine_now_ns() - start) / 1e9, &plan.sum);
     return CLI_OK;
 }
 

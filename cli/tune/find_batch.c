@@ -40,6 +40,7 @@ stoke_trial_params find_batch_params(const stoke_trial_plan *plan, const find_ba
     params.steps = (uint32_t)wish->steps;
     params.time0 = wish->time0;
     params.time1 = wish->time1;
+    if (wish->memory_limit) params.data.memory_limit = wish->memory_limit;
     if (wish->precision) params.train.precision = wish->precision - 1;
     if (!wish->config) params.data.augment = "standard"; /* as `stoke train` has it */
     return params;
@@ -109,6 +110,7 @@ static void say_words(words *w, const find_batch *s, uint32_t batch, int with_lo
     add_number(w, "--time0", p->time0);
     add_number(w, "--time1", p->time1);
     add_number(w, "--batch", batch);
+    if (p->data.memory_limit) add_number(w, "--memory-limit", (double)p->data.memory_limit);
     /* Data that the plan has left out are not looked for again. */
     if (with_loader && (p->data.data || p->data.images || p->data.list))
         w->child->words[w->n++] = "--with-loader";
@@ -199,6 +201,34 @@ static int card_memory(const char *device, uint64_t *memory, stoke_error *err)
     return STOKE_OK;
 }
 
+/* A trial of ours is held to its memory by the kernel, the loader of one on a simulated GPU to its share of
+ * this machine by its own plan; a trial without data is a process like this one. */
+static int plan_memory(find_batch *s, stoke_error *err)
+{
+    enum { CODE_BYTES = 1 << 20 }; /* what a trial maps and this process does not */
+    const uint64_t own = stoke_machine_peak_rss() + CODE_BYTES, limit = s->params.data.memory_limit;
+    stoke_memory_sum *sum = &s->planned;
+    *sum = (stoke_memory_sum){ .limit_bytes = limit };
+    stoke_memory_add(sum, "a trial", 1, own);
+    stoke_memory_add(sum, "process", 1, own);
+    const int r = stoke_memory_check(sum, "a search needs", "name no limit", err);
+    if (r) return r;
+    const int native = find_batch_source(s) == STOKE_SOURCE_MEASURED;
+    uint64_t trial = limit ? limit - own : stoke_machine_available();
+    if (native && s->limits.memory < trial) trial = s->limits.memory;
+    if (trial == UINT64_MAX) *sum = (stoke_memory_sum){ 0 }; /* nothing tells what is free */
+    if (trial == UINT64_MAX) return STOKE_OK;
+    if (native)
+        s->limits.memory = trial;
+    else if (stoke_trial_plan_samples(s->plan))
+        s->params.data.memory_limit = trial;
+    else
+        trial = own;
+    sum->share[0].bytes = trial;
+    cli_say_memory(s->call, sum);
+    return STOKE_OK;
+}
+
 static int set_limits(find_batch *s, stoke_error *err)
 {
     stoke_batch_params *p = &s->limits;
@@ -210,6 +240,7 @@ static int set_limits(find_batch *s, stoke_error *err)
         p->memory = stoke_machine_available();
     else if (!p->memory)
         r = card_memory(s->wish.device, &p->memory, err);
+    if (!r) r = plan_memory(s, err);
     if (find_batch_source(s) == STOKE_SOURCE_EMULATED) {
         p->margin = 0; /* 1 GiB stays free, as in `stoke estimate`: both say the same of what fits */
         p->margin_bytes = UINT64_C(1) << 30;

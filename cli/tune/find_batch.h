@@ -16,6 +16,7 @@ typedef struct find_batch_wish {
     int64_t classes, ignore_index, steps;
     int precision; /* 0: as the file says; else stoke_precision + 1 */
     double time0, time1;
+    uint64_t memory_limit; /* of this machine; 0: as the file says, or none */
 } find_batch_wish;
 
 /* Of OPTIONS that have a find_batch_wish called `wish`. */
@@ -39,6 +40,9 @@ typedef struct find_batch_wish {
         CLI_WITHIN(wish, REAL, time0, .default_text = "0", .min = 0, .max = 1e6, .argument = "MS",           \
                    .help = "Of a simulated GPU: what a step takes besides its pictures; with --time1 at 0 "  \
                            "both come from the model, the size and the card's bandwidth"),                   \
+        CLI_WITHIN(wish, BYTES, memory_limit, .default_text = "0", .argument = "BYTES",                      \
+                   .help = "Ceiling of what this command and a trial hold of this machine (512M, 2G); 0 is " \
+                           "as the file says, or what is free"),                                             \
         CLI_WITHIN(wish, REAL, time1, .default_text = "0", .min = 0, .max = 1e6, .argument = "MS",           \
                    .help = "Of a simulated GPU: what a picture takes")
 #define FIND_BATCH_PRECISION_OPTION                                                                          \
@@ -71,6 +75,7 @@ typedef struct find_batch {
     stoke_trial_plan *plan;
     stoke_trial_params params;
     stoke_batch_params limits;
+    stoke_memory_sum planned; /* of this machine: what is held at most here and by a trial */
     stoke_batch_result result;
     stoke_progress *progress;
 } find_batch;

@@ -192,11 +192,13 @@ void find_batch_json(stoke_json *json, const find_batch *s)
     FACTS(json, FACT_OF(&s->wish, device), FACT("source", source_name(s)),
           FACT("memory_source", memory_source(s)), FACT_OF(&s->params.train, model),
           FACT_SIZE("size", s->params.data.size[0], s->params.data.size[1]), FACT_OF(&s->params, classes),
-          FACT("memory_bytes", s->limits.memory), FACT("budget_bytes", r->budget),
-          FACT_COUNT("batch", r->batch), FACT_IS_OF(r, too_busy), FACT_IS("low_confidence", r->doubtful),
-          FACT("bound", stoke_bound_name(r->bound)), FACT_COUNT("largest_ok", r->largest_ok),
-          FACT_COUNT("largest_fit", r->largest_fit), FACT_COUNT("smallest_oom", r->smallest_oom),
-          FACT("images_per_s", r->images_s), FACT("best_images_per_s", r->best_images_s), FACT_OF(r, busy),
+          FACT("memory_bytes", s->limits.memory));
+    cli_json_memory(json, &s->planned);
+    FACTS(json, FACT("budget_bytes", r->budget), FACT_COUNT("batch", r->batch), FACT_IS_OF(r, too_busy),
+          FACT_IS("low_confidence", r->doubtful), FACT("bound", stoke_bound_name(r->bound)),
+          FACT_COUNT("largest_ok", r->largest_ok), FACT_COUNT("largest_fit", r->largest_fit),
+          FACT_COUNT("smallest_oom", r->smallest_oom), FACT("images_per_s", r->images_s),
+          FACT("best_images_per_s", r->best_images_s), FACT_OF(r, busy),
           FACT_COUNT("effective_batch", effective(s)),
           FACT("lr_factor_linear", before && r->batch ? (double)r->batch / before : NAN),
           FACT("lr_factor_sqrt", before && r->batch ? sqrt((double)r->batch / before) : NAN));

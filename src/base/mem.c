@@ -289,6 +289,12 @@ int stk_memory_refuse(const stoke_memory_sum *least, const char *who, const char
                     (double)least->limit_bytes / 1e6, who, text, will_do, instead);
 }
 
+int stoke_memory_check(const stoke_memory_sum *least, const char *who, const char *instead, stoke_error *err)
+{
+    if (!least->limit_bytes || stoke_memory_total(least) <= least->limit_bytes) return STOKE_OK;
+    return stk_memory_refuse(least, who, instead, err);
+}
+
 struct stk_string_arena_block {
     stk_string_arena_block *before;
     size_t used, size;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "src/base/error.h"
+#include "src/base/machine.h"
 #include "src/base/mem.h"
 #include "src/base/threadpool.h"
 #include "src/net/kernels/net_table.h"
@@ -138,6 +139,8 @@ typedef struct effort {
 static const effort thorough = { (size_t)64 << 20, (size_t)1 << 25, 0.04 },
                     quick = { (size_t)1 << 20, (size_t)1 << 20, 0 };
 
+enum { X, Y, WEIGHTS, PACKED, SCRATCH, PARTIAL, BLOCKS };
+
 typedef struct trial {
     stk_exec run;
     stk_linear linear;
@@ -145,17 +148,13 @@ typedef struct trial {
     unsigned char *x, *y; /* `sets` matrices each */
     size_t x_bytes, y_bytes;
     float *weights; /* master, bias, gradients of both */
-    void *blocks[6];
+    size_t bytes[BLOCKS], total;
+    void *block; /* one for all of these */
 } trial;
-
-static void *take(trial *t, int index, size_t bytes)
-{
-    return t->blocks[index] = stk_alloc_aligned(bytes ? bytes : 64, 64);
-}
 
 static void trial_end(trial *t)
 {
-    for (size_t i = 0; i < sizeof t->blocks / sizeof *t->blocks; i++) stk_free(t->blocks[i]);
+    stk_free_pages(t->block, t->total);
 }
 
 /* Small values of both signs: products stay finite and no denormal slows anything down. */
@@ -164,8 +163,9 @@ static void fill(void *array, size_t count, stk_float type)
     for (size_t i = 0; i < count; i++) stk_put(array, i, (float)((i * 7919) % 2001) * 0.001f - 1.0f, type);
 }
 
-static int trial_begin(trial *t, const layer *l, const stk_net_table *table, stk_threadpool *pool,
-                       stk_float type, const effort *how, stoke_error *err)
+/* What a product is measured on, before memory is taken for it. */
+static void trial_plan(trial *t, const layer *l, const stk_net_table *table, stk_threadpool *pool,
+                       stk_float type, const effort *how)
 {
     const size_t weights = (size_t)l->in * l->out;
     *t = (trial){ .run = { .table = table, .pool = pool, .threads = stk_threadpool_size(pool), .type = type },
@@ -180,18 +180,31 @@ static int trial_begin(trial *t, const layer *l, const stk_net_table *table, stk
     const stk_exec_need need = stk_linear_need(&t->run, &t->linear, t->rows);
     t->run.scratch_each = (need.scratch + 63) / 64 * 64;
     t->run.partial_floats = need.partial;
-    if (t->sets * (t->x_bytes + t->y_bytes) > stoke_machine_available())
+    t->bytes[X] = t->sets * t->x_bytes;
+    t->bytes[Y] = t->sets * t->y_bytes;
+    t->bytes[WEIGHTS] = 2 * (weights + l->out) * sizeof(float);
+    t->bytes[PACKED] = stk_linear_packed(&t->run, &t->linear, 0) + stk_linear_packed(&t->run, &t->linear, 1);
+    t->bytes[SCRATCH] = t->run.scratch_each * t->run.threads;
+    t->bytes[PARTIAL] = need.partial * sizeof(float);
+    for (int i = 0; i < BLOCKS; i++) t->total += t->bytes[i] = (t->bytes[i] + 63) / 64 * 64;
+}
+
+static int trial_begin(trial *t, const layer *l, const stk_net_table *table, stk_threadpool *pool,
+                       stk_float type, const effort *how, stoke_error *err)
+{
+    const size_t weights = (size_t)l->in * l->out;
+    trial_plan(t, l, table, pool, type, how);
+    if (t->bytes[X] + t->bytes[Y] > stoke_machine_available())
         return stk_fail(err, STOKE_E_NOMEM, "no memory to measure %s: a smaller batch or picture needs less",
                         l->name);
-    t->x = take(t, 0, t->sets * t->x_bytes);
-    t->y = take(t, 1, t->sets * t->y_bytes);
-    t->weights = take(t, 2, 2 * (weights + l->out) * sizeof(float));
-    t->linear.forward =
-        take(t, 3, stk_linear_packed(&t->run, &t->linear, 0) + stk_linear_packed(&t->run, &t->linear, 1));
-    t->run.scratch = take(t, 4, t->run.scratch_each * t->run.threads);
-    t->run.partial = take(t, 5, need.partial * sizeof(float));
-    for (size_t i = 0; i < sizeof t->blocks / sizeof *t->blocks; i++)
-        if (!t->blocks[i]) return stk_fail(err, STOKE_E_NOMEM, "no memory to measure %s", l->name);
+    t->block = stk_alloc_pages(t->total); /* gone before the next product: pieces would stay in the heap */
+    if (!t->block) return stk_fail(err, STOKE_E_NOMEM, "no memory to measure %s", l->name);
+    t->x = t->block;
+    t->y = t->x + t->bytes[X];
+    t->weights = (void *)(t->y + t->bytes[Y]);
+    t->linear.forward = (unsigned char *)t->weights + t->bytes[WEIGHTS];
+    t->run.scratch = (void *)((unsigned char *)t->linear.forward + t->bytes[PACKED]);
+    t->run.partial = (void *)((unsigned char *)t->run.scratch + t->bytes[SCRATCH]);
     t->linear.backward = (unsigned char *)t->linear.forward + stk_linear_packed(&t->run, &t->linear, 0);
     t->linear.weight[0] = t->weights;
     t->linear.bias[0] = t->weights + weights;
@@ -254,6 +267,7 @@ typedef struct bench {
     column columns[MAX_COLUMNS];
     size_t n_columns;
     uint64_t done, total; /* figures */
+    uint64_t largest;     /* bytes that a product is measured on */
     const effort *effort;
 } bench;
 
@@ -264,8 +278,38 @@ static void make_columns(bench *b)
         column *c = &b->columns[b->n_columns++];
         stk_net_table_fill(&c->table, level > (int)best ? best : (stk_cpu_level)level);
         c->type = level > (int)best ? STK_BF16 : STK_F32;
+    }
+}
+
+static void measure_peaks(bench *b)
+{
+    for (size_t i = 0; i < b->n_columns; i++) {
+        column *c = &b->columns[i];
         c->peak = peak_gflops(&c->table, b->pool, c->type, b->params->quick ? PEAK_AGAIN : PEAK_FIRST);
     }
+}
+
+/* Counts the figures of a layer, and finds the column that takes most. */
+static void plan_layer(bench *b, const layer *l)
+{
+    for (size_t i = 0; i < b->n_columns; i++) {
+        trial t;
+        trial_plan(&t, l, &b->columns[i].table, b->pool, b->columns[i].type, b->effort);
+        if (t.total > b->largest) b->largest = t.total;
+        b->total += PASSES;
+    }
+}
+
+static int plan_memory(const bench *b, stoke_error *err)
+{
+    const stoke_net_bench_params *p = b->params;
+    stoke_memory_sum sum = { .limit_bytes = p->memory_limit };
+    stoke_memory_add(&sum, "the largest product", 1, b->largest);
+    stoke_memory_add(&sum, "process", 1,
+                     stk_machine_rss("/proc") + STK_CODE_BYTES + b->total * sizeof(stoke_net_figure) * 2);
+    const int r = stoke_memory_check(&sum, "the largest product needs", "lower batch or size", err);
+    if (!r && p->planned) p->planned(p->planned_context, &sum);
+    return r;
 }
 
 static int bench_layer(bench *b, const char *model, const layer *l, stoke_error *err)
@@ -302,8 +346,8 @@ static int bench_layer(bench *b, const char *model, const layer *l, stoke_error 
 
 static const char *const default_models[] = { "b0", "b2", "b5", NULL };
 
-/* Counts or measures the layers asked for. */
-static int over_models(bench *b, int counting, stoke_error *err)
+/* Plans or measures the layers asked for. */
+static int over_models(bench *b, int planning, stoke_error *err)
 {
     const char *const given[] = { b->params->model, NULL };
     for (const char *const *model = b->params->model ? given : default_models; *model; model++) {
@@ -314,8 +358,8 @@ static int over_models(bench *b, int counting, stoke_error *err)
         const size_t count = list_layers(list, &config, b->params);
         for (size_t i = 0; i < count && !r; i++) {
             if (b->params->only && !strstr(list[i].name, b->params->only)) continue;
-            if (counting)
-                b->total += PASSES;
+            if (planning)
+                plan_layer(b, &list[i]);
             else
                 r = bench_layer(b, config.model, &list[i], err);
         }
@@ -334,6 +378,9 @@ int stoke_net_bench(const stoke_net_bench_params *params, stoke_net_bench_fn eac
     bench b = {
         .params = params, .each = each, .context = context, .effort = params->quick ? &quick : &thorough
     };
+    r = stk_threadpool_create(&b.pool, params->threads ? params->threads : stoke_machine_cores().usable, err);
+    if (r) return r;
+    make_columns(&b);
     r = over_models(&b, 1, err); /* first: a name that is wrong is told at once */
     if (!r && !b.total)
         r = stk_fail(err, STOKE_E_NOTFOUND,
@@ -341,12 +388,9 @@ int stoke_net_bench(const stoke_net_bench_params *params, stoke_net_bench_fn eac
                      "value\", output, fc1, fc2, the same for stages 2 to 4, \"head, stage 1\" to 4, and "
                      "classifier",
                      params->only);
-    if (r) return r;
-    r = stk_threadpool_create(&b.pool, params->threads ? params->threads : stoke_machine_cores().usable, err);
-    if (r) return r;
-    make_columns(&b);
-    b.total *= b.n_columns;
-    r = over_models(&b, 0, err);
+    if (!r) r = plan_memory(&b, err);
+    if (!r) measure_peaks(&b);
+    if (!r) r = over_models(&b, 0, err);
     stk_threadpool_destroy(&b.pool);
     return r;
 }

@@ -309,10 +309,9 @@ static int plan_memory(packing *k, const stoke_pack_params *params)
     stoke_memory_add(sum, "index of a shard", 1, largest);
     stoke_memory_add(sum, "manifest", MANIFESTS, k->plan.n_shards * MANIFEST_LINE);
     stoke_memory_add(sum, "process", 1, stk_machine_rss("/proc") + STK_CODE_BYTES);
-    if (sum->limit_bytes && stoke_memory_total(sum) > sum->limit_bytes)
-        return stk_memory_refuse(sum, "packing needs", "lower shard_samples", k->err);
-    if (params->planned) params->planned(params->planned_context, sum);
-    return STOKE_OK;
+    const int r = stoke_memory_check(sum, "packing needs", "lower shard_samples", k->err);
+    if (!r && params->planned) params->planned(params->planned_context, sum);
+    return r;
 }
 
 /* ---- a shard that is there ---- */

@@ -13,8 +13,9 @@
 
 #include "src/base/error.h"
 #include "src/base/file.h"
-#include "src/base/ours.h"
+#include "src/base/machine.h"
 #include "src/base/mem.h"
+#include "src/base/ours.h"
 #include "src/base/retry.h"
 #include "src/codec/write.h"
 #include "src/synth/synth.h"
@@ -80,6 +81,36 @@ static int write_scene(const job *j, desk *d, uint64_t index, stoke_error *err)
     if (status) return status;
     name_file(d->path, j->path_room, j->folder, index, 1);
     return stk_sealed_write_png(d->path, &d->mask, err);
+}
+
+/* What a thread holds while it draws and writes: image, mask and shadows by the pixel, rows of renderer and
+ * encoders, and what deflates a PNG (0.3 MB) with a stack. */
+static uint64_t scene_bytes(const stoke_synth_params *p)
+{
+    enum { ROWS = 160, ENCODER = 1 << 19 };
+    const uint64_t pixels = (uint64_t)p->width * p->height, shadows = (pixels + p->width + p->height) / 4 + 1;
+    const uint64_t side = p->width < p->height ? p->width : p->height;
+    return 4 * pixels + shadows + p->width * (ROWS + side / 320) + ENCODER;
+}
+
+/* *threads becomes how many there will be. */
+static int plan_memory(const stoke_synth_params *p, unsigned *threads, stoke_error *err)
+{
+    const uint64_t process = stk_machine_rss("/proc") + STK_CODE_BYTES;
+    if (!*threads) *threads = stoke_machine_cores().usable;
+    if (*threads > THREADS_MAX) *threads = THREADS_MAX;
+    if (*threads > p->count) *threads = (unsigned)p->count;
+    for (;; --*threads) {
+        stoke_memory_sum sum = { .limit_bytes = p->memory_limit };
+        stoke_memory_add(&sum, "threads", *threads, scene_bytes(p));
+        stoke_memory_add(&sum, "process", 1, process);
+        stoke_error own = { 0 };
+        const int r = stoke_memory_check(&sum, "even one thread needs", "lower size", &own);
+        if (r && *threads > 1) continue;
+        if (r) return stk_fail_again(err, r, own.message);
+        if (p->planned) p->planned(p->planned_context, &sum);
+        return STOKE_OK;
+    }
 }
 
 /* Next index, or 0 when there is no more to do. */
@@ -152,9 +183,6 @@ static int run(job *j, unsigned threads, stoke_progress_fn progress, void *conte
     pthread_t handle[THREADS_MAX];
     unsigned started = 0;
     int failure = 0;
-    if (!threads) threads = stoke_machine_cores().usable;
-    if (threads > THREADS_MAX) threads = THREADS_MAX;
-    if (threads > j->params->count) threads = (unsigned)j->params->count;
     j->running = threads;
     while (started < threads && !(failure = stk_thread_start(&handle[started], worker, j))) started++;
     if (started < threads) { /* fewer than asked for is enough; none is not */
@@ -229,7 +257,8 @@ int stoke_synth_write(const stoke_synth_params *params, const char *folder, unsi
     job j = { .params = params, .folder = folder, .path_room = strlen(folder) + PATH_EXTRA };
     char *path = stk_alloc(j.path_room);
     if (!path) return stk_fail(err, STOKE_E_NOMEM, "out of memory");
-    status = claim(params, folder, err);
+    if (params->count) status = plan_memory(params, &threads, err);
+    if (!status) status = claim(params, folder, err);
     uint64_t others;
     if (!status && !params->force)
         status = stoke_synth_others(params, folder, progress, context, &others, err);

@@ -13,7 +13,9 @@ LIMITED = 0.3  # of the rounds ask for too little first, and then for what the r
 SIDES = (16, 40, 90, 200, 480)
 LARGE = ((4000, 3000), (3000, 4000), (2400, 1600), (5000, 700))
 PLACEMENTS = ('auto', 'host', 'device')
-UNLIMITED = ('find-lr', 'recipe', 'hash-device', 'bench-device')  # they do several things one after the other
+COMMANDS = ('hash', 'dump', 'show', 'verify', 'pack', 'pack-tar', 'diagnose', 'train', 'eval', 'predict', 'hash-device', 'bench-device', 'recipe',
+            'find-lr', 'synth', 'find-batch', 'bench-data', 'bench-transfer', 'bench-net', 'bench-step')
+UNLIMITED = ('find-lr', 'recipe', 'hash-device', 'bench-device', 'bench-data', 'bench-transfer', 'find-batch')  # several things one after the other
 KINDS = ('jpg', 'progressive.jpg', 'png', 'tif', 'webp')
 
 
@@ -80,7 +82,34 @@ def diagnosing(rng, folder, work):
     return ['diagnose', folder, '--device', device, *step, '--steps', '4', *verify, *page, *kept, *loading(rng)]
 
 
+def searching(rng, folder):
+    """Trials on the processor, which has all the memory that it may take, or of a simulated GPU, fed by a loader."""
+    data = [folder] if rng.random() < 0.5 else []
+    shape = ['--size', str(rng.choice((32, 64))), '--classes', '4', '--steps', '3', '--although-busy']
+    if rng.random() < 0.5:
+        return ['find-batch', *data, *shape, rng.choice(('--vram=0.15', '--memory-limit=170M'))]
+    return ['find-batch', *data, *shape, '--device', 'sim:t4', '--memory-limit', rng.choice(('60M', '300M'))]
+
+
+def benching(rng, name, folder):
+    if name == 'bench-data':
+        return ['bench', 'data', folder, '--short', *loading(rng)]
+    if name == 'bench-transfer':
+        return ['bench', 'transfer', folder, '--short', '--device', rng.choice(('host', 'sim:rtx3090')), *loading(rng)]
+    shape = ['--short', '--model', 'b0', '--size', str(rng.choice((32, 64, 128))), '--batch', str(rng.choice((1, 2, 4)))]
+    if name == 'bench-net':
+        return ['bench', 'net', *shape, '--only', rng.choice(('fc1', 'query', 'head'))]
+    return ['bench', 'step', *shape, '--memory', rng.choice(('plain', 'lean', 'min')), *rng.choice(([], ['--forward']))]
+
+
 def command(rng, name, folder, work, run):
+    if name.startswith('bench-') and name != 'bench-device':
+        return benching(rng, name, folder)
+    if name == 'find-batch':
+        return searching(rng, folder)
+    if name == 'synth':
+        return ['synth', os.path.join(work, 'synth'), '--count', '3', '--size', f'{rng.choice((64, 500, 2048))}x{rng.choice((64, 500, 3000))}',
+                '--threads', str(rng.choice((0, 1, 2, 3)))]
     if name == 'train':
         return ['train', folder, '--runs', work, '--name', 'run', *training(rng)]
     if name == 'find-lr':
@@ -120,7 +149,7 @@ def measure(stoke, peak, args, work):
     """(planned, held, exit status, stderr) of a command, in bytes."""
     into = os.path.join(work, 'peak')
     done = subprocess.run([peak, into, stoke, *args], capture_output=True, text=True, cwd=work, timeout=300)
-    plans = re.findall(r'^memory: up to ([0-9.]+) (MB|GB)', done.stderr, re.M)
+    plans = re.findall(r'^memory: (?:up to |.* = )([0-9.]+) (MB|GB)', done.stderr, re.M)
     planned = max((float(number) * (1e6 if unit == 'MB' else 1e9) for number, unit in plans), default=None)
     with open(into, encoding='ascii') as file:
         return planned, int(file.read()), done.returncode, done.stderr

@@ -11,7 +11,7 @@ from cli import STOKE, equal, path, stoke, stoke_json, tap
 
 PEAK = os.environ['STOKE_PEAK']
 SEED = int(os.environ.get('STOKE_MEMORY_SEED', '20261117'))
-COMMANDS = ('hash', 'dump', 'show', 'verify', 'pack', 'pack-tar', 'diagnose', 'train', 'eval', 'predict', 'hash-device', 'bench-device', 'recipe')
+COMMANDS = tuple(name for name in memory_rounds.COMMANDS if name != 'find-lr')  # which takes its time
 
 
 @functools.cache
@@ -120,6 +120,28 @@ def cards_on_paper():
     assert 'batches on the device, in the same memory, and read back' in [term['name'] for term in plan['terms']], plan
 
 
+def those_without_a_plan():
+    """They work on pictures of their own, of one size: design.md says how much they hold."""
+    for args in (['selftest', '--device', 'host'], ['selftest', '--device', 'sim:rtx3090'], ['bench', 'pix', '--short']):
+        work = path('constant')
+        os.makedirs(work, exist_ok=True)
+        planned, held, code, said = memory_rounds.measure(STOKE, PEAK, args, work)
+        equal((planned, code), (None, 0), said)
+        assert held <= 50e6, (args, held)
+
+
+def a_search_keeps_its_limit():
+    """Trials are processes of their own; the limit holds for them and the search, on the processor and with a loader."""
+    for name, args in (('native', ['--size', '32']), ('loader', [photographs(), '--size', '32', '--device', 'sim:t4'])):
+        work = path(f'search-{name}')
+        os.makedirs(work)
+        limit = ['--memory-limit', '150M', '--although-busy', '--steps', '3', '--classes', '4']
+        planned, held, code, said = memory_rounds.measure(STOKE, PEAK, ['find-batch', *args, *limit], work)
+        equal(code, 0, said)
+        assert held <= planned * memory_rounds.SLACK and planned <= 150 * 2**20 * 1.001, (name, planned, held, said)
+    memory_rounds.refused(STOKE, ['find-batch', '--size', '32'], path('search-native'), '12M')
+
+
 def round_of(name):
     def test():
         for i in range(tap.rounds(1, 2)):
@@ -139,4 +161,6 @@ sys.exit(tap.run(tap.part([
     ('original', original_is_honest),
     ('a dry run of a recipe', dry_recipe),
     ('simulated GPUs', cards_on_paper),
+    ('without a plan', those_without_a_plan),
+    ('find-batch', a_search_keeps_its_limit),
 ] + [(name, round_of(name)) for name in COMMANDS])))

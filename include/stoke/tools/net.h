@@ -39,9 +39,6 @@ STOKE_API void stoke_net_state_set(stoke_net *net, const stoke_net_state *state)
 /* By its name, or by what others call it (16-mixed, bfloat16); -1: there is none such. */
 STOKE_API int stoke_precision_named(const char *word);
 
-/* "parameters 59.5 MB + packed 29.1 MB + activations 171 MB + ... = 280 MB". snprintf-style. */
-STOKE_API int stoke_net_plan_text(const stoke_net_plan *plan, char *text, size_t size);
-
 /* Exchanges the weights with their moving average, and back when called again: to evaluate or predict with
  * it. Between the two calls nothing is trained. STOKE_E_STATE when none is kept. */
 STOKE_API int stoke_net_swap_average(stoke_net *net, stoke_error *err);

@@ -9,6 +9,7 @@
 #ifndef STOKE_TOOLS_NETBENCH_H
 #define STOKE_TOOLS_NETBENCH_H
 
+#include <stoke/memory.h>
 #include <stoke/net.h>
 
 #ifdef __cplusplus
@@ -43,6 +44,10 @@ typedef struct stoke_net_bench_params {
     uint32_t batch, height, width, classes; /* 4, 256, 256, 19 */
     uint32_t threads;                       /* 0: all usable cores */
     int quick;                              /* 1: a fraction of the time, to see that it runs */
+    uint64_t memory_limit;                  /* 0 = none; STOKE_E_LIMIT when the largest product needs more */
+    /* Hears what will be taken of memory, before it is; may be NULL. */
+    void (*planned)(void *context, const stoke_memory_sum *sum);
+    void *planned_context;
 } stoke_net_bench_params;
 STOKE_API stoke_net_bench_params stoke_net_bench_defaults(void);
 

@@ -8,6 +8,7 @@
 #define STOKE_TOOLS_SYNTH_H
 
 #include <stoke/image.h>
+#include <stoke/memory.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,6 +22,10 @@ typedef struct stoke_synth_params {
     uint64_t seed;          /* 0 */
     int jpeg_quality;       /* 90; 1 .. 100 */
     int force;              /* write into a folder that is not from here, see stoke_synth_write */
+    uint64_t memory_limit;  /* 0 = none; else fewer threads, and STOKE_E_LIMIT when one is too many */
+    /* Hears what writing will take of memory, before it does; may be NULL. */
+    void (*planned)(void *context, const stoke_memory_sum *sum);
+    void *planned_context;
 } stoke_synth_params;
 
 STOKE_API stoke_synth_params stoke_synth_defaults(void);

@@ -2,7 +2,6 @@
  *
  * The plan: bytes as the arena measured them, and floating-point operations by shape.
  */
-#include <stdio.h>
 #include <string.h>
 #include <stoke/tools/net.h>
 
@@ -119,17 +118,4 @@ int stoke_precision_named(const char *word)
     for (int i = STOKE_PRECISION_FP32; i <= STOKE_PRECISION_AUTO; i++)
         if (!strcmp(ours, stoke_precision_name(i))) return i;
     return -1;
-}
-
-int stoke_net_plan_text(const stoke_net_plan *plan, char *text, size_t size)
-{
-    const double total = (double)plan->total;
-    const char *unit = total < 1e10 ? "MB" : total < 1e13 ? "GB" : "TB";
-    const double scale = total < 1e10 ? 1e-6 : total < 1e13 ? 1e-9 : 1e-12;
-    return snprintf(text, size,
-                    "parameters %.1f %s + packed %.1f %s + activations %.1f %s + workspace %.1f %s + "
-                    "process %.1f %s = %.1f %s",
-                    (double)plan->parameters * scale, unit, (double)plan->packed * scale, unit,
-                    (double)plan->activations * scale, unit, (double)plan->workspace * scale, unit,
-                    (double)plan->process * scale, unit, total * scale, unit);
 }
