@@ -40,6 +40,8 @@ static const struct {
     "how many cards train stands in the settings file (devices: 2), where check, optimize and why read it; " \
     "`stoke train` computes on the processor"
 
+#define RUNS "a training writes to runs/NAME: --runs DIR and --name NAME say where"
+
 /* Another meaning, or none here. */
 static const struct {
     const char *theirs, *hint;
@@ -67,6 +69,11 @@ static const struct {
     { "gpu",
       "a card is named to check, optimize, estimate, recommend and why; this command is about the machine "
       "it runs on, whose cards `stoke devices` lists" },
+    { "out", RUNS },
+    { "output", RUNS },
+    { "output_dir", RUNS },
+    { "save_dir", RUNS },
+    { "log_dir", RUNS },
     { "warmup_steps", "--warmup takes a number of steps, or a share of them below 1" },
     { "warmup_epochs", "--warmup takes a number of steps, or a share of them below 1" },
 };
