@@ -10,7 +10,9 @@
 
 #include <sys/types.h>
 
-#include "cli/lib/common.h"
+#include "cli/lib/output.h"
+#include "cli/lib/upload_options.h"
+#include <stoke/tools/live.h>
 
 /* What a subject says about one measurement; the same binary on both ends of the socket. */
 typedef struct bench_answer {
@@ -55,7 +57,7 @@ typedef struct bench_case {
     double stage_cpu_ms[STOKE_STAGES][BENCH_MAX_ROUNDS], stage_wall_ms[STOKE_STAGES][BENCH_MAX_ROUNDS];
 } bench_case;
 
-extern const bench_subject bench_loader, bench_peer, bench_region;
+extern const bench_subject bench_loader, bench_peer;
 
 /* Forks the child and waits until it is open (its answer is in job->opened). */
 int bench_start(bench_case *job, stoke_error *err);
@@ -65,23 +67,16 @@ int bench_run(const cli_call *call, bench_case *cases, size_t n_cases, int round
 /* Ends the children. Accepts cases that were never started. */
 void bench_stop(bench_case *cases, size_t n_cases);
 
+/* The smallest first. */
+void bench_sort(double *values, size_t n);
 /* Median of n values. */
 double bench_median(const double *values, int n);
-
-/* ---- bench_difference.c: fast decoding beside exact, in levels of 255, over the first samples of the set
- * ---- */
-
-typedef struct bench_difference {
-    uint64_t samples; /* 0: not measured */
-    double mean;
-    unsigned most;
-} bench_difference;
-int bench_measure_difference(const stoke_dataset *dataset, const stoke_data_params *base, bench_difference *d,
-                             stoke_error *err);
 
 /* ---- bench_sweep.c: the settings whose figures the project promises ---- */
 
 enum { BENCH_SWEEP_CASES = 7 };
+/* Whether the set has any JPEG: region decode is measured on those, and --decode fast shrinks them. */
+int bench_has_jpeg(const stoke_dataset *dataset);
 /* Fills cases[0..] and returns how many. `base` are the user's settings, `workers` what they came to. */
 int bench_sweep_cases(bench_case *cases, const stoke_dataset *dataset, const stoke_data_params *base,
                       unsigned workers, size_t *count, stoke_error *err);
@@ -90,5 +85,105 @@ int bench_sweep_cases(bench_case *cases, const stoke_dataset *dataset, const sto
 void bench_sweep_print(const bench_case *cases, size_t count, int rounds, double decode, unsigned workers);
 void bench_sweep_json(stoke_json *json, const bench_case *cases, size_t count, int rounds, double decode,
                       unsigned workers);
+
+/* ---- bench_loader.c: --live FILE of the benches that run a loader, a page for `stoke monitor --attach
+ * FILE`. Without the option every call here does nothing. ---- */
+
+/* Of OPTIONS that have `const char *live`. */
+#define BENCH_LIVE_OPTION                                                                                    \
+    CLI_TEXT(STRING, live, NULL, "FILE",                                                                     \
+             "Keep a page there of what the loader is doing, for `stoke monitor --attach FILE`")
+
+typedef struct bench_live {
+    stoke_live *page; /* NULL: none */
+    uint64_t written_ns;
+} bench_live;
+
+/* path NULL: none. */
+int bench_live_open(bench_live *live, const char *path, const char *what, stoke_error *err);
+void bench_live_close(bench_live *live);
+
+/* Writes the page, twenty times a second at most: batches may come faster than anybody looks. */
+
+void bench_live_of_feed(bench_live *live, stoke_upload *upload, uint64_t step, uint64_t steps);
+
+/* ---- what is fed to a network, and who computes it: of `bench step` and `bench net` ---- */
+
+typedef struct bench_net_shape {
+    int64_t classes; /* -1: auto */
+    int64_t batch, threads;
+    uint32_t size[2]; /* height, width */
+} bench_net_shape;
+
+enum { BENCH_NET_CLASSES = 19 }; /* of Cityscapes: when nobody says how many */
+
+/* The batch; of `auto` what fits here, which is said. `model` may be NULL. */
+uint32_t bench_net_batch(const cli_call *call, const bench_net_shape *shape, const char *model);
+
+/* Of OPTIONS that have a bench_net_shape called `shape`. `auto_classes` ends the sentence "auto is ...". */
+#define BENCH_NET_OPTIONS(auto_classes)                                                                      \
+    CLI_WITHIN(shape, AUTO_INT, classes, .default_text = "auto", .min = 1, .max = 65535, .argument = "N",    \
+               .help = "Number of classes; 1 is foreground against background, auto is " auto_classes),      \
+        CLI_WITHIN(shape, AUTO_INT, batch, .default_text = "4", .min = 1, .max = 65536,                      \
+                   .argument = "N|auto",                                                                     \
+                   .help = "Pictures per batch; auto is what `stoke train` takes: up to 8 that fit into "    \
+                           "this machine"),                                                                  \
+        CLI_WITHIN(shape, SIZE, size, .default_text = "256", .argument = "N|HxW",                            \
+                   .help = "Size of a picture, 29x29 to 32768x32768"),                                       \
+        CLI_WITHIN(shape, INT, threads, .default_text = "0", .min = 0, .max = 1024, .argument = "N",         \
+                   .help = "Threads; 0 takes all usable cores")
+
+/* ---- bench_upload.c: a consumer that takes batches of an upload, computes for so long on each, and asks the
+ * upload what the device did: of `bench transfer` and `bench device` ---- */
+
+typedef struct bench_feed {
+    const cli_call *call;
+    const char *label; /* of the progress bar */
+    const stoke_dataset *dataset;
+    stoke_data_params data;
+    stoke_device *device;
+    stoke_upload_params params;
+    double step_ms, image_ms; /* of a step, and more of it for every picture of the batch */
+    int sync;                 /* the host waits for every step, as loss.item() does */
+    uint64_t other_bytes;     /* what the command holds on the host before or after this */
+    uint64_t warm_up, steps;
+    stoke_trace *trace;    /* of the steps after warm-up; NULL = none */
+    const char *live_path; /* a page for `stoke monitor --attach`; NULL = none */
+    bench_live live;
+    /* filled by the run */
+    stoke_upload_stats stats;
+    int placement;
+    char why[768];
+    stoke_upload_memory memory;
+    uint32_t height, width, batch;
+    stoke_dtype dtype;
+    uint64_t begin_ns, end_ns; /* of the steps after warm-up */
+} bench_feed;
+
+int bench_feed_run(bench_feed *job, stoke_error *err);
+/* Of a full batch; after the run. */
+double bench_feed_step_ms(const bench_feed *job);
+
+/* Copies per batch and second, in the units of the table. */
+double bench_feed_copy_ms(const stoke_upload_stats *stats);
+double bench_feed_gb_s(const stoke_upload_stats *stats);
+double bench_feed_overlap(const stoke_upload_stats *stats);   /* share of the copy time that was hidden */
+double bench_feed_period_ms(const stoke_upload_stats *stats); /* from the end of a step to the next one's */
+double bench_feed_busy(const stoke_upload_stats *stats);      /* share of the elapsed time */
+const char *bench_feed_source(stoke_device *device);          /* "emulated" or "measured" */
+
+/* ---- a set to load from ---- */
+
+typedef struct bench_set {
+    stoke_dataset *dataset;
+    char folder[CLI_PATH]; /* temporary; "" = none */
+} bench_set;
+enum { BENCH_SCENE = 128 }; /* pixels: quick to draw; --size enlarges them */
+/* The user's data, or `count` scenes of `side` pixels drawn into a temporary folder; fills data->data then.
+ */
+int bench_set_open(bench_set *set, const cli_call *call, stoke_data_params *data, uint64_t count,
+                   uint32_t side, stoke_error *err);
+void bench_set_remove(bench_set *set); /* the folder; what was opened still tells names and numbers */
+void bench_set_close(bench_set *set);
 
 #endif

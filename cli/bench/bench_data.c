@@ -10,8 +10,7 @@
 #include <string.h>
 
 #include "cli/bench/bench.h"
-#include "cli/bench/bench_live.h"
-#include "cli/lib/output.h"
+#include "cli/lib/facts.h"
 #include <stoke/tools/probe.h>
 
 typedef struct bench_options {
@@ -21,54 +20,31 @@ typedef struct bench_options {
     const char *live;
 } bench_options;
 
+#define OPTIONS bench_options
 static const stoke_option options[] = {
-    { .name = "seconds",
-      .type = STOKE_OPT_REAL,
-      .offset = offsetof(bench_options, seconds),
-      .default_text = "10",
-      .min = 0.1,
-      .max = 3600,
-      .argument = "S",
-      .help = "Time to measure for, all rounds together" },
-    { .name = "rounds",
-      .type = STOKE_OPT_INT,
-      .offset = offsetof(bench_options, rounds),
-      .default_text = "5",
-      .min = 1,
-      .max = BENCH_MAX_ROUNDS,
-      .argument = "N",
-      .help = "Turns each side takes; results are medians" },
-    { .name = "samples",
-      .type = STOKE_OPT_INT,
-      .offset = offsetof(bench_options, samples),
-      .default_text = "128",
-      .min = 1,
-      .max = 1e9,
-      .argument = "N",
-      .help = "Of a larger set take N samples, evenly spread; also the size of the synthetic set made when "
-              "no data is "
-              "given" },
-    { .name = "sweep",
-      .type = STOKE_OPT_FLAG,
-      .offset = offsetof(bench_options, sweep),
-      .default_text = "false",
-      .help = "Also measure the settings the project promises figures for: bytes and floats out, 1 and 2 "
-              "workers, region "
-              "decode, memory of a large batch" },
-    BENCH_LIVE_OPTION(bench_options),
-    { .name = "short",
-      .type = STOKE_OPT_FLAG,
-      .offset = offsetof(bench_options, short_run),
-      .default_text = "false",
-      .help = "A few seconds in all, to see that it runs; its figures mean little" },
+    CLI_NUMBER(REAL, seconds, "10", 0.1, 3600, "S", "Time to measure for, all rounds together"),
+    CLI_NUMBER(INT, rounds, "5", 1, BENCH_MAX_ROUNDS, "N", "Turns each side takes; results are medians"),
+    CLI_NUMBER(INT, samples, "128", 1, 1e9, "N",
+               "Of a larger set take N samples, evenly spread; also the size of the synthetic set made when "
+               "no data is given"),
+    CLI_FLAG(sweep, "Also measure the settings the project promises figures for: bytes and floats out, 1 and "
+                    "2 workers, region decode, memory of a large batch"),
+    BENCH_LIVE_OPTION,
+    CLI_SHORT("A few seconds in all, to see that it runs; its figures mean little"),
 };
+
+/* Fast decoding beside exact, in levels of 255, over the first samples of the set. */
+typedef struct bench_difference {
+    uint64_t samples; /* 0: not measured */
+    double mean;
+    unsigned most;
+} bench_difference;
 
 /* Everything of one run. cases[0] is the loader with the user's settings, cases[1] bare decoding. */
 typedef struct bench {
     const cli_call *call;
     stoke_data_params data;
-    stoke_dataset *dataset;
-    char folder[CLI_PATH]; /* temporary; "" = none */
+    bench_set set;
     double seconds;
     int rounds;
     int64_t samples;
@@ -83,27 +59,14 @@ typedef struct bench {
 
 /* ---- the set ---- */
 
-static int make_set(bench *b, stoke_error *err)
-{
-    stoke_synth_params params = stoke_synth_defaults();
-    params.count = (uint64_t)b->samples;
-    stoke_progress *progress = cli_progress_begin(b->call, "drawing a set", "scenes");
-    int r = stoke_synth_write(&params, b->folder, 0, cli_progress_update, progress, err);
-    cli_progress_end(&progress);
-    b->data.data = b->folder;
-    return r;
-}
-
 static int open_set(bench *b, stoke_error *err)
 {
-    int given = b->data.data || b->data.images || b->data.list;
-    int r = cli_temp_folder(b->folder, err);
-    if (!r && !given) r = make_set(b, err);
-    if (!r) r = cli_open_settled(b->call, &b->data, &b->dataset, err);
-    if (!r && stoke_dataset_count(b->dataset) > (uint64_t)b->samples) {
+    const uint32_t side = stoke_synth_defaults().width;
+    int r = bench_set_open(&b->set, b->call, &b->data, (uint64_t)b->samples, side, err);
+    if (!r && stoke_dataset_count(b->set.dataset) > (uint64_t)b->samples) {
         cli_say(b->call, "taking %lld of %s (--samples)", (long long)b->samples,
-                STOKE_COUNT(stoke_dataset_count(b->dataset), "sample"));
-        stoke_dataset_thin(b->dataset, (uint64_t)b->samples);
+                STOKE_COUNT(stoke_dataset_count(b->set.dataset), "sample"));
+        stoke_dataset_thin(b->set.dataset, (uint64_t)b->samples);
     }
     stoke_pipeline *pipeline = NULL;
     if (!r) r = stoke_pipeline_create(&pipeline, b->data.augment, err);
@@ -119,16 +82,71 @@ static int open_set(bench *b, stoke_error *err)
     return r;
 }
 
+/* ---- what --decode fast costs in pixels: the same samples through two loaders, exact and fast, bytes
+ * compared ---- */
+
+enum { BATCHES = 8, ROWS = 8 };
+
+/* Adds up the differences of two batches of bytes. */
+static void compare(const stoke_batch *exact, const stoke_batch *fast, bench_difference *d, uint64_t *sum,
+                    uint64_t *bytes)
+{
+    const uint8_t *a = exact->images, *b = fast->images;
+    const size_t n = exact->count * exact->image_row_bytes;
+    for (size_t i = 0; i < n; i++) {
+        const unsigned difference = (unsigned)abs(a[i] - b[i]);
+        *sum += difference;
+        if (difference > d->most) d->most = difference;
+    }
+    *bytes += n;
+    d->samples += exact->count;
+}
+
+static int measure_difference(const stoke_dataset *dataset, const stoke_data_params *base,
+                              bench_difference *d, stoke_error *err)
+{
+    stoke_data_params params = *base;
+    params.order = STOKE_ORDER_SEQUENTIAL;
+    params.batch = ROWS;
+    params.prefetch = 1;
+    params.quarantine = ""; /* the run itself has recorded bad files */
+    stoke_loader *loader[2] = { NULL, NULL };
+    int r = cli_set_data(&params, "dtype", "u8", err); /* differences in levels of 255 */
+    for (int fast = 0; fast < 2 && !r; fast++) {
+        params.decode = fast ? STOKE_DECODE_FAST : STOKE_DECODE_EXACT;
+        r = stoke_loader_create(&loader[fast], dataset, &params, NULL, err);
+    }
+    *d = (bench_difference){ 0 };
+    uint64_t sum = 0, bytes = 0;
+    for (int k = 0; k < BATCHES && !r; k++) {
+        const stoke_batch *exact = NULL, *fast = NULL;
+        r = stoke_loader_next(loader[0], &exact);
+        if (!r) r = stoke_loader_next(loader[1], &fast);
+        if (!r) compare(exact, fast, d, &sum, &bytes);
+        stoke_batch_release(loader[0], &exact);
+        stoke_batch_release(loader[1], &fast);
+    }
+    if (r == STOKE_E_END) r = STOKE_OK;
+    if (r && loader[1])
+        cli_error(err, r, "%s%s", stoke_loader_error(loader[0]), stoke_loader_error(loader[1]));
+    d->mean = bytes ? (double)sum / (double)bytes : 0;
+    stoke_loader_destroy(&loader[0]);
+    stoke_loader_destroy(&loader[1]);
+    return r;
+}
+
 /* ---- the run ---- */
 
 static int measure(bench *b, stoke_error *err)
 {
     const bench_options *o = b->call->options;
-    b->cases[0] = (bench_case){
-        .name = "loader", .subject = &bench_loader, .dataset = b->dataset, .data = b->data, .live = o->live
-    };
+    b->cases[0] = (bench_case){ .name = "loader",
+                                .subject = &bench_loader,
+                                .dataset = b->set.dataset,
+                                .data = b->data,
+                                .live = o->live };
     b->cases[1] = (bench_case){
-        .name = "bare decoding", .subject = &bench_peer, .dataset = b->dataset, .data = b->data
+        .name = "bare decoding", .subject = &bench_peer, .dataset = b->set.dataset, .data = b->data
     };
     b->n_cases = 1;
     int r = bench_start(&b->cases[0], err);
@@ -138,13 +156,13 @@ static int measure(bench *b, stoke_error *err)
     if (!b->data.size[0] && b->cases[0].opened.height)
         cli_say_size(b->call, b->cases[0].opened.height, b->cases[0].opened.width);
     cli_say_memory(b->call, &memory);
-    cli_say_remarks(b->call, b->dataset, &b->data);
+    cli_say_remarks(b->call, b->set.dataset, &b->data);
     b->workers = plan->workers ? plan->workers : 1;
     b->cases[1].threads = b->workers;
     b->n_cases = 2;
     if (o->sweep) {
         size_t more = 0;
-        r = bench_sweep_cases(b->cases + 2, b->dataset, &b->data, b->workers, &more, err);
+        r = bench_sweep_cases(b->cases + 2, b->set.dataset, &b->data, b->workers, &more, err);
         b->n_cases += more;
     }
     for (size_t i = 1; i < b->n_cases && !r; i++) r = bench_start(&b->cases[i], err);
@@ -155,7 +173,7 @@ static int measure(bench *b, stoke_error *err)
         stoke_quiet_end(&since, &b->cores_had, &b->cores); /* what children took counts once they ended */
     /* Threads in this process only now: the others were forked before. */
     if (!r && b->data.decode == STOKE_DECODE_FAST)
-        r = bench_measure_difference(b->dataset, &b->data, &b->difference, err);
+        r = measure_difference(b->set.dataset, &b->data, &b->difference, err);
     return r;
 }
 
@@ -192,53 +210,39 @@ static void stage_times(const bench *b, int stage, double *cpu_ms, double *wall_
 static void json_machine(stoke_json *json)
 {
     stoke_cores cores = stoke_machine_cores();
-    stoke_json_string(json, "cpu", stoke_machine_cpu_name());
-    stoke_json_string(json, "pixel_functions", stoke_machine_cpu_table());
-    stoke_json_uint(json, "cores_usable", cores.usable);
+    FACTS(json, FACT("cpu", stoke_machine_cpu_name()), FACT("pixel_functions", stoke_machine_cpu_table()),
+          FACT("cores_usable", cores.usable));
 }
 
 static void print_json(const bench *b, const figures *f)
 {
     const bench_case *ours = &b->cases[0], *bare = &b->cases[1];
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_real(&json, "samples_per_s", f->rate);
-    stoke_json_real(&json, "cpu_ms_per_sample", f->cpu_ms);
-    stoke_json_real(&json, "decode_only_samples_per_s", f->decode_rate);
-    stoke_json_real(&json, "decode_only_cpu_ms_per_sample", f->decode_cpu_ms);
-    stoke_json_real(&json, "ratio_to_decode", f->ratio);
-    stoke_json_real(&json, "ratio_low", f->ratio_low);
-    stoke_json_real(&json, "ratio_high", f->ratio_high);
-    stoke_json_uint(&json, "peak_rss_bytes", ours->last.peak_rss);
-    stoke_json_uint(&json, "planned_bytes", ours->opened.plan.total_bytes);
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT("samples_per_s", f->rate), FACT("cpu_ms_per_sample", f->cpu_ms),
+          FACT("decode_only_samples_per_s", f->decode_rate),
+          FACT("decode_only_cpu_ms_per_sample", f->decode_cpu_ms), FACT("ratio_to_decode", f->ratio),
+          FACT_OF(f, ratio_low), FACT_OF(f, ratio_high), FACT("peak_rss_bytes", ours->last.peak_rss),
+          FACT("planned_bytes", ours->opened.plan.total_bytes));
     const stoke_memory_sum memory = cli_loader_memory(&ours->opened.plan);
     cli_json_memory(&json, &memory);
     stoke_json_uint(&json, "workers", b->data.workers ? b->workers : 0);
     json_machine(&json);
-    stoke_json_uint(&json, "samples", stoke_dataset_count(b->dataset));
-    stoke_json_int(&json, "rounds", b->rounds);
-    stoke_json_bool(&json, "too_busy", b->too_busy);
-    stoke_json_real(&json, "cores_had", b->cores_had);
-    stoke_json_real(&json, "seconds", b->seconds);
-    stoke_json_uint(&json, "files_not_comparable", bare->last.not_comparable);
-    stoke_json_uint(&json, "files_failed_bare", bare->last.failed);
-    stoke_json_uint(&json, "bad_samples", ours->last.bad_samples);
-    stoke_json_uint(&json, "retries", ours->last.retries);
+    FACTS(&json, FACT("samples", stoke_dataset_count(b->set.dataset)), FACT_OF(b, rounds),
+          FACT_IS_OF(b, too_busy), FACT_OF(b, cores_had), FACT_OF(b, seconds),
+          FACT("files_not_comparable", bare->last.not_comparable),
+          FACT("files_failed_bare", bare->last.failed), FACT_OF(&ours->last, bad_samples),
+          FACT_OF(&ours->last, retries));
     cli_json_cache(&json, &ours->last.cache);
     if (b->difference.samples) {
-        stoke_json_real(&json, "fast_mean_difference", b->difference.mean);
-        stoke_json_uint(&json, "fast_max_difference", b->difference.most);
+        FACTS(&json, FACT("fast_mean_difference", b->difference.mean),
+              FACT("fast_max_difference", b->difference.most));
     }
     stoke_json_array(&json, "stages");
     for (int i = 0; i < STOKE_STAGES; i++) {
         double cpu, wall;
         stage_times(b, i, &cpu, &wall);
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "name", stoke_stage_name((stoke_stage)i));
-        stoke_json_real(&json, "cpu_ms", cpu);
-        stoke_json_real(&json, "wall_ms", wall);
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, NULL, FACT("name", stoke_stage_name((stoke_stage)i)), FACT("cpu_ms", cpu),
+                     FACT("wall_ms", wall));
     }
     stoke_json_close(&json);
     if (b->n_cases > 2)
@@ -248,18 +252,10 @@ static void print_json(const bench *b, const figures *f)
 
 static void print_speed(const bench *b, const figures *f)
 {
-    static const char *const headings[] = { "", "samples/s", "CPU ms/sample", "threads" };
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
-    const double rates[] = { f->rate, f->decode_rate }, cpu[] = { f->cpu_ms, f->decode_cpu_ms };
-    for (int i = 0; i < 2; i++) {
-        char rate[32], ms[32], threads[32];
-        snprintf(rate, sizeof rate, "%.1f", rates[i]);
-        snprintf(ms, sizeof ms, "%.2f", cpu[i]);
-        snprintf(threads, sizeof threads, "%u", b->workers);
-        stoke_table_row(table, (const char *[]){ b->cases[i].name, rate, ms, threads });
-    }
-    stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    stoke_table *table = CLI_TABLE("", "samples/s", "CPU ms/sample", "threads");
+    cli_row(table, "%s\t%.1f\t%.2f\t%u", b->cases[0].name, f->rate, f->cpu_ms, b->workers);
+    cli_row(table, "%s\t%.1f\t%.2f\t%u", b->cases[1].name, f->decode_rate, f->decode_cpu_ms, b->workers);
+    cli_table_end(table);
     cli_print("\nratio to decode  %.2f (rounds %.2f to %.2f)\n", f->ratio, f->ratio_low, f->ratio_high);
 }
 
@@ -272,22 +268,17 @@ static const char *stage_label(const bench *b, int stage)
 /* Returns the stage that takes most CPU time. */
 static int print_stages(const bench *b)
 {
-    static const char *const headings[] = { "stage", "CPU ms/sample", "wall ms/sample" };
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_table *table = CLI_TABLE("stage", "CPU ms/sample", "wall ms/sample");
     double most = -1;
     int longest = 0;
     for (int i = 0; i < STOKE_STAGES; i++) {
         double cpu, wall;
-        char cpu_text[32], wall_text[32];
         stage_times(b, i, &cpu, &wall);
         if (i <= STOKE_STAGE_WRITE && cpu > most) most = cpu, longest = i; /* the rest are waits */
-        snprintf(cpu_text, sizeof cpu_text, "%.3f", cpu);
-        snprintf(wall_text, sizeof wall_text, "%.3f", wall);
-        stoke_table_row(table, (const char *[]){ stage_label(b, i), cpu_text, wall_text });
+        cli_row(table, "%s\t%.3f\t%.3f", stage_label(b, i), cpu, wall);
     }
     putchar('\n');
-    stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    cli_table_end(table);
     return longest;
 }
 
@@ -310,10 +301,9 @@ static void print_ratio(const bench *b, const figures *f, int longest)
                   "decoding %.2f%s",
                   why, f->cpu_ms, f->decode_cpu_ms, cached);
     } else if (from_cache)
-        cli_print(
-            "batches are ready %.1f times as fast as bare decoding: most samples came decoded out of the "
-            "cache",
-            f->ratio);
+        cli_print("batches are ready %.1f times as fast as bare decoding: most samples came decoded out of "
+                  "the cache",
+                  f->ratio);
     else if (f->ratio > 1)
         cli_print(
             "batches are ready %.2f times as fast as libjpeg-turbo and libspng decode the same files with "
@@ -324,15 +314,6 @@ static void print_ratio(const bench *b, const figures *f, int longest)
             "batches are ready at %.0f %% of the speed of decoding the same files with nothing around it",
             100 * f->ratio);
     cli_print("; most CPU time goes to `%s`.\n", stage_label(b, longest));
-}
-
-static int any_jpeg(const stoke_dataset *dataset)
-{
-    for (uint64_t i = 0; i < stoke_dataset_count(dataset); i++) {
-        const char *path = stoke_dataset_sample(dataset, i).image_path;
-        if (cli_ends_with(path, ".jpg") || cli_ends_with(path, ".jpeg")) return 1;
-    }
-    return 0;
 }
 
 /* One more thing to try, each on a line of its own. */
@@ -349,21 +330,20 @@ static void print_hints(const bench *b, int longest)
     const int decodes = longest == STOKE_STAGE_DECODE_IMAGE || longest == STOKE_STAGE_DECODE_MASK;
     int n = 0;
     if (!b->cases[0].last.cache.used) {
-        print_hint(&n,
-                   decodes
-                       ? "--cache DIR (on disk) or --cache-ram 4G keeps decoded samples: later epochs do not "
-                         "decode, which takes most time here"
-                       : "--cache DIR (on disk) or --cache-ram 4G keeps decoded samples: later epochs do not "
-                         "decode");
-        if (data->decode != STOKE_DECODE_FAST && data->size[0] && any_jpeg(b->dataset))
+        print_hint(&n, decodes ? "--cache DIR (on disk) or --cache-ram 4G keeps decoded samples: later "
+                                 "epochs do not decode, which takes most time here"
+                               : "--cache DIR (on disk) or --cache-ram 4G keeps decoded samples: later "
+                                 "epochs do not decode");
+        if (data->decode != STOKE_DECODE_FAST && data->size[0] && bench_has_jpeg(b->set.dataset))
             print_hint(&n, "--decode fast shrinks JPEGs while decoding when --size is smaller");
     }
     if (stoke_data_image_dtype(data) != STOKE_DTYPE_U8)
         print_hint(&n, "--dtype u8 leaves normalising to the device");
-    print_hint(&n, b->n_cases > 2
-                       ? "--workers N and --prefetch N change threads and memory."
-                       : "--workers N and --prefetch N change threads and memory; --sweep measures the usual "
-                         "settings.");
+    print_hint(
+        &n,
+        b->n_cases > 2
+            ? "--workers N and --prefetch N change threads and memory."
+            : "--workers N and --prefetch N change threads and memory; --sweep measures the usual settings.");
     putchar('\n');
 }
 
@@ -387,7 +367,7 @@ static void print_people(const bench *b, const figures *f)
     char peak[32], planned[32];
     stoke_cores cores = stoke_machine_cores();
     cli_print("%s, batch %lld, %s; %s, %s, pixel functions %s\n\n",
-              STOKE_COUNT(stoke_dataset_count(b->dataset), "sample"), (long long)b->data.batch,
+              STOKE_COUNT(stoke_dataset_count(b->set.dataset), "sample"), (long long)b->data.batch,
               stoke_dtype_name(stoke_data_image_dtype(&b->data)), stoke_machine_cpu_name(),
               STOKE_COUNT(cores.usable, "usable core"), stoke_machine_cpu_table());
     print_speed(b, f);
@@ -422,7 +402,7 @@ static int run(cli_call *call)
     }
     int r = open_set(b, &err);
     if (!r) r = measure(b, &err);
-    cli_end_temp_folder(b->folder); /* before anything is printed: a closed pipe ends the program there */
+    bench_set_remove(&b->set); /* before anything is printed: a closed pipe ends the program there */
     int code = r ? cli_fail(call, &err) : CLI_OK;
     if (!r) {
         figures f = summarize(b);
@@ -431,7 +411,7 @@ static int run(cli_call *call)
         else
             print_people(b, &f);
     }
-    stoke_dataset_close(&b->dataset);
+    bench_set_close(&b->set);
     free(b);
     return code;
 }
@@ -450,17 +430,13 @@ const cli_command cli_bench_data = {
     .summary = "speed of the loader against bare decoding",
     .arguments = "[DIR]",
     .max_words = 1,
-    .description = "Measures whole epochs of the loader, in turns with bare libjpeg-turbo and libspng "
-                   "decoding of the same files with "
-                   "the same number of threads, each in a process of its own. Files are in the page cache. "
-                   "Rates are medians over "
-                   "the rounds; CPU time is of the whole process; peak memory is that of the loader's "
-                   "process. Without data a "
-                   "synthetic set of 512x512 scenes is made.",
+    .description =
+        "Measures whole epochs of the loader, in turns with bare libjpeg-turbo and libspng decoding of the "
+        "same files with the same number of threads, each in its own process. Files are in the page "
+        "cache. Rates are medians over the rounds; CPU time is of the whole process; peak memory is that of "
+        "the loader's process. Without data a synthetic set of 512x512 scenes is made.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(bench_options),
+    CLI_OWN_OPTIONS,
     .reads_data = 1,
     .run = run,
 };

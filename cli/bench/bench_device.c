@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/bench/bench_upload.h"
-#include "cli/lib/output.h"
+#include "cli/bench/bench.h"
+#include "cli/lib/facts.h"
 #include <stoke/tools/probe.h>
 
 typedef struct device_options {
@@ -18,68 +18,22 @@ typedef struct device_options {
     int sync, short_run, force;
 } device_options;
 
-#define FIELD(member) offsetof(device_options, member)
+#define OPTIONS device_options
 static const stoke_option options[] = {
-    { .name = "device",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(device),
-      .default_text = "sim:rtx3090",
-      .argument = "NAME",
-      .help = "The device to feed, as `stoke devices` lists them" },
-    { .name = "step_ms",
-      .type = STOKE_OPT_REAL,
-      .offset = FIELD(step_ms),
-      .default_text = "100",
-      .min = 0.01,
-      .max = 60000,
-      .argument = "MS",
-      .help = "A training step of the consumer: what the device computes on every batch" },
-    { .name = "image_ms",
-      .type = STOKE_OPT_REAL,
-      .offset = FIELD(image_ms),
-      .default_text = "0",
-      .min = 0,
-      .max = 60000,
-      .argument = "MS",
-      .help = "And on every picture of it: a step takes --step-ms + N x --image-ms" },
-    { .name = "steps",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(steps),
-      .default_text = "50",
-      .min = 2,
-      .max = 1e6,
-      .argument = "N",
-      .help = "Steps to measure" },
-    { .name = "warm_up",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(warm_up),
-      .default_text = "5",
-      .min = 0,
-      .max = 1e6,
-      .argument = "N",
-      .help = "Steps before them that do not count" },
-    { .name = "sync",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(sync),
-      .default_text = "false",
-      .help = "The host waits for every step, as a loop does that prints the loss each time" },
-    { .name = "trace",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(trace),
-      .argument = "FILE",
-      .help = "Write what happened when as JSON for Perfetto (ui.perfetto.dev) or chrome://tracing" },
-    { .name = "timeline",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(timeline),
-      .argument = "FILE",
-      .help = "Draw the last steps as a picture (SVG)" },
-    BENCH_LIVE_OPTION(device_options),
-    { .name = "short",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(short_run),
-      .default_text = "false",
-      .help = "Three short steps, to see that it runs; its figures mean little" },
-    CLI_FORCE(device_options),
+    CLI_TEXT(STRING, device, "sim:rtx3090", "NAME", "The device to feed, as `stoke devices` lists them"),
+    CLI_NUMBER(REAL, step_ms, "100", 0.01, 60000, "MS",
+               "A training step of the consumer: what the device computes on every batch"),
+    CLI_NUMBER(REAL, image_ms, "0", 0, 60000, "MS",
+               "And on every picture of it: a step takes --step-ms + N x --image-ms"),
+    CLI_NUMBER(INT, steps, "50", 2, 1e6, "N", "Steps to measure"),
+    CLI_NUMBER(INT, warm_up, "5", 0, 1e6, "N", "Steps before them that do not count"),
+    CLI_FLAG(sync, "The host waits for every step, as a loop does that prints the loss each time"),
+    CLI_TEXT(STRING, trace, NULL, "FILE",
+             "Write what happened when as JSON for Perfetto (ui.perfetto.dev) or chrome://tracing"),
+    CLI_TEXT(STRING, timeline, NULL, "FILE", "Draw the last steps as a picture (SVG)"),
+    BENCH_LIVE_OPTION,
+    CLI_SHORT("Three short steps, to see that it runs; its figures mean little"),
+    CLI_FORCE(OPTIONS),
 };
 
 enum {
@@ -189,7 +143,7 @@ static int write_pictures(bench *b, stoke_error *err)
         char title[256];
         snprintf(title, sizeof title, "%s: busy %.1f %% (step %.0f ms, augmenting on the %s, transfer %s)",
                  info->title, 100 * bench_feed_busy(&job->stats), bench_feed_step_ms(job),
-                 bench_placement_name(job->placement), bench_transfer_name(job->params.transfer));
+                 cli_placement_name(job->placement), cli_transfer_name(job->params.transfer));
         const uint64_t length = (uint64_t)(DRAWN * bench_feed_period_ms(&b->job.stats) * 1e6),
                        whole = job->end_ns - job->begin_ns;
         const uint64_t drawn = length && length < whole ? length : whole;
@@ -235,73 +189,41 @@ static void print_json(const bench *b, const figures *f)
 {
     const bench_feed *job = &b->job;
     const stoke_device_info *info = stoke_device_describe(b->device);
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "device", info->name);
-    stoke_json_string(&json, "title", info->title);
-    stoke_json_string(&json, "source", bench_feed_source(b->device));
-    stoke_json_real(&json, "device_busy_share", f->busy);
-    stoke_json_real(&json, "period_ms", bench_feed_period_ms(&b->job.stats));
-    stoke_json_real(&json, "images_per_s", f->images_s);
-    stoke_json_real(&json, "copy_ms", f->copy_ms);
-    stoke_json_real(&json, "overlap_share", f->overlap);
-    stoke_json_real(&json, "augment_ms_per_batch", f->augment_ms);
-    stoke_json_real(&json, "bytes_per_batch", f->bytes);
-    stoke_json_real(&json, "pageable_gb_s", b->pageable_gb_s);
-    stoke_json_real(&json, "pinned_gb_s", b->pinned_gb_s);
-    stoke_json_real(&json, "host_wait_ms_per_step", f->wait_ms);
-    stoke_json_real(&json, "loader_cpu_ms_per_sample", f->cpu_ms);
-    stoke_json_string(&json, "host_source", "measured");
-    stoke_json_bool(&json, "too_busy", b->too_busy);
-    stoke_json_real(&json, "cores_had", b->cores_had);
-    stoke_json_string(&json, "placement", bench_placement_name(job->placement));
-    stoke_json_string(&json, "placement_reason", job->why);
-    stoke_json_string(&json, "transfer", bench_transfer_name(job->params.transfer));
-    stoke_json_int(&json, "depth", job->params.depth);
-    stoke_json_bool(&json, "sync", job->sync);
-    stoke_json_real(&json, "step_ms", bench_feed_step_ms(job));
-    stoke_json_uint(&json, "steps", job->steps);
-    stoke_json_uint(&json, "batch", job->batch);
-    stoke_json_uint(&json, "height", job->height);
-    stoke_json_uint(&json, "width", job->width);
-    stoke_json_uint(&json, "workers", workers(b));
-    stoke_json_uint(&json, "device_bytes", job->memory.total_bytes);
-    stoke_json_uint(&json, "host_bytes", job->memory.host.total_bytes);
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT("device", info->name), FACT_OF(info, title),
+          FACT("source", bench_feed_source(b->device)), FACT("device_busy_share", f->busy),
+          FACT("period_ms", bench_feed_period_ms(&b->job.stats)), FACT("images_per_s", f->images_s),
+          FACT_OF(f, copy_ms), FACT("overlap_share", f->overlap), FACT("augment_ms_per_batch", f->augment_ms),
+          FACT("bytes_per_batch", f->bytes), FACT_OF(b, pageable_gb_s), FACT_OF(b, pinned_gb_s),
+          FACT("host_wait_ms_per_step", f->wait_ms), FACT("loader_cpu_ms_per_sample", f->cpu_ms),
+          FACT("host_source", "measured"), FACT_IS_OF(b, too_busy), FACT_OF(b, cores_had),
+          FACT("placement", cli_placement_name(job->placement)), FACT("placement_reason", job->why),
+          FACT("transfer", cli_transfer_name(job->params.transfer)), FACT_OF(&job->params, depth),
+          FACT_IS_OF(job, sync), FACT("step_ms", bench_feed_step_ms(job)), FACT_OF(job, steps),
+          FACT_OF(job, batch), FACT_OF(job, height), FACT_OF(job, width), FACT("workers", workers(b)),
+          FACT("device_bytes", job->memory.total_bytes), FACT("host_bytes", job->memory.host.total_bytes));
     const stoke_memory_sum host = cli_feed_memory(&job->memory, job->other_bytes);
     cli_json_memory(&json, &host);
     stoke_json_close(&json);
 }
 
-static void row(stoke_table *table, const char *what, const char *source, const char *format, double a,
-                double b)
-{
-    char text[96];
-    snprintf(text, sizeof text, format, a, b);
-    stoke_table_row(table, (const char *[]){ what, text, source });
-}
-
 static void print_figures(const bench *b, const figures *f)
 {
-    static const char *const headings[] = { "", "", "source" };
     const char *source = bench_feed_source(b->device);
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
-    row(table, "device busy", source, "%.1f %%", 100 * f->busy, 0);
-    row(table, "a step", source, "every %.1f ms, %.0f images/s", bench_feed_period_ms(&b->job.stats),
-        f->images_s);
-    row(table, "copy", source, "%.2f ms a batch, %.0f %% of it while the device computed", f->copy_ms,
-        100 * f->overlap);
+    stoke_table *table = CLI_TABLE("", "", "source");
+    cli_row(table, "device busy\t%.1f %%\t%s", 100 * f->busy, source);
+    cli_row(table, "a step\tevery %.1f ms, %.0f images/s\t%s", bench_feed_period_ms(&b->job.stats),
+            f->images_s, source);
+    cli_row(table, "copy\t%.2f ms a batch, %.0f %% of it while the device computed\t%s", f->copy_ms,
+            100 * f->overlap, source);
     if (b->job.placement == STOKE_PLACEMENT_DEVICE)
-        row(table, "augmenting there", source, "%.2f ms a batch", f->augment_ms, 0);
-    row(table, "a batch crosses as", "counted", "%.1f MB", f->bytes / 1e6, 0);
-    row(table, "link", source, "%.1f GB/s pinned, %.1f pageable", b->pinned_gb_s, b->pageable_gb_s);
-    row(table, "loader", "measured", "%.2f ms CPU a sample", f->cpu_ms, 0);
-    row(table, "consumer waits", "measured",
-        f->busy > never_idle && !b->job.sync ? "%.2f ms a step: it has run ahead of the device"
-                                             : "%.2f ms a step for its batch",
-        f->wait_ms, 0);
-    stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+        cli_row(table, "augmenting there\t%.2f ms a batch\t%s", f->augment_ms, source);
+    cli_row(table, "a batch crosses as\t%.1f MB\tcounted", f->bytes / 1e6);
+    cli_row(table, "link\t%.1f GB/s pinned, %.1f pageable\t%s", b->pinned_gb_s, b->pageable_gb_s, source);
+    cli_row(table, "loader\t%.2f ms CPU a sample\tmeasured", f->cpu_ms);
+    cli_row(table, "consumer waits\t%.2f ms a step%s\tmeasured", f->wait_ms,
+            f->busy > never_idle && !b->job.sync ? ": it has run ahead of the device" : " for its batch");
+    cli_table_end(table);
 }
 
 static void print_slow_input(const bench *b, const figures *f)
@@ -312,11 +234,10 @@ static void print_slow_input(const bench *b, const figures *f)
     if (workers(b))
         snprintf(makers, sizeof makers, "%u worker%s", workers(b),
                  workers(b) == 1 ? " makes them" : "s make them");
-    cli_print(
-        ", because batches come too slowly: a sample takes %.1f ms CPU, and %s. Next: %s%s--cache DIR or "
-        "--decode fast.\n",
-        f->cpu_ms, makers, could_augment ? "--placement device, " : "",
-        workers(b) < stoke_machine_cores().usable ? "more --workers, " : "");
+    cli_print(", because batches come too slowly: a sample takes %.1f ms CPU, and %s. Next: %s%s--cache DIR "
+              "or --decode fast.\n",
+              f->cpu_ms, makers, could_augment ? "--placement device, " : "",
+              workers(b) < stoke_machine_cores().usable ? "more --workers, " : "");
 }
 
 /* What keeps it from being busy, from the model in placement_probe.c: input, copies, or nothing. */
@@ -331,12 +252,11 @@ static void print_meaning(const bench *b, const figures *f)
         return;
     }
     if (b->too_busy) {
-        cli_print(
-            "\nThis machine is too busy to tell (%.1f of %.0f cores were had) why the %sdevice is idle for "
-            "%.0f %% of the time. Certain: a sample takes %.1f ms CPU, so a free core makes a batch in %.0f "
-            "ms; a step takes %.0f.\n",
-            b->cores_had, b->cores, simulated, 100 * idle, f->cpu_ms, f->cpu_ms * job->batch,
-            bench_feed_step_ms(job));
+        cli_print("\nThis machine is too busy to tell (%.1f of %.0f cores were had) why the %sdevice is idle "
+                  "for %.0f %% of the time. Certain: a sample takes %.1f ms CPU, so a free core makes a "
+                  "batch in %.0f ms; a step takes %.0f.\n",
+                  b->cores_had, b->cores, simulated, 100 * idle, f->cpu_ms, f->cpu_ms * job->batch,
+                  bench_feed_step_ms(job));
         return;
     }
     cli_print("\nThe %sdevice is idle for %.0f %% of the time", simulated, 100 * idle);
@@ -356,7 +276,7 @@ static void print_people(const bench *b, const figures *f)
     cli_print("%s%s: %s; batches of %u x %ux%u %s, step %.1f ms, %u worker%s, transfer %s%s\n",
               info->emulated ? "simulated " : "", info->name, info->title, job->batch, job->height,
               job->width, stoke_dtype_name(job->dtype), bench_feed_step_ms(job), workers(b),
-              workers(b) == 1 ? "" : "s", bench_transfer_name(job->params.transfer),
+              workers(b) == 1 ? "" : "s", cli_transfer_name(job->params.transfer),
               job->sync ? ", host waits for every step" : "");
     cli_print("augmenting on the %s\n\n", job->why);
     print_figures(b, f);
@@ -374,7 +294,7 @@ static int run(cli_call *call)
     int r = cli_may_write(call, b->o->trace, b->o->force, &err);
     if (!r) r = cli_may_write(call, b->o->timeline, b->o->force, &err);
     if (!r) r = cli_device_open(&b->device, b->o->device, 0, &err);
-    if (!r) r = bench_set_open(&b->set, call, &b->data, 4 * (uint64_t)b->data.batch, &err);
+    if (!r) r = bench_set_open(&b->set, call, &b->data, 4 * (uint64_t)b->data.batch, BENCH_SCENE, &err);
     if (!r) r = measure(b, &err);
     bench_set_close(&b->set); /* before anything is printed: a closed pipe ends the program there */
     if (!r) r = write_pictures(b, &err);
@@ -416,14 +336,11 @@ const cli_command cli_bench_device = {
     .tells_placement = 1,
     .description =
         "Feeds a device with augmented batches as a training run would, and computes for --step-ms on each: "
-        "for real on a real device; a simulated GPU only keeps time, and its figures say emulated. All "
-        "times come from events of the device on one clock. --placement says who augments, --transfer how "
-        "batches cross, --depth how many are on the device ahead. Without data a small synthetic set is "
-        "made.",
+        "for real on a real device; a simulated GPU only keeps time, and its figures say emulated. All times "
+        "come from events of the device on one clock. --placement says who augments, --transfer how batches "
+        "cross, --depth how many are on the device ahead. Without data a small synthetic set is made.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(device_options),
+    CLI_OWN_OPTIONS,
     .reads_data = 1,
     .reads_feed = 1,
     .defaults = defaults,

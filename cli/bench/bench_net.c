@@ -7,33 +7,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/lib/common.h"
-#include "cli/lib/net_shape.h"
+#include "cli/bench/bench.h"
+#include "cli/lib/facts.h"
+#include <stoke/tools/advise.h>
 
 typedef struct net_options {
     const char *model, *only;
-    cli_net_shape shape;
+    bench_net_shape shape;
     int short_run;
 } net_options;
 
-#define FIELD(member) offsetof(net_options, member)
+uint32_t bench_net_batch(const cli_call *call, const bench_net_shape *shape, const char *model)
+{
+    stoke_estimate_params p = stoke_estimate_defaults();
+    if (shape->batch > 0) return (uint32_t)shape->batch;
+    p.model = model;
+    p.height = shape->size[0];
+    p.width = shape->size[1];
+    const uint32_t batch = stoke_estimate_auto(&p);
+    cli_say(call, "batch is auto: %u, as `stoke train` takes it here", (unsigned)batch);
+    return batch;
+}
+
+#define OPTIONS net_options
 static const stoke_option options[] = {
-    { .name = "model",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(model),
-      .argument = "NAME",
-      .help = "Only this one of SegFormer b0 .. b5; left out, b0, b2 and b5" },
-    { .name = "only",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(only),
-      .argument = "TEXT",
-      .help = "Only layers with this in their name, e.g. fc1" },
-    CLI_NET_SHAPE_OPTIONS(FIELD(shape), "19"),
-    { .name = "short",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(short_run),
-      .default_text = "false",
-      .help = "Two calls of each, to see that it runs; its figures mean little" },
+    CLI_TEXT(STRING, model, NULL, "NAME", "Only this one of SegFormer b0 .. b5; left out, b0, b2 and b5"),
+    CLI_TEXT(STRING, only, NULL, "TEXT", "Only layers with this in their name, e.g. fc1"),
+    BENCH_NET_OPTIONS("19"),
+    CLI_SHORT("Two calls of each, to see that it runs; its figures mean little"),
 };
 
 /* What was measured, and --only. */
@@ -68,27 +69,15 @@ static double share(const figures *f, const stoke_net_figure *figure)
 
 static void print_json(const figures *f)
 {
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
+    stoke_json json = cli_json_open();
     stoke_json_string(&json, "cpu", stoke_machine_cpu_name());
     stoke_json_array(&json, "products");
     for (size_t i = 0; i < f->count; i++) {
         const stoke_net_figure *p = &f->figure[i];
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "model", p->model);
-        stoke_json_string(&json, "layer", p->layer);
-        stoke_json_string(&json, "pass", p->pass);
-        stoke_json_string(&json, "table", p->table);
-        stoke_json_string(&json, "precision", p->precision);
-        stoke_json_uint(&json, "rows", p->rows);
-        stoke_json_uint(&json, "in", p->in);
-        stoke_json_uint(&json, "out", p->out);
-        stoke_json_uint(&json, "calls", p->calls);
-        stoke_json_real(&json, "ms", p->ms);
-        stoke_json_real(&json, "gflops", p->gflops);
-        stoke_json_real(&json, "share_of_peak", share(f, p));
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, NULL, FACT_OF(p, model), FACT_OF(p, layer), FACT_OF(p, pass), FACT_OF(p, table),
+                     FACT_OF(p, precision), FACT_OF(p, rows), FACT_OF(p, in), FACT_OF(p, out),
+                     FACT_OF(p, calls), FACT_OF(p, ms), FACT_OF(p, gflops),
+                     FACT("share_of_peak", share(f, p)));
     }
     stoke_json_close(&json);
     stoke_json_close(&json);
@@ -97,13 +86,10 @@ static void print_json(const figures *f)
 /* The three passes of a layer in a table follow one another: a line. */
 static void add_line(stoke_table *table, const figures *f, const stoke_net_figure *p)
 {
-    char shape[64], calls[16], cell[3][48];
-    snprintf(shape, sizeof shape, "%u x %u x %u", (unsigned)p->rows, (unsigned)p->in, (unsigned)p->out);
-    snprintf(calls, sizeof calls, "%u", (unsigned)p->calls);
-    for (int k = 0; k < 3; k++)
-        snprintf(cell[k], sizeof cell[k], "%.0f (%.0f %%)", p[k].gflops, 100 * share(f, &p[k]));
-    stoke_table_row(table, (const char *[]){ p->model, p->layer, shape, calls, p->table, p->precision,
-                                             cell[0], cell[1], cell[2] });
+    cli_row(table, "%s\t%s\t%u x %u x %u\t%u\t%s\t%s\t%.0f (%.0f %%)\t%.0f (%.0f %%)\t%.0f (%.0f %%)",
+            p->model, p->layer, (unsigned)p->rows, (unsigned)p->in, (unsigned)p->out, (unsigned)p->calls,
+            p->table, p->precision, p[0].gflops, 100 * share(f, &p[0]), p[1].gflops, 100 * share(f, &p[1]),
+            p[2].gflops, 100 * share(f, &p[2]));
 }
 
 /* Of the table and precision of figure `like`: what the products measured take together in a step. */
@@ -128,13 +114,11 @@ static void print_sum(const figures *f, const stoke_net_figure *like)
 
 static void print_people(const figures *f)
 {
-    static const char *const headings[] = { "model", "layer",     "rows x in x out", "calls",      "table",
-                                            "",      "Y = X W^T", "dX = dY W",       "dW = dY^T X" };
     cli_print("%s; GFLOP/s (share of the peak measured in this run)\n\n", stoke_machine_cpu_name());
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_table *table = CLI_TABLE("model", "layer", "rows x in x out", "calls", "table", "", "Y = X W^T",
+                                   "dX = dY W", "dW = dY^T X");
     for (size_t i = 0; i + 2 < f->count; i += 3) add_line(table, f, &f->figure[i]);
-    stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    cli_table_end(table);
     puts("\nRows come from memory, not from caches, as in a step. The C reference does fewer of them.\n");
     for (size_t i = 0; i < f->count; i++) {
         size_t k = 0;
@@ -152,10 +136,10 @@ static int run(cli_call *call)
     stoke_net_bench_params params = stoke_net_bench_defaults();
     params.model = o->model;
     params.only = o->only;
-    params.batch = cli_net_batch(call, &o->shape, o->model);
+    params.batch = bench_net_batch(call, &o->shape, o->model);
     params.height = o->shape.size[0];
     params.width = o->shape.size[1];
-    params.classes = o->shape.classes < 0 ? CLI_NET_CLASSES : (uint32_t)o->shape.classes;
+    params.classes = o->shape.classes < 0 ? BENCH_NET_CLASSES : (uint32_t)o->shape.classes;
     params.threads = (uint32_t)o->shape.threads;
     params.quick = o->short_run;
     figures f = { .only = o->only, .progress = cli_progress_begin(call, "measuring", "figures") };
@@ -187,8 +171,6 @@ const cli_command cli_bench_net = {
         "registers, measured in the same run. bf16 is measured in the best table.",
     .reads_config = 1,
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(net_options),
+    CLI_OWN_OPTIONS,
     .run = run,
 };

@@ -6,24 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/lib/common.h"
+#include "cli/bench/bench.h"
+#include "cli/lib/facts.h"
 
 typedef struct pix_options {
     const char *only;
     int short_run;
 } pix_options;
 
+#define OPTIONS pix_options
 static const stoke_option options[] = {
-    { .name = "only",
-      .type = STOKE_OPT_STRING,
-      .offset = offsetof(pix_options, only),
-      .argument = "NAME",
-      .help = "Only functions whose name begins so, e.g. write_u8" },
-    { .name = "short",
-      .type = STOKE_OPT_FLAG,
-      .offset = offsetof(pix_options, short_run),
-      .default_text = "false",
-      .help = "A fraction of a second in all, to see that it runs; its figures mean little" },
+    CLI_TEXT(STRING, only, NULL, "NAME", "Only functions whose name begins so, e.g. write_u8"),
+    CLI_SHORT("A fraction of a second in all, to see that it runs; its figures mean little"),
 };
 
 typedef struct figures {
@@ -55,12 +49,9 @@ static void json_absent(void *json, const char *table)
 
 static void print_json(const figures *f)
 {
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "cpu", stoke_machine_cpu_name());
-    stoke_json_string(&json, "pixel_functions", stoke_machine_cpu_table());
-    stoke_json_real(&json, "memory_gb_per_s", f->memory_gb_per_s);
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT("cpu", stoke_machine_cpu_name()), FACT("pixel_functions", stoke_machine_cpu_table()),
+          FACT_OF(f, memory_gb_per_s));
     stoke_json_array(&json, "tables_not_measured");
     each_absent(f, json_absent, &json);
     stoke_json_close(&json);
@@ -68,17 +59,9 @@ static void print_json(const figures *f)
     for (size_t i = 0; i < f->count; i++) {
         const stoke_pix_figure *p = &f->figure[i];
         if (p->state != STOKE_PIX_MEASURED) continue;
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "name", p->function);
-        stoke_json_string(&json, "table", p->table);
-        stoke_json_real(&json, "ns_per_pixel", p->ns_per_pixel);
-        if (p->ticks_per_pixel > 0) stoke_json_real(&json, "ticks_per_pixel", p->ticks_per_pixel);
-        stoke_json_real(&json, "speedup", p->speedup);
-        stoke_json_uint(&json, "bytes", p->bytes);
-        stoke_json_string(&json, "place", p->place);
-        stoke_json_real(&json, "gb_per_s", p->gb_per_s);
-        stoke_json_real(&json, "memory_share", p->memory_share);
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, NULL, FACT("name", p->function), FACT_OF(p, table), FACT_OF(p, ns_per_pixel),
+                     FACT_IF(p->ticks_per_pixel > 0, FACT_OF(p, ticks_per_pixel)), FACT_OF(p, speedup),
+                     FACT_OF(p, bytes), FACT_OF(p, place), FACT_OF(p, gb_per_s), FACT_OF(p, memory_share));
     }
     stoke_json_close(&json);
     stoke_json_close(&json);
@@ -88,12 +71,6 @@ static void print_absent(void *context, const char *table)
 {
     (void)context;
     cli_print("Not measured: %s (not on this processor).\n", table);
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 /* The function this processor uses: the last of its name that was measured. */
@@ -123,11 +100,10 @@ static void print_meaning(const figures *f)
             p = pushed;
         }
     }
-    qsort(times, n, sizeof *times, by_value);
-    cli_print(
-        "\nWhat it means: of %zu function%s, those this processor uses are %.1f times as fast as C (the one "
-        "in the middle).\nMost time per pixel:",
-        n, n == 1 ? "" : "s", n ? times[n / 2] : 0);
+    bench_sort(times, n);
+    cli_print("\nWhat it means: of %zu function%s, those this processor uses are %.1f times as fast as C "
+              "(the one in the middle).\nMost time per pixel:",
+              n, n == 1 ? "" : "s", n ? times[n / 2] : 0);
     for (int k = 0; k < NAMED && slow[k]; k++)
         cli_print("%s %s %.2f ns (%.1f times C, %.0f %% of memory)", k ? "," : "", slow[k]->function,
                   slow[k]->ns_per_pixel, slow[k]->speedup, 100 * slow[k]->memory_share);
@@ -137,25 +113,19 @@ static void print_meaning(const figures *f)
 
 static void print_people(const figures *f)
 {
-    static const char *const headings[] = { "function", "table",     "ns/pixel", "times C",
-                                            "GB/s",     "of memory", "bytes",    "in" };
     cli_print("%s; one core copies memory at %.1f GB/s (read + written)\n\n", stoke_machine_cpu_name(),
               f->memory_gb_per_s);
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_table *table =
+        CLI_TABLE("function", "table", "ns/pixel", "times C", "GB/s", "of memory", "bytes", "in");
     for (size_t i = 0; i < f->count; i++) {
         const stoke_pix_figure *p = &f->figure[i];
-        char ns[32], times[32], rate[32], share[32], bytes[32];
+        char bytes[32];
         if (p->state != STOKE_PIX_MEASURED) continue;
-        snprintf(ns, sizeof ns, "%.3f", p->ns_per_pixel);
-        snprintf(times, sizeof times, "%.1f", p->speedup);
-        snprintf(rate, sizeof rate, "%.1f", p->gb_per_s);
-        snprintf(share, sizeof share, "%.0f %%", 100 * p->memory_share);
-        stoke_text_bytes(p->bytes, bytes, sizeof bytes);
-        stoke_table_row(table,
-                        (const char *[]){ p->function, p->table, ns, times, rate, share, bytes, p->place });
+        cli_row(table, "%s\t%s\t%.3f\t%.1f\t%.1f\t%.0f %%\t%s\t%s", p->function, p->table, p->ns_per_pixel,
+                p->speedup, p->gb_per_s, 100 * p->memory_share,
+                stoke_text_bytes(p->bytes, bytes, sizeof bytes), p->place);
     }
-    stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    cli_table_end(table);
     putchar('\n');
     each_absent(f, print_absent, NULL);
     puts("A table without a line uses the line above. `of memory`: bytes moved, as a share of what one core "
@@ -195,13 +165,11 @@ const cli_command cli_bench_pix = {
     .parent = "bench",
     .summary = "speed of every pixel function, against C and against memory",
     .description =
-        "Times every function of the pixel function table, for every CPU table this processor has "
-        "(whatever STOKE_CPU says): time per pixel, speed over the C reference, bytes moved per "
-        "second, and these as a share of what one core copies from memory to memory in the same "
-        "run. A call works on a batch row of 512x512 pixels or a strip of it; the best run counts.",
+        "Times every function of the pixel function table, for every CPU table this processor has (whatever "
+        "STOKE_CPU says): time per pixel, speed over the C reference, bytes moved per second, and these as a "
+        "share of what one core copies from memory to memory in the same run. A call works on a batch row of "
+        "512x512 pixels or a strip of it; the best run counts.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(pix_options),
+    CLI_OWN_OPTIONS,
     .run = run,
 };

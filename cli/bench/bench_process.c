@@ -187,10 +187,15 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+void bench_sort(double *values, size_t n)
+{
+    qsort(values, n, sizeof *values, by_value);
+}
+
 double bench_median(const double *values, int n)
 {
     double sorted[BENCH_MAX_ROUNDS];
     memcpy(sorted, values, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, by_value);
+    bench_sort(sorted, (size_t)n);
     return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
 }

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/lib/common.h"
-#include "cli/lib/net_shape.h"
+#include "cli/bench/bench.h"
+#include "cli/lib/facts.h"
 
 typedef struct step_options {
     const char *model, *weights;
-    cli_net_shape shape;
+    bench_net_shape shape;
     int precision, memory, loss;
     int forward, dry_run, short_run;
     double seconds;
@@ -21,70 +21,26 @@ typedef struct step_options {
 
 enum { MAX_STEPS = 100000, MAX_PARTS = 32, WARM_UP = 2 };
 
-#define FIELD(member) offsetof(step_options, member)
+#define OPTIONS step_options
 static const stoke_option options[] = {
-    { .name = "model",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(model),
-      .argument = "NAME",
-      .help = "SegFormer b0, b1, b2, b3, b4 or b5; left out, what --weights hold, else b0" },
-    { .name = "weights",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(weights),
-      .argument = "PATH",
-      .help = "Start from these (a Hugging Face folder or a .safetensors file) instead of random ones; they "
-              "say model and classes too" },
-    CLI_NET_SHAPE_OPTIONS(FIELD(shape), "what --weights have, or 19 without them"),
-    { .name = "precision",
-      .type = STOKE_OPT_CHOICE,
-      .offset = FIELD(precision),
-      .default_text = "fp32",
-      .choices = "fp32|bf16|fp16|auto",
-      .help =
-          "Of activations and products; auto takes bf16 where the processor multiplies it (AMX), else fp32" },
-    { .name = "memory",
-      .type = STOKE_OPT_CHOICE,
-      .offset = FIELD(memory),
-      .default_text = "plain",
-      .choices = "plain|lean|min",
-      .help = "What is kept for the backward pass: all, less, least (the rest is computed again)" },
-    { .name = "loss",
-      .type = STOKE_OPT_CHOICE,
-      .offset = FIELD(loss),
-      .default_text = "ce",
-      .choices = "ce|dice|ce_dice|focal",
-      .help = "Loss" },
-    { .name = "forward",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(forward),
-      .default_text = "false",
-      .help = "Inference: the forward pass alone, to logits" },
-    { .name = "dry_run",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(dry_run),
-      .default_text = "false",
-      .help = "Print how much memory it would take and whether there is as much, and stop" },
-    { .name = "seconds",
-      .type = STOKE_OPT_REAL,
-      .offset = FIELD(seconds),
-      .default_text = "5",
-      .min = 0.1,
-      .max = 3600,
-      .argument = "S",
-      .help = "Time to measure for; at least three steps are done" },
-    { .name = "steps",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(steps),
-      .default_text = "0",
-      .min = 0,
-      .max = MAX_STEPS,
-      .argument = "N",
-      .help = "Steps to measure, whatever they take; 0 measures for --seconds" },
-    { .name = "short",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(short_run),
-      .default_text = "false",
-      .help = "One step, to see that it runs; its figures mean little" },
+    CLI_TEXT(STRING, model, NULL, "NAME",
+             "SegFormer b0, b1, b2, b3, b4 or b5; left out, what --weights hold, else b0"),
+    CLI_TEXT(STRING, weights, NULL, "PATH",
+             "Start from these (a Hugging Face folder or a .safetensors file) instead of random ones; they "
+             "say model and classes too"),
+    BENCH_NET_OPTIONS("what --weights have, or 19 without them"),
+    CLI_CHOICE(
+        precision, "fp32", "fp32|bf16|fp16|auto",
+        "Of activations and products; auto takes bf16 where the processor multiplies it (AMX), else fp32"),
+    CLI_CHOICE(memory, "plain", "plain|lean|min",
+               "What is kept for the backward pass: all, less, least (the rest is computed again)"),
+    CLI_CHOICE(loss, "ce", "ce|dice|ce_dice|focal", "Loss"),
+    CLI_FLAG(forward, "Inference: the forward pass alone, to logits"),
+    CLI_FLAG(dry_run, "Print how much memory it would take and whether there is as much, and stop"),
+    CLI_NUMBER(REAL, seconds, "5", 0.1, 3600, "S", "Time to measure for; at least three steps are done"),
+    CLI_NUMBER(INT, steps, "0", 0, MAX_STEPS, "N",
+               "Steps to measure, whatever they take; 0 measures for --seconds"),
+    CLI_SHORT("One step, to see that it runs; its figures mean little"),
 };
 
 /* One run: the network, a batch it is fed again and again, and the times of its steps. */
@@ -105,12 +61,6 @@ typedef struct bench {
     double peak;
     uint64_t available; /* memory before anything was opened; UINT64_MAX: nothing tells */
 } bench;
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* Pictures with the spread of normalised ones and masks of every class: what is in them does not change the
  * time. */
@@ -216,58 +166,38 @@ static int fits(const bench *b)
 static void print_json_plan(stoke_json *json, const bench *b)
 {
     stoke_json_uint(json, "planned_bytes", b->plan.total);
-    stoke_json_object(json, "plan");
-    stoke_json_uint(json, "parameters_bytes", b->plan.parameters);
-    stoke_json_uint(json, "packed_bytes", b->plan.packed);
-    stoke_json_uint(json, "activations_bytes", b->plan.activations);
-    stoke_json_uint(json, "workspace_bytes", b->plan.workspace);
-    stoke_json_uint(json, "process_bytes", b->plan.process);
-    stoke_json_close(json);
-    stoke_json_uint(json, "parameter_count", b->plan.parameter_count);
-    stoke_json_real(json, "flops", flops(b));
+    FACTS_OBJECT(json, "plan", FACT("parameters_bytes", b->plan.parameters),
+                 FACT("packed_bytes", b->plan.packed), FACT("activations_bytes", b->plan.activations),
+                 FACT("workspace_bytes", b->plan.workspace), FACT("process_bytes", b->plan.process));
+    FACTS(json, FACT_OF(&b->plan, parameter_count), FACT("flops", flops(b)));
     if (!b->o->dry_run) return; /* afterwards the network itself has taken it */
-    if (b->available < UINT64_MAX) stoke_json_uint(json, "available_bytes", b->available);
-    stoke_json_bool(json, "fits", fits(b));
+    FACTS(json, FACT_IF(b->available < UINT64_MAX, FACT("available_bytes", b->available)),
+          FACT_IS("fits", fits(b)));
 }
 
 static void print_json(const bench *b)
 {
     char size[32];
-    stoke_json json;
     snprintf(size, sizeof size, "%ux%u", (unsigned)b->params.height, (unsigned)b->params.width);
     const double best = b->steps ? b->ms[0] : 0, median = b->steps ? b->ms[b->steps / 2] : 0;
     const double gflops = median > 0 ? flops(b) / median / 1e6 : 0;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "model", b->plan.model);
-    stoke_json_uint(&json, "batch", b->params.batch);
-    stoke_json_string(&json, "size", size);
-    stoke_json_uint(&json, "classes", b->plan.classes);
-    stoke_json_string(&json, "precision", stoke_precision_name(b->plan.precision));
-    stoke_json_string(&json, "memory", memory_name(b->params.memory));
-    stoke_json_string(&json, "pass", b->o->forward ? "forward" : "step");
-    stoke_json_uint(&json, "threads", b->plan.threads);
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT_OF(&b->plan, model), FACT_OF(&b->params, batch), FACT("size", size),
+          FACT_OF(&b->plan, classes), FACT("precision", stoke_precision_name(b->plan.precision)),
+          FACT("memory", memory_name(b->params.memory)), FACT("pass", b->o->forward ? "forward" : "step"),
+          FACT_OF(&b->plan, threads));
     print_json_plan(&json, b);
     if (b->steps) {
-        stoke_json_real(&json, "img_per_s", 1000 * b->params.batch / median);
-        stoke_json_real(&json, "ms_per_step", median);
-        stoke_json_real(&json, "best_img_per_s", 1000 * b->params.batch / best);
-        stoke_json_real(&json, "best_ms_per_step", best);
-        stoke_json_uint(&json, "steps", b->steps);
-        stoke_json_real(&json, "gflops", gflops);
-        stoke_json_real(&json, "peak_gflops", b->peak);
-        stoke_json_real(&json, "share_of_peak", b->peak > 0 ? gflops / b->peak : 0);
-        stoke_json_uint(&json, "peak_rss_bytes", stoke_machine_peak_rss());
-        if (!b->o->forward) stoke_json_real(&json, "loss", b->loss);
+        FACTS(&json, FACT("img_per_s", 1000 * b->params.batch / median), FACT("ms_per_step", median),
+              FACT("best_img_per_s", 1000 * b->params.batch / best), FACT("best_ms_per_step", best),
+              FACT_OF(b, steps), FACT("gflops", gflops), FACT("peak_gflops", b->peak),
+              FACT("share_of_peak", b->peak > 0 ? gflops / b->peak : 0),
+              FACT("peak_rss_bytes", stoke_machine_peak_rss()), FACT_IF(!b->o->forward, FACT_OF(b, loss)));
     }
-    stoke_json_string(&json, "cpu", stoke_machine_cpu_name());
-    stoke_json_string(&json, "table", stoke_net_table_in_use());
+    FACTS(&json, FACT("cpu", stoke_machine_cpu_name()), FACT("table", stoke_net_table_in_use()));
     stoke_json_array(&json, "parts");
     for (size_t i = 0; i < b->n_parts; i++) {
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "name", b->parts[i].name);
-        stoke_json_real(&json, "ms", b->parts[i].ms / (double)b->steps);
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, NULL, FACT_OF(&b->parts[i], name), FACT("ms", b->parts[i].ms / (double)b->steps));
     }
     stoke_json_close(&json);
     stoke_json_close(&json);
@@ -275,20 +205,16 @@ static void print_json(const bench *b)
 
 static void print_parts(const bench *b)
 {
-    static const char *const headings[] = { "part", "ms", "of the whole", "calls" };
     double total = 0;
     for (size_t i = 0; i < b->n_parts; i++) total += b->parts[i].ms;
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_table *table = CLI_TABLE("part", "ms", "of the whole", "calls");
     for (size_t i = 0; i < b->n_parts; i++) {
-        char ms[32], share[32], calls[32];
-        if (!b->parts[i].calls) continue;
-        snprintf(ms, sizeof ms, "%.2f", b->parts[i].ms / (double)b->steps);
-        snprintf(share, sizeof share, "%.1f %%", total > 0 ? 100 * b->parts[i].ms / total : 0);
-        snprintf(calls, sizeof calls, "%.0f", (double)b->parts[i].calls / (double)b->steps);
-        stoke_table_row(table, (const char *[]){ b->parts[i].name, ms, share, calls });
+        const stoke_net_part *p = &b->parts[i];
+        if (p->calls)
+            cli_row(table, "%s\t%.2f\t%.1f %%\t%.0f", p->name, p->ms / (double)b->steps,
+                    total > 0 ? 100 * p->ms / total : 0, (double)p->calls / (double)b->steps);
     }
-    stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    cli_table_end(table);
 }
 
 static void print_title(const bench *b)
@@ -361,7 +287,7 @@ static int work(bench *b, stoke_error *err)
     if (r) return r;
     /* Twice, and the better one: whoever disturbs one makes it too low. */
     b->peak = fmax(b->peak, stoke_net_peak_gflops(b->params.threads, (stoke_precision)b->plan.precision));
-    qsort(b->ms, b->steps, sizeof *b->ms, by_value);
+    bench_sort(b->ms, b->steps);
     if (b->call->common.json)
         print_json(b);
     else
@@ -376,8 +302,10 @@ static int run(cli_call *call)
     bench b = { .call = call, .o = o, .params = stoke_net_defaults() };
     b.params.model = o->model || o->weights ? o->model : "b0"; /* NULL, 0: what the weights say */
     b.params.weights = o->weights;
-    b.params.classes = o->shape.classes >= 0 ? (uint32_t)o->shape.classes : o->weights ? 0 : CLI_NET_CLASSES;
-    b.params.batch = cli_net_batch(call, &o->shape, b.params.model);
+    b.params.classes = o->shape.classes >= 0 ? (uint32_t)o->shape.classes
+                       : o->weights          ? 0
+                                             : BENCH_NET_CLASSES;
+    b.params.batch = bench_net_batch(call, &o->shape, b.params.model);
     b.params.height = o->shape.size[0];
     b.params.width = o->shape.size[1];
     b.params.training = !o->forward;
@@ -409,12 +337,10 @@ const cli_command cli_bench_step = {
     .summary = "speed and memory of a training step, part by part",
     .description =
         "Trains a SegFormer on one made-up batch again and again (forward, loss at the resolution of the "
-        "pictures, backward, clipping, AdamW) and prints the rate (median, best), time per part, "
-        "arithmetic as a share of the peak measured in the same run, and memory against its plan.",
+        "pictures, backward, clipping, AdamW) and prints the rate (median, best), time per part, arithmetic "
+        "as a share of the peak measured in the same run, and memory against its plan.",
     .reads_config = 1,
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(step_options),
+    CLI_OWN_OPTIONS,
     .run = run,
 };

@@ -2,10 +2,104 @@
  *
  * bench data --sweep: the settings the project promises figures for, all in the same turns as the rest.
  */
+#include <stdlib.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/bench/bench.h"
+#include "cli/lib/facts.h"
+
+/* ---- bench subject: decoding JPEGs whole, or only a box of half their width and height (256x256 of
+ * 512x512), as a random crop needs. The bytes are in memory and one thread works: the decoder alone is
+ * measured. ---- */
+
+enum { MAX_FILES = 64, FILE_LIMIT = 64 << 20 };
+
+typedef struct region_file {
+    uint8_t *bytes;
+    size_t size;
+    stoke_image_info info;
+} region_file;
+
+typedef struct region_state {
+    stoke_decoder *decoder;
+    region_file files[MAX_FILES];
+    size_t count;
+    int region;
+    uint32_t draw; /* where the next box is: the same sequence in every run */
+} region_state;
+
+/* Keeps the file when it is a good JPEG; what is wrong with others is verify's business. */
+static void load(region_state *state, const stoke_blob *blob)
+{
+    region_file *file = &state->files[state->count];
+    size_t capacity = 0;
+    file->bytes = NULL;
+    if (!cli_read_blob(blob, FILE_LIMIT, &file->bytes, &capacity, &file->size)) return;
+    stoke_image out;
+    stoke_decode_params params = stoke_decode_defaults();
+    int r = stoke_decoder_probe(state->decoder, file->bytes, file->size, &file->info, NULL);
+    if (!r && file->info.format == STOKE_FORMAT_JPEG && file->info.width > 1 && file->info.height > 1 &&
+        !stoke_decoder_decode(state->decoder, file->bytes, file->size, &params, &out, NULL))
+        state->count++;
+    else
+        free(file->bytes);
+}
+
+static int open_region(void **out, const bench_case *job, bench_answer *answer, stoke_error *err)
+{
+    region_state *state = *out = cli_alloc(1, sizeof *state);
+    state->region = job->region;
+    int r = stoke_decoder_create(&state->decoder, err);
+    uint64_t n = stoke_dataset_count(job->dataset);
+    for (uint64_t i = 0; i < n && state->count < MAX_FILES && !r; i++) {
+        const stoke_sample sample = stoke_dataset_sample(job->dataset, i);
+        load(state, &sample.image);
+    }
+    if (!r && !state->count) r = cli_error(err, STOKE_E_NOTFOUND, "no JPEG of the set can be decoded");
+    return r;
+}
+
+static uint32_t draw(region_state *state, uint32_t below)
+{
+    state->draw = state->draw * 1664525u + 1013904223u;
+    return (uint32_t)((uint64_t)state->draw * below >> 32);
+}
+
+static int measure_region(void *opaque, uint64_t passes, bench_answer *answer, stoke_error *err)
+{
+    region_state *state = opaque;
+    stoke_image out;
+    stoke_decode_params params = stoke_decode_defaults();
+    uint64_t wall = stoke_machine_now_ns(), cpu = stoke_machine_cpu_ns();
+    int r = STOKE_OK;
+    for (uint64_t i = 0; i < passes * state->count && !r && !cli_interrupted(); i++) {
+        const region_file *file = &state->files[i % state->count];
+        uint32_t width = file->info.width / 2, height = file->info.height / 2;
+        if (state->region)
+            params.region = (stoke_box){ draw(state, file->info.width - width + 1),
+                                         draw(state, file->info.height - height + 1), width, height };
+        r = stoke_decoder_decode(state->decoder, file->bytes, file->size, &params, &out, err);
+        answer->samples++;
+    }
+    answer->wall_ns = stoke_machine_now_ns() - wall;
+    answer->cpu_ns = stoke_machine_cpu_ns() - cpu;
+    return r;
+}
+
+static void close_region(void **opaque)
+{
+    region_state *state = *opaque;
+    for (size_t i = 0; i < state->count; i++) free(state->files[i].bytes);
+    stoke_decoder_destroy(&state->decoder);
+    free(state);
+    *opaque = NULL;
+}
+
+static const bench_subject bench_region = { open_region, measure_region, close_region };
+
+/* ---- the settings ---- */
 
 enum { SWEEP_SETTINGS = 8 };
 
@@ -40,13 +134,11 @@ static const sweep_row rows[] = {
 enum { ROW_U8, ROW_F32, ROW_ONE, ROW_TWO, ROW_MEMORY, ROWS, REGION_FULL = ROWS, REGION_QUARTER };
 _Static_assert(CLI_COUNT(rows) == ROWS && REGION_QUARTER + 1 == BENCH_SWEEP_CASES, "a name for every case");
 
-/* Region decode is measured on JPEGs; a set without any has no such figure. */
-static int has_jpeg(const stoke_dataset *dataset)
+int bench_has_jpeg(const stoke_dataset *dataset)
 {
-    uint64_t n = stoke_dataset_count(dataset);
-    for (uint64_t i = 0; i < n; i++) {
-        const char *dot = strrchr(stoke_dataset_sample(dataset, i).image_path, '.');
-        if (dot && (!strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg"))) return 1;
+    for (uint64_t i = 0; i < stoke_dataset_count(dataset); i++) {
+        const char *path = stoke_dataset_sample(dataset, i).image_path;
+        if (cli_ends_with(path, ".jpg") || cli_ends_with(path, ".jpeg")) return 1;
     }
     return 0;
 }
@@ -64,7 +156,7 @@ int bench_sweep_cases(bench_case *cases, const stoke_dataset *dataset, const sto
         }
     }
     *count = ROWS;
-    if (!has_jpeg(dataset)) return STOKE_OK;
+    if (!bench_has_jpeg(dataset)) return STOKE_OK;
     cases[REGION_FULL] =
         (bench_case){ .name = "JPEG decoded whole", .subject = &bench_region, .dataset = dataset };
     cases[REGION_QUARTER] = (bench_case){ .name = "JPEG, box of half width and height",
@@ -94,24 +186,23 @@ static int comparable(const bench_case *c, unsigned workers)
 
 void bench_sweep_print(const bench_case *cases, size_t count, int rounds, double decode, unsigned workers)
 {
-    static const char *const headings[] = { "setting",       "samples/s",   "to decode",
-                                            "CPU ms/sample", "peak memory", "planned" };
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_table *table =
+        CLI_TABLE("setting", "samples/s", "to decode", "CPU ms/sample", "peak memory", "planned");
     for (size_t i = 0; i < count; i++) {
         const bench_case *c = &cases[i];
         int loader = c->subject == &bench_loader;
-        char speed[32], ratio[32], cpu[32], peak[32], planned[32];
-        snprintf(speed, sizeof speed, "%.1f", rate(cases, (int)i, rounds));
-        snprintf(ratio, sizeof ratio, "%.2f", rate(cases, (int)i, rounds) / decode);
-        snprintf(cpu, sizeof cpu, "%.2f", bench_median(c->cpu_ms, rounds));
-        stoke_text_bytes(c->last.peak_rss, peak, sizeof peak);
-        stoke_text_bytes(c->opened.plan.total_bytes, planned, sizeof planned);
-        stoke_table_row(table, (const char *[]){ c->name, speed, comparable(c, workers) ? ratio : NULL, cpu,
-                                                 loader ? peak : NULL, loader ? planned : NULL });
+        const double speed = rate(cases, (int)i, rounds);
+        char ratio[32] = "n/a", peak[32] = "n/a", planned[32] = "n/a";
+        if (comparable(c, workers)) snprintf(ratio, sizeof ratio, "%.2f", speed / decode);
+        if (loader) {
+            stoke_text_bytes(c->last.peak_rss, peak, sizeof peak);
+            stoke_text_bytes(c->opened.plan.total_bytes, planned, sizeof planned);
+        }
+        cli_row(table, "%s\t%.1f\t%s\t%.2f\t%s\t%s", c->name, speed, ratio, bench_median(c->cpu_ms, rounds),
+                peak, planned);
     }
     putchar('\n');
-    stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    cli_table_end(table);
     putchar('\n');
     if (scaling_known())
         cli_print("2 workers against 1      %.2f times\n",
@@ -131,28 +222,20 @@ void bench_sweep_json(stoke_json *json, const bench_case *cases, size_t count, i
     stoke_json_array(json, "sweep");
     for (size_t i = 0; i < count; i++) {
         const bench_case *c = &cases[i];
-        stoke_json_object(json, NULL);
-        stoke_json_string(json, "name", c->name);
-        stoke_json_real(json, "samples_per_s", rate(cases, (int)i, rounds));
-        stoke_json_real(json, "cpu_ms_per_sample", bench_median(c->cpu_ms, rounds));
-        if (comparable(c, workers))
-            stoke_json_real(json, "ratio_to_decode", rate(cases, (int)i, rounds) / decode);
-        if (c->subject == &bench_loader) {
-            stoke_json_uint(json, "workers", c->opened.plan.workers);
-            stoke_json_uint(json, "peak_rss_bytes", c->last.peak_rss);
-            stoke_json_uint(json, "planned_bytes", c->opened.plan.total_bytes);
-        }
-        stoke_json_close(json);
+        const int loader = c->subject == &bench_loader;
+        FACTS_OBJECT(
+            json, NULL, FACT_OF(c, name), FACT("samples_per_s", rate(cases, (int)i, rounds)),
+            FACT("cpu_ms_per_sample", bench_median(c->cpu_ms, rounds)),
+            FACT_IF(comparable(c, workers), FACT("ratio_to_decode", rate(cases, (int)i, rounds) / decode)),
+            FACT_IF(loader, FACT_OF(&c->opened.plan, workers)),
+            FACT_IF(loader, FACT("peak_rss_bytes", c->last.peak_rss)),
+            FACT_IF(loader, FACT("planned_bytes", c->opened.plan.total_bytes)));
     }
     stoke_json_close(json);
-    if (scaling_known())
-        stoke_json_real(json, "scaling_2_workers",
-                        rate(cases, ROW_TWO, rounds) / rate(cases, ROW_ONE, rounds));
-    else
-        stoke_json_null(json, "scaling_2_workers");
-    if (count == BENCH_SWEEP_CASES)
-        stoke_json_real(json, "region_speedup",
-                        rate(cases, REGION_QUARTER, rounds) / rate(cases, REGION_FULL, rounds));
-    else
-        stoke_json_null(json, "region_speedup");
+    FACTS(json,
+          FACT("scaling_2_workers",
+               scaling_known() ? rate(cases, ROW_TWO, rounds) / rate(cases, ROW_ONE, rounds) : NAN),
+          FACT("region_speedup", count == BENCH_SWEEP_CASES
+                                     ? rate(cases, REGION_QUARTER, rounds) / rate(cases, REGION_FULL, rounds)
+                                     : NAN));
 }

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cli/bench/bench_upload.h"
+#include "cli/bench/bench.h"
+#include "cli/lib/facts.h"
 
 typedef struct transfer_options {
     const char *device;
@@ -15,35 +16,13 @@ typedef struct transfer_options {
     int short_run;
 } transfer_options;
 
-#define FIELD(member) offsetof(transfer_options, member)
+#define OPTIONS transfer_options
 static const stoke_option options[] = {
-    { .name = "device",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(device),
-      .default_text = "auto",
-      .argument = "NAME",
-      .help = "Where batches go, as `stoke devices` lists them" },
-    { .name = "step_ms",
-      .type = STOKE_OPT_REAL,
-      .offset = FIELD(step_ms),
-      .default_text = "50",
-      .min = 0.01,
-      .max = 60000,
-      .argument = "MS",
-      .help = "What the device computes on every batch, for copies to hide behind" },
-    { .name = "steps",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(steps),
-      .default_text = "20",
-      .min = 2,
-      .max = 1e6,
-      .argument = "N",
-      .help = "Steps of each way, after two to warm up" },
-    { .name = "short",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(short_run),
-      .default_text = "false",
-      .help = "Three short steps of each, to see that it runs; its figures mean little" },
+    CLI_TEXT(STRING, device, "auto", "NAME", "Where batches go, as `stoke devices` lists them"),
+    CLI_NUMBER(REAL, step_ms, "50", 0.01, 60000, "MS",
+               "What the device computes on every batch, for copies to hide behind"),
+    CLI_NUMBER(INT, steps, "20", 2, 1e6, "N", "Steps of each way, after two to warm up"),
+    CLI_SHORT("Three short steps of each, to see that it runs; its figures mean little"),
 };
 
 enum { WARM_UP = 2 };
@@ -87,28 +66,20 @@ static double bytes_per_batch(const bench_feed *job)
 
 static void json_copies(stoke_json *json, const stoke_upload_stats *stats)
 {
-    stoke_json_real(json, "copy_ms", bench_feed_copy_ms(stats));
-    stoke_json_real(json, "overlap_share", bench_feed_overlap(stats));
-    stoke_json_real(json, "device_busy_share", bench_feed_busy(stats));
+    FACTS(json, FACT("copy_ms", bench_feed_copy_ms(stats)), FACT("overlap_share", bench_feed_overlap(stats)),
+          FACT("device_busy_share", bench_feed_busy(stats)));
 }
 
 static void print_json(const bench_feed jobs[WAYS], stoke_device *device)
 {
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "device", stoke_device_describe(device)->name);
-    stoke_json_string(&json, "title", stoke_device_describe(device)->title);
-    stoke_json_string(&json, "source", bench_feed_source(device));
-    stoke_json_uint(&json, "batch", jobs[0].batch);
-    stoke_json_uint(&json, "height", jobs[0].height);
-    stoke_json_uint(&json, "width", jobs[0].width);
-    stoke_json_string(&json, "dtype", stoke_dtype_name(jobs[0].dtype));
-    stoke_json_real(&json, "bytes_per_batch", bytes_per_batch(&jobs[0]));
-    stoke_json_real(&json, "step_ms", jobs[0].step_ms);
-    stoke_json_uint(&json, "steps", jobs[0].steps);
-    stoke_json_real(&json, "pageable_gb_s", bench_feed_gb_s(&jobs[PAGEABLE].stats));
-    stoke_json_real(&json, "pinned_gb_s", bench_feed_gb_s(&jobs[PINNED].stats));
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT("device", stoke_device_describe(device)->name),
+          FACT("title", stoke_device_describe(device)->title), FACT("source", bench_feed_source(device)),
+          FACT_OF(&jobs[0], batch), FACT_OF(&jobs[0], height), FACT_OF(&jobs[0], width),
+          FACT("dtype", stoke_dtype_name(jobs[0].dtype)), FACT("bytes_per_batch", bytes_per_batch(&jobs[0])),
+          FACT_OF(&jobs[0], step_ms), FACT_OF(&jobs[0], steps),
+          FACT("pageable_gb_s", bench_feed_gb_s(&jobs[PAGEABLE].stats)),
+          FACT("pinned_gb_s", bench_feed_gb_s(&jobs[PINNED].stats)));
     json_copies(&json, &jobs[STREAM].stats);           /* the way of an upload unless told otherwise */
     stoke_json_real(&json, "augment_ms_per_batch", 0); /* whole batches cross */
     const stoke_memory_sum memory = cli_feed_memory(&jobs[0].memory, jobs[0].other_bytes);
@@ -117,10 +88,10 @@ static void print_json(const bench_feed jobs[WAYS], stoke_device *device)
     for (int i = 0; i < WAYS; i++) {
         const stoke_upload_stats *stats = &jobs[i].stats;
         stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "transfer", bench_transfer_name(ways[i].transfer));
-        stoke_json_real(&json, "gb_s", bench_feed_gb_s(stats));
+        FACTS(&json, FACT("transfer", cli_transfer_name(ways[i].transfer)),
+              FACT("gb_s", bench_feed_gb_s(stats)));
         json_copies(&json, stats);
-        stoke_json_real(&json, "period_ms", bench_feed_period_ms(&jobs[i].stats));
+        FACTS(&json, FACT("period_ms", bench_feed_period_ms(stats)));
         stoke_json_close(&json);
     }
     stoke_json_close(&json);
@@ -129,32 +100,24 @@ static void print_json(const bench_feed jobs[WAYS], stoke_device *device)
 
 static void print_people(const bench_feed jobs[WAYS], stoke_device *device)
 {
-    static const char *const headings[] = { "transfer", "GB/s",        "copy ms/batch",
-                                            "hidden",   "device busy", "ms/step" };
     const stoke_device_info *info = stoke_device_describe(device);
     cli_print("%s: %s; batches of %u x %ux%u %s, %.1f MB; step %.1f ms; times %s\n\n", info->name,
               info->title, jobs[0].batch, jobs[0].height, jobs[0].width, stoke_dtype_name(jobs[0].dtype),
               bytes_per_batch(&jobs[0]) / 1e6, jobs[0].step_ms, bench_feed_source(device));
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_table *table = CLI_TABLE("transfer", "GB/s", "copy ms/batch", "hidden", "device busy", "ms/step");
     for (int i = 0; i < WAYS; i++) {
         const stoke_upload_stats *stats = &jobs[i].stats;
-        char rate[32], copy[32], hidden[32], busy[32], period[32];
-        snprintf(rate, sizeof rate, "%.2f", bench_feed_gb_s(stats));
-        snprintf(copy, sizeof copy, "%.2f", bench_feed_copy_ms(stats));
-        snprintf(hidden, sizeof hidden, "%.0f %%", 100 * bench_feed_overlap(stats));
-        snprintf(busy, sizeof busy, "%.1f %%", 100 * bench_feed_busy(stats));
-        snprintf(period, sizeof period, "%.2f", bench_feed_period_ms(&jobs[i].stats));
-        stoke_table_row(table, (const char *[]){ ways[i].title, rate, copy, hidden, busy, period });
+        cli_row(table, "%s\t%.2f\t%.2f\t%.0f %%\t%.1f %%\t%.2f", ways[i].title, bench_feed_gb_s(stats),
+                bench_feed_copy_ms(stats), 100 * bench_feed_overlap(stats), 100 * bench_feed_busy(stats),
+                bench_feed_period_ms(stats));
     }
-    stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    cli_table_end(table);
     puts("\nhidden: the share of copying during which the device computed. Only a stream of its own hides "
          "copies; pinned memory alone makes them faster.");
     if (bench_feed_period_ms(&jobs[STREAM].stats) > 1.2 * jobs[STREAM].step_ms)
-        cli_print(
-            "The loader gave a batch only every %.0f ms, so that copies often had no step to hide behind: "
-            "take a longer --step-ms.\n",
-            bench_feed_period_ms(&jobs[STREAM].stats));
+        cli_print("The loader gave a batch only every %.0f ms, so that copies often had no step to hide "
+                  "behind: take a longer --step-ms.\n",
+                  bench_feed_period_ms(&jobs[STREAM].stats));
     if (info->shares_memory && !info->emulated)
         puts("This device works in the host's memory: a copy is a copy in memory, and page-locking gains "
              "nothing.");
@@ -171,7 +134,7 @@ static int run(cli_call *call)
     if (data.batch < 0) data.batch = stoke_data_defaults().batch;
     if (data.consumer_cores < 0) data.consumer_cores = 0; /* ours only waits */
     int r = cli_device_open(&device, o->device, 0, &err);
-    if (!r) r = bench_set_open(&set, call, &data, 2 * (uint64_t)data.batch, &err);
+    if (!r) r = bench_set_open(&set, call, &data, 2 * (uint64_t)data.batch, BENCH_SCENE, &err);
     if (!r) r = measure(call, &set, &data, device, jobs, &err);
     bench_set_close(&set); /* before anything is printed: a closed pipe ends the program there */
     const int code = r ? cli_fail(call, &err) : CLI_OK;
@@ -205,15 +168,12 @@ const cli_command cli_bench_transfer = {
     .summary = "copies to a device: pageable, pinned, on their own stream",
     .arguments = "[DIR]",
     .max_words = 1,
-    .description =
-        "Sends the same batches to a device from ordinary memory, from pinned memory, and "
-        "from there on a stream of their own, while the device computes for --step-ms on each. "
-        "Times come from events on the device; those of a simulated GPU are emulated. Without data "
-        "a small synthetic set is made; --batch, --size and --dtype say how large a batch is.",
+    .description = "Sends the same batches to a device from ordinary memory, from pinned memory, and from "
+                   "there on a stream of their own, while the device computes for --step-ms on each. Times "
+                   "come from events on the device; those of a simulated GPU are emulated. Without data a "
+                   "small synthetic set is made; --batch, --size and --dtype say how large a batch is.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(transfer_options),
+    CLI_OWN_OPTIONS,
     .reads_data = 1,
     .defaults = defaults,
     .run = run,

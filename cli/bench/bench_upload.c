@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/bench/bench_upload.h"
+#include "cli/bench/bench.h"
 
 #include <stdio.h>
-
-enum { SCENE = 128 }; /* pixels: quick to draw; --size enlarges them */
 
 double bench_feed_copy_ms(const stoke_upload_stats *stats)
 {
@@ -33,17 +31,6 @@ double bench_feed_period_ms(const stoke_upload_stats *stats)
 const char *bench_feed_source(stoke_device *device)
 {
     return stoke_device_describe(device)->emulated ? "emulated" : "measured";
-}
-
-const char *bench_transfer_name(int transfer)
-{
-    static const char *const names[] = { "stream", "pinned", "pageable" };
-    return names[transfer];
-}
-
-const char *bench_placement_name(int placement)
-{
-    return placement == STOKE_PLACEMENT_DEVICE ? "device" : "host";
 }
 
 /* ---- the consumer ---- */
@@ -135,12 +122,12 @@ int bench_feed_run(bench_feed *job, stoke_error *err)
 
 /* ---- the set ---- */
 
-static int draw(bench_set *set, const cli_call *call, stoke_data_params *data, uint64_t count,
+static int draw(bench_set *set, const cli_call *call, stoke_data_params *data, uint64_t count, uint32_t side,
                 stoke_error *err)
 {
     stoke_synth_params params = stoke_synth_defaults();
     params.count = count;
-    params.height = params.width = SCENE;
+    params.height = params.width = side;
     int r = cli_temp_folder(set->folder, err);
     if (r) return r;
     stoke_progress *progress = cli_progress_begin(call, "drawing a set", "scenes");
@@ -151,19 +138,24 @@ static int draw(bench_set *set, const cli_call *call, stoke_data_params *data, u
 }
 
 int bench_set_open(bench_set *set, const cli_call *call, stoke_data_params *data, uint64_t count,
-                   stoke_error *err)
+                   uint32_t side, stoke_error *err)
 {
     *set = (bench_set){ 0 };
     int r = STOKE_OK;
-    if (!data->data && !data->images && !data->list) r = draw(set, call, data, count, err);
+    if (!data->data && !data->images && !data->list) r = draw(set, call, data, count, side, err);
     if (!r) r = cli_open_settled(call, data, &set->dataset, err);
     if (r) bench_set_close(set);
     return r;
 }
 
-void bench_set_close(bench_set *set)
+void bench_set_remove(bench_set *set)
 {
-    stoke_dataset_close(&set->dataset);
     cli_end_temp_folder(set->folder);
     *set->folder = 0;
+}
+
+void bench_set_close(bench_set *set)
+{
+    bench_set_remove(set);
+    stoke_dataset_close(&set->dataset);
 }

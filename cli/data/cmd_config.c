@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 
 /* The n-th word of "a|b|c". */
 static const char *choice_text(const char *choices, int index, char *text, size_t size)
@@ -35,9 +36,7 @@ static void json_value(stoke_json *json, const stoke_option *option, const void 
         break;
     case STOKE_OPT_BYTES: stoke_json_uint(json, option->name, *(const uint64_t *)field); break;
     case STOKE_OPT_SIZE:
-        stoke_json_array(json, option->name);
-        for (int i = 0; i < 2; i++) stoke_json_uint(json, NULL, ((const uint32_t *)field)[i]);
-        stoke_json_close(json);
+        FACTS(json, FACT_SIZE(option->name, ((const uint32_t *)field)[0], ((const uint32_t *)field)[1]));
         break;
     case STOKE_OPT_RANGE:
     case STOKE_OPT_SPREAD:
@@ -47,10 +46,7 @@ static void json_value(stoke_json *json, const stoke_option *option, const void 
         break;
     case STOKE_OPT_AUTO_INT:
         number = *(const int64_t *)field;
-        if (number < 0)
-            stoke_json_string(json, option->name, "auto");
-        else
-            stoke_json_int(json, option->name, number);
+        FACTS(json, number < 0 ? FACT(option->name, "auto") : FACT(option->name, number));
         break;
     }
 }
@@ -99,13 +95,10 @@ typedef struct config_options {
     int train;
 } config_options;
 
+#define OPTIONS config_options
 static const stoke_option options[] = {
-    { .name = "train",
-      .type = STOKE_OPT_FLAG,
-      .offset = offsetof(config_options, train),
-      .default_text = "false",
-      .help = "The settings of training too, and the defaults that `stoke train` has; then their flags are "
-              "accepted as well" },
+    CLI_FLAG(train, "The settings of training too, and the defaults that `stoke train` has; then their flags "
+                    "are accepted as well"),
 };
 
 static int run(cli_call *call)
@@ -115,9 +108,7 @@ static int run(cli_call *call)
     const stoke_option_group *groups = call->groups + 1;
     const size_t n_groups = call->n_groups - 2;
     if (call->common.json) {
-        stoke_json json;
-        stoke_json_begin(&json, stdout, 2);
-        stoke_json_object(&json, NULL);
+        stoke_json json = cli_json_open();
         for (size_t g = 0; g < n_groups; g++)
             for (size_t i = 0; i < groups[g].count; i++)
                 json_value(&json, &groups[g].options[i], groups[g].target);
@@ -149,8 +140,7 @@ static const cli_example examples[] = {
     .arguments = "[DIR]", .max_words = 1,                                                                    \
     .description = "Prints defaults, then what --config says, then what the flags say, as a commented file " \
                    "that --config reads back to the same settings.",                                         \
-    .examples = examples, .options = options, .n_options = CLI_COUNT(options),                               \
-    .options_bytes = sizeof(config_options), .reads_data = 1, .run = run
+    .examples = examples, CLI_OWN_OPTIONS, .reads_data = 1, .run = run
 
 static const cli_command config_train = { WHAT_BOTH_ARE, .reads_training = 1,
                                           .defaults = cli_train_defaults };

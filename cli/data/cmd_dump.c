@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 #include "cli/lib/output.h"
 #include "cli/lib/retry.h"
 
@@ -19,28 +20,12 @@ typedef struct dump_options {
     int force;
 } dump_options;
 
+#define OPTIONS dump_options
 static const stoke_option options[] = {
-    { .name = "out",
-      .type = STOKE_OPT_STRING,
-      .offset = offsetof(dump_options, out),
-      .default_text = "dump",
-      .argument = "DIR",
-      .help = "Folder for the files; made when it does not exist" },
-    { .name = "batches",
-      .type = STOKE_OPT_INT,
-      .offset = offsetof(dump_options, batches),
-      .default_text = "1",
-      .min = 0,
-      .max = 1e9,
-      .argument = "N",
-      .help = "Number of batches; 0 = the whole epoch" },
-    { .name = "force",
-      .type = STOKE_OPT_FLAG,
-      .offset = offsetof(dump_options, force),
-      .default_text = "false",
-      .help =
-          "Write into a folder that has dumped batches already: files of the same name are replaced, others "
-          "stay" },
+    CLI_TEXT(STRING, out, "dump", "DIR", "Folder for the files; made when it does not exist"),
+    CLI_NUMBER(INT, batches, "1", 0, 1e9, "N", "Number of batches; 0 = the whole epoch"),
+    CLI_FLAG(force, "Write into a folder that has dumped batches already: files of the same name are "
+                    "replaced, others stay"),
 };
 
 enum { IMAGES, MASKS, IDS, MASKS_B, LAMBDA };
@@ -77,11 +62,10 @@ static int refuse_mixture(const cli_call *call, const dump_options *o, stoke_err
         if (!is_dumped(entry->d_name)) continue;
         there++;
         if (!o->force)
-            r = cli_error(
-                err, STOKE_E_STATE,
-                "%s has dumped batches already (%s): name another folder with --out, or write there with "
-                "--force",
-                o->out, entry->d_name);
+            r = cli_error(err, STOKE_E_STATE,
+                          "%s has dumped batches already (%s): name another folder with --out, or write "
+                          "there with --force",
+                          o->out, entry->d_name);
     }
     if (!r && errno) r = cli_error(err, STOKE_E_IO, "%s: cannot read folder: %s", o->out, strerror(errno));
     closedir(dir);
@@ -163,10 +147,7 @@ static void index_batch(dump *d, const stoke_batch *b)
     stoke_batch_digest(b, digest);
     cli_hex(digest, hex);
     stoke_json_object(json, NULL);
-    stoke_json_uint(json, "index", b->index);
-    stoke_json_uint(json, "position", b->position);
-    stoke_json_uint(json, "count", b->count);
-    stoke_json_string(json, "digest", hex);
+    FACTS(json, FACT_OF(b, index), FACT_OF(b, position), FACT_OF(b, count), FACT("digest", hex));
     for (size_t i = 0; i < kinds_of(b); i++) {
         snprintf(name, sizeof name, "%s_%06llu.npy", kinds[i], (unsigned long long)b->index);
         stoke_json_string(json, kinds[i], name);
@@ -185,15 +166,14 @@ static void index_head(dump *d, const cli_call *call, const stoke_batch *b)
     stoke_json *json = &d->json;
     stoke_json_begin(json, d->index, 1);
     stoke_json_object(json, NULL);
-    stoke_json_string(json, "image_dtype", stoke_dtype_name(b->image_dtype));
-    stoke_json_string(json, "mask_dtype", stoke_dtype_name(b->mask_dtype));
-    stoke_json_string(json, "layout", b->layout == STOKE_LAYOUT_CHW ? "chw" : "hwc");
+    FACTS(json, FACT("image_dtype", stoke_dtype_name(b->image_dtype)),
+          FACT("mask_dtype", stoke_dtype_name(b->mask_dtype)),
+          FACT("layout", b->layout == STOKE_LAYOUT_CHW ? "chw" : "hwc"));
     if (b->image_dtype == STOKE_DTYPE_BF16)
         stoke_json_string(json, "note",
-                          "NumPy has no bfloat16: images are its 16 bits as uint16; "
-                          "(a.astype(np.uint32) << 16).view(np.float32) gives the values");
-    stoke_json_int(json, "seed", call->data.seed);
-    stoke_json_int(json, "epoch", call->data.epoch);
+                          "NumPy has no bfloat16: images are its 16 bits as uint16; (a.astype(np.uint32) << "
+                          "16).view(np.float32) gives the values");
+    FACTS(json, FACT_OF(&call->data, seed), FACT_OF(&call->data, epoch));
     stoke_json_array(json, "batches");
 }
 
@@ -233,23 +213,18 @@ static void print_result(const cli_call *call, const dump *d, const stoke_memory
                          const char *index_path)
 {
     if (call->common.json) {
-        stoke_json json;
-        stoke_json_begin(&json, stdout, 2);
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "folder", d->folder);
-        stoke_json_string(&json, "index", index_path);
+        stoke_json json = cli_json_open();
+        FACTS(&json, FACT_OF(d, folder), FACT("index", index_path));
         cli_json_memory(&json, memory);
-        stoke_json_uint(&json, "batches", d->written);
-        stoke_json_uint(&json, "replaced", d->replaced);
-        stoke_json_uint(&json, "skipped", d->skipped);
+        FACTS(&json, FACT("batches", d->written), FACT_OF(d, replaced), FACT_OF(d, skipped));
         stoke_json_close(&json);
         return;
     }
     cli_print("%s: %llu batch%s\n", d->folder, (unsigned long long)d->written, d->written == 1 ? "" : "es");
     cli_say(call,
             "next: python3 -c 'import sys, os, numpy; folder = sys.argv[1]; "
-            "print(numpy.load(os.path.join(folder, "
-            "min(n for n in os.listdir(folder) if n.startswith(\"images_\")))).shape)' %s",
+            "print(numpy.load(os.path.join(folder, min(n for n in os.listdir(folder) if "
+            "n.startswith(\"images_\")))).shape)' %s",
             STOKE_WORD(d->folder));
 }
 
@@ -292,17 +267,12 @@ const cli_command cli_dump = {
     .arguments = "[DIR]",
     .max_words = 1,
     .description =
-        "Writes images_NNNNNN.npy, masks_NNNNNN.npy and ids_NNNNNN.npy for each batch (NNNNNN is "
-        "its global index) and, "
-        "last of all, index.json with names, types and digests of what this run wrote. bfloat16 "
-        "images are stored as "
-        "uint16. With a mixup op there are masks_b_NNNNNN.npy and lambda_NNNNNN.npy too: the second "
-        "masks and the share of the first. Every file "
-        "appears whole or not at all.",
+        "Writes images_NNNNNN.npy, masks_NNNNNN.npy and ids_NNNNNN.npy for each batch (NNNNNN is its global "
+        "index) and, last of all, index.json with names, types and digests of what this run wrote. bfloat16 "
+        "images are stored as uint16. With a mixup op there are masks_b_NNNNNN.npy and lambda_NNNNNN.npy "
+        "too: the second masks and the share of the first. Every file appears whole or not at all.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(dump_options),
+    CLI_OWN_OPTIONS,
     .reads_data = 1,
     .run = run,
 };

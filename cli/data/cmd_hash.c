@@ -15,6 +15,7 @@
 #include "cli/lib/upload_options.h"
 #include "cli/lib/output.h"
 #include "cli/lib/settings.h"
+#include "cli/lib/facts.h"
 
 typedef struct hash_options {
     int ranks_all, force;
@@ -22,70 +23,25 @@ typedef struct hash_options {
     const char *state, *from, *device;
 } hash_options;
 
+#define OPTIONS hash_options
 static const stoke_option options[] = {
-    { .name = "ranks_all",
-      .type = STOKE_OPT_FLAG,
-      .offset = offsetof(hash_options, ranks_all),
-      .default_text = "false",
-      .help = "Run every rank of --world one after another and print the union" },
-    { .name = "batches",
-      .type = STOKE_OPT_INT,
-      .offset = offsetof(hash_options, batches),
-      .default_text = "0",
-      .min = 0,
-      .max = 1e9,
-      .argument = "N",
-      .help = "Stop after N batches of a rank; 0 = the whole epoch" },
-    { .name = "resume_at",
-      .type = STOKE_OPT_INT,
-      .offset = offsetof(hash_options, resume_at),
-      .default_text = "0",
-      .min = 0,
-      .max = 1e9,
-      .argument = "K",
-      .help = "After K batches save the state, destroy the loader, make a new one, restore and go on; 0 = "
-              "never" },
-    { .name = "resume_workers",
-      .type = STOKE_OPT_AUTO_INT,
-      .offset = offsetof(hash_options, resume_workers),
-      .default_text = "auto",
-      .min = 0,
-      .max = 1024,
-      .argument = "N|auto",
-      .help = "Workers after --resume-at; auto = as many as before" },
-    { .name = "resume_prefetch",
-      .type = STOKE_OPT_AUTO_INT,
-      .offset = offsetof(hash_options, resume_prefetch),
-      .default_text = "auto",
-      .min = 1,
-      .max = 1024,
-      .argument = "N|auto",
-      .help = "Prefetch after --resume-at; auto = as before" },
-    { .name = "resume_world",
-      .type = STOKE_OPT_AUTO_INT,
-      .offset = offsetof(hash_options, resume_world),
-      .default_text = "auto",
-      .min = 1,
-      .max = 65536,
-      .argument = "N|auto",
-      .help = "Ranks after --resume-at (with --ranks-all); auto = as before" },
-    { .name = "state",
-      .type = STOKE_OPT_STRING,
-      .offset = offsetof(hash_options, state),
-      .argument = "FILE",
-      .help = "Write the state after the last batch to FILE (JSON)" },
-    { .name = "from",
-      .type = STOKE_OPT_STRING,
-      .offset = offsetof(hash_options, from),
-      .argument = "FILE",
-      .help = "Start from a state written by --state" },
-    { .name = "device",
-      .type = STOKE_OPT_STRING,
-      .offset = offsetof(hash_options, device),
-      .argument = "NAME",
-      .help = "Send the batches to a device and read them back there (`stoke devices` lists them): the "
-              "digests are the same" },
-    CLI_FORCE(hash_options),
+    CLI_FLAG(ranks_all, "Run every rank of --world one after another and print the union"),
+    CLI_NUMBER(INT, batches, "0", 0, 1e9, "N", "Stop after N batches of a rank; 0 = the whole epoch"),
+    CLI_NUMBER(
+        INT, resume_at, "0", 0, 1e9, "K",
+        "After K batches save the state, destroy the loader, make a new one, restore and go on; 0 = never"),
+    CLI_NUMBER(AUTO_INT, resume_workers, "auto", 0, 1024, "N|auto",
+               "Workers after --resume-at; auto = as many as before"),
+    CLI_NUMBER(AUTO_INT, resume_prefetch, "auto", 1, 1024, "N|auto",
+               "Prefetch after --resume-at; auto = as before"),
+    CLI_NUMBER(AUTO_INT, resume_world, "auto", 1, 65536, "N|auto",
+               "Ranks after --resume-at (with --ranks-all); auto = as before"),
+    CLI_TEXT(STRING, state, NULL, "FILE", "Write the state after the last batch to FILE (JSON)"),
+    CLI_TEXT(STRING, from, NULL, "FILE", "Start from a state written by --state"),
+    CLI_TEXT(STRING, device, NULL, "NAME",
+             "Send the batches to a device and read them back there (`stoke devices` lists them): the "
+             "digests are the same"),
+    CLI_FORCE(OPTIONS),
 };
 
 enum { STATE_TEXT = 1024 };
@@ -311,34 +267,19 @@ static void digest_all(const digests *list, uint8_t all[16])
 static void print_json(const cli_call *call, const digests *list, const char *all)
 {
     const hash_options *o = call->options;
-    stoke_json json;
     char hex[33];
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "all", all);
-    stoke_json_int(&json, "seed", call->data.seed);
-    stoke_json_uint(&json, "epoch", list->epoch);
-    stoke_json_int(&json, "world", call->data.world);
-    if (o->ranks_all)
-        stoke_json_string(&json, "rank", "all");
-    else
-        stoke_json_int(&json, "rank", call->data.rank);
-    stoke_json_uint(&json, "replaced", list->replaced);
-    stoke_json_uint(&json, "skipped", list->skipped);
-    stoke_json_string(&json, "unrecorded", *list->unrecorded ? list->unrecorded : NULL);
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT("all", all), FACT_OF(&call->data, seed), FACT_OF(list, epoch),
+          FACT_OF(&call->data, world), o->ranks_all ? FACT("rank", "all") : FACT_OF(&call->data, rank),
+          FACT_OF(list, replaced), FACT_OF(list, skipped), FACT_TEXT("unrecorded", list->unrecorded));
     cli_json_cache(&json, &list->cache);
     cli_json_memory(&json, &list->memory);
     stoke_json_array(&json, "batches");
     for (size_t i = 0; i < list->count; i++) {
         const entry *e = &list->entries[i];
         cli_hex(e->digest, hex);
-        stoke_json_object(&json, NULL);
-        stoke_json_uint(&json, "index", e->index);
-        stoke_json_uint(&json, "position", e->position);
-        stoke_json_uint(&json, "count", e->count);
-        stoke_json_string(&json, "digest", hex);
-        if (e->padding) stoke_json_bool(&json, "padding", 1);
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, NULL, FACT_OF(e, index), FACT_OF(e, position), FACT_OF(e, count),
+                     FACT("digest", hex), FACT_IF(e->padding, FACT_IS_OF(e, padding)));
     }
     stoke_json_close(&json);
     stoke_json_close(&json);
@@ -407,9 +348,8 @@ static int run(cli_call *call)
         cli_say_bad(call, list.replaced, list.skipped);
         cli_say_cache(call, &list.cache);
         if (!list.count)
-            cli_say(call,
-                    "no batches: nothing was compared (--drop-last leaves out what does not fill a batch on "
-                    "every rank, and a state may be that of the end)");
+            cli_say(call, "no batches: nothing was compared (--drop-last leaves out what does not fill a "
+                          "batch on every rank, and a state may be that of the end)");
     }
     free(list.entries);
     return r ? cli_fail(call, &err) : CLI_OK;
@@ -430,17 +370,13 @@ const cli_command cli_hash = {
     .arguments = "[DIR]",
     .max_words = 1,
     .description = "Takes the batches of one epoch and prints a 128-bit digest (XXH3) of what a consumer "
-                   "sees in each: ids, pixels, "
-                   "masks. The digests depend on data, settings, seed and epoch only; use it to prove that "
-                   "two machines, settings or "
-                   "versions deliver the same. `all` is over the pairs (index, digest) in order of index. "
-                   "With --world the batches of "
-                   "one rank are printed; batches that only keep the ranks in step are marked as padding and "
-                   "left out of `all`. With --device the batches go there and come back first.",
+                   "sees in each: ids, pixels, masks. The digests depend on data, settings, seed and epoch "
+                   "only; use it to prove that two machines, settings or versions deliver the same. `all` is "
+                   "over the pairs (index, digest) in order of index. With --world the batches of one rank "
+                   "are printed; batches that only keep the ranks in step are marked as padding and left out "
+                   "of `all`. With --device the batches go there and come back first.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(hash_options),
+    CLI_OWN_OPTIONS,
     .reads_data = 1,
     .reads_feed = 1,
     .run = run,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 
 static const struct {
     const char *name, *title;
@@ -149,24 +150,20 @@ static void print_yaml(const stoke_op_info *op)
 
 static void print_settings(const stoke_op_info *op)
 {
-    static const char *const headings[] = { "setting", "default", "accepts", "meaning" };
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_table *table = CLI_TABLE("setting", "default", "accepts", "meaning");
     int ranges = 0;
-    for (size_t i = 0; table && i < op->n_options; i++) {
+    for (size_t i = 0; i < op->n_options; i++) {
         const stoke_option *option = &op->options[i];
         char text[64], number[128];
-        const char *const cells[] = { option->name,
-                                      cli_short_numbers(option->default_text ? option->default_text : "",
-                                                        number, sizeof number),
-                                      accepts(option, text, sizeof text), option->help };
-        stoke_table_row(table, cells);
+        cli_row(table, "%s\t%s\t%s\t%s", option->name,
+                cli_short_numbers(option->default_text ? option->default_text : "", number, sizeof number),
+                accepts(option, text, sizeof text), option->help);
         ranges |= option->type == STOKE_OPT_RANGE || option->type == STOKE_OPT_SPREAD;
     }
-    if (table) stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    cli_table_end(table);
     if (ranges)
-        puts("\nA..B (in YAML also [A, B]): drawn again for each sample. +-X: one number X stands for "
-             "-X..X.");
+        puts(
+            "\nA..B (in YAML also [A, B]): drawn again for each sample. +-X: one number X stands for -X..X.");
     putchar('\n');
 }
 
@@ -198,25 +195,17 @@ static void show_preset(const stoke_preset_info *preset)
 
 static void json_setting(stoke_json *json, const stoke_option *option)
 {
-    stoke_json_object(json, NULL);
-    stoke_json_string(json, "name", option->name);
-    stoke_json_string(json, "type", type_name(option->type));
-    stoke_json_string(json, "default", option->default_text);
-    if (option->min != 0 || option->max != 0) {
-        stoke_json_real(json, "min", option->min);
-        stoke_json_real(json, "max", option->max);
-    }
-    if (option->choices) stoke_json_string(json, "choices", option->choices);
-    stoke_json_string(json, "help", option->help);
-    stoke_json_close(json);
+    const int limits = option->min != 0 || option->max != 0;
+    FACTS_OBJECT(json, NULL, FACT_OF(option, name), FACT("type", type_name(option->type)),
+                 FACT("default", option->default_text), FACT_IF(limits, FACT_OF(option, min)),
+                 FACT_IF(limits, FACT_OF(option, max)), FACT_IF(option->choices, FACT_OF(option, choices)),
+                 FACT_OF(option, help));
 }
 
 static void json_op(stoke_json *json, const stoke_op_info *op)
 {
     stoke_json_object(json, NULL);
-    stoke_json_string(json, "name", op->name);
-    stoke_json_string(json, "group", op->group);
-    stoke_json_string(json, "summary", op->summary);
+    FACTS(json, FACT_OF(op, name), FACT_OF(op, group), FACT_OF(op, summary));
     stoke_json_array(json, "settings");
     for (size_t i = 0; i < op->n_options; i++) json_setting(json, &op->options[i]);
     stoke_json_close(json);
@@ -226,11 +215,9 @@ static void json_op(stoke_json *json, const stoke_op_info *op)
 /* All, or the one called `name`; the same shape either way. */
 static void print_json(const char *name)
 {
-    stoke_json json;
     stoke_op_info op;
     stoke_preset_info preset;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
+    stoke_json json = cli_json_open();
     stoke_json_array(&json, "ops");
     for (size_t i = 0; stoke_op_at(i, &op); i++)
         if (!name || !strcmp(name, op.name)) json_op(&json, &op);
@@ -238,11 +225,7 @@ static void print_json(const char *name)
     stoke_json_array(&json, "presets");
     for (size_t i = 0; stoke_preset_at(i, &preset); i++) {
         if (name && strcmp(name, preset.name)) continue;
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "name", preset.name);
-        stoke_json_string(&json, "summary", preset.summary);
-        stoke_json_string(&json, "list", preset.list);
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, NULL, FACT_OF(&preset, name), FACT_OF(&preset, summary), FACT_OF(&preset, list));
     }
     stoke_json_close(&json);
     stoke_json_close(&json);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 
 enum { FORMAT_TAR, FORMAT_CACHE }; /* the order of the choices */
 
@@ -16,71 +17,34 @@ typedef struct pack_options {
     int format, force;
 } pack_options;
 
+#define OPTIONS pack_options
 static const stoke_option options[] = {
-    { .name = "out",
-      .type = STOKE_OPT_STRING,
-      .offset = offsetof(pack_options, out),
-      .argument = "DIR",
-      .help = "Folder for the shards or the cache; made when it is not there" },
-    { .name = "format",
-      .type = STOKE_OPT_CHOICE,
-      .offset = offsetof(pack_options, format),
-      .default_text = "tar",
-      .choices = "tar|cache",
-      .help = "tar: files as they are, in WebDataset's layout. cache: decoded samples, as --cache DIR of "
-              "other commands keeps them, for the same settings" },
-    { .name = "shard_size",
-      .type = STOKE_OPT_BYTES,
-      .offset = offsetof(pack_options, shard_size),
-      .default_text = "256M",
-      .argument = "BYTES",
-      .help = "A shard is at most so large, unless one sample is larger; 0 for no limit" },
-    { .name = "shard_samples",
-      .type = STOKE_OPT_INT,
-      .offset = offsetof(pack_options, shard_samples),
-      .default_text = "0",
-      .min = 0,
-      .max = 1e9,
-      .argument = "N",
-      .help = "And has at most N samples; 0 for no limit" },
-    { .name = "prefix",
-      .type = STOKE_OPT_STRING,
-      .offset = offsetof(pack_options, prefix),
-      .argument = "TEXT",
-      .help = "What the shards' names begin with: a-000000.tar. A name that begins with train or val makes "
-              "them that "
-              "part of a set" },
-    { .name = "force",
-      .type = STOKE_OPT_FLAG,
-      .offset = offsetof(pack_options, force),
-      .default_text = "false",
-      .help =
-          "Replace what was packed in DIR before, from other sources or with other settings, or write into a "
-          "folder that has other things in it. A file that took the place of a packed shard stays, and pack "
-          "ends with its name" },
+    CLI_TEXT(STRING, out, NULL, "DIR", "Folder for the shards or the cache; made when it is not there"),
+    CLI_CHOICE(format, "tar", "tar|cache",
+               "tar: files as they are, in WebDataset's layout. cache: decoded samples, as --cache DIR of "
+               "other commands keeps them, for the same settings"),
+    CLI_TEXT(BYTES, shard_size, "256M", "BYTES",
+             "A shard is at most so large, unless one sample is larger; 0 for no limit"),
+    CLI_NUMBER(INT, shard_samples, "0", 0, 1e9, "N", "And has at most N samples; 0 for no limit"),
+    CLI_TEXT(STRING, prefix, NULL, "TEXT",
+             "What the shards' names begin with: a-000000.tar. A name that begins with train or val makes "
+             "them that part of a set"),
+    CLI_FLAG(force, "Replace what was packed in DIR before, from other sources or with other settings, or "
+                    "write into a folder that has other things in it. A file that took the place of a packed "
+                    "shard stays, and pack ends with its name"),
 };
 
 static void print_json(const char *out, const stoke_pack_report *report, double rate)
 {
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "folder", out);
-    stoke_json_uint(&json, "shards", report->shards);
-    stoke_json_uint(&json, "kept", report->kept);
-    stoke_json_uint(&json, "samples", report->samples);
-    stoke_json_uint(&json, "bytes", report->bytes);
-    stoke_json_uint(&json, "written_bytes", report->written);
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT("folder", out), FACT_OF(report, shards), FACT_OF(report, kept),
+          FACT_OF(report, samples), FACT_OF(report, bytes), FACT("written_bytes", report->written));
     stoke_json_array(&json, "left_out");
     for (size_t i = 0; i < report->n_bad; i++) {
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "path", report->bad[i].path);
-        stoke_json_string(&json, "reason", report->bad[i].reason);
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, NULL, FACT_OF(&report->bad[i], path), FACT_OF(&report->bad[i], reason));
     }
     stoke_json_close(&json);
-    stoke_json_real(&json, "seconds", report->seconds);
-    stoke_json_real(&json, "mb_per_s", rate);
+    FACTS(&json, FACT_OF(report, seconds), FACT("mb_per_s", rate));
     cli_json_memory(&json, &report->memory);
     stoke_json_close(&json);
 }
@@ -108,18 +72,10 @@ static void print_cache(const cli_call *call, const char *folder, const stoke_me
                         const stoke_cache_report *report)
 {
     if (call->common.json) {
-        stoke_json json;
-        stoke_json_begin(&json, stdout, 2);
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "folder", folder);
-        stoke_json_uint(&json, "found", report->found);
-        stoke_json_uint(&json, "stored", report->stored);
-        stoke_json_uint(&json, "bad", report->bad);
-        stoke_json_string(&json, "unrecorded", *report->unrecorded ? report->unrecorded : NULL);
-        stoke_json_uint(&json, "left_out", report->left_out);
-        stoke_json_uint(&json, "bytes", report->bytes);
-        stoke_json_string(&json, "warning", *report->warning ? report->warning : NULL);
-        stoke_json_real(&json, "seconds", report->seconds);
+        stoke_json json = cli_json_open();
+        FACTS(&json, FACT("folder", folder), FACT_OF(report, found), FACT_OF(report, stored),
+              FACT_OF(report, bad), FACT_TEXT("unrecorded", report->unrecorded), FACT_OF(report, left_out),
+              FACT_OF(report, bytes), FACT_TEXT("warning", report->warning), FACT_OF(report, seconds));
         cli_json_memory(&json, memory);
         stoke_json_close(&json);
         return;
@@ -249,23 +205,18 @@ const cli_command cli_pack = {
     .summary = "write a set as tar shards, or decoded into a cache",
     .arguments = "[DIR] --out DIR",
     .max_words = 1,
-    .description = "Writes the samples as KEY.jpg and KEY.mask.png into tar files that stoke, GNU tar and "
-                   "the webdataset package "
-                   "read. Files are copied byte for byte, so the shards give the same batches as the set. A "
-                   "set with its own train "
-                   "and val folders becomes train-000000.tar ... and val-000000.tar ... The same set and "
-                   "settings give the same "
-                   "shards. Interrupted, it leaves finished shards only, and goes on from there when it is "
-                   "run again. A file that "
-                   "cannot be opened or is no picture ends it, unless --policy skip leaves the sample out; "
-                   "pixels are not decoded, so a damaged picture is packed as it is: `stoke verify` finds "
-                   "those. With --format cache "
-                   "the samples are decoded and resized into a cache, so that the first epoch of a run with "
-                   "--cache DIR and the same settings finds them all. Deleting the folder empties a cache.",
+    .description =
+        "Writes the samples as KEY.jpg and KEY.mask.png into tar files that stoke, GNU tar and the "
+        "webdataset package read. Files are copied byte for byte, so the shards give the same batches as the "
+        "set. A set with its own train and val folders becomes train-000000.tar ... and val-000000.tar ... "
+        "The same set and settings give the same shards. Interrupted, it leaves finished shards only, and "
+        "goes on from there when it is run again. A file that cannot be opened or is no picture ends it, "
+        "unless --policy skip leaves the sample out; pixels are not decoded, so a damaged picture is packed "
+        "as it is: `stoke verify` finds those. With --format cache the samples are decoded and resized into "
+        "a cache, so that the first epoch of a run with --cache DIR and the same settings finds them all. "
+        "Deleting the folder empties a cache.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(pack_options),
+    CLI_OWN_OPTIONS,
     .reads_data = 1,
     .run = run,
 };

@@ -9,67 +9,35 @@
 
 #include "cli/data/show.h"
 #include "cli/lib/output.h"
+#include "cli/lib/facts.h"
 
+#define OPTIONS show_options
 static const stoke_option options[] = {
-    { .name = "count",
-      .type = STOKE_OPT_INT,
-      .offset = offsetof(show_options, count),
-      .default_text = "12",
-      .min = 1,
-      .max = 400,
-      .argument = "N",
-      .help = "Samples in the picture" },
-    { .name = "out",
-      .type = STOKE_OPT_STRING,
-      .offset = offsetof(show_options, out),
-      .argument = "FILE",
-      .help = "The PNG to write; the name ends in .png. By default samples.png, with --ops ops.png" },
-    { .name = "columns",
-      .type = STOKE_OPT_INT,
-      .offset = offsetof(show_options, columns),
-      .default_text = "0",
-      .min = 0,
-      .max = 100,
-      .argument = "N",
-      .help = "Samples per row; 0 = about square. With --ops: draws per strip, 0 = 4" },
-    { .name = "tile",
-      .type = STOKE_OPT_INT,
-      .offset = offsetof(show_options, tile),
-      .default_text = "0",
-      .min = 0,
-      .max = 4096,
-      .argument = "N",
-      .help = "Longest side of a sample in the picture, in pixels; 0 = 256, with --ops 192" },
-    { .name = "ops",
-      .type = STOKE_OPT_FLAG,
-      .offset = offsetof(show_options, ops),
-      .default_text = "false",
-      .help =
-          "Instead of many samples one sample: as it is and in a few draws of each op (with p=1) and each "
-          "preset" },
-    { .name = "only",
-      .type = STOKE_OPT_STRING,
-      .offset = offsetof(show_options, only),
-      .argument = "NAME",
-      .help = "With --ops: only ops and presets whose name begins so" },
-    { .name = "sample",
-      .type = STOKE_OPT_AUTO_INT,
-      .offset = offsetof(show_options, sample),
-      .default_text = "auto",
-      .min = 0,
-      .max = 1e9,
-      .argument = "N|auto",
-      .help =
-          "With --ops: which sample, in the order of names, from 0; auto takes one with many classes that is "
-          "neither dark nor bright" },
-    CLI_FORCE(show_options),
+    CLI_NUMBER(INT, count, "12", 1, 400, "N", "Samples in the picture"),
+    CLI_TEXT(STRING, out, NULL, "FILE",
+             "The PNG to write; the name ends in .png. By default samples.png, with --ops ops.png"),
+    CLI_NUMBER(INT, columns, "0", 0, 100, "N",
+               "Samples per row; 0 = about square. With --ops: draws per strip, 0 = 4"),
+    CLI_NUMBER(INT, tile, "0", 0, 4096, "N",
+               "Longest side of a sample in the picture, in pixels; 0 = 256, with --ops 192"),
+    CLI_FLAG(ops, "Instead of many samples one sample: as it is and in a few draws of each op (with p=1) and "
+                  "each preset"),
+    CLI_TEXT(STRING, only, NULL, "NAME", "With --ops: only ops and presets whose name begins so"),
+    CLI_NUMBER(AUTO_INT, sample, "auto", 0, 1e9, "N|auto",
+               "With --ops: which sample, in the order of names, from 0; auto takes one with many classes "
+               "that is neither dark nor bright"),
+    CLI_FORCE(OPTIONS),
 };
 
 /* Copies of rows: slots go back to the loader at once. */
+typedef struct shown {
+    stoke_image image, mask;
+    char caption[256], name[160];
+} shown;
+
 typedef struct gallery {
     stoke_tile *tiles;
-    stoke_image *images, *masks;
-    char (*captions)[256], (*names)[160];
+    shown *rows; /* of the tiles */
     size_t count, capacity;
     uint64_t replaced, skipped;
 } gallery;
@@ -128,24 +96,23 @@ int show_mixed(const stoke_batch *batch, uint32_t row, char *text, size_t size)
 static void add_rows(gallery *g, const stoke_batch *batch, int has_masks)
 {
     for (uint32_t i = 0; i < batch->count && g->count < g->capacity; i++) {
-        size_t at = g->count++;
-        g->images[at] = show_copy_image(batch, i);
+        shown *row = &g->rows[g->count];
         char mixed[128];
-        int second = show_mixed(batch, i, mixed, sizeof mixed);
-        if (has_masks) g->masks[at] = show_copy_mask(batch, i, second);
-        int replaced = batch->status[i] == STOKE_ROW_REPLACED;
+        const int second = show_mixed(batch, i, mixed, sizeof mixed);
+        const int replaced = batch->status[i] == STOKE_ROW_REPLACED;
+        row->image = show_copy_image(batch, i);
+        if (has_masks) row->mask = show_copy_mask(batch, i, second);
         g->replaced += (uint64_t)replaced;
-        snprintf(g->names[at], sizeof g->names[at], "%s%s", batch->names[i],
-                 replaced ? " (replacement)" : "");
-        snprintf(g->captions[at], sizeof g->captions[at], "%s%s%s", g->names[at], *mixed ? "  " : "", mixed);
-        g->tiles[at] = (stoke_tile){ &g->images[at], has_masks ? &g->masks[at] : NULL, g->captions[at] };
+        snprintf(row->name, sizeof row->name, "%s%s", batch->names[i], replaced ? " (replacement)" : "");
+        snprintf(row->caption, sizeof row->caption, "%s%s%s", row->name, *mixed ? "  " : "", mixed);
+        g->tiles[g->count++] = (stoke_tile){ &row->image, has_masks ? &row->mask : NULL, row->caption };
     }
 }
 
 static void free_gallery(gallery *g)
 {
-    for (size_t i = 0; i < g->count; i++) free(g->images[i].data), free(g->masks[i].data);
-    free(g->tiles), free(g->images), free(g->masks), free(g->captions), free(g->names);
+    for (size_t i = 0; i < g->count; i++) free(g->rows[i].image.data), free(g->rows[i].mask.data);
+    free(g->tiles), free(g->rows);
 }
 
 static int collect(cli_session *session, gallery *g, stoke_error *err)
@@ -204,7 +171,7 @@ static int write_picture(const cli_call *call, const gallery *g, const char *out
     const int is_file = cli_ends_with(augment, ".yaml") || cli_ends_with(augment, ".yml");
     snprintf(what, sizeof what, "%s  epoch %lld", is_file ? last_parts(augment, 1) : augment,
              (long long)call->data.epoch);
-    int r = show_page_begin(&page, call, g->images[0].height, g->images[0].width, what, err);
+    int r = show_page_begin(&page, call, g->rows[0].image.height, g->rows[0].image.width, what, err);
     if (!r) r = stoke_grid_write(out, g->tiles, g->count, &page.grid, err);
     show_page_end(&page);
     return r;
@@ -217,17 +184,13 @@ static void print_result(const cli_call *call, const gallery *g, const stoke_mem
         cli_print("%s\n", out);
         return;
     }
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
+    stoke_json json = cli_json_open();
     stoke_json_string(&json, "path", out);
     cli_json_memory(&json, memory);
-    stoke_json_uint(&json, "height", g->images[0].height);
-    stoke_json_uint(&json, "width", g->images[0].width);
-    stoke_json_uint(&json, "replaced", g->replaced);
-    stoke_json_uint(&json, "skipped", g->skipped);
+    FACTS(&json, FACT_OF(&g->rows[0].image, height), FACT_OF(&g->rows[0].image, width), FACT_OF(g, replaced),
+          FACT_OF(g, skipped));
     stoke_json_array(&json, "samples");
-    for (size_t i = 0; i < g->count; i++) stoke_json_string(&json, NULL, g->names[i]);
+    for (size_t i = 0; i < g->count; i++) stoke_json_string(&json, NULL, g->rows[i].name);
     stoke_json_close(&json);
     stoke_json_close(&json);
 }
@@ -258,10 +221,7 @@ static int show_samples(cli_call *call, const char *out, stoke_error *err)
     if (!r) r = cli_session_open(&session, call, &call->data, err);
     if (r) return r;
     gallery g = { .tiles = cli_alloc(n, sizeof *g.tiles),
-                  .images = cli_alloc(n, sizeof *g.images),
-                  .masks = cli_alloc(n, sizeof *g.masks),
-                  .captions = cli_alloc(n, sizeof *g.captions),
-                  .names = cli_alloc(n, sizeof *g.names),
+                  .rows = cli_alloc(n, sizeof *g.rows),
                   .capacity = n };
     r = collect(&session, &g, err);
     if (!r) r = write_picture(call, &g, out, err);
@@ -310,17 +270,12 @@ const cli_command cli_show = {
     .summary = "write a picture of samples with their masks laid over",
     .arguments = "[DIR]",
     .max_words = 1,
-    .description =
-        "Each sample stands beside itself with the mask laid over, its name below; the classes that occur "
-        "are "
-        "listed at the end. Samples come from the real loader, with its order, fit and augmentation. With "
-        "--ops "
-        "one sample is drawn by every op and preset; --size is then half the sample's unless given, so that "
-        "crops have a choice.",
+    .description = "Each sample stands beside itself with the mask laid over, its name below; the classes "
+                   "that occur are listed at the end. Samples come from the real loader, with its order, fit "
+                   "and augmentation. With --ops one sample is drawn by every op and preset; --size is then "
+                   "half the sample's unless given, so that crops have a choice.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(show_options),
+    CLI_OWN_OPTIONS,
     .reads_data = 1,
     .run = run,
 };

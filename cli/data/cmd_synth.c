@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 #include "cli/lib/output.h"
 
 typedef struct synth_options {
@@ -13,76 +14,26 @@ typedef struct synth_options {
     int force;
 } synth_options;
 
+#define OPTIONS synth_options
 static const stoke_option options[] = {
-    { .name = "count",
-      .type = STOKE_OPT_INT,
-      .offset = offsetof(synth_options, count),
-      .default_text = "64",
-      .min = 1,
-      .max = 1e9,
-      .argument = "N",
-      .help = "Number of scenes" },
-    { .name = "size",
-      .type = STOKE_OPT_SIZE,
-      .offset = offsetof(synth_options, size),
-      .default_text = "512",
-      .argument = "N|HxW",
-      .help = "Height and width of a scene, 16 to 16384 pixels" },
-    { .name = "classes",
-      .type = STOKE_OPT_INT,
-      .offset = offsetof(synth_options, classes),
-      .default_text = "6",
-      .min = 2,
-      .max = 255,
-      .argument = "N",
-      .help = "Number of classes; 0 is the background" },
-    { .name = "seed",
-      .type = STOKE_OPT_INT,
-      .offset = offsetof(synth_options, seed),
-      .default_text = "0",
-      .min = 0,
-      .max = 9007199254740991.0,
-      .argument = "N",
-      .help = "Other seed, other scenes" },
-    { .name = "quality",
-      .type = STOKE_OPT_INT,
-      .offset = offsetof(synth_options, quality),
-      .default_text = "90",
-      .min = 1,
-      .max = 100,
-      .argument = "N",
-      .help = "JPEG quality of the images" },
-    { .name = "threads",
-      .type = STOKE_OPT_INT,
-      .offset = offsetof(synth_options, threads),
-      .default_text = "0",
-      .min = 0,
-      .max = 1024,
-      .argument = "N",
-      .help = "Threads that draw and write; 0 = the cores there are" },
-    { .name = "force",
-      .type = STOKE_OPT_FLAG,
-      .offset = offsetof(synth_options, force),
-      .default_text = "false",
-      .help = "Write into a folder that is not empty and not from synth, and replace pictures of the same "
-              "names that are not as synth wrote them; others stay" },
+    CLI_NUMBER(INT, count, "64", 1, 1e9, "N", "Number of scenes"),
+    CLI_TEXT(SIZE, size, "512", "N|HxW", "Height and width of a scene, 16 to 16384 pixels"),
+    CLI_NUMBER(INT, classes, "6", 2, 255, "N", "Number of classes; 0 is the background"),
+    CLI_NUMBER(INT, seed, "0", 0, 9007199254740991.0, "N", "Other seed, other scenes"),
+    CLI_NUMBER(INT, quality, "90", 1, 100, "N", "JPEG quality of the images"),
+    CLI_NUMBER(INT, threads, "0", 0, 1024, "N", "Threads that draw and write; 0 = the cores there are"),
+    CLI_FLAG(force, "Write into a folder that is not empty and not from synth, and replace pictures of the "
+                    "same names that are not as synth wrote them; others stay"),
 };
 
 static void print_result(const cli_call *call, const char *folder, double seconds)
 {
     const synth_options *o = call->options;
     if (call->common.json) {
-        stoke_json json;
-        stoke_json_begin(&json, stdout, 2);
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "folder", folder);
-        stoke_json_int(&json, "count", o->count);
-        stoke_json_uint(&json, "height", o->size[0]);
-        stoke_json_uint(&json, "width", o->size[1]);
-        stoke_json_int(&json, "classes", o->classes);
-        stoke_json_int(&json, "seed", o->seed);
-        stoke_json_int(&json, "quality", o->quality);
-        stoke_json_real(&json, "seconds", seconds);
+        stoke_json json = cli_json_open();
+        FACTS(&json, FACT("folder", folder), FACT_OF(o, count), FACT("height", o->size[0]),
+              FACT("width", o->size[1]), FACT_OF(o, classes), FACT_OF(o, seed), FACT_OF(o, quality),
+              FACT("seconds", seconds));
         stoke_json_close(&json);
         return;
     }
@@ -145,15 +96,12 @@ const cli_command cli_synth = {
     .summary = "make a synthetic set of images and exact masks",
     .arguments = "DIR",
     .max_words = 1,
-    .description =
-        "Writes DIR/images/NNNNNN.jpg and DIR/masks/NNNNNN.png: scenes of textured shapes with photographic "
-        "noise, and the class of every pixel. The same settings give the same bytes on every machine. "
-        "In a folder that synth made before (it has a file .stokehold) pictures of the same name are "
-        "replaced while they are as synth wrote them; what you changed or put there stays, and synth ends "
-        "with its name. Any other folder must be empty.",
+    .description = "Writes DIR/images/NNNNNN.jpg and DIR/masks/NNNNNN.png: scenes of textured shapes with "
+                   "photographic noise, and the class of every pixel. The same settings give the same bytes "
+                   "on every machine. In a folder that synth made before (it has a file .stokehold) pictures "
+                   "of the same name are replaced while they are as synth wrote them; what you changed or "
+                   "put there stays, and synth ends with its name. Any other folder must be empty.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(synth_options),
+    CLI_OWN_OPTIONS,
     .run = run,
 };

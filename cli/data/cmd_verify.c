@@ -6,9 +6,10 @@
 #include <string.h>
 
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 #include "cli/lib/output.h"
 
-enum { CLI_TEXT = sizeof(((stoke_error *)0)->message) };
+enum { MESSAGE = sizeof(((stoke_error *)0)->message) };
 
 typedef struct verify_options {
     const char *csv;
@@ -16,28 +17,13 @@ typedef struct verify_options {
     int64_t show;
 } verify_options;
 
+#define OPTIONS verify_options
 static const stoke_option options[] = {
-    { .name = "csv",
-      .type = STOKE_OPT_STRING,
-      .offset = offsetof(verify_options, csv),
-      .argument = "FILE",
-      .help = "Also write every finding as a line of CSV: path, kind, reason" },
-    { .name = "show",
-      .type = STOKE_OPT_INT,
-      .offset = offsetof(verify_options, show),
-      .default_text = "20",
-      .min = 0,
-      .max = 1e9,
-      .argument = "N",
-      .help = "Findings to print for people; JSON and CSV always have all" },
-    { .name = "allow_orphans",
-      .type = STOKE_OPT_FLAG,
-      .offset = offsetof(verify_options, allow_orphans),
-      .default_text = "false",
-      .help = "Files that were left out while matching (no partner, or the same name as another) are listed "
-              "but do not "
-              "make the exit status 1" },
-    CLI_FORCE(verify_options),
+    CLI_TEXT(STRING, csv, NULL, "FILE", "Also write every finding as a line of CSV: path, kind, reason"),
+    CLI_NUMBER(INT, show, "20", 0, 1e9, "N", "Findings to print for people; JSON and CSV always have all"),
+    CLI_FLAG(allow_orphans, "Files that were left out while matching (no partner, or the same name as "
+                            "another) are listed but do not make the exit status 1"),
+    CLI_FORCE(OPTIONS),
 };
 
 static const char *const note_kinds[] = { "image without mask", "mask without image", "duplicate",
@@ -75,41 +61,31 @@ static void json_left_out(stoke_json *json, const stoke_dataset *dataset)
     stoke_json_array(json, "left_out");
     for (size_t i = 0; i < stoke_dataset_notes(dataset); i++) {
         stoke_note note = stoke_dataset_note(dataset, i);
-        stoke_json_object(json, NULL);
-        stoke_json_string(json, "path", note.path);
-        stoke_json_string(json, "kind", note_kinds[note.kind]);
-        stoke_json_string(json, "reason", note.detail);
-        stoke_json_close(json);
+        FACTS_OBJECT(json, NULL, FACT_OF(&note, path), FACT("kind", note_kinds[note.kind]),
+                     FACT("reason", note.detail));
     }
     stoke_json_close(json);
 }
 
 static void json_sizes(stoke_json *json, const stoke_verify_report *report)
 {
-    stoke_json_object(json, "sizes");
-    stoke_json_uint(json, "min_width", report->min_width);
-    stoke_json_uint(json, "min_height", report->min_height);
-    stoke_json_uint(json, "max_width", report->max_width);
-    stoke_json_uint(json, "max_height", report->max_height);
-    stoke_json_close(json);
+    FACTS_OBJECT(json, "sizes", FACT_OF(report, min_width), FACT_OF(report, min_height),
+                 FACT_OF(report, max_width), FACT_OF(report, max_height));
     stoke_json_object(json, "formats");
     for (int i = STOKE_FORMAT_JPEG; i <= STOKE_FORMAT_TIFF; i++)
         if (report->formats[i]) stoke_json_uint(json, stoke_format_name((stoke_format)i), report->formats[i]);
     stoke_json_close(json);
-    stoke_json_uint(json, "images16", report->images16);
+    FACTS(json, FACT_OF(report, images16));
     if (!report->images16) return;
-    stoke_json_array(json, "values16");
-    stoke_json_uint(json, NULL, report->min_value16);
-    stoke_json_uint(json, NULL, report->max_value16);
-    stoke_json_close(json);
+    FACTS(json, FACT_SIZE("values16", report->min_value16, report->max_value16));
 }
 
 /* The library names settings, a person types flags. */
-static const char *flagged(const cli_call *call, const char *text, char out[CLI_TEXT])
+static const char *flagged(const cli_call *call, const char *text, char out[MESSAGE])
 {
     stoke_error as_error = { 0 };
     snprintf(as_error.message, sizeof as_error.message, "%s", text);
-    snprintf(out, CLI_TEXT, "%s", cli_with_flags(call, &as_error).message);
+    snprintf(out, MESSAGE, "%s", cli_with_flags(call, &as_error).message);
     return out;
 }
 
@@ -121,48 +97,36 @@ static const char *class_name(const stoke_verify_report *report, uint32_t id)
 static void print_json(const cli_call *call, const stoke_dataset *dataset, const stoke_memory_sum *memory,
                        const stoke_verify_report *report)
 {
-    stoke_json json;
-    char text[CLI_TEXT];
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_uint(&json, "pairs", report->pairs);
-    stoke_json_uint(&json, "ok", report->ok);
-    stoke_json_bool(&json, "masks", stoke_dataset_has_masks(dataset));
+    char text[MESSAGE];
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT_OF(report, pairs), FACT_OF(report, ok),
+          FACT_IS("masks", stoke_dataset_has_masks(dataset)));
     stoke_json_array(&json, "bad");
     for (size_t i = 0; i < report->n_bad; i++) {
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "path", report->bad[i].path);
-        stoke_json_string(&json, "reason", report->bad[i].reason);
-        stoke_json_string(&json, "code", stoke_status_name(report->bad[i].code));
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, NULL, FACT_OF(&report->bad[i], path), FACT_OF(&report->bad[i], reason),
+                     FACT("code", stoke_status_name(report->bad[i].code)));
     }
     stoke_json_close(&json);
-    stoke_json_string(&json, "unrecorded", *report->unrecorded ? report->unrecorded : NULL);
+    FACTS(&json, FACT_TEXT("unrecorded", report->unrecorded));
     json_paths(&json, "orphans", dataset, 0);
     json_paths(&json, "duplicates", dataset, 1);
     json_left_out(&json, dataset);
     stoke_json_array(&json, "classes");
     for (size_t i = 0; i < report->n_classes; i++) {
-        stoke_json_object(&json, NULL);
-        stoke_json_uint(&json, "id", report->classes[i].id);
-        stoke_json_uint(&json, "pixels", report->classes[i].pixels);
-        stoke_json_uint(&json, "samples", report->classes[i].samples);
-        if (class_name(report, report->classes[i].id))
-            stoke_json_string(&json, "name", class_name(report, report->classes[i].id));
-        stoke_json_close(&json);
+        const stoke_class_count *c = &report->classes[i];
+        FACTS_OBJECT(&json, NULL, FACT_OF(c, id), FACT_OF(c, pixels), FACT_OF(c, samples),
+                     FACT_IF(class_name(report, c->id), FACT("name", class_name(report, c->id))));
     }
     stoke_json_close(&json);
-    if (report->n_ids) stoke_json_uint(&json, "n_classes", (uint64_t)report->n_ids);
-    stoke_json_int(&json, "ignore_index", report->ignore_index);
-    stoke_json_string(&json, "refusal", report->refusal ? flagged(call, report->refusal, text) : NULL);
+    FACTS(&json, FACT_IF(report->n_ids, FACT("n_classes", (uint64_t)report->n_ids)),
+          FACT_OF(report, ignore_index),
+          FACT("refusal", report->refusal ? flagged(call, report->refusal, text) : NULL));
     stoke_json_array(&json, "remarks");
     for (size_t i = 0; i < report->n_remarks; i++)
         stoke_json_string(&json, NULL, flagged(call, report->remarks[i], text));
     stoke_json_close(&json);
     json_sizes(&json, report);
-    stoke_json_uint(&json, "image_bytes", report->image_bytes);
-    stoke_json_uint(&json, "mask_bytes", report->mask_bytes);
-    stoke_json_real(&json, "seconds", report->seconds);
+    FACTS(&json, FACT_OF(report, image_bytes), FACT_OF(report, mask_bytes), FACT_OF(report, seconds));
     cli_json_memory(&json, memory);
     stoke_json_close(&json);
 }
@@ -203,16 +167,12 @@ static void print_classes(const stoke_verify_report *report)
     for (size_t i = 0; i < report->n_classes; i++) {
         const stoke_class_count *c = &report->classes[i];
         const char *name = class_name(report, c->id);
-        char id[32], pixels[32], share[32], samples[32];
-        snprintf(id, sizeof id, "%u%s", c->id, (int64_t)c->id == report->ignore_index ? " (ignored)" : "");
-        snprintf(pixels, sizeof pixels, "%llu", (unsigned long long)c->pixels);
-        snprintf(share, sizeof share, "%.2f %%", 100.0 * (double)c->pixels / (double)total);
-        snprintf(samples, sizeof samples, "%llu", (unsigned long long)c->samples);
-        stoke_table_row(table, (const char *[]){ id, pixels, share, samples, name ? name : "" });
+        cli_row(table, "%u%s\t%llu\t%.2f %%\t%llu\t%s", c->id,
+                (int64_t)c->id == report->ignore_index ? " (ignored)" : "", (unsigned long long)c->pixels,
+                100.0 * (double)c->pixels / (double)total, (unsigned long long)c->samples, name ? name : "");
     }
     putchar('\n');
-    stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    cli_table_end(table);
 }
 
 /* How many of the files from `first` on have the very same reason. */
@@ -231,7 +191,7 @@ static void print_findings(const cli_call *call, const stoke_dataset *dataset,
 {
     const size_t notes = stoke_dataset_notes(dataset), total = report->n_bad + notes;
     size_t told = 0; /* findings that the lines so far stand for */
-    char text[CLI_TEXT];
+    char text[MESSAGE];
     if (total) putchar('\n');
     for (int64_t lines = 0; told < total && lines < limit; lines++) {
         if (told < report->n_bad) {
@@ -253,7 +213,7 @@ static void print_findings(const cli_call *call, const stoke_dataset *dataset,
 static void print_report(const cli_call *call, const stoke_dataset *dataset,
                          const stoke_verify_report *report, int64_t show)
 {
-    char text[CLI_TEXT];
+    char text[MESSAGE];
     print_summary(dataset, report);
     print_classes(report);
     for (size_t i = 0; i < report->n_remarks; i++)
@@ -326,14 +286,11 @@ const cli_command cli_verify = {
     .arguments = "[DIR]",
     .max_words = 1,
     .description = "Decodes every image and mask and checks the pairs, the sizes and every label. Each bad "
-                   "file is named with the "
-                   "reason; files left out while matching (orphans, duplicates) are listed. Says how "
-                   "`stoke train` would take the masks, by the same rules. Exit status 1 when "
-                   "anything is found, or training would not begin.",
+                   "file is named with the reason; files left out while matching (orphans, duplicates) are "
+                   "listed. Says how `stoke train` would take the masks, by the same rules. Exit status 1 "
+                   "when anything is found, or training would not begin.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(verify_options),
+    CLI_OWN_OPTIONS,
     .reads_data = 1,
     .run = run,
 };

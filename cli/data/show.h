@@ -37,9 +37,6 @@ int show_page_begin(show_page *page, const cli_call *call, uint32_t height, uint
                     stoke_error *err);
 void show_page_end(show_page *page);
 
-/* Which sample of a set is good to look at, by its number. data: as show_settings leaves it. */
-int show_pick_sample(const stoke_data_params *data, uint64_t *sample, stoke_error *err);
-
 /* show --ops: one strip per op and preset. Writes the picture and prints the result. */
 int show_ops(const cli_call *call, const char *out, stoke_error *err);
 

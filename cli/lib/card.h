@@ -8,30 +8,18 @@
 #include "cli/lib/common.h"
 #include <stoke/tools/probe.h>
 
-/* Options of commands that can be asked about a card that is in another machine. Of a struct that has `const
- * char *gpu`, `double vram` and `int64_t cores`. */
-#define CLI_MEANT_OPTIONS(holder)                                                                            \
-    { .name = "gpu",                                                                                         \
-      .type = STOKE_OPT_STRING,                                                                              \
-      .offset = offsetof(holder, gpu),                                                                       \
-      .argument = "NAME|N",                                                                                  \
-      .help = "The card that is meant, by its name (\"RTX 3090\"), in whatever machine it is; or which of "  \
-              "those seen here, as nvidia-smi counts them. Left out, the first one seen here" },             \
-        { .name = "vram",                                                                                    \
-          .type = STOKE_OPT_REAL,                                                                            \
-          .offset = offsetof(holder, vram),                                                                  \
-          .default_text = "0",                                                                               \
-          .min = 0,                                                                                          \
-          .max = 4096,                                                                                       \
-          .argument = "GB",                                                                                  \
-          .help = "Memory of the card that is meant, as it is sold (1 GB is 1024^3 bytes); 0 takes that of " \
-                  "--gpu" },                                                                                 \
-    {                                                                                                        \
-        .name = "cores", .type = STOKE_OPT_INT, .offset = offsetof(holder, cores), .default_text = "0",      \
-        .min = 0, .max = 65536, .argument = "N",                                                             \
-        .help = "Cores of the machine that trains; 0 takes those usable here, unless --gpu or --vram name "  \
-                "a card of another machine"                                                                  \
-    }
+/* Of commands that can be asked about a card that is in another machine, with OPTIONS that have `const char
+ * *gpu`, `double vram` and `int64_t cores`. */
+#define CLI_MEANT_OPTIONS                                                                                    \
+    CLI_TEXT(STRING, gpu, NULL, "NAME|N",                                                                    \
+             "The card that is meant, by its name (\"RTX 3090\"), in whatever machine it is; or which of "   \
+             "those seen here, as nvidia-smi counts them. Left out, the first one seen here"),               \
+        CLI_NUMBER(REAL, vram, "0", 0, 4096, "GB",                                                           \
+                   "Memory of the card that is meant, as it is sold (1 GB is 1024^3 bytes); 0 takes that "   \
+                   "of --gpu"),                                                                              \
+        CLI_NUMBER(INT, cores, "0", 0, 65536, "N",                                                           \
+                   "Cores of the machine that trains; 0 takes those usable here, unless --gpu or --vram "    \
+                   "name a card of another machine")
 
 /* A card of those seen here by its number, or one by its name: *name is NULL for the former. */
 void cli_card_meant(const char *gpu, const char **name, uint32_t *index);

@@ -52,14 +52,13 @@ static void roff_commands(const cli_command *const *commands, FILE *out)
     }
 }
 
-static void roff_footer(FILE *out)
+static void roff_status(FILE *out)
 {
-    fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 asked wrongly, 128 + N ended by signal N (130: Ctrl\\-C).\n"
-          ".SH SEE ALSO\n.BR stoke (1)\n",
+    fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 asked wrongly, 128 + N ended by signal N (130: Ctrl\\-C).\n",
           out);
 }
 
-void cli_print_man(const cli_call *call, FILE *out)
+static void print_page(const cli_call *call, FILE *out)
 {
     const cli_command *command = call->command;
     char title[64], name[80];
@@ -78,27 +77,26 @@ void cli_print_man(const cli_call *call, FILE *out)
         stoke_options_print_man(call->groups, call->n_groups, out);
     }
     roff_examples(command->examples, out);
-    roff_footer(out);
+    roff_status(out);
+    fputs(".SH SEE ALSO\n.BR stoke (1)\n", out);
 }
 
-void cli_print_man_overview(FILE *out)
+static void print_overview(FILE *out)
 {
     roff_title("stoke", "feeds segmentation networks with images and masks, and computes SegFormer", out);
     fputs(".SH SYNOPSIS\n.B stoke\n\\fICOMMAND\\fR [\\fIOPTION\\fR]...\n.SH DESCRIPTION\n", out);
     roff_text("Reads pairs of images and masks, decodes, fits and augments them and delivers batches at the "
-              "speed of the "
-              "hardware; makes, checks, shows and measures such sets.",
+              "speed of the hardware; makes, checks, shows and measures such sets.",
               out);
     fputs(".SH COMMANDS\n", out);
     roff_commands(cli_commands, out);
-    fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 asked wrongly, 128 + N ended by signal N (130: Ctrl\\-C).\n",
-          out);
+    roff_status(out);
 }
 
 static int run(cli_call *call)
 {
     if (!call->n_words) {
-        cli_print_man_overview(stdout);
+        print_overview(stdout);
         return CLI_OK;
     }
     stoke_error err = { 0 };
@@ -111,7 +109,7 @@ static int run(cli_call *call)
     cli_call subject;
     char *none[] = { (char *)command->name, NULL };
     cli_call_begin(&subject, command, 1, none, &err);
-    cli_print_man(&subject, stdout);
+    print_page(&subject, stdout);
     cli_call_end(&subject);
     return CLI_OK;
 }

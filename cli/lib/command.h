@@ -113,6 +113,17 @@ extern const cli_command *const cli_commands[];
                .help = text)
 #define CLI_TEXT(kind, member, standard, word, text)                                                         \
     CLI_OPTION(kind, member, .default_text = standard, .argument = word, .help = text)
+/* Of a struct that OPTIONS has under the name `part`. */
+#define CLI_WITHIN(part, kind, member, ...)                                                                  \
+    {                                                                                                        \
+        .name = #member, .type = STOKE_OPT_##kind, .offset = offsetof(OPTIONS, part.member), __VA_ARGS__     \
+    }
+/* --short of benches; `short` is a word of C. */
+#define CLI_SHORT(text)                                                                                      \
+    {                                                                                                        \
+        .name = "short", .type = STOKE_OPT_FLAG, .offset = offsetof(OPTIONS, short_run),                     \
+        .default_text = "false", .help = text                                                                \
+    }
 /* Of a command with the table `options`. */
 #define CLI_OWN_OPTIONS .options = options, .n_options = CLI_COUNT(options), .options_bytes = sizeof(OPTIONS)
 

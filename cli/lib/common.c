@@ -3,6 +3,7 @@
  * Settings of a call: defaults, then the config file, then flags. Errors, progress, small helpers.
  */
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 #include "cli/lib/help.h"
 #include "cli/lib/hints.h"
 #include "cli/lib/output.h"
@@ -22,24 +23,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#define OPTIONS cli_common
 static const stoke_option common_options[] = {
-    { .name = "json",
-      .type = STOKE_OPT_FLAG,
-      .offset = offsetof(cli_common, json),
-      .default_text = "false",
-      .help = "Print the result as JSON on stdout and nothing else there" },
-    { .name = "quiet",
-      .type = STOKE_OPT_FLAG,
-      .offset = offsetof(cli_common, quiet),
-      .default_text = "false",
-      .help = "No progress, no memory plan, no remarks on stderr; errors are still shown" },
-    { .name = "config",
-      .type = STOKE_OPT_STRING,
-      .offset = offsetof(cli_common, config),
-      .argument = "FILE",
-      .help =
-          "Read settings from a file first: one of `stoke config`, or another trainer's (YAML, JSON, .py); "
-          "flags override it" },
+    CLI_FLAG(json, "Print the result as JSON on stdout and nothing else there"),
+    CLI_FLAG(quiet, "No progress, no memory plan, no remarks on stderr; errors are still shown"),
+    CLI_TEXT(
+        STRING, config, NULL, "FILE",
+        "Read settings from a file first: one of `stoke config`, or another trainer's (YAML, JSON, .py); "
+        "flags override it"),
 };
 
 static void bind_groups(cli_call *call)
@@ -177,8 +168,6 @@ int cli_replace_settings(cli_call *call, const stoke_data_params *data, const st
     return repeat_flags(call, set, err);
 }
 
-static int is_option(const cli_call *call, const char *name, size_t n);
-
 /* The flag that a word too many was meant for, by what lies there; NULL: none. */
 static const char *flag_for(const cli_call *call, const char *word)
 {
@@ -187,9 +176,10 @@ static const char *flag_for(const cli_call *call, const char *word)
     const int there = cli_stat(word, &st) == 0, folder = there && S_ISDIR(st.st_mode);
     const int takes_set = call->command->reads_data && !call->command->takes_network;
     snprintf(log, sizeof log, "%s/log.jsonl", word);
-    if (folder && is_option(call, "run", 3) && cli_there(log)) return "run";
-    if (folder && is_option(call, "data", 4) && !takes_set) return "data";
-    return there && !folder && is_option(call, "config", 6) && cli_ends_with(word, ".yaml") ? "config" : NULL;
+    if (folder && cli_is_option(call, "run", 3) && cli_there(log)) return "run";
+    if (folder && cli_is_option(call, "data", 4) && !takes_set) return "data";
+    return there && !folder && cli_is_option(call, "config", 6) && cli_ends_with(word, ".yaml") ? "config"
+                                                                                                : NULL;
 }
 
 /* A shell that has replaced a pattern by the names of shards is behind most of these. */
@@ -297,17 +287,6 @@ int cli_blame(stoke_error *err, const char *file)
     return err->code;
 }
 
-/* Whether `name` (n bytes) is an option of this command. */
-static int is_option(const cli_call *call, const char *name, size_t n)
-{
-    for (size_t g = 0; g < call->n_groups; g++)
-        for (size_t i = 0; i < call->groups[g].count; i++) {
-            const char *option = call->groups[g].options[i].name;
-            if (strlen(option) == n && !memcmp(option, name, n)) return 1;
-        }
-    return 0;
-}
-
 /* The library calls settings by their names; who typed a command knows flags. `name` in backquotes, and names
  * of several words (max_bad), become --max-bad. A name that is part of a path stays. */
 stoke_error cli_with_flags(const cli_call *call, const stoke_error *err)
@@ -320,7 +299,7 @@ stoke_error cli_with_flags(const cli_call *call, const stoke_error *err)
         const size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz_");
         const int ends = quoted ? name[length] == '`' : !name[length] || strchr(" ,:)", name[length]);
         if (!length || !begins || !ends || (!quoted && !memchr(name, '_', length)) ||
-            !is_option(call, name, length) || n + length + 4 >= sizeof out.message) {
+            !cli_is_option(call, name, length) || n + length + 4 >= sizeof out.message) {
             out.message[n++] = *at++;
             continue;
         }
@@ -340,13 +319,8 @@ int cli_fail(const cli_call *call, const stoke_error *error)
         return cli_interrupt_code();
     }
     if (call->common.json) {
-        stoke_json json;
-        stoke_json_begin(&json, stdout, 2);
-        stoke_json_object(&json, NULL);
-        stoke_json_object(&json, "error");
-        stoke_json_string(&json, "code", stoke_status_name(err->code));
-        stoke_json_string(&json, "message", err->message);
-        stoke_json_close(&json);
+        stoke_json json = cli_json_open();
+        FACTS_OBJECT(&json, "error", FACT("code", stoke_status_name(err->code)), FACT_OF(err, message));
         stoke_json_close(&json);
     }
     char title[64];
@@ -370,6 +344,27 @@ void cli_print(const char *format, ...)
     va_start(args, format);
     stoke_text_vprint(stdout, format, args);
     va_end(args);
+}
+
+void cli_row(stoke_table *table, const char *format, ...)
+{
+    char text[4096], *rest = text;
+    const char *cells[16] = { 0 };
+    va_list args;
+    va_start(args, format);
+    stoke_text_vformat(text, sizeof text, format, args);
+    va_end(args);
+    for (size_t i = 0; rest && i < CLI_COUNT(cells); i++) {
+        cells[i] = strsep(&rest, "\t");
+        if (!strcmp(cells[i], "n/a")) cells[i] = NULL;
+    }
+    stoke_table_row(table, cells);
+}
+
+void cli_table_end(stoke_table *table)
+{
+    stoke_table_print(table, stdout);
+    stoke_table_destroy(&table);
 }
 
 void *cli_alloc(size_t count, size_t size)

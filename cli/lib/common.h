@@ -59,6 +59,17 @@ void cli_print(const char *format, ...) STOKE_PRINTF(1, 2);
 /* Lines for people on stderr, printed likewise; silent with --quiet. */
 void cli_say(const cli_call *call, const char *format, ...) STOKE_PRINTF(2, 3);
 
+/* ---- tables ---- */
+
+/* A table by its headings; rows by a format with tabs between the cells ("%s\t%.1f"; those in names are
+ * escaped). A cell "n/a" is one that is not known: it does not keep a column of numbers from the right. */
+#define CLI_TABLE(...)                                                                                       \
+    stoke_table_create((const char *const[]){ __VA_ARGS__ },                                                 \
+                       CLI_COUNT(((const char *const[]){ __VA_ARGS__ })))
+void cli_row(stoke_table *table, const char *format, ...) STOKE_PRINTF(2, 3);
+/* Prints it and is done with it. */
+void cli_table_end(stoke_table *table);
+
 /* ---- progress ---- */
 
 /* A progress object on stderr that an interrupt cancels; NULL with --quiet. One at a time. */

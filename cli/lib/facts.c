@@ -23,6 +23,7 @@ void cli_json_facts(stoke_json *json, const cli_fact *facts)
             stoke_json_uint(json, NULL, f->pair[1]);
             stoke_json_close(json);
             break;
+        case CLI_FACT_NONE:
         case CLI_FACT_END: break;
         }
 }

@@ -16,6 +16,7 @@
 
 typedef enum cli_fact_kind {
     CLI_FACT_END,
+    CLI_FACT_NONE, /* left out */
     CLI_FACT_TEXT, /* NULL is null */
     CLI_FACT_INT,
     CLI_FACT_UINT,
@@ -71,6 +72,10 @@ static inline cli_fact cli_fact_real(const char *key, double value)
 #define FACT_IS_OF(record, member) FACT_IS(#member, (record)->member)
 /* null where the text is empty. */
 #define FACT_TEXT(name, value) cli_fact_text(name, *(value) ? (value) : NULL)
+/* null where there is none. */
+#define FACT_COUNT(name, value) ((value) ? cli_fact_uint(name, value) : cli_fact_text(name, NULL))
+/* Left out unless `condition` holds. */
+#define FACT_IF(condition, fact) ((condition) ? (fact) : (cli_fact){ .kind = CLI_FACT_NONE })
 /* [height, width] */
 #define FACT_SIZE(name, height, width)                                                                       \
     ((cli_fact){ .key = (name), .kind = CLI_FACT_PAIR, .pair = { (height), (width) } })

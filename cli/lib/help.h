@@ -24,8 +24,4 @@ void cli_print_help(const cli_call *call, FILE *out);
 /* The list of a command that only has subcommands. */
 void cli_print_subcommands(const cli_command *command, FILE *out);
 
-/* Man page in roff; command NULL = stoke(1) itself. */
-void cli_print_man(const cli_call *call, FILE *out);
-void cli_print_man_overview(FILE *out);
-
 #endif

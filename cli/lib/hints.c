@@ -9,29 +9,20 @@
 
 /* ---- flags ---- */
 
-/* The same meaning, and the same values. */
+/* The same meaning, and the same values: words between blanks. */
 static const struct {
     const char *theirs, *ours;
 } aliases[] = {
     { "batch_size", "batch" },
     { "num_workers", "workers" },
-    { "image_size", "size" },
-    { "img_size", "size" },
-    { "imgsz", "size" },
-    { "input_size", "size" },
-    { "max_epochs", "epochs" },
-    { "num_epochs", "epochs" },
-    { "num_train_epochs", "epochs" },
+    { "image_size img_size imgsz input_size", "size" },
+    { "max_epochs num_epochs num_train_epochs", "epochs" },
     { "max_steps", "steps" },
     { "learning_rate", "lr" },
-    { "accumulate_grad_batches", "accumulate" },
-    { "gradient_accumulation_steps", "accumulate" },
-    { "gradient_clip_val", "clip_norm" },
-    { "max_grad_norm", "clip_norm" },
-    { "grad_clip", "clip_norm" },
+    { "accumulate_grad_batches gradient_accumulation_steps", "accumulate" },
+    { "gradient_clip_val max_grad_norm grad_clip", "clip_norm" },
     { "num_classes", "classes" },
-    { "data_dir", "data" },
-    { "data_root", "data" },
+    { "data_dir data_root", "data" },
     { "model_name", "model" },
     { "persistent_workers", "persistent" },
 };
@@ -39,8 +30,6 @@ static const struct {
 #define CARDS                                                                                                \
     "how many cards train stands in the settings file (devices: 2), where check, optimize and why read it; " \
     "`stoke train` computes on the processor"
-
-#define RUNS "a training writes to runs/NAME: --runs DIR and --name NAME say where"
 
 /* Another meaning, or none here. */
 static const struct {
@@ -54,43 +43,36 @@ static const struct {
     { "persistent_workers", "workers live on from epoch to epoch anyway" },
     { "monitor", "watching is a command of its own: stoke monitor 60" },
     { "benchmark", "trials find the batch: stoke optimize --config FILE --benchmark, or stoke find-batch" },
-    { "amp", "--precision fp16 or bf16 is mixed precision" },
-    { "use_amp", "--precision fp16 or bf16 is mixed precision" },
+    { "amp use_amp mixed_precision", "--precision fp16 or bf16 is mixed precision" },
     { "fp16", "--precision fp16 is mixed precision" },
     { "bf16", "--precision bf16 is mixed precision" },
-    { "mixed_precision", "--precision fp16 or bf16 is mixed precision" },
-    { "devices", CARDS },
-    { "gpus", CARDS },
-    { "num_gpus", CARDS },
-    { "device",
+    { "devices gpus num_gpus", CARDS },
+    { "device accelerator",
       "`stoke train` computes on the processor; `stoke devices` lists what other commands can feed" },
-    { "accelerator",
-      "`stoke train` computes on the processor; `stoke devices` lists what other commands can feed" },
-    { "gpu",
-      "a card is named to check, optimize, estimate, recommend and why; this command is about the machine "
-      "it runs on, whose cards `stoke devices` lists" },
-    { "out", RUNS },
-    { "output", RUNS },
-    { "output_dir", RUNS },
-    { "save_dir", RUNS },
-    { "log_dir", RUNS },
-    { "warmup_steps", "--warmup takes a number of steps, or a share of them below 1" },
-    { "warmup_epochs", "--warmup takes a number of steps, or a share of them below 1" },
+    { "gpu", "a card is named to check, optimize, estimate, recommend and why; this command is about the "
+             "machine it runs on, whose cards `stoke devices` lists" },
+    { "out output output_dir save_dir log_dir",
+      "a training writes to runs/NAME: --runs DIR and --name NAME say where" },
+    { "warmup_steps warmup_epochs", "--warmup takes a number of steps, or a share of them below 1" },
 };
 
-static int is_same(const char *known, const char *typed, size_t n)
+/* Whether a name as it is typed, with - or _, is one of the words between blanks. */
+static int is_among(const char *words, const char *typed, size_t n)
 {
-    if (strlen(known) != n) return 0;
-    for (size_t i = 0; i < n; i++)
-        if ((typed[i] == '-' ? '_' : typed[i]) != known[i]) return 0;
-    return 1;
+    for (size_t k; *words; words += k + (words[k] == ' ')) {
+        size_t same = 0;
+        k = strcspn(words, " ");
+        while (same < n && same < k && (typed[same] == '-' ? '_' : typed[same]) == words[same]) same++;
+        if (same == n && same == k) return 1;
+    }
+    return 0;
 }
 
-static int is_option(const cli_call *call, const char *name, size_t n)
+int cli_is_option(const cli_call *call, const char *name, size_t n)
 {
     for (size_t g = 0; g < call->n_groups; g++)
         for (size_t i = 0; i < call->groups[g].count; i++)
-            if (is_same(call->groups[g].options[i].name, name, n)) return 1;
+            if (is_among(call->groups[g].options[i].name, name, n)) return 1;
     return 0;
 }
 
@@ -118,10 +100,10 @@ void cli_translate_flags(cli_call *call)
     for (int i = 1; i < call->argc && strcmp(call->argv[i], "--") != 0; i++) {
         const char *name;
         const size_t n = name_of(call->argv[i], &name);
-        if (!n || is_option(call, name, n)) continue;
+        if (!n || cli_is_option(call, name, n)) continue;
         for (size_t k = 0; k < CLI_COUNT(aliases); k++) {
             const char *ours = aliases[k].ours;
-            if (!is_same(aliases[k].theirs, name, n) || !is_option(call, ours, strlen(ours))) continue;
+            if (!is_among(aliases[k].theirs, name, n) || !cli_is_option(call, ours, strlen(ours))) continue;
             const size_t size = strlen(ours) + strlen(name + n) + 3;
             char *text = cli_alloc(size, 1);
             snprintf(text, size, "--%s%s", ours, name + n);
@@ -136,9 +118,9 @@ void cli_hint_flag(const cli_call *call, stoke_error *err)
     for (int i = 1; i < call->argc && strcmp(call->argv[i], "--") != 0; i++) {
         const char *name;
         const size_t n = name_of(call->argv[i], &name);
-        if (!n || is_option(call, name, n)) continue;
+        if (!n || cli_is_option(call, name, n)) continue;
         for (size_t k = 0; k < CLI_COUNT(hints); k++)
-            if (is_same(hints[k].theirs, name, n)) {
+            if (is_among(hints[k].theirs, name, n)) {
                 cli_error(err, err->code, "there is no option '--%.*s' here: %s", (int)n, name,
                           hints[k].hint);
                 return;
@@ -166,11 +148,11 @@ int cli_translate_file(cli_call *call)
     const cli_command *command = call->command;
     /* The first words of commands that read no data have meanings of their own: `why slow FILE`. */
     const int first = command->reads_data ? 0 : command->max_words;
-    if (command->takes_network || !is_option(call, "config", 6)) return 0;
+    if (command->takes_network || !cli_is_option(call, "config", 6)) return 0;
     for (int i = 1; i < call->argc; i++) {
         const char *name;
         const size_t n = name_of(call->argv[i], &name);
-        if (is_same("config", name, n)) return 0; /* there is one already */
+        if (is_among("config", name, n)) return 0; /* there is one already */
     }
     for (int w = first; w < call->n_words; w++)
         for (int i = 1; i < call->argc; i++) {
@@ -191,14 +173,12 @@ const char *cli_hint_command(const char *word)
     static const struct {
         const char *theirs, *ours;
     } commands[] = {
-        { "benchmark",
-          "`stoke bench` measures loading, steps and copies; `stoke optimize --config FILE --benchmark` "
-          "and `stoke find-batch` find the batch by trials" },
+        { "benchmark", "`stoke bench` measures loading, steps and copies; `stoke optimize --config FILE "
+                       "--benchmark` and `stoke find-batch` find the batch by trials" },
         { "profile", "`stoke diagnose` says where the time goes" },
         { "profiler", "`stoke diagnose` says where the time goes" },
-        { "tune",
-          "`stoke optimize --config FILE` changes a settings file, `stoke find-batch` and `stoke find-lr` "
-          "find values by trials" },
+        { "tune", "`stoke optimize --config FILE` changes a settings file, `stoke find-batch` and `stoke "
+                  "find-lr` find values by trials" },
         { "lr-find", "it is `stoke find-lr`" },
         { "lr_find", "it is `stoke find-lr`" },
         { "lr-finder", "it is `stoke find-lr`" },

@@ -8,6 +8,9 @@
 
 #include "cli/lib/common.h"
 
+/* Whether `name` (n letters, with - or _) is an option of this command. */
+int cli_is_option(const cli_call *call, const char *name, size_t n);
+
 /* Puts our own names in the place of flags that mean exactly the same (--batch_size, --num-workers), in
  * call->argv. */
 void cli_translate_flags(cli_call *call);

@@ -4,8 +4,10 @@
  */
 #include "cli/lib/page.h"
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,9 +70,7 @@ const char *cli_page_tidy(const char *text, char *out, size_t size)
 void cli_page_begin(cli_page *page, int as_json)
 {
     page->as_json = as_json;
-    if (!as_json) return;
-    stoke_json_begin(&page->json, stdout, 2);
-    stoke_json_object(&page->json, NULL);
+    if (as_json) page->json = cli_json_open();
 }
 
 void cli_page_end(cli_page *page)
@@ -145,15 +145,11 @@ static void print_value(double value, cli_unit unit)
 void cli_page_figure(cli_page *page, const char *key, const char *label, stoke_figure figure, cli_unit unit)
 {
     if (page->as_json) {
-        stoke_json_object(&page->json, key);
-        if (!figure.source)
-            stoke_json_null(&page->json, "value");
-        else if (unit == CLI_UNIT_YES_NO)
-            stoke_json_bool(&page->json, "value", figure.value != 0);
-        else
-            stoke_json_real(&page->json, "value", figure.value);
-        stoke_json_string(&page->json, "source", stoke_source_name(figure.source));
-        stoke_json_close(&page->json);
+        FACTS_OBJECT(&page->json, key,
+                     !figure.source            ? FACT("value", NAN)
+                     : unit == CLI_UNIT_YES_NO ? FACT_IS_OF(&figure, value)
+                                               : FACT_OF(&figure, value),
+                     FACT("source", stoke_source_name(figure.source)));
         return;
     }
     cli_print("  %-*s ", LABEL_COLUMNS, label);
@@ -162,5 +158,44 @@ void cli_page_figure(cli_page *page, const char *key, const char *label, stoke_f
         cli_print(" (%s)\n", stoke_source_name(figure.source));
     } else {
         puts("n/a");
+    }
+}
+
+/* ---- programs on a card ---- */
+
+void cli_page_program(cli_page *page, const cli_program *p)
+{
+    char title[128];
+    snprintf(title, sizeof title, " program %u, %s%s%s", p->pid, *p->name ? p->name : "in another container",
+             p->own ? " (this one)" : "", p->at_most ? ", at most" : "");
+    cli_page_entry(page, title);
+    if (page->as_json) {
+        stoke_json_uint(&page->json, "pid", p->pid);
+        cli_page_text(page, "name", NULL, p->name);
+        stoke_json_bool(&page->json, "own", p->own);
+    }
+    cli_page_figure(page, p->at_most ? "peak_memory_bytes" : "memory_bytes", "  its memory", p->memory,
+                    CLI_UNIT_MEMORY);
+    cli_page_figure(page, p->at_most ? "peak_busy_percent" : "busy_percent", "  its share", p->busy,
+                    CLI_UNIT_PERCENT);
+    cli_page_close(page);
+}
+
+void cli_page_processes(cli_page *page, const stoke_gpu *gpu)
+{
+    if (page->as_json) stoke_json_array(&page->json, "processes");
+    for (uint32_t i = 0; i < gpu->n_processes; i++) {
+        const stoke_gpu_process *process = &gpu->process[i];
+        cli_page_program(page, &(cli_program){ .pid = process->pid,
+                                               .name = process->name,
+                                               .own = process->own,
+                                               .memory = process->memory_bytes,
+                                               .busy = process->busy_percent });
+    }
+    if (page->as_json) {
+        stoke_json_close(&page->json);
+        stoke_json_uint(&page->json, "more_processes", gpu->more_processes);
+    } else if (gpu->more_processes) {
+        cli_print("  and %s\n", STOKE_COUNT(gpu->more_processes, "more program"));
     }
 }

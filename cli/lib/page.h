@@ -44,6 +44,19 @@ void cli_page_close(cli_page *page); /* the innermost of them */
 void cli_page_text(cli_page *page, const char *key, const char *label, const char *text);
 void cli_page_figure(cli_page *page, const char *key, const char *label, stoke_figure figure, cli_unit unit);
 
+/* A program on a card, as it is now or as it was at most. */
+typedef struct cli_program {
+    uint32_t pid;
+    const char *name; /* "" = in another container */
+    int own, at_most; /* at_most: the figures are peaks */
+    stoke_figure memory, busy;
+} cli_program;
+void cli_page_program(cli_page *page, const cli_program *program);
+
+/* All of a card that is being looked at, within its entry: "processes" and "more_processes" for programs, a
+ * paragraph each for people. */
+void cli_page_processes(cli_page *page, const stoke_gpu *gpu);
+
 /* The same text with homes as ~ and without the user of user@host:. Returns `out`. */
 const char *cli_page_tidy(const char *text, char *out, size_t size);
 

@@ -3,6 +3,17 @@
 
 #include <stdio.h>
 
+const char *cli_transfer_name(int transfer)
+{
+    static const char *const names[] = { "stream", "pinned", "pageable" };
+    return names[transfer];
+}
+
+const char *cli_placement_name(int placement)
+{
+    return placement == STOKE_PLACEMENT_DEVICE ? "device" : "host";
+}
+
 int cli_device_open(stoke_device **out, const char *name, int contents, stoke_error *err)
 {
     stoke_device_params params = stoke_device_defaults();

@@ -7,6 +7,10 @@
 
 #include "cli/lib/common.h"
 
+/* As --transfer and --placement have them. */
+const char *cli_transfer_name(int transfer);
+const char *cli_placement_name(int placement);
+
 /* contents: a simulated GPU really holds the bytes, and its kernels run. */
 int cli_device_open(stoke_device **out, const char *name, int contents, stoke_error *err);
 

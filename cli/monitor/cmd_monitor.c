@@ -112,11 +112,11 @@ static int watch_once(const cli_call *call, watch *w)
     return CLI_OK;
 }
 
-static int watch_long(const cli_call *call, watch *w, const monitor_options *options)
+static int watch_long(const cli_call *call, watch *w, const monitor_options *o)
 {
     w->live = !call->common.json && !call->common.quiet && monitor_view_possible();
     w->lines = !call->common.json && !call->common.quiet && !w->live;
-    if (w->live) monitor_view_begin(&w->view, &w->sight, w->limit, options->colour);
+    if (w->live) monitor_view_begin(&w->view, &w->sight, w->limit, o->colour);
     watch_it(w);
     if (w->live) monitor_view_end();
     if (w->lines) putchar('\n');
@@ -138,29 +138,28 @@ static int parse_port(const char *text, unsigned *port, stoke_error *err)
     return STOKE_OK;
 }
 
-static int check_options(const cli_call *call, const monitor_options *options, unsigned *port,
-                         stoke_error *err)
+static int check_options(const cli_call *call, const monitor_options *o, unsigned *port, stoke_error *err)
 {
-    if (options->once && call->n_words)
+    if (o->once && call->n_words)
         return cli_error(err, STOKE_E_INVALID,
                          "--once takes one reading and no SECONDS; leave one of them out");
-    if (options->once && options->prometheus)
+    if (o->once && o->prometheus)
         return cli_error(err, STOKE_E_INVALID,
                          "--once takes one reading and has nothing to serve; leave it or --prometheus out");
-    return options->prometheus ? parse_port(options->prometheus, port, err) : STOKE_OK;
+    return o->prometheus ? parse_port(o->prometheus, port, err) : STOKE_OK;
 }
 
 /* Everything there is to look at, and who else may look. */
-static int open_all(watch *w, const monitor_options *options, stoke_error *err)
+static int open_all(watch *w, const monitor_options *o, stoke_error *err)
 {
     int r = STOKE_OK;
-    if (options->csv) r = cli_output_open(&w->csv, options->csv, err);
-    if (!r && options->attach) {
-        r = monitor_job_open(&w->job, options->attach, err);
+    if (o->csv) r = cli_output_open(&w->csv, o->csv, err);
+    if (!r && o->attach) {
+        r = monitor_job_open(&w->job, o->attach, err);
         w->attached = !r;
     }
     if (!r) r = stoke_monitor_open(&w->monitor, NULL, err);
-    if (!r && options->prometheus) r = monitor_prometheus_start(&w->server, options->bind, w->port, err);
+    if (!r && o->prometheus) r = monitor_prometheus_start(&w->server, o->bind, w->port, err);
     if (r) return r;
     w->sight = (monitor_sight){ .monitor = w->monitor,
                                 .job = w->attached ? &w->job : NULL,
@@ -180,18 +179,18 @@ static void close_all(watch *w)
 
 static int run(cli_call *call)
 {
-    const monitor_options *options = call->options;
+    const monitor_options *o = call->options;
     stoke_error err = { 0 };
     watch *w = cli_alloc(1, sizeof *w);
     w->call = call;
     int status = CLI_OK, r = parse_seconds(call, &w->limit, &err);
-    if (!r) r = check_options(call, options, &w->port, &err);
-    if (!r) r = cli_may_write(call, options->csv, options->force, &err);
-    if (!r) r = open_all(w, options, &err);
+    if (!r) r = check_options(call, o, &w->port, &err);
+    if (!r) r = cli_may_write(call, o->csv, o->force, &err);
+    if (!r) r = open_all(w, o, &err);
     if (!r) {
         w->begin_ns = stoke_machine_now_ns();
         if (w->csv.stream) monitor_csv_header(w->csv.stream, &w->sight);
-        status = options->once ? watch_once(call, w) : watch_long(call, w, options);
+        status = o->once ? watch_once(call, w) : watch_long(call, w, o);
         if (w->csv.stream) r = cli_output_commit(&w->csv, &err);
     }
     if (r) status = cli_fail(call, &err);
@@ -199,19 +198,20 @@ static int run(cli_call *call)
     return status;
 }
 
-static const stoke_option option_table[] = {
-    { "once", STOKE_OPT_FLAG, offsetof(monitor_options, once), NULL, NULL, 0, 0, NULL,
-      "print one reading (of 200 ms) and stop" },
-    { "csv", STOKE_OPT_STRING, offsetof(monitor_options, csv), NULL, NULL, 0, 0, "FILE",
-      "also write every reading there, ten rows a second, when the watching ends" },
-    { "attach", STOKE_OPT_STRING, offsetof(monitor_options, attach), NULL, NULL, 0, 0, "RUN",
-      "also watch a job of ours: a run folder, or the page --live of a bench wrote; ends when it ends" },
-    { "prometheus", STOKE_OPT_STRING, offsetof(monitor_options, prometheus), NULL, NULL, 0, 0, "PORT",
-      "also serve the figures at /metrics for Prometheus; 0 = any port that is free, and says which" },
-    { "bind", STOKE_OPT_STRING, offsetof(monitor_options, bind), "127.0.0.1", NULL, 0, 0, "ADDRESS",
-      "address to serve them on; 0.0.0.0 lets everybody read them" },
-    { "colour", STOKE_OPT_FLAG, offsetof(monitor_options, colour), "true", NULL, 0, 0, NULL,
-      "colours in the live view; never when NO_COLOR is set" },
+#define OPTIONS monitor_options
+static const stoke_option options[] = {
+    CLI_FLAG(once, "print one reading (of 200 ms) and stop"),
+    CLI_TEXT(STRING, csv, NULL, "FILE",
+             "also write every reading there, ten rows a second, when the watching ends"),
+    CLI_TEXT(
+        STRING, attach, NULL, "RUN",
+        "also watch a job of ours: a run folder, or the page --live of a bench wrote; ends when it ends"),
+    CLI_TEXT(STRING, prometheus, NULL, "PORT",
+             "also serve the figures at /metrics for Prometheus; 0 = any port that is free, and says which"),
+    CLI_TEXT(STRING, bind, "127.0.0.1", "ADDRESS",
+             "address to serve them on; 0.0.0.0 lets everybody read them"),
+    CLI_OPTION(FLAG, colour, .default_text = "true",
+               .help = "colours in the live view; never when NO_COLOR is set"),
     CLI_FORCE(monitor_options),
 };
 
@@ -231,21 +231,16 @@ const cli_command cli_monitor = {
     .description =
         "Takes ten readings a second of every card (NVIDIA through NVML, AMD and Intel through the kernel's "
         "files) and of processors, memory and disks (/proc), for SECONDS; 0, or none given: until Ctrl-C. On "
-        "a "
-        "terminal it draws bars, the last seconds as a line, programs, power, clocks and why clocks are low; "
-        "elsewhere it prints a line each second. At the end comes the summary: means, percentiles p5 and "
-        "p95, "
-        "peaks, energy, how long clocks were low and for which reason, idle bursts (below 10 % busy), peaks "
-        "of "
-        "programs; then a verdict that names the next command. Busy is the driver's figure: any kernel "
-        "running, over up to a second, so shorter gaps do not show. Every figure has its source; what cannot "
-        "be had is n/a. No card is needed. --attach RUN adds what a job of ours tells of itself (the page "
-        "RUN/live): queue, samples a second, how long it waits for data, time of each stage; the watching "
-        "ends when the job does. --prometheus PORT serves the newest readings over HTTP, to this machine "
-        "alone unless --bind says otherwise.",
+        "a terminal it draws bars, the last seconds as a line, programs, power, clocks and why clocks are "
+        "low; elsewhere it prints a line each second. At the end comes the summary: means, percentiles p5 "
+        "and p95, peaks, energy, how long clocks were low and for which reason, idle bursts (below 10 % "
+        "busy), peaks of programs; then a verdict that names the next command. Busy is the driver's figure: "
+        "any kernel running, over up to a second, so shorter gaps do not show. Every figure has its source; "
+        "what cannot be had is n/a. No card is needed. --attach RUN adds what a job of ours tells of itself "
+        "(the page RUN/live): queue, samples a second, how long it waits for data, time of each stage; the "
+        "watching ends when the job does. --prometheus PORT serves the newest readings over HTTP, to this "
+        "machine alone unless --bind says otherwise.",
     .examples = examples,
-    .options = option_table,
-    .n_options = CLI_COUNT(option_table),
-    .options_bytes = sizeof(monitor_options),
+    CLI_OWN_OPTIONS,
     .run = run,
 };

@@ -12,10 +12,9 @@ void monitor_csv_header(FILE *out, const monitor_sight *sight)
           out);
     for (size_t i = 0; i < stoke_monitor_gpus(sight->monitor); i++)
         fprintf(out,
-                ",gpu%zu_busy_percent,gpu%zu_memory_used_bytes,gpu%zu_power_watt,gpu%zu_temperature_c,"
-                "gpu%zu_clock_mhz,gpu%zu_clock_reasons,gpu%zu_pcie_to_device_bytes_s,gpu%zu_pcie_from_device_"
-                "bytes_s,"
-                "gpu%zu_source",
+                ",gpu%zu_busy_percent,gpu%zu_memory_used_bytes,gpu%zu_power_watt,gpu%zu_temperature_c,gpu%zu_"
+                "clock_mhz,gpu%zu_clock_reasons,gpu%zu_pcie_to_device_bytes_s,gpu%zu_pcie_from_device_bytes_"
+                "s,gpu%zu_source",
                 i, i, i, i, i, i, i, i, i);
     if (sight->job) monitor_job_csv_header(out);
     fputc('\n', out);

@@ -7,7 +7,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-
 #include <stoke/tools/terminal.h>
 
 #define RED    "\033[31m"

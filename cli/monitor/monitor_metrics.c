@@ -87,16 +87,19 @@ static stoke_figure figure_at(const void *object, const metric *m)
     return figure;
 }
 
+static void put_plain(FILE *out, const metric *m, double value)
+{
+    int begun = 0;
+    begin(out, m, &begun);
+    fprintf(out, "stoke_%s", m->name);
+    put_value(out, value);
+}
+
 static void put_machine(FILE *out, const stoke_load *load)
 {
     for (size_t i = 0; i < CLI_COUNT(machine_metrics); i++) {
-        const metric *m = &machine_metrics[i];
-        const stoke_figure figure = figure_at(load, m);
-        int begun = 0;
-        if (!figure.source) continue;
-        begin(out, m, &begun);
-        fprintf(out, "stoke_%s", m->name);
-        put_value(out, figure.value);
+        const stoke_figure figure = figure_at(load, &machine_metrics[i]);
+        if (figure.source) put_plain(out, &machine_metrics[i], figure.value);
     }
 }
 
@@ -182,14 +185,6 @@ static uint64_t count_at(const void *object, size_t offset)
     uint64_t count;
     memcpy(&count, (const char *)object + offset, sizeof count);
     return count;
-}
-
-static void put_plain(FILE *out, const metric *m, double value)
-{
-    int begun = 0;
-    begin(out, m, &begun);
-    fprintf(out, "stoke_%s", m->name);
-    put_value(out, value);
 }
 
 static void put_stages(FILE *out, const stoke_live_data *now)

@@ -11,7 +11,6 @@
 #include "cli/lib/common.h"
 #include "cli/lib/facts.h"
 #include "cli/lib/page.h"
-#include "cli/lib/process_list.h"
 
 /* ---- figures in few characters ---- */
 

@@ -420,13 +420,12 @@ const cli_command cli_eval = {
     .summary = "evaluate a network on a set: scores per class, confusion matrix, worst pictures",
     .arguments = "RUN|FOLDER",
     .max_words = 1,
-    .description =
-        "RUN is a run folder of `stoke train` (its best/ is taken, or last/ where there is none yet), FOLDER "
-        "one with a network in Hugging Face's format. For a network of a run the data settings are those of "
-        "the run's config.yaml: set, label map, size, validation part; flags override them, and --config "
-        "replaces them. Evaluated is the validation part, or everything in a set that has none. All scores "
-        "come from one matrix of counts over all pixels that are not ignored; the convention for means is "
-        "printed with them.",
+    .description = "RUN is a run folder of `stoke train` (its best/ is taken, or last/ where there is none "
+                   "yet), FOLDER one with a network in Hugging Face's format. For a network of a run the "
+                   "data settings are those of the run's config.yaml: set, label map, size, validation part; "
+                   "flags override them, and --config replaces them. Evaluated is the validation part, or "
+                   "everything in a set that has none. All scores come from one matrix of counts over all "
+                   "pixels that are not ignored; the convention for means is printed with them.",
     .examples = examples,
     CLI_OWN_OPTIONS,
     .reads_data = 1,

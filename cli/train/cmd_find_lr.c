@@ -250,7 +250,7 @@ static int print_text(const finding *f, const drawing *d, stoke_error *err)
 {
     const stoke_lr_report *r = &f->report;
     char time[48], next[COMMAND];
-    const int status = r->count ? stoke_chart_text(&d->chart, COLUMNS, ROWS, 0, stdout, err) : STOKE_OK;
+    const int status = r->count ? stoke_chart_text(&d->chart, COLUMNS, ROWS, stdout, err) : STOKE_OK;
     if (status) return status;
     puts("\nLearning rates that the curve names:");
     print_reading("where half of the fall is done (half)", r->half);

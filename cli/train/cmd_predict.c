@@ -416,12 +416,12 @@ static size_t make_remarks(const prediction *p, char text[REMARKS][REMARK])
     const stoke_predict_report *r = &p->report;
     size_t n = 0;
     if (r->turned)
-        snprintf(
-            text[n++], REMARK,
-            "%llu picture%s turned upright by the orientation stored in %s (EXIF), and the mask%s lie%s as "
-            "people see %s; --orientation ignore takes pictures as they are stored",
-            (unsigned long long)r->turned, r->turned == 1 ? " was" : "s were", r->turned == 1 ? "it" : "them",
-            r->turned == 1 ? "" : "s", r->turned == 1 ? "s" : "", r->turned == 1 ? "it" : "them");
+        snprintf(text[n++], REMARK,
+                 "%llu picture%s turned upright by the orientation stored in %s (EXIF), and the mask%s lie%s "
+                 "as people see %s; --orientation ignore takes pictures as they are stored",
+                 (unsigned long long)r->turned, r->turned == 1 ? " was" : "s were",
+                 r->turned == 1 ? "it" : "them", r->turned == 1 ? "" : "s", r->turned == 1 ? "s" : "",
+                 r->turned == 1 ? "it" : "them");
     else if (r->lying && p->data.orientation == STOKE_ORIENTATION_IGNORE && !p->o->orientation)
         snprintf(text[n++], REMARK,
                  "%llu picture%s an orientation (EXIF) that was ignored, as in training: the mask%s as the "
@@ -562,15 +562,12 @@ const cli_command cli_predict = {
     .max_words = WORDS,
     .description =
         "Writes OUT/NAME.png for every picture: as large as the picture, the class of each pixel as its "
-        "value, "
-        "and colours in a palette so that viewers show them (more than 256 classes: 16 bits, grey). RUN is a "
-        "run folder (its best/ is taken, its config.yaml says size and decoding), a folder in Hugging Face's "
-        "format, or a .safetensors file. Folders are searched to the bottom and their subfolders kept; "
-        "pictures "
-        "of the same name from different folders are told apart by the folder's name. A file that is no "
-        "picture "
-        "is reported and the others go on; the exit status is 1 then. Every mask appears whole or not at "
-        "all.",
+        "value, and colours in a palette so that viewers show them (more than 256 classes: 16 bits, grey). "
+        "RUN is a run folder (its best/ is taken, its config.yaml says size and decoding), a folder in "
+        "Hugging Face's format, or a .safetensors file. Folders are searched to the bottom and their "
+        "subfolders kept; pictures of the same name from different folders are told apart by the folder's "
+        "name. A file that is no picture is reported and the others go on; the exit status is 1 then. Every "
+        "mask appears whole or not at all.",
     .examples = examples,
     CLI_OWN_OPTIONS,
     .run = run,

@@ -84,12 +84,9 @@ const cli_command cli_report = {
     .arguments = "RUN",
     .max_words = 1,
     .description = "A run makes its report when it ends. This makes it again from log.jsonl, config.yaml and "
-                   "the pictures in the "
-                   "run's folder: while the run is still going, after it was killed, or after an update. "
-                   "report.html needs "
-                   "no other file and no network; curves/ has the charts as SVG. Lines of the log that are "
-                   "damaged are passed "
-                   "over, and the report says how many.",
+                   "the pictures in the run's folder: while the run is still going, after it was killed, or "
+                   "after an update. report.html needs no other file and no network; curves/ has the charts "
+                   "as SVG. Lines of the log that are damaged are passed over, and the report says how many.",
     .examples = examples,
     CLI_OWN_OPTIONS,
     .run = run,

@@ -4,8 +4,8 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
-#include "cli/lib/one_process.h"
 #include "cli/lib/common.h"
 #include "cli/lib/facts.h"
 #include "cli/train/train_bar.h"
@@ -201,13 +201,42 @@ static int finish(const training *t, const stoke_trainer *trainer, int r, const 
     return r ? cli_interrupt_code() : CLI_OK;
 }
 
+/* What launchers put into the environment of each process. Slurm's is that of a step (srun): a batch script
+ * that starts one process has none. */
+static const struct {
+    const char *size, *rank, *launcher;
+} launchers[] = {
+    { "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "mpirun" },
+    { "PMI_SIZE", "PMI_RANK", "mpirun" },
+    { "WORLD_SIZE", "RANK", "torchrun" },
+    { "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun" },
+};
+
+/* Refuses to be one of several processes that torchrun, srun or mpirun started: each would train the same
+ * network by itself, in the same folder. */
+static int require_one_process(stoke_error *err)
+{
+    for (size_t i = 0; i < CLI_COUNT(launchers); i++) {
+        const char *size = getenv(launchers[i].size), *rank = getenv(launchers[i].rank);
+        const long n = size ? strtol(size, NULL, 10) : 0;
+        if (n < 2) continue;
+        return cli_error(
+            err, STOKE_E_INVALID,
+            "this is process %.20s of %ld, by %s (%s=%ld), and training runs in one process, on all cores of "
+            "its machine. Start it once, without %s; where nothing launched it: env -u %s stoke train ...",
+            rank ? rank : "n/a", n, launchers[i].launcher, launchers[i].size, n, launchers[i].launcher,
+            launchers[i].size);
+    }
+    return STOKE_OK;
+}
+
 static int run(cli_call *call)
 {
     const train_options *o = call->options;
     stoke_trainer *trainer = NULL;
     stoke_error err = { 0 };
     training t = { .call = call, .dry_run = o->dry_run, .bar = { .call = call } };
-    int r = cli_require_one_process(&err);
+    int r = require_one_process(&err);
     if (!r) r = cli_require_data(call, &call->data, &err);
     if (!r) cli_say(call, "device: the processor; `stoke train` uses no graphics card");
     if (!r) r = stoke_trainer_open(&trainer, &call->data, &call->train, on_event, &t, &err);
@@ -240,12 +269,11 @@ const cli_command cli_train = {
     .max_words = 1,
     .description =
         "Trains on the processor: no graphics card is used (a PyTorch loop that has one takes its batches "
-        "from "
-        "stokehold.Loader). Everything lands in one folder, runs/NAME: config.yaml (the settings as used), "
-        "log.jsonl, metrics.csv and TensorBoard's events, best/ and last/ in Hugging Face's format, curves, "
-        "predictions and report.html. What is not said is chosen from the data, and remarks say what was. "
-        "Ctrl-C finishes the step, saves and says how to go on; a run that was stopped, or killed, goes on "
-        "from its last checkpoint to the same bits as one in one go.",
+        "from stokehold.Loader). Everything lands in one folder, runs/NAME: config.yaml (the settings as "
+        "used), log.jsonl, metrics.csv and TensorBoard's events, best/ and last/ in Hugging Face's format, "
+        "curves, predictions and report.html. What is not said is chosen from the data, and remarks say what "
+        "was. Ctrl-C finishes the step, saves and says how to go on; a run that was stopped, or killed, goes "
+        "on from its last checkpoint to the same bits as one in one go.",
     .examples = examples,
     CLI_OWN_OPTIONS,
     .reads_data = 1,

@@ -6,12 +6,12 @@
 #include <unistd.h>
 
 /* "mIoU", and its value. A metric that scores do not hold (loss) is shown as mIoU. */
-static const char *train_metric_name(int metric)
+static const char *metric_name(int metric)
 {
     return stoke_score_at(metric == STOKE_METRIC_LOSS ? STOKE_METRIC_MIOU : metric)->title;
 }
 
-static double train_metric_of(int metric, const stoke_scores *scores)
+static double metric_of(int metric, const stoke_scores *scores)
 {
     return stoke_score_value(scores, metric == STOKE_METRIC_LOSS ? STOKE_METRIC_MIOU : metric);
 }
@@ -49,8 +49,8 @@ static void step_text(const train_bar *bar, const stoke_train_event *e, char *te
     else
         n += snprintf(text + n, size - (size_t)n, ", F1 n/a");
     if (e->scores && bar->metric != STOKE_METRIC_F1)
-        n += snprintf(text + n, size - (size_t)n, ", %s %.3f", train_metric_name(bar->metric),
-                      train_metric_of(bar->metric, e->scores));
+        n += snprintf(text + n, size - (size_t)n, ", %s %.3f", metric_name(bar->metric),
+                      metric_of(bar->metric, e->scores));
     if (isfinite(e->images_per_s))
         snprintf(text + n, size - (size_t)n, ", %.1f samples/s, busy %.0f %%", e->images_per_s,
                  100 * (1 - e->data_wait));

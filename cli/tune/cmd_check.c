@@ -5,7 +5,8 @@
 #include <stdio.h>
 
 #include "cli/lib/card.h"
-#include "cli/lib/map_option.h"
+#include "cli/lib/settings.h"
+#include "cli/lib/facts.h"
 #include <stoke/tools/preflight.h>
 
 typedef struct check_options {
@@ -15,43 +16,20 @@ typedef struct check_options {
     double vram;
 } check_options;
 
-#define FIELD(name) offsetof(check_options, name)
-
-/* clang-format off: one option is one paragraph */
+#define OPTIONS check_options
 static const stoke_option options[] = {
-    CLI_CONFIG_OPTION(
-        check_options,
-        "The settings to check: a file of `stoke config`, or the YAML of a PyTorch trainer, flat or in "
-        "sections"),
-    { .name = "data",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(data),
-      .argument = "DIR",
-      .help = "The data set, where the file names none or another is meant" },
-    { .name = "model",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(model),
-      .argument = "b0..b5|smallnet",
-      .help = "The network that memory is estimated for, where the file does not tell" },
-    { .name = "size",
-      .type = STOKE_OPT_SIZE,
-      .offset = FIELD(size),
-      .default_text = "0",
-      .argument = "N|HxW",
-      .help = "Size of a picture, where the file does not tell; 0 is as the file says" },
-    { .name = "classes",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(classes),
-      .default_text = "0",
-      .min = 0,
-      .max = 65535,
-      .argument = "N",
-      .help = "Number of classes; 0 is as the file says" },
-    CLI_RANKS_OPTION(check_options, "Processes that share this machine's cores, one for each card"),
-    CLI_MEANT_OPTIONS(check_options),
-    CLI_MAP_OPTION(check_options),
+    CLI_CONFIG_OPTION("The settings to check: a file of `stoke config`, or the YAML of a PyTorch trainer, "
+                      "flat or in sections"),
+    CLI_TEXT(STRING, data, NULL, "DIR", "The data set, where the file names none or another is meant"),
+    CLI_TEXT(STRING, model, NULL, "b0..b5|smallnet",
+             "The network that memory is estimated for, where the file does not tell"),
+    CLI_TEXT(SIZE, size, "0", "N|HxW",
+             "Size of a picture, where the file does not tell; 0 is as the file says"),
+    CLI_NUMBER(INT, classes, "0", 0, 65535, "N", "Number of classes; 0 is as the file says"),
+    CLI_RANKS_OPTION("Processes that share this machine's cores, one for each card"),
+    CLI_MEANT_OPTIONS,
+    CLI_MAP_OPTION,
 };
-/* clang-format on */
 
 /* ---- what is told ---- */
 
@@ -87,28 +65,18 @@ static void print_json(const cli_call *call, const stoke_preflight *preflight, i
 {
     const check_options *o = call->options;
     stoke_preflight_line line;
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "config", o->config);
-    stoke_json_string(&json, "dialect", stoke_preflight_dialect(preflight));
-    stoke_json_string(&json, "engine", engine_name(preflight));
-    stoke_json_bool(&json, "ready", ready);
-    stoke_json_string(&json, "no_card",
-                      *stoke_preflight_no_card(preflight) ? stoke_preflight_no_card(preflight) : NULL);
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT_OF(o, config), FACT("dialect", stoke_preflight_dialect(preflight)),
+          FACT("engine", engine_name(preflight)), FACT_IS("ready", ready),
+          FACT("no_card", *stoke_preflight_no_card(preflight) ? stoke_preflight_no_card(preflight) : NULL));
     for (int v = 0; v < STOKE_VERDICTS; v++)
         stoke_json_uint(&json, v == STOKE_VERDICT_NA ? "na" : stoke_verdict_name(v),
                         stoke_preflight_count(preflight, v));
     stoke_json_array(&json, "lines");
     for (size_t i = 0; stoke_preflight_at(preflight, i, &line); i++) {
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "key", line.key);
-        stoke_json_string(&json, "title", line.title);
-        stoke_json_string(&json, "verdict", stoke_verdict_name(line.verdict));
-        stoke_json_string(&json, "figure", line.figure);
-        stoke_json_string(&json, "source", stoke_source_name(line.source));
-        stoke_json_string(&json, "fix", *line.fix ? line.fix : NULL);
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, NULL, FACT_OF(&line, key), FACT_OF(&line, title),
+                     FACT("verdict", stoke_verdict_name(line.verdict)), FACT_OF(&line, figure),
+                     FACT("source", stoke_source_name(line.source)), FACT_TEXT("fix", line.fix));
     }
     stoke_json_close(&json);
     stoke_json_close(&json);
@@ -176,13 +144,10 @@ const cli_command cli_check = {
     .description =
         "Reads a settings file, looks at the machine, the card and the data set (its directory, not its "
         "pixels), and prints a line for each thing that can be seen to be right or wrong: pass, warn (it "
-        "will "
-        "run, slower than it could), fail (it will stop, or not start), n/a (could not be seen, and why). "
-        "Every line has its figure, in brackets where that is from, and below it what to do. Exit status: 0 "
-        "when nothing failed, 1 when something did, 2 when the file cannot be understood.",
+        "will run, slower than it could), fail (it will stop, or not start), n/a (could not be seen, and "
+        "why). Every line has its figure, in brackets where that is from, and below it what to do. Exit "
+        "status: 0 when nothing failed, 1 when something did, 2 when the file cannot be understood.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(check_options),
+    CLI_OWN_OPTIONS,
     .run = run,
 };

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 
 /* What "auto" comes to here, found by taking it; "" when even the host does not open. */
 static void name_of_auto(char *name, size_t size)
@@ -21,29 +22,19 @@ static void name_of_auto(char *name, size_t size)
 
 static void add_row(stoke_table *table, const stoke_device_info *info)
 {
-    char memory[32], units[16], driver[64];
-    const int cut = strlen(info->driver) >= sizeof driver; /* --json has all of it */
-    snprintf(driver, sizeof driver, "%.60s%s", info->driver, cut ? "..." : "");
-    snprintf(units, sizeof units, "%u", info->compute_units);
-    snprintf(memory, sizeof memory, "%.1f GiB", (double)info->memory_bytes / (1 << 30));
-    const char *const cells[] = {
-        info->name,
-        info->title,
-        info->memory_bytes ? memory : NULL,
-        info->compute_units ? units : NULL,
-        info->emulated ? "emulated" : "measured",
-        info->exact_math ? "equal" : "nearly",
-        driver,
-    };
-    stoke_table_row(table, cells);
+    char memory[32] = "n/a", units[16] = "n/a";
+    const int cut = strlen(info->driver) >= 64; /* --json has all of it */
+    if (info->compute_units) snprintf(units, sizeof units, "%u", info->compute_units);
+    if (info->memory_bytes)
+        snprintf(memory, sizeof memory, "%.1f GiB", (double)info->memory_bytes / (1 << 30));
+    cli_row(table, "%s\t%s\t%s\t%s\t%s\t%s\t%.60s%s", info->name, info->title, memory, units,
+            info->emulated ? "emulated" : "measured", info->exact_math ? "equal" : "nearly", info->driver,
+            cut ? "..." : "");
 }
 
 static void print_table(const stoke_device_list *list)
 {
-    static const char *const headings[] = {
-        "device", "title", "memory", "units", "times", "bytes", "driver"
-    };
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_table *table = CLI_TABLE("device", "title", "memory", "units", "times", "bytes", "driver");
     stoke_device_info info;
     int problems = 0;
     for (size_t i = 0; stoke_device_list_at(list, i, &info); i++) {
@@ -52,8 +43,7 @@ static void print_table(const stoke_device_list *list)
         else
             add_row(table, &info);
     }
-    if (table) stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    cli_table_end(table);
     if (problems) puts("\nCannot be used:");
     for (size_t i = 0; stoke_device_list_at(list, i, &info); i++)
         if (*info.problem) cli_print("%-8s  %s\n", info.name, info.problem);
@@ -64,42 +54,27 @@ static void print_table(const stoke_device_list *list)
 
 /* ---- for programs ---- */
 
-static void json_count(stoke_json *json, const char *key, uint64_t value)
-{
-    if (value)
-        stoke_json_uint(json, key, value);
-    else
-        stoke_json_null(json, key);
-}
-
 static void json_device(stoke_json *json, const stoke_device_info *info)
 {
     stoke_json_object(json, NULL);
-    stoke_json_string(json, "name", info->name);
-    stoke_json_bool(json, "usable", !*info->problem);
-    stoke_json_string(json, "problem", *info->problem ? info->problem : NULL);
+    FACTS(json, FACT_OF(info, name), FACT_IS("usable", !*info->problem), FACT_TEXT("problem", info->problem));
     if (!*info->problem) {
-        stoke_json_string(json, "title", info->title);
-        stoke_json_string(json, "driver", info->driver);
-        json_count(json, "memory_bytes", info->memory_bytes);
-        json_count(json, "compute_units", info->compute_units);
-        stoke_json_string(json, "source", info->emulated ? "emulated" : "measured");
-        stoke_json_bool(json, "exact_math", info->exact_math);
-        stoke_json_bool(json, "shares_memory", info->shares_memory);
-        stoke_json_bool(json, "shares_cores", info->shares_cores);
+        FACTS(json, FACT_OF(info, title), FACT_OF(info, driver),
+              FACT_COUNT("memory_bytes", info->memory_bytes),
+              FACT_COUNT("compute_units", info->compute_units),
+              FACT("source", info->emulated ? "emulated" : "measured"), FACT_IS_OF(info, exact_math),
+              FACT_IS_OF(info, shares_memory), FACT_IS_OF(info, shares_cores));
     }
     stoke_json_close(json);
 }
 
 static void print_json(const stoke_device_list *list)
 {
-    stoke_json json;
     stoke_device_info info;
     char name[32];
     name_of_auto(name, sizeof name);
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "auto", *name ? name : NULL);
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT_TEXT("auto", name));
     stoke_json_array(&json, "devices");
     for (size_t i = 0; stoke_device_list_at(list, i, &info); i++) json_device(&json, &info);
     stoke_json_close(&json);

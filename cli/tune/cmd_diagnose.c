@@ -10,110 +10,39 @@
 #include "cli/lib/upload_options.h"
 #include "cli/lib/output.h"
 
-#define FIELD(name) offsetof(diagnose_options, name)
-
-/* clang-format off: one option is one paragraph */
+#define OPTIONS diagnose_options
 static const stoke_option options[] = {
-    { .name = "device",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(device),
-      .argument = "NAME|native",
-      .help = "What computes: a device of `stoke devices`, or native, the trainer of stoke on this machine's "
-              "processor. The first real accelerator unless told, else sim:rtx3090, a simulated GPU" },
-    { .name = "step_ms",
-      .type = STOKE_OPT_REAL,
-      .offset = FIELD(step_ms),
-      .default_text = "0",
-      .min = 0,
-      .max = 1e6,
-      .argument = "MS",
-      .help = "What the device computes for a step of your network; 0 is not known, and 100 is assumed" },
-    { .name = "trace",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(trace),
-      .argument = "FILE",
-      .help = "Take the times of steps from a trace: torch.profiler's export_chrome_trace, or one of stoke" },
-    { .name = "steps",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(steps),
-      .default_text = "30",
-      .min = 2,
-      .max = 1e6,
-      .argument = "N",
-      .help = "Steps to measure" },
-    { .name = "warm_up",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(warm_up),
-      .default_text = "0",
-      .min = 0,
-      .max = 1e6,
-      .argument = "N",
-      .help = "Steps before them that do not count; 0 is one more than are made ahead" },
-    { .name = "sync",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(sync),
-      .default_text = "false",
-      .help = "The loop waits for every step, as one does that prints the loss each time" },
-    { .name = "persistent",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(persistent),
-      .default_text = "true",
-      .help = "Workers live on from epoch to epoch; otherwise they are started again for each" },
-    { .name = "verify",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(verify),
-      .default_text = "false",
-      .help =
-          "Measure every change too, in turns with the setup as it is, and say how far the prediction was "
-          "off" },
-    { .name = "although_busy",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(although_busy),
-      .default_text = "false",
-      .help = "Judge although other programs take cores meanwhile" },
-    { .name = "pairs",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(pairs),
-      .default_text = "5",
-      .min = 1,
-      .max = 64,
-      .argument = "N",
-      .help = "How many turns of each --verify takes" },
-    { .name = "what_if",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(what_if),
-      .argument = "SETUPS",
-      .help = "Predict other setups too: changes such as \"workers=2 transfer=stream; placement=device\", a "
-              "semicolon between setups" },
-    { .name = "bars",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(bars),
-      .argument = "FILE",
-      .help = "Draw the time of a step by causes, now and predicted (SVG)" },
-    { .name = "timeline",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(timeline),
-      .argument = "FILE",
-      .help = "Draw the last steps, lane by lane (SVG)" },
-    { .name = "html",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(html),
-      .argument = "FILE",
-      .help = "Write all of it as one page" },
-    { .name = "perfetto",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(perfetto),
-      .argument = "FILE",
-      .help = "Write what happened when as JSON for Perfetto (ui.perfetto.dev)" },
-    { .name = "model",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(model),
-      .argument = "b0..b5",
-      .help = "The network that --device native trains, where the file does not tell; b0 otherwise" },
-    CLI_MAP_OPTION(diagnose_options),
-    CLI_FORCE(diagnose_options),
+    CLI_TEXT(STRING, device, NULL, "NAME|native",
+             "What computes: a device of `stoke devices`, or native, the trainer of stoke on this machine's "
+             "processor. The first real accelerator unless told, else sim:rtx3090, a simulated GPU"),
+    CLI_NUMBER(REAL, step_ms, "0", 0, 1e6, "MS",
+               "What the device computes for a step of your network; 0 is not known, and 100 is assumed"),
+    CLI_TEXT(STRING, trace, NULL, "FILE",
+             "Take the times of steps from a trace: torch.profiler's export_chrome_trace, or one of stoke"),
+    CLI_NUMBER(INT, steps, "30", 2, 1e6, "N", "Steps to measure"),
+    CLI_NUMBER(INT, warm_up, "0", 0, 1e6, "N",
+               "Steps before them that do not count; 0 is one more than are made ahead"),
+    CLI_FLAG(sync, "The loop waits for every step, as one does that prints the loss each time"),
+    CLI_OPTION(FLAG, persistent, .default_text = "true",
+               .help = "Workers live on from epoch to epoch; otherwise they are started again for each"),
+    CLI_FLAG(
+        verify,
+        "Measure every change too, in turns with the setup as it is, and say how far the prediction was off"),
+    CLI_FLAG(although_busy, "Judge although other programs take cores meanwhile"),
+    CLI_NUMBER(INT, pairs, "5", 1, 64, "N", "How many turns of each --verify takes"),
+    CLI_TEXT(STRING, what_if, NULL, "SETUPS",
+             "Predict other setups too: changes such as \"workers=2 transfer=stream; placement=device\", a "
+             "semicolon between setups"),
+    CLI_TEXT(STRING, bars, NULL, "FILE", "Draw the time of a step by causes, now and predicted (SVG)"),
+    CLI_TEXT(STRING, timeline, NULL, "FILE", "Draw the last steps, lane by lane (SVG)"),
+    CLI_TEXT(STRING, html, NULL, "FILE", "Write all of it as one page"),
+    CLI_TEXT(STRING, perfetto, NULL, "FILE",
+             "Write what happened when as JSON for Perfetto (ui.perfetto.dev)"),
+    CLI_TEXT(STRING, model, NULL, "b0..b5",
+             "The network that --device native trains, where the file does not tell; b0 otherwise"),
+    CLI_MAP_OPTION,
+    CLI_FORCE(OPTIONS),
 };
-/* clang-format on */
 
 enum {
     SPANS = 1 << 19, /* of a trace: 50 steps of 32 samples take 10,000 */
@@ -315,7 +244,7 @@ static int foresee(diagnose_job *job, stoke_error *err)
 /* The flags of this command that make a setup of another. */
 static void flags_between(const stoke_setup *from, const stoke_setup *to, char *text, size_t size)
 {
-    static const char *const transfers[] = { "stream", "pinned", "pageable" };
+
     size_t n = 0;
     text[0] = 0;
 #define PUT(...)                                                                                             \
@@ -323,8 +252,8 @@ static void flags_between(const stoke_setup *from, const stoke_setup *to, char *
     if (to->workers != from->workers) PUT(" --workers %u", to->workers);
     if (to->prefetch != from->prefetch) PUT(" --prefetch %u", to->prefetch);
     if (to->depth != from->depth) PUT(" --depth %u", to->depth);
-    if (to->placement != from->placement) PUT(" --placement %s", to->placement ? "device" : "host");
-    if (to->transfer != from->transfer) PUT(" --transfer %s", transfers[to->transfer]);
+    if (to->placement != from->placement) PUT(" --placement %s", cli_placement_name(to->placement));
+    if (to->transfer != from->transfer) PUT(" --transfer %s", cli_transfer_name(to->transfer));
     if (to->persistent != from->persistent) PUT(" --%spersistent", to->persistent ? "" : "no-");
     if (to->sync != from->sync) PUT(" --%ssync", to->sync ? "" : "no-");
 #undef PUT
@@ -522,8 +451,8 @@ static const cli_example examples[] = {
     { "stoke diagnose demo/data --batch 4 --size 64 --workers 1 --transfer pageable --step-ms 5 --steps 12 "
       "--html diagnosis.html",
       "settings by flags; all of it as a page" },
-    { "stoke diagnose demo/data --batch 4 --size 64 --step-ms 5 --steps 12 --what-if \"workers=2; "
-      "workers=0 transfer=pageable\" --json",
+    { "stoke diagnose demo/data --batch 4 --size 64 --step-ms 5 --steps 12 --what-if \"workers=2; workers=0 "
+      "transfer=pageable\" --json",
       "what other setups would take, for programs" },
     { 0 },
 };
@@ -533,18 +462,14 @@ const cli_command cli_diagnose = {
     .summary = "why the device waits: every idle millisecond by its cause, and what to change",
     .arguments = "[DIR]",
     .max_words = 1,
-    .description =
-        "Runs a training loop with your data and settings (a PyTorch trainer's YAML, a file of `stoke "
-        "config`, "
-        "or flags): the loader, its workers and the copies are real, a step is --step-ms of the device, and "
-        "with --device native a real training step. All idle time of the device gets one cause, and the "
-        "causes sum to it. Then every change is predicted from costs that were measured: alone, in the best "
-        "order, and together; they do not add. --verify measures them too. Exit status: 0 also when the "
-        "device starves.",
+    .description = "Runs a training loop with your data and settings (a PyTorch trainer's YAML, a file of "
+                   "`stoke config`, or flags): the loader, its workers and the copies are real, a step is "
+                   "--step-ms of the device, and with --device native a real training step. All idle time of "
+                   "the device gets one cause, and the causes sum to it. Then every change is predicted from "
+                   "costs that were measured: alone, in the best order, and together; they do not add. "
+                   "--verify measures them too. Exit status: 0 also when the device starves.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(diagnose_options),
+    CLI_OWN_OPTIONS,
     .reads_data = 1,
     .reads_feed = 1,
     .any_config = 1,

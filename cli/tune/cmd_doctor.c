@@ -2,6 +2,7 @@
  *
  * stoke doctor: all that is known about this machine on one page, to paste into a bug report.
  */
+#include <stdarg.h>
 #include <dlfcn.h>
 #include <gnu/libc-version.h>
 #include <stdio.h>
@@ -10,12 +11,26 @@
 
 #include <stoke/tools/monitor.h>
 
-#include "cli/tune/doctor_advice.h"
-#include "cli/lib/process_list.h"
+#include "cli/lib/page.h"
+#include "cli/lib/facts.h"
+#include "cli/lib/common.h"
 
 typedef struct doctor_options {
     const char *data;
 } doctor_options;
+
+typedef struct doctor_facts {
+    stoke_machine_facts machine;
+    stoke_disk_facts disk;
+    char disk_problem[STOKE_ERROR_TEXT]; /* "" = none */
+    const char *data;                    /* the folder asked about; NULL = none */
+    char data_problem[STOKE_ERROR_TEXT]; /* why it is no data set; "" = it is one */
+    uint64_t samples;
+    stoke_device_list *devices;
+    stoke_gpus *gpus;
+    stoke_gpu *gpu; /* stoke_gpus_count of them, read */
+    size_t n_gpus;
+} doctor_facts;
 
 /* Read for the speed of the disk: a second or less of any disk that training is done from. */
 enum { READ_BYTES = 64 << 20 };
@@ -252,8 +267,7 @@ static void print_card(cli_page *page, const stoke_gpu *gpu)
     cli_page_text(page, "driver", "driver", gpu->driver);
     cli_page_text(page, "pci", "address", gpu->pci);
     if (page->as_json) {
-        stoke_json_bool(&page->json, "lost", gpu->lost);
-        stoke_json_bool(&page->json, "mig", gpu->mig);
+        FACTS(&page->json, FACT_IS_OF(gpu, lost), FACT_IS_OF(gpu, mig));
         cli_page_text(page, "problem", NULL, gpu->problem);
     } else if (*gpu->problem) {
         cli_page_text(page, "problem", "problem", gpu->problem);
@@ -265,6 +279,129 @@ static void print_card(cli_page *page, const stoke_gpu *gpu)
     }
     print_reasons(page, gpu->clocks_reasons);
     cli_page_processes(page, gpu);
+    cli_page_close(page);
+}
+
+/* ---- what is missing or in the way, and the remedy ---- */
+
+/* Bytes per second that no single turning disk reaches: a virtual one only says that it turns. */
+#define TURNING_MAX 350e6
+
+typedef struct advice {
+    cli_page *page;
+    int given;
+} advice;
+
+static void say(advice *list, const char *format, ...) STOKE_PRINTF(2, 3);
+
+static void say(advice *list, const char *format, ...)
+{
+    char text[1024], tidy[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    cli_page_tidy(text, tidy, sizeof tidy);
+    list->given++;
+    if (list->page->as_json)
+        stoke_json_string(&list->page->json, NULL, tidy);
+    else
+        cli_print("  - %s\n", tidy);
+}
+
+static void about_machine(advice *list, const stoke_machine_facts *facts)
+{
+    char text[32];
+    if (facts->quota.source && facts->threads.source && facts->quota.value < facts->threads.value)
+        say(list,
+            "the control group allows %.3g of %.0f processors: give the container more (--cpus), or expect "
+            "no more",
+            facts->quota.value, facts->threads.value);
+    /* A fifth less than allowed is more than a busy desktop takes. */
+    if (facts->effective_cores.source && facts->usable.source &&
+        facts->effective_cores.value < 0.8 * facts->usable.value)
+        say(list,
+            "only %.1f of %.0f usable cores were had (measured): other programs or a busy host take the "
+            "rest; `top` shows who",
+            facts->effective_cores.value, facts->usable.value);
+    if (facts->shm_bytes.source && facts->shm_bytes.value < 1e9)
+        say(list,
+            "/dev/shm has %s free: workers of PyTorch die there (Bus error); start the container with "
+            "--shm-size=8g, stoke itself does not need it",
+            stoke_text_bytes((uint64_t)facts->shm_bytes.value, text, sizeof text));
+    if (facts->available_bytes.source && facts->available_bytes.value < 2e9)
+        say(list, "only %s of memory is free: close programs, or use --memory-limit",
+            stoke_text_bytes((uint64_t)facts->available_bytes.value, text, sizeof text));
+}
+
+static void about_disk(advice *list, const doctor_facts *facts)
+{
+    const stoke_disk_facts *disk = &facts->disk;
+    if (*facts->data_problem) say(list, "no data set: %s", facts->data_problem);
+    if (*facts->disk_problem) say(list, "the disk could not be looked at: %s", facts->disk_problem);
+    if (!facts->data) {
+        say(list, "the speed of the data's disk is not measured: `stoke doctor --data DIR` does it");
+        return;
+    }
+    if (disk->network.source && disk->network.value)
+        say(list, "the data lies on a network (%s): copy it to a local disk, or use --cache there",
+            disk->filesystem);
+    else if (disk->rotational.source && disk->rotational.value && disk->read_bytes_per_s.value < TURNING_MAX)
+        say(list, "the data lies on a spinning disk: `stoke pack` makes shards that are read in one go");
+}
+
+static void about_clocks(advice *list, const stoke_gpu *gpu)
+{
+    static const struct {
+        int bit;
+        const char *words;
+    } reasons[] = {
+        { STOKE_CLOCKS_POWER_CAP,
+          "its power limit holds its clocks down: `nvidia-smi -q -d POWER` shows it" },
+        { STOKE_CLOCKS_HW_SLOWDOWN, "the hardware slows it down: look at cooling and power cables" },
+        { STOKE_CLOCKS_SW_THERMAL, "it is too hot and slowed down: look at fans and dust" },
+        { STOKE_CLOCKS_HW_THERMAL, "it is far too hot and slowed down: look at cooling now" },
+        { STOKE_CLOCKS_POWER_BRAKE, "the power supply asks it to brake: look at the supply" },
+    };
+    if (!gpu->clocks_reasons.source) return;
+    for (size_t i = 0; i < CLI_COUNT(reasons); i++)
+        if ((unsigned)gpu->clocks_reasons.value & (unsigned)reasons[i].bit)
+            say(list, "%s: %s", gpu->name, reasons[i].words);
+}
+
+static void about_card(advice *list, const stoke_gpu *gpu, const stoke_machine_facts *machine)
+{
+    unsigned others = 0;
+    if (*gpu->problem) say(list, "%s: %s", gpu->name, gpu->problem);
+    if (gpu->lost) return;
+    about_clocks(list, gpu);
+    /* An idle link lowers its speed, but never its width. */
+    if (gpu->pcie_width.source && gpu->pcie_width_max.source &&
+        gpu->pcie_width.value < gpu->pcie_width_max.value)
+        say(list, "%s: its link has %.0f of %.0f lanes: move it to another slot, or seat it again", gpu->name,
+            gpu->pcie_width.value, gpu->pcie_width_max.value);
+    for (uint32_t i = 0; i < gpu->n_processes; i++) others += !gpu->process[i].own;
+    others += gpu->more_processes;
+    if (others)
+        say(list, "%s: %u other program%s on it; figures measured now are not yours alone", gpu->name, others,
+            others > 1 ? "s are" : " is");
+    if (gpu->numa_node.source && machine->numa_nodes.source && machine->numa_nodes.value > 1)
+        say(list, "%s hangs on memory node %.0f of %.0f: `numactl --cpunodebind=%.0f` keeps loading near it",
+            gpu->name, gpu->numa_node.value, machine->numa_nodes.value, gpu->numa_node.value);
+}
+
+static void advise(cli_page *page, const doctor_facts *facts)
+{
+    advice list = { .page = page };
+    cli_page_list(page, "advice", "Missing or in the way");
+    about_machine(&list, &facts->machine);
+    about_disk(&list, facts);
+    stoke_device_info info;
+    for (size_t i = 0; facts->devices && stoke_device_list_at(facts->devices, i, &info); i++)
+        if (*info.problem) say(&list, "%s: %s", info.name, info.problem);
+    if (facts->gpus && *stoke_gpus_why(facts->gpus)) say(&list, "%s", stoke_gpus_why(facts->gpus));
+    for (size_t i = 0; i < facts->n_gpus; i++) about_card(&list, &facts->gpu[i], &facts->machine);
+    if (!list.given && !page->as_json) puts("  nothing");
     cli_page_close(page);
 }
 
@@ -281,15 +418,15 @@ static void print_page(cli_page *page, const doctor_facts *facts)
     for (size_t i = 0; i < facts->n_gpus; i++) print_card(page, &facts->gpu[i]);
     if (!facts->n_gpus && !page->as_json) puts("  none found; why, see below");
     cli_page_close(page);
-    doctor_advise(page, facts);
+    advise(page, facts);
 }
 
 static int run(cli_call *call)
 {
-    const doctor_options *options = call->options;
+    const doctor_options *o = call->options;
     stoke_error err = { 0 };
     doctor_facts *facts = cli_alloc(1, sizeof *facts);
-    facts->data = options->data;
+    facts->data = o->data;
     int status = CLI_OK;
     if (find_out(facts, &err)) {
         status = cli_fail(call, &err);
@@ -306,10 +443,11 @@ static int run(cli_call *call)
     return status;
 }
 
-static const stoke_option option_table[] = {
-    { "data", STOKE_OPT_STRING, offsetof(doctor_options, data), NULL, NULL, 0, 0, "DIR",
-      "a data set, whose disk is looked at: up to 64 MB of files that are not in the page cache are read for "
-      "its speed" },
+#define OPTIONS doctor_options
+static const stoke_option options[] = {
+    CLI_TEXT(STRING, data, NULL, "DIR",
+             "a data set, whose disk is looked at: up to 64 MB of files that are not in the page cache are "
+             "read for its speed"),
 };
 
 static const cli_example examples[] = {
@@ -322,19 +460,14 @@ static const cli_example examples[] = {
 const cli_command cli_doctor = {
     .name = "doctor",
     .summary = "print all that is known about this machine on one page",
-    .description = "Prints versions, processor, memory, disk, devices and graphics processors, what is "
-                   "missing or in the way, and what "
-                   "to do about it: one page to paste into a report of a fault. Every figure has its source "
-                   "in brackets: nvml, sysfs, "
-                   "proc, fdinfo, driver, measured, table, estimated; what is not known is n/a. The "
-                   "cores it got are measured with 200 "
-                   "ms of spinning threads. Cards of NVIDIA are read through NVML, of AMD and Intel through "
-                   "the kernel's files; none of "
-                   "them is needed. Homes are shown as ~; names of users and machines, serial numbers and "
-                   "environment are left out.",
+    .description =
+        "Prints versions, processor, memory, disk, devices and graphics processors, what is missing or in "
+        "the way, and what to do about it: one page to paste into a report of a fault. Every figure has its "
+        "source in brackets: nvml, sysfs, proc, fdinfo, driver, measured, table, estimated; what is not "
+        "known is n/a. The cores it got are measured with 200 ms of spinning threads. Cards of NVIDIA are "
+        "read through NVML, of AMD and Intel through the kernel's files; none of them is needed. Homes are "
+        "shown as ~; names of users and machines, serial numbers and environment are left out.",
     .examples = examples,
-    .options = option_table,
-    .n_options = CLI_COUNT(option_table),
-    .options_bytes = sizeof(doctor_options),
+    CLI_OWN_OPTIONS,
     .run = run,
 };

@@ -7,6 +7,7 @@
 
 #include "cli/lib/card.h"
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 #include "cli/lib/settings.h"
 #include <stoke/tools/advise.h>
 
@@ -22,43 +23,29 @@ typedef struct estimate_options {
     const char *gpu;
 } estimate_options;
 
-#define FIELD(name) offsetof(estimate_options, name)
-
-/* clang-format off: one option is one paragraph */
+#define OPTIONS estimate_options
 static const stoke_option options[] = {
-    { "model", STOKE_OPT_STRING, FIELD(model), .default_text = "b0", .argument = "b0..b5|smallnet",
-      .help = "The network; smallnet is a plain residual one, of --base-channels and --num-blocks" },
-    { "batch", STOKE_OPT_AUTO_INT, FIELD(batch), .default_text = "8", .min = 1, .max = 65536,
-      .argument = "N|auto",
-      .help = "Pictures per batch; auto is what `stoke train` takes: up to 8 that fit into this machine" },
-    { "size", STOKE_OPT_SIZE, FIELD(size), .default_text = "288", .argument = "N|HxW",
-      .help = "Size of a picture" },
-    { "classes", STOKE_OPT_INT, FIELD(classes), .default_text = "0", .min = 0, .max = 65535, .argument = "N",
-      .help = "Number of classes; of smallnet, channels of its result. 0 is 19, and 3 of smallnet" },
-    { "precision", STOKE_OPT_CHOICE, FIELD(precision), .default_text = "auto",
-      .choices = "fp32|bf16|fp16|auto",
-      .help =
-          "In PyTorch, bf16 and fp16 are autocast: weights, gradients and moments stay fp32. auto is what "
-          "`stoke train` takes on this processor, and autocast in PyTorch" },
-    { "optimizer", STOKE_OPT_CHOICE, FIELD(optimizer), .default_text = "adamw", .choices = "adamw|sgd",
-      .help = "AdamW keeps two moments per weight, SGD one" },
-    { "freeze_encoder", STOKE_OPT_FLAG, FIELD(freeze_encoder), .default_text = "false",
-      .help = "Train the decode head only" },
-    { "average", STOKE_OPT_FLAG, FIELD(average), .default_text = "false",
-      .help = "Keep a moving average of the weights" },
-    { "prefetch", STOKE_OPT_INT, FIELD(prefetch), .default_text = "2", .min = 0, .max = 1024, .argument = "N",
-      .help = "Batches that wait beside the one in use" },
-    { "base_channels", STOKE_OPT_INT, FIELD(base_channels), .default_text = "64", .min = 1, .max = 4096,
-      .argument = "N", .help = "Of smallnet" },
-    { "num_blocks", STOKE_OPT_INT, FIELD(num_blocks), .default_text = "6", .min = 1, .max = 1024,
-      .argument = "N", .help = "Of smallnet" },
-    { "vram", STOKE_OPT_REAL, FIELD(vram), .default_text = "0", .min = 0, .max = 4096, .argument = "GB",
-      .help = "Memory of a card as it is sold (1 GB is 1024^3 bytes): what is the largest batch, picture and "
-              "model that leave 1 GiB of it free" },
-    { "gpu", STOKE_OPT_STRING, FIELD(gpu), .argument = "NAME",
-      .help = "The same for a card by its name, such as \"RTX 3090\"" },
+    CLI_TEXT(STRING, model, "b0", "b0..b5|smallnet",
+             "The network; smallnet is a plain residual one, of --base-channels and --num-blocks"),
+    CLI_NUMBER(AUTO_INT, batch, "8", 1, 65536, "N|auto",
+               "Pictures per batch; auto is what `stoke train` takes: up to 8 that fit into this machine"),
+    CLI_TEXT(SIZE, size, "288", "N|HxW", "Size of a picture"),
+    CLI_NUMBER(INT, classes, "0", 0, 65535, "N",
+               "Number of classes; of smallnet, channels of its result. 0 is 19, and 3 of smallnet"),
+    CLI_CHOICE(precision, "auto", "fp32|bf16|fp16|auto",
+               "In PyTorch, bf16 and fp16 are autocast: weights, gradients and moments stay fp32. auto is "
+               "what `stoke train` takes on this processor, and autocast in PyTorch"),
+    CLI_CHOICE(optimizer, "adamw", "adamw|sgd", "AdamW keeps two moments per weight, SGD one"),
+    CLI_FLAG(freeze_encoder, "Train the decode head only"),
+    CLI_FLAG(average, "Keep a moving average of the weights"),
+    CLI_NUMBER(INT, prefetch, "2", 0, 1024, "N", "Batches that wait beside the one in use"),
+    CLI_NUMBER(INT, base_channels, "64", 1, 4096, "N", "Of smallnet"),
+    CLI_NUMBER(INT, num_blocks, "6", 1, 1024, "N", "Of smallnet"),
+    CLI_NUMBER(REAL, vram, "0", 0, 4096, "GB",
+               "Memory of a card as it is sold (1 GB is 1024^3 bytes): what is the largest batch, picture "
+               "and model that leave 1 GiB of it free"),
+    CLI_TEXT(STRING, gpu, NULL, "NAME", "The same for a card by its name, such as \"RTX 3090\""),
 };
-/* clang-format on */
 
 /* What there is to tell about one engine. */
 typedef struct column {
@@ -171,7 +158,7 @@ static int ask_backwards(inverse *v, const estimate_options *o, stoke_error *err
 
 static const char *cell(char text[static 32], const column *c, uint64_t bytes)
 {
-    if (!c->ok) return NULL;
+    if (!c->ok) return "n/a";
     snprintf(text, 32, "%.3f", GIB(bytes));
     return text;
 }
@@ -185,22 +172,16 @@ static const char *largest_in(const column columns[ENGINES], int term)
 
 static void print_terms(const column columns[ENGINES])
 {
-    static const char *const headings[] = { "GiB", "native", "torch", "largest", "what it is" };
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_table *table = CLI_TABLE("GiB", "native", "torch", "largest", "what it is");
     char native[32], torch[32];
-    if (!table) return;
-    for (int i = 0; i < STOKE_TERMS; i++) {
-        const char *const cells[] = { stoke_memory_term_name(i),
-                                      cell(native, &columns[0], columns[0].estimate.bytes[i]),
-                                      cell(torch, &columns[1], columns[1].estimate.bytes[i]),
-                                      largest_in(columns, i), stoke_memory_term_meaning(i) };
-        stoke_table_row(table, cells);
-    }
-    const char *const sum[] = { "total", cell(native, &columns[0], columns[0].estimate.total),
-                                cell(torch, &columns[1], columns[1].estimate.total), "", "" };
-    stoke_table_row(table, sum);
-    stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    for (int i = 0; i < STOKE_TERMS; i++)
+        cli_row(table, "%s\t%s\t%s\t%s\t%s", stoke_memory_term_name(i),
+                cell(native, &columns[0], columns[0].estimate.bytes[i]),
+                cell(torch, &columns[1], columns[1].estimate.bytes[i]), largest_in(columns, i),
+                stoke_memory_term_meaning(i));
+    cli_row(table, "total\t%s\t%s\t\t", cell(native, &columns[0], columns[0].estimate.total),
+            cell(torch, &columns[1], columns[1].estimate.total));
+    cli_table_end(table);
 }
 
 static void print_assumed(unsigned assumed)
@@ -261,22 +242,15 @@ static void json_column(stoke_json *json, const column *c)
     stoke_json_string(json, "problem", c->ok ? NULL : c->problem);
     if (c->ok) {
         const stoke_estimate *e = &c->estimate;
-        stoke_json_string(json, "precision", c->precision);
+        FACTS(json, FACT_OF(c, precision));
         stoke_json_object(json, "bytes");
         for (int i = 0; i < STOKE_TERMS; i++) stoke_json_uint(json, stoke_memory_term_name(i), e->bytes[i]);
         stoke_json_close(json);
-        stoke_json_uint(json, "total_bytes", e->total);
-        stoke_json_uint(json, "low_bytes", e->low);
-        stoke_json_uint(json, "high_bytes", e->high);
-        stoke_json_uint(json, "allocated_bytes", e->allocated);
-        stoke_json_uint(json, "reserved_low_bytes", e->reserved_low);
-        stoke_json_uint(json, "reserved_high_bytes", e->reserved_high);
-        if (e->card)
-            stoke_json_uint(json, "card_bytes", e->card);
-        else
-            stoke_json_null(json, "card_bytes");
-        stoke_json_string(json, "dominant", stoke_memory_term_name(e->dominant));
-        stoke_json_string(json, "source", stoke_source_name(e->source));
+        FACTS(json, FACT("total_bytes", e->total), FACT("low_bytes", e->low), FACT("high_bytes", e->high),
+              FACT("allocated_bytes", e->allocated), FACT("reserved_low_bytes", e->reserved_low),
+              FACT("reserved_high_bytes", e->reserved_high), FACT_COUNT("card_bytes", e->card),
+              FACT("dominant", stoke_memory_term_name(e->dominant)),
+              FACT("source", stoke_source_name(e->source)));
     }
     stoke_json_close(json);
 }
@@ -284,29 +258,17 @@ static void json_column(stoke_json *json, const column *c)
 static void json_inverse(stoke_json *json, const inverse *v)
 {
     if (!v->memory) return;
-    stoke_json_object(json, "fits");
-    stoke_json_string(json, "card", v->subject);
-    stoke_json_uint(json, "memory_bytes", v->memory);
-    stoke_json_uint(json, "spare_bytes", SPARE);
-    stoke_json_bool(json, "as_asked", v->asked);
-    stoke_json_uint(json, "largest_batch", v->batch);
-    stoke_json_uint(json, "largest_side", v->side);
-    stoke_json_string(json, "largest_model", v->model);
-    stoke_json_close(json);
+    FACTS_OBJECT(json, "fits", FACT("card", v->subject), FACT("memory_bytes", v->memory),
+                 FACT("spare_bytes", SPARE), FACT_IS("as_asked", v->asked), FACT("largest_batch", v->batch),
+                 FACT("largest_side", v->side), FACT("largest_model", v->model));
 }
 
 static void print_json(const column columns[ENGINES], const inverse *v, const stoke_estimate_params *p,
                        unsigned assumed)
 {
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "model", p->model);
-    stoke_json_uint(&json, "parameters", columns[1].estimate.parameters);
-    stoke_json_uint(&json, "batch", p->batch);
-    stoke_json_uint(&json, "height", p->height);
-    stoke_json_uint(&json, "width", p->width);
-    stoke_json_uint(&json, "classes", p->classes);
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT_OF(p, model), FACT_OF(&columns[1].estimate, parameters), FACT_OF(p, batch),
+          FACT_OF(p, height), FACT_OF(p, width), FACT_OF(p, classes));
     stoke_json_array(&json, "assumed");
     for (int i = 0; i < ASSUMED; i++)
         if (assumed >> i & 1) stoke_json_string(&json, NULL, assumed_names[i]);
@@ -364,13 +326,10 @@ const cli_command cli_estimate = {
         "allocator's slack are a range, and autocast was not measured. Other implementations keep more: "
         "mmsegmentation's takes 1.3 to 1.5 times the tensors. What fits is decided by the high end of the "
         "process. cudnn.benchmark may take more during the first steps. With --vram or --gpu the question is "
-        "asked backwards too. GiB are 1024^3 bytes, as "
-        "cards and their drivers count.",
+        "asked backwards too. GiB are 1024^3 bytes, as cards and their drivers count.",
     .reads_config = 1,
     .sees_set = 1,
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(estimate_options),
+    CLI_OWN_OPTIONS,
     .run = run,
 };

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "cli/tune/find_batch.h"
-#include "cli/lib/map_option.h"
+#include "cli/lib/settings.h"
+#include "cli/lib/facts.h"
 
 typedef struct find_options {
     find_batch_wish wish;
@@ -17,56 +18,27 @@ typedef struct find_options {
     int although_busy;
 } find_options;
 
-#define FIELD(member) offsetof(find_options, member)
-/* clang-format off: one option is one paragraph */
+#define OPTIONS find_options
 static const stoke_option options[] = {
-    { .name = "config",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(wish.config),
-      .argument = "FILE",
-      .help = "Settings of the training: a file of `stoke config`, or the YAML of a PyTorch trainer" },
-    CLI_MAP_OPTION(find_options),
-    FIND_BATCH_SHAPE_OPTIONS(FIELD(wish)),
-    FIND_BATCH_PRECISION_OPTION(FIELD(wish)),
-    FIND_BATCH_TRIAL_OPTIONS(FIELD(wish)),
-    { .name = "vram",
-      .type = STOKE_OPT_REAL,
-      .offset = FIELD(vram),
-      .default_text = "0",
-      .min = 0,
-      .max = 4096,
-      .argument = "GB",
-      .help =
-          "Memory that may be taken, of the card or, with native, of this machine (1 GB is 1024^3 bytes); "
-          "0 is that of the card, or what is free. Of a simulated GPU 1 GiB is left free, as `stoke "
-          "estimate` has it; of this machine 5 %, 512 MiB at least (an eighth of less than 4 GiB)" },
-    { .name = "ranks",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(ranks),
-      .default_text = "1",
-      .min = 1,
-      .max = 1024,
-      .argument = "N",
-      .help = "Processes that train together, one for each card: they multiply the effective batch" },
-    { .name = "although_busy",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(although_busy),
-      .default_text = "false",
-      .help =
-          "Suggest a batch although other programs take cores meanwhile; it is marked with low confidence" },
-    FIND_BATCH_SEARCH_OPTIONS(find_options),
+    CLI_WITHIN(wish, STRING, config, .argument = "FILE",
+               .help =
+                   "Settings of the training: a file of `stoke config`, or the YAML of a PyTorch trainer"),
+    CLI_MAP_OPTION,
+    FIND_BATCH_SHAPE_OPTIONS,
+    FIND_BATCH_PRECISION_OPTION,
+    FIND_BATCH_TRIAL_OPTIONS,
+    CLI_NUMBER(
+        REAL, vram, "0", 0, 4096, "GB",
+        "Memory that may be taken, of the card or, with native, of this machine (1 GB is 1024^3 bytes); 0 is "
+        "that of the card, or what is free. Of a simulated GPU 1 GiB is left free, as `stoke estimate` has "
+        "it; of this machine 5 %, 512 MiB at least (an eighth of less than 4 GiB)"),
+    CLI_NUMBER(INT, ranks, "1", 1, 1024, "N",
+               "Processes that train together, one for each card: they multiply the effective batch"),
+    CLI_FLAG(
+        although_busy,
+        "Suggest a batch although other programs take cores meanwhile; it is marked with low confidence"),
+    FIND_BATCH_SEARCH_OPTIONS,
 };
-/* clang-format on */
-
-static void print_json(const find_batch *search)
-{
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "config", search->shown);
-    find_batch_json(&json, search);
-    stoke_json_close(&json);
-}
 
 static int run(cli_call *call)
 {
@@ -87,10 +59,14 @@ static int run(cli_call *call)
         find_batch_free(&search);
         return cli_fail(call, &err);
     }
-    if (call->common.json)
-        print_json(&search);
-    else
+    if (call->common.json) {
+        stoke_json json = cli_json_open();
+        stoke_json_string(&json, "config", search.shown);
+        find_batch_json(&json, &search);
+        stoke_json_close(&json);
+    } else {
         find_batch_print(&search);
+    }
     if (search.result.too_busy)
         cli_say(call, "--although-busy suggests a batch all the same, with low confidence");
     const int found = search.result.batch || search.result.too_busy; /* that is an answer, too */
@@ -114,17 +90,14 @@ const cli_command cli_find_batch = {
     .arguments = "[DIR]",
     .max_words = 1,
     .description =
-        "Tries batches of 1, 2, 4, 8 and on, each in a process of its own: running out of memory, a crash or "
-        "a "
-        "hang ends the trial and nothing else. Memory and time are fitted by lines, the largest batch that "
+        "Tries batches of 1, 2, 4, 8 and on, each in its own process: running out of memory, a crash or "
+        "a hang ends the trial and nothing else. Memory and time are fitted by lines, the largest batch that "
         "fits is looked for along them, and of all that fit the smallest one within 5 % of the best "
-        "throughput is chosen, a multiple of 8. A last trial with the loader on (where DIR or the file "
-        "names data) tells whether batches come as fast as they are used. Memory, throughput and loader are "
-        "told, and which one binds. Where other programs take the cores and the times scatter, no batch is "
+        "throughput is chosen, a multiple of 8. A last trial with the loader on (where DIR or the file names "
+        "data) tells whether batches come as fast as they are used. Memory, throughput and loader are told, "
+        "and which one binds. Where other programs take the cores and the times scatter, no batch is "
         "suggested. The learning rate is not changed; what scaling would make of it is said.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(find_options),
+    CLI_OWN_OPTIONS,
     .run = run,
 };

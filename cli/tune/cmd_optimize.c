@@ -9,9 +9,10 @@
 #include <sys/stat.h>
 
 #include "cli/lib/card.h"
-#include "cli/lib/map_option.h"
+#include "cli/lib/settings.h"
 #include "cli/lib/retry.h"
 #include "cli/tune/optimize_benchmark.h"
+#include "cli/lib/facts.h"
 
 typedef struct optimize_options {
     const char *config, *gpu, *out, *map;
@@ -24,82 +25,34 @@ typedef struct optimize_options {
     const char *journal;
 } optimize_options;
 
-#define FIELD(f) offsetof(optimize_options, f)
+#define OPTIONS optimize_options
 static const stoke_option options[] = {
-    CLI_CONFIG_OPTION(optimize_options, "The settings file; it is read, never changed without --in-place"),
-    { .name = "gpu",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(gpu),
-      .argument = "NAME",
-      .help =
-          "The card to optimize for, such as rtx3090; left out, by --vram; with neither, the card found "
-          "here, or any card. One that is not here is in another machine: --cores says how many that has" },
-    { .name = "vram",
-      .type = STOKE_OPT_REAL,
-      .offset = FIELD(vram),
-      .default_text = "0",
-      .min = 0,
-      .max = 4096,
-      .argument = "GB",
-      .help = "Memory of the card in GB; 0 takes that of --gpu" },
-    { .name = "cores",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(cores),
-      .default_text = "0",
-      .min = 0,
-      .max = 65536,
-      .argument = "N",
-      .help = "Cores of the machine that trains; 0 takes those usable here, if the card is here, too" },
-    CLI_RANKS_OPTION(optimize_options,
-                     "Processes that train on that machine and share its cores, one per card"),
-    { .name = "workers",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(workers),
-      .default_text = "0",
-      .min = 0,
-      .max = 4096,
-      .argument = "N",
-      .help = "Workers that `stoke diagnose` found best here; 0 takes two thirds of the cores" },
-    { .name = "out",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(out),
-      .argument = "FILE",
-      .help = "Where the result goes; left out, x_config.yaml becomes x_gpu_optimized.yaml beside it" },
-    { .name = "in_place",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(in_place),
-      .help = "Change the file itself and keep the old one as FILE.bak" },
-    { .name = "force",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(force),
-      .help = "Replace a result, or a FILE.bak, that is there already and differs" },
-    { .name = "allow_model_scale",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(allow_model_scale),
-      .help = "Also grow the model as usual for the card (base_channels, num_blocks, patch_size, perceptual "
-              "loss): another experiment" },
-    CLI_MAP_OPTION(optimize_options),
-    { .name = "dry_run",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(dry_run),
-      .help = "Show the changes and write nothing" },
-    /* clang-format off: one option is one paragraph */
-    { .name = "benchmark",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(benchmark),
-      .help = "Find the batch by trials, as `stoke find-batch`: our networks on this processor, or on the "
-              "card on "
-              "paper that --gpu names (emulated); a network that is not ours keeps its batch. x.yaml becomes "
-              "x_optimized.yaml" },
-    { .name = "data",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(wish.data),
-      .argument = "DIR",
-      .help = "Of the trials: the data set, where the file names none or another is meant" },
-    FIND_BATCH_SHAPE_OPTIONS(FIELD(wish)),
-    FIND_BATCH_TRIAL_OPTIONS(FIELD(wish)),
-    FIND_BATCH_SEARCH_OPTIONS(optimize_options),
-    /* clang-format on */
+    CLI_CONFIG_OPTION("The settings file; it is read, never changed without --in-place"),
+    CLI_TEXT(STRING, gpu, NULL, "NAME",
+             "The card to optimize for, such as rtx3090; left out, by --vram; with neither, the card found "
+             "here, or any card. One that is not here is in another machine: --cores says how many that has"),
+    CLI_NUMBER(REAL, vram, "0", 0, 4096, "GB", "Memory of the card in GB; 0 takes that of --gpu"),
+    CLI_NUMBER(INT, cores, "0", 0, 65536, "N",
+               "Cores of the machine that trains; 0 takes those usable here, if the card is here, too"),
+    CLI_RANKS_OPTION("Processes that train on that machine and share its cores, one per card"),
+    CLI_NUMBER(INT, workers, "0", 0, 4096, "N",
+               "Workers that `stoke diagnose` found best here; 0 takes two thirds of the cores"),
+    CLI_TEXT(STRING, out, NULL, "FILE",
+             "Where the result goes; left out, x_config.yaml becomes x_gpu_optimized.yaml beside it"),
+    CLI_FLAG(in_place, "Change the file itself and keep the old one as FILE.bak"),
+    CLI_FLAG(force, "Replace a result, or a FILE.bak, that is there already and differs"),
+    CLI_FLAG(allow_model_scale, "Also grow the model as usual for the card (base_channels, num_blocks, "
+                                "patch_size, perceptual loss): another experiment"),
+    CLI_MAP_OPTION,
+    CLI_FLAG(dry_run, "Show the changes and write nothing"),
+    CLI_FLAG(benchmark, "Find the batch by trials, as `stoke find-batch`: our networks on this processor, or "
+                        "on the simulated GPU that --gpu names; a network that is not ours keeps "
+                        "its batch. x.yaml becomes x_optimized.yaml"),
+    CLI_WITHIN(wish, STRING, data, .argument = "DIR",
+               .help = "Of the trials: the data set, where the file names none or another is meant"),
+    FIND_BATCH_SHAPE_OPTIONS,
+    FIND_BATCH_TRIAL_OPTIONS,
+    FIND_BATCH_SEARCH_OPTIONS,
 };
 
 /* One call of the command. */
@@ -187,8 +140,7 @@ static int write_new(optimizing *w, stoke_error *err)
     char trial[CLI_PATH];
     if (same_file(w->o->config, w->target))
         return cli_error(err, STOKE_E_INVALID,
-                         "%s: this is the settings file itself; --in-place changes it and "
-                         "keeps a backup",
+                         "%s: this is the settings file itself; --in-place changes it and keeps a backup",
                          w->target);
     if (!exists(w->target) || w->o->force) {
         const int r = cli_may_write(w->call, w->target, w->o->force, err);
@@ -201,11 +153,10 @@ static int write_new(optimizing *w, stoke_error *err)
     w->unchanged = same_bytes(trial, w->target);
     remove(trial);
     if (w->unchanged) return STOKE_OK;
-    return cli_error(
-        err, STOKE_E_STATE,
-        "%s: is there already and differs from the result; replace it with --force, or name another "
-        "file with --out",
-        w->target);
+    return cli_error(err, STOKE_E_STATE,
+                     "%s: is there already and differs from the result; replace it with --force, or name "
+                     "another file with --out",
+                     w->target);
 }
 
 static int write_result(optimizing *w, stoke_error *err)
@@ -224,15 +175,12 @@ static int write_result(optimizing *w, stoke_error *err)
 
 static void print_changes(const optimizing *w)
 {
-    static const char *const headings[] = { "key", "from", "to", "source" };
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_table *table = CLI_TABLE("key", "from", "to", "source");
     stoke_change c;
-    for (size_t i = 0; stoke_optimization_change(w->plan, i, &c); i++) {
-        const char *const cells[] = { c.path, *c.from ? c.from : "(new)", c.to, stoke_source_name(c.source) };
-        if (table) stoke_table_row(table, cells);
-    }
-    if (table) stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    for (size_t i = 0; stoke_optimization_change(w->plan, i, &c); i++)
+        cli_row(table, "%s\t%s\t%s\t%s", c.path, *c.from ? c.from : "(new)", c.to,
+                stoke_source_name(c.source));
+    cli_table_end(table);
     puts("");
     for (size_t i = 0; stoke_optimization_change(w->plan, i, &c); i++)
         cli_print("%s\n  why:    %s\n  effect: %s\n", c.path, c.why, c.effect);
@@ -283,15 +231,9 @@ static void print_text(const optimizing *w)
 
 static void json_change(stoke_json *json, const stoke_change *c)
 {
-    stoke_json_object(json, NULL);
-    stoke_json_string(json, "setting", c->setting);
-    stoke_json_string(json, "path", c->path);
-    stoke_json_string(json, "from", *c->from ? c->from : NULL);
-    stoke_json_string(json, "to", c->to);
-    stoke_json_string(json, "why", c->why);
-    stoke_json_string(json, "effect", c->effect);
-    stoke_json_string(json, "source", stoke_source_name(c->source));
-    stoke_json_close(json);
+    FACTS_OBJECT(json, NULL, FACT_OF(c, setting), FACT_OF(c, path), FACT_TEXT("from", c->from),
+                 FACT_OF(c, to), FACT_OF(c, why), FACT_OF(c, effect),
+                 FACT("source", stoke_source_name(c->source)));
 }
 
 static void json_card(stoke_json *json, const cli_card *card)
@@ -300,25 +242,18 @@ static void json_card(stoke_json *json, const cli_card *card)
         stoke_json_null(json, "card_found");
         return;
     }
-    stoke_json_object(json, "card_found");
-    stoke_json_string(json, "name", card->name);
-    stoke_json_uint(json, "memory_bytes", (uint64_t)card->memory.value);
-    stoke_json_string(json, "source", stoke_source_name(card->memory.source));
-    stoke_json_close(json);
+    FACTS_OBJECT(json, "card_found", FACT_OF(card, name), FACT("memory_bytes", (uint64_t)card->memory.value),
+                 FACT("source", stoke_source_name(card->memory.source)));
 }
 
 static void print_json(const optimizing *w)
 {
-    stoke_json json;
     stoke_change c;
     const char *text;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "config", w->o->config);
-    stoke_json_string(&json, "target", w->target);
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT_OF(w->o, config), FACT_OF(w, target));
     json_card(&json, &w->card);
-    stoke_json_bool(&json, "written", w->written);
-    stoke_json_string(&json, "backup", *w->backup ? w->backup : NULL);
+    FACTS(&json, FACT_IS_OF(w, written), FACT_TEXT("backup", w->backup));
     if (w->benchmark.ran) {
         stoke_json_object(&json, "benchmark");
         find_batch_json(&json, &w->benchmark.search);
@@ -336,14 +271,9 @@ static void print_json(const optimizing *w)
     if (!w->written && !w->unchanged) {
         stoke_json_null(&json, "proof");
     } else {
-        stoke_json_object(&json, "proof");
-        stoke_json_uint(&json, "spans", w->proof.spans);
-        stoke_json_uint(&json, "bytes_kept", w->proof.bytes_kept);
-        stoke_json_uint(&json, "bytes_before", w->proof.bytes_before);
-        stoke_json_uint(&json, "bytes_after", w->proof.bytes_after);
-        stoke_json_bool(&json, "bytes_equal", w->proof.bytes_equal);
-        stoke_json_bool(&json, "tree_equal", w->proof.tree_equal);
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, "proof", FACT_OF(&w->proof, spans), FACT_OF(&w->proof, bytes_kept),
+                     FACT_OF(&w->proof, bytes_before), FACT_OF(&w->proof, bytes_after),
+                     FACT_IS_OF(&w->proof, bytes_equal), FACT_IS_OF(&w->proof, tree_equal));
     }
     stoke_json_close(&json);
 }
@@ -453,21 +383,18 @@ const cli_command cli_optimize = {
     .description =
         "Reads a file of settings, of this program or of a PyTorch trainer (flat keys, data:/training: "
         "sections, train_ds: sections, Lightning's trainer:, TrainingArguments), and writes a copy with "
-        "other "
-        "values for batch size, workers, mixed precision, pinned memory and the like. The batch is what is "
-        "usual for the card, as far as the network that the file names fits by `stoke estimate`; one that "
-        "does not fit is lowered, and one of an unknown network is left. Without a card everything else is "
-        "still done. Only arguments that the file's framework takes are written; in files of somebody's own "
-        "trainer new keys stand below a comment. Each change is shown with its reason and source. Comments, "
-        "order, quotes, line ends and indentation stay byte for byte, which is proved before the file is "
-        "written. What cannot be changed safely (values behind anchors and merges, maps in braces over "
-        "several lines) is left, with line and reason; a file with keys given twice, tabs in its indentation "
-        "or several documents is refused. The learning rate is never changed; what scaling would make of it "
-        "is said. With --benchmark the batch is the best of trials with all other changes made; it may be "
-        "less than the file's, where that does not fit.",
+        "other values for batch size, workers, mixed precision, pinned memory and the like. The batch is "
+        "what is usual for the card, as far as the network that the file names fits by `stoke estimate`; one "
+        "that does not fit is lowered, and one of an unknown network is left. Without a card everything else "
+        "is still done. Only arguments that the file's framework takes are written; in files of somebody's "
+        "own trainer new keys stand below a comment. Each change is shown with its reason and source. "
+        "Comments, order, quotes, line ends and indentation stay byte for byte, which is proved before the "
+        "file is written. What cannot be changed safely (values behind anchors and merges, maps in braces "
+        "over several lines) is left, with line and reason; a file with keys given twice, tabs in its "
+        "indentation or several documents is refused. The learning rate is never changed; what scaling would "
+        "make of it is said. With --benchmark the batch is the best of trials with all other changes made; "
+        "it may be less than the file's, where that does not fit.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(optimize_options),
+    CLI_OWN_OPTIONS,
     .run = run,
 };

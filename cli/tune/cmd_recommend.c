@@ -2,12 +2,14 @@
  *
  * stoke recommend: settings to start from, for the card named, of the size given, or found.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/lib/card.h"
 #include "cli/lib/output.h"
+#include "cli/lib/facts.h"
 #include <stoke/tools/advise.h>
 
 enum { DIALECT_OWN = 0, DIALECT_FLAT = 1, DIALECT_TRAIN_DS = 2 };
@@ -22,41 +24,34 @@ typedef struct recommend_options {
     uint32_t size[2];
 } recommend_options;
 
-#define FIELD(name) offsetof(recommend_options, name)
-
-/* clang-format off: one option is one paragraph */
+#define OPTIONS recommend_options
 static const stoke_option options[] = {
-    { "gpu", STOKE_OPT_STRING, FIELD(gpu), .argument = "NAME",
-      .help = "A card by its name, as people or its driver write it: \"RTX 3090\", 4090, \"Tesla T4\"" },
-    { "vram", STOKE_OPT_REAL, FIELD(vram), .default_text = "0", .min = 0, .max = 4096, .argument = "GB",
-      .help = "Memory of the card as it is sold (1 GB is 1024^3 bytes). Without --gpu and --vram it is the "
-              "card found here, or the processor" },
-    { "task", STOKE_OPT_CHOICE, FIELD(task), .default_text = "segformer", .choices = "segformer|smallnet",
-      .help = "What is trained: a SegFormer, or a small residual network on patches" },
-    { "cores", STOKE_OPT_INT, FIELD(cores), .default_text = "0", .min = 0, .max = 65536, .argument = "N",
-      .help = "Cores of the machine with the card; 0 takes those usable here, if the card is here, too" },
-    { "ranks", STOKE_OPT_INT, FIELD(ranks), .default_text = "1", .min = 1, .max = 4096, .argument = "N",
-      .help = "Processes that share the cores, one per card" },
-    { "choose_model", STOKE_OPT_FLAG, FIELD(choose_model), .default_text = "false",
-      .help = "Which SegFormer: b0 to b5 as a table, with what speaks for and against each by memory, number "
-              "of pictures and time" },
-    { "samples", STOKE_OPT_INT, FIELD(samples), .default_text = "0", .min = 0, .max = 1000000000,
-      .argument = "N", .help = "Of --choose-model: pictures to train on; 0 is not known" },
-    { "hours", STOKE_OPT_REAL, FIELD(hours), .default_text = "0", .min = 0, .max = 100000, .argument = "H",
-      .help =
-          "Of --choose-model: hours that 100 epochs may take, by the emulated time of the card that --gpu "
-          "names; 0 is as long as it likes" },
-    { "size", STOKE_OPT_SIZE, FIELD(size), .default_text = "0", .argument = "N",
-      .help = "Of --choose-model: the side of a picture; 0 is what is usual for the model" },
-    { "write", STOKE_OPT_STRING, FIELD(write), .argument = "FILE",
-      .help = "Write the settings as YAML, the reasons as comments" },
-    { "dialect", STOKE_OPT_CHOICE, FIELD(dialect), .default_text = "own", .choices = "own|flat|train_ds",
-      .help = "Keys of the file: own are those of `stoke train --config`; flat are batch_size, num_workers, "
-              "use_mixed_precision and so on, for PyTorch programs; train_ds are sections of DataLoader's "
-              "arguments, train_ds and validation_ds" },
-    CLI_FORCE(recommend_options),
+    CLI_TEXT(STRING, gpu, NULL, "NAME",
+             "A card by its name, as people or its driver write it: \"RTX 3090\", 4090, \"Tesla T4\""),
+    CLI_NUMBER(REAL, vram, "0", 0, 4096, "GB",
+               "Memory of the card as it is sold (1 GB is 1024^3 bytes). Without --gpu and --vram it is the "
+               "card found here, or the processor"),
+    CLI_CHOICE(task, "segformer", "segformer|smallnet",
+               "What is trained: a SegFormer, or a small residual network on patches"),
+    CLI_NUMBER(INT, cores, "0", 0, 65536, "N",
+               "Cores of the machine with the card; 0 takes those usable here, if the card is here, too"),
+    CLI_NUMBER(INT, ranks, "1", 1, 4096, "N", "Processes that share the cores, one per card"),
+    CLI_FLAG(choose_model, "Which SegFormer: b0 to b5 as a table, with what speaks for and against each by "
+                           "memory, number of pictures and time"),
+    CLI_NUMBER(INT, samples, "0", 0, 1000000000, "N",
+               "Of --choose-model: pictures to train on; 0 is not known"),
+    CLI_NUMBER(REAL, hours, "0", 0, 100000, "H",
+               "Of --choose-model: hours that 100 epochs may take, by the emulated time of the card that "
+               "--gpu names; 0 is as long as it likes"),
+    CLI_TEXT(SIZE, size, "0", "N",
+             "Of --choose-model: the side of a picture; 0 is what is usual for the model"),
+    CLI_TEXT(STRING, write, NULL, "FILE", "Write the settings as YAML, the reasons as comments"),
+    CLI_CHOICE(dialect, "own", "own|flat|train_ds",
+               "Keys of the file: own are those of `stoke train --config`; flat are batch_size, num_workers, "
+               "use_mixed_precision and so on, for PyTorch programs; train_ds are sections of DataLoader's "
+               "arguments, train_ds and validation_ds"),
+    CLI_FORCE(OPTIONS),
 };
-/* clang-format on */
 
 /* ---- files ---- */
 
@@ -160,59 +155,40 @@ static int write_file(const stoke_advice *advice, const recommend_options *o, st
 
 static void print_advice(const stoke_advice *advice)
 {
-    static const char *const headings[] = { "setting", "value", "source", "why" };
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_table *table = CLI_TABLE("setting", "value", "source", "why");
     cli_print("For %s:\n\n", advice->subject);
-    for (size_t i = 0; table && i < advice->n; i++) {
+    for (size_t i = 0; i < advice->n; i++) {
         const stoke_recommendation *r = &advice->line[i];
-        const char *const cells[] = { r->key, r->value, stoke_source_name(r->source), r->why };
-        stoke_table_row(table, cells);
+        cli_row(table, "%s\t%s\t%s\t%s", r->key, r->value, stoke_source_name(r->source), r->why);
     }
-    if (table) stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    cli_table_end(table);
     if (*advice->remark) cli_print("\n%s\n", advice->remark);
     if (advice->n_expected) puts("\nTo expect (table):");
     for (size_t i = 0; i < advice->n_expected; i++)
         cli_print("  %-22s  %-14s  %s\n", advice->expected[i].key, advice->expected[i].value,
                   advice->expected[i].why);
-    cli_print(
-        "\nThis is where to start from before anything was tried; `stoke find-batch` finds the batch for "
-        "your data by "
-        "trials.\n");
+    cli_print("\nThis is where to start from before anything was tried; `stoke find-batch` finds the batch "
+              "for your data by trials.\n");
 }
 
 static void print_json(const stoke_advice *advice, const recommend_options *o)
 {
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "subject", advice->subject);
-    if (advice->memory)
-        stoke_json_uint(&json, "memory_bytes", advice->memory);
-    else
-        stoke_json_null(&json, "memory_bytes");
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT_OF(advice, subject), FACT_COUNT("memory_bytes", advice->memory));
     stoke_json_array(&json, "settings");
     for (size_t i = 0; i < advice->n; i++) {
         const stoke_recommendation *r = &advice->line[i];
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "key", r->key);
-        stoke_json_string(&json, "value", r->value);
-        stoke_json_string(&json, "source", stoke_source_name(r->source));
-        stoke_json_string(&json, "why", r->why);
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, NULL, FACT_OF(r, key), FACT_OF(r, value),
+                     FACT("source", stoke_source_name(r->source)), FACT_OF(r, why));
     }
     stoke_json_close(&json);
     stoke_json_array(&json, "expected");
     for (size_t i = 0; i < advice->n_expected; i++) {
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "key", advice->expected[i].key);
-        stoke_json_string(&json, "value", advice->expected[i].value);
-        stoke_json_string(&json, "source", stoke_source_name(advice->expected[i].source));
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, NULL, FACT_OF(&advice->expected[i], key), FACT_OF(&advice->expected[i], value),
+                     FACT("source", stoke_source_name(advice->expected[i].source)));
     }
     stoke_json_close(&json);
-    stoke_json_string(&json, "remark", *advice->remark ? advice->remark : NULL);
-    stoke_json_string(&json, "written", o->write);
+    FACTS(&json, FACT_TEXT("remark", advice->remark), FACT("written", o->write));
     stoke_json_close(&json);
 }
 
@@ -240,63 +216,42 @@ static int choose_card(cli_call *call, cli_card *card, stoke_recommend_params *p
 
 static void print_choices(const stoke_model_choice *choices, const recommend_options *o)
 {
-    static const char *const headings[] = { "model",         "parameters", "usual memory",
-                                            "largest batch", "100 epochs", "why" };
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_table *table =
+        CLI_TABLE("model", "parameters", "usual memory", "largest batch", "100 epochs", "why");
     const char *chosen = NULL;
-    for (size_t i = 0; table && i < STOKE_MODELS; i++) {
+    for (size_t i = 0; i < STOKE_MODELS; i++) {
         const stoke_model_choice *c = &choices[i];
-        char name[16], million[16], memory[16], batch[32], time[48], why[256];
-        snprintf(name, sizeof name, "%s%s", c->model, c->chosen ? " <-" : "");
-        snprintf(million, sizeof million, "%u M", (unsigned)c->million);
-        snprintf(memory, sizeof memory, "%u GB", (unsigned)c->table_gb);
-        snprintf(batch, sizeof batch, "%u at %u", (unsigned)c->batch, (unsigned)c->side);
-        if (c->hours < 1)
+        char batch[32] = "none", time[48] = "n/a";
+        if (c->fits) snprintf(batch, sizeof batch, "%u at %u", (unsigned)c->batch, (unsigned)c->side);
+        if (c->hours > 0 && c->hours < 1)
             stoke_text_seconds(3600 * c->hours, time, sizeof time);
-        else
+        else if (c->hours > 0)
             snprintf(time, sizeof time, "%.3g h", c->hours);
-        snprintf(why, sizeof why, "%s; %s", c->use, c->why);
         if (c->chosen) chosen = c->model;
-        const char *const cells[] = {
-            name, million, memory, c->fits ? batch : "none", c->hours > 0 ? time : NULL, why
-        };
-        stoke_table_row(table, cells);
+        cli_row(table, "%s%s\t%u M\t%u GB\t%s\t%s\t%s; %s", c->model, c->chosen ? " <-" : "",
+                (unsigned)c->million, (unsigned)c->table_gb, batch, time, c->use, c->why);
     }
-    if (table) stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    cli_table_end(table);
     if (chosen)
         cli_print("\nTake %s.\n", chosen);
     else
         puts("\nNone fits: a smaller --size, or a card with more memory.");
-    cli_print(
-        "Parameters and usual memory are the table's, the largest batch is estimated in mixed precision "
-        "with 1 GiB left free, time is emulated by the card's bandwidth.%s%s\n",
-        o->samples ? "" : " --samples N tells how many pictures there are.",
-        o->gpu ? "" : " --gpu NAME adds times.");
+    cli_print("Parameters and usual memory are the table's, the largest batch is estimated in mixed "
+              "precision with 1 GiB left free, time is emulated by the card's bandwidth.%s%s\n",
+              o->samples ? "" : " --samples N tells how many pictures there are.",
+              o->gpu ? "" : " --gpu NAME adds times.");
 }
 
 static void json_choices(const stoke_model_choice *choices)
 {
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
+    stoke_json json = cli_json_open();
     stoke_json_array(&json, "models");
     for (size_t i = 0; i < STOKE_MODELS; i++) {
         const stoke_model_choice *c = &choices[i];
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "model", c->model);
-        stoke_json_uint(&json, "million_parameters", c->million);
-        stoke_json_uint(&json, "usual_gb", c->table_gb);
-        stoke_json_uint(&json, "largest_batch", c->batch);
-        stoke_json_uint(&json, "side", c->side);
-        if (c->hours > 0)
-            stoke_json_real(&json, "hours", c->hours);
-        else
-            stoke_json_null(&json, "hours");
-        stoke_json_bool(&json, "chosen", c->chosen);
-        stoke_json_string(&json, "use", c->use);
-        stoke_json_string(&json, "why", c->why);
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, NULL, FACT_OF(c, model), FACT("million_parameters", c->million),
+                     FACT("usual_gb", c->table_gb), FACT("largest_batch", c->batch), FACT_OF(c, side),
+                     FACT("hours", c->hours > 0 ? c->hours : NAN), FACT_IS_OF(c, chosen), FACT_OF(c, use),
+                     FACT_OF(c, why));
     }
     stoke_json_close(&json);
     stoke_json_close(&json);
@@ -382,8 +337,6 @@ const cli_command cli_recommend = {
         "settings file (--config) the size counts, for --choose-model; `stoke optimize` changes the file.",
     .reads_config = 1,
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(recommend_options),
+    CLI_OWN_OPTIONS,
     .run = run,
 };

@@ -6,18 +6,15 @@
 #include <string.h>
 
 #include "cli/lib/common.h"
+#include "cli/lib/facts.h"
 
 typedef struct selftest_options {
     const char *device;
 } selftest_options;
 
+#define OPTIONS selftest_options
 static const stoke_option options[] = {
-    { .name = "device",
-      .type = STOKE_OPT_STRING,
-      .offset = offsetof(selftest_options, device),
-      .default_text = "auto",
-      .argument = "NAME",
-      .help = "The device to prove, as `stoke devices` lists them" },
+    CLI_TEXT(STRING, device, "auto", "NAME", "The device to prove, as `stoke devices` lists them"),
 };
 
 /* One call of the command. */
@@ -42,16 +39,9 @@ static void print_line(const stoke_selftest_line *line)
 
 static void json_line(stoke_json *json, const stoke_selftest_line *line)
 {
-    stoke_json_object(json, NULL);
-    stoke_json_string(json, "name", line->name);
-    stoke_json_string(json, "against", line->against);
-    stoke_json_uint(json, "compared", line->compared);
-    stoke_json_uint(json, "different", line->different);
-    stoke_json_real(json, "largest", line->largest);
-    stoke_json_real(json, "tolerance", line->tolerance);
-    stoke_json_bool(json, "passed", line->passed);
-    stoke_json_string(json, "problem", *line->problem ? line->problem : NULL);
-    stoke_json_close(json);
+    FACTS_OBJECT(json, NULL, FACT_OF(line, name), FACT_OF(line, against), FACT_OF(line, compared),
+                 FACT_OF(line, different), FACT_OF(line, largest), FACT_OF(line, tolerance),
+                 FACT_IS_OF(line, passed), FACT_TEXT("problem", line->problem));
 }
 
 static int on_line(void *context, const stoke_selftest_line *line)
@@ -76,13 +66,9 @@ static void begin(testing *t, const stoke_device_info *info)
         puts(info->emulated ? "emulated: the host computes, and times are a model's\n" : "");
         return;
     }
-    stoke_json_begin(&t->json, stdout, 2);
-    stoke_json_object(&t->json, NULL);
-    stoke_json_string(&t->json, "device", info->name);
-    stoke_json_string(&t->json, "title", info->title);
-    stoke_json_string(&t->json, "driver", info->driver);
-    stoke_json_string(&t->json, "source", source);
-    stoke_json_bool(&t->json, "exact_math", info->exact_math);
+    t->json = cli_json_open();
+    FACTS(&t->json, FACT("device", info->name), FACT_OF(info, title), FACT_OF(info, driver),
+          FACT("source", source), FACT_IS_OF(info, exact_math));
     stoke_json_array(&t->json, "lines");
 }
 
@@ -91,10 +77,8 @@ static int end(testing *t, const stoke_device_info *info, int r, const stoke_err
 {
     if (t->call->common.json) {
         stoke_json_close(&t->json);
-        stoke_json_uint(&t->json, "passed", t->passed);
-        stoke_json_uint(&t->json, "failed", t->failed);
-        stoke_json_string(&t->json, "verdict", r ? "failed" : "passed");
-        stoke_json_string(&t->json, "error", r ? err->message : NULL);
+        FACTS(&t->json, FACT_OF(t, passed), FACT_OF(t, failed), FACT("verdict", r ? "failed" : "passed"),
+              FACT("error", r ? err->message : NULL));
         stoke_json_close(&t->json);
     }
     if (r == STOKE_E_CANCELLED) {
@@ -133,15 +117,12 @@ static const cli_example examples[] = {
 const cli_command cli_selftest = {
     .name = "selftest",
     .summary = "prove a device: every copy path and kernel against the host",
-    .description =
-        "Copies between every two kinds of memory, orders work by events, and augments small random batches "
-        "with every op on the device; the host makes the same batches by its own code, and every element is "
-        "compared. A device with exact arithmetic must give equal bytes. Exit status 1 when a line failed. "
-        "Run it once on a card that is new, or after an update of its driver: `stoke selftest --device "
-        "cuda:0`.",
+    .description = "Copies between every two kinds of memory, orders work by events, and augments small "
+                   "random batches with every op on the device; the host makes the same batches by its own "
+                   "code, and every element is compared. A device with exact arithmetic must give equal "
+                   "bytes. Exit status 1 when a line failed. Run it once on a card that is new, or after an "
+                   "update of its driver: `stoke selftest --device cuda:0`.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(selftest_options),
+    CLI_OWN_OPTIONS,
     .run = run,
 };

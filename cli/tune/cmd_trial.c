@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "cli/tune/find_batch.h"
-#include "cli/lib/map_option.h"
+#include "cli/lib/settings.h"
 
 #include <string.h>
 
@@ -18,51 +18,20 @@ typedef struct trial_options {
     int with_loader;
 } trial_options;
 
-#define FIELD(member) offsetof(trial_options, member)
-/* clang-format off: one option is one paragraph */
+#define OPTIONS trial_options
 static const stoke_option options[] = {
-    { .name = "config",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(wish.config),
-      .argument = "FILE",
-      .help = "Settings of the training, in any dialect" },
-    CLI_MAP_OPTION(trial_options),
-    { .name = "data",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(wish.data),
-      .argument = "DIR",
-      .help = "The data set, where the file names none or another is meant" },
-    FIND_BATCH_SHAPE_OPTIONS(FIELD(wish)),
-    FIND_BATCH_PRECISION_OPTION(FIELD(wish)),
-    FIND_BATCH_TRIAL_OPTIONS(FIELD(wish)),
-    { .name = "batch",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(batch),
-      .default_text = "1",
-      .min = 1,
-      .max = 65536,
-      .argument = "N",
-      .help = "Samples in a batch" },
-    { .name = "net_classes",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(net_classes),
-      .default_text = "0",
-      .min = 0,
-      .max = 65535,
-      .argument = "N",
-      .help = "Of the network, where the data have told them already" },
-    { .name = "memory",
-      .type = STOKE_OPT_BYTES,
-      .offset = FIELD(memory),
-      .default_text = "0",
-      .argument = "BYTES",
-      .help = "That may be taken; 0 is what there is" },
-    { .name = "with_loader",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(with_loader),
-      .help = "The set's own batches, by the loader" },
+    CLI_WITHIN(wish, STRING, config, .argument = "FILE", .help = "Settings of the training, in any dialect"),
+    CLI_MAP_OPTION,
+    CLI_WITHIN(wish, STRING, data, .argument = "DIR",
+               .help = "The data set, where the file names none or another is meant"),
+    FIND_BATCH_SHAPE_OPTIONS,
+    FIND_BATCH_PRECISION_OPTION,
+    FIND_BATCH_TRIAL_OPTIONS,
+    CLI_NUMBER(INT, batch, "1", 1, 65536, "N", "Samples in a batch"),
+    CLI_NUMBER(INT, net_classes, "0", 0, 65535, "N", "Of the network, where the data have told them already"),
+    CLI_TEXT(BYTES, memory, "0", "BYTES", "That may be taken; 0 is what there is"),
+    CLI_FLAG(with_loader, "The set's own batches, by the loader"),
 };
-/* clang-format on */
 
 static int run(cli_call *call)
 {
@@ -101,9 +70,7 @@ const cli_command cli_trial = {
     .summary = "one trial of a batch, for `find-batch`",
     .description = "Builds the network, takes a few steps, and prints memory and times as one line of JSON.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(trial_options),
+    CLI_OWN_OPTIONS,
     .hidden = 1,
     .run = run,
 };

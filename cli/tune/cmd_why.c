@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/lib/card.h"
+#include "cli/lib/facts.h"
 #include <stoke/tools/why.h>
 
 typedef struct why_options {
@@ -14,17 +15,15 @@ typedef struct why_options {
     int64_t cores;
 } why_options;
 
-/* clang-format off: one option is one paragraph */
+#define OPTIONS why_options
 static const stoke_option options[] = {
-    { "run", STOKE_OPT_STRING, offsetof(why_options, run), .argument = "RUN",
-      .help =
-          "The folder of a run of `stoke train`, ended, killed or still going: its log, its settings and its "
-          "live page are read" },
-    { "config", STOKE_OPT_STRING, offsetof(why_options, config), .argument = "FILE",
-      .help = "A settings file, of `stoke config` or of a PyTorch trainer; left out, that of the run" },
-    CLI_MEANT_OPTIONS(why_options),
+    CLI_TEXT(STRING, run, NULL, "RUN",
+             "The folder of a run of `stoke train`, ended, killed or still going: its log, its settings and "
+             "its live page are read"),
+    CLI_TEXT(STRING, config, NULL, "FILE",
+             "A settings file, of `stoke config` or of a PyTorch trainer; left out, that of the run"),
+    CLI_MEANT_OPTIONS,
 };
-/* clang-format on */
 
 static const char *const questions[] = {
     "Why does it run out of memory?",
@@ -43,38 +42,21 @@ static int trouble_named(const char *word)
 
 /* ---- for people ---- */
 
-static void print_found(const stoke_answer *answer)
+/* Reasons of one kind: found (1), not to be told (-1), absent (0). */
+static void print_reasons(const stoke_answer *answer, int found, const char *title)
 {
     stoke_reason r;
     int n = 0;
     for (size_t i = 0; stoke_answer_reason(answer, i, &r); i++) {
-        if (r.found != 1) continue;
-        if (!n) puts("\nFound, the likeliest first");
-        cli_print("  %d. %s\n     %s\n", ++n, r.cause, r.evidence);
-        if (*r.remedy) cli_print("     -> %s\n", r.remedy);
-    }
-}
-
-static void print_untold(const stoke_answer *answer)
-{
-    stoke_reason r;
-    int n = 0;
-    for (size_t i = 0; stoke_answer_reason(answer, i, &r); i++) {
-        if (r.found != -1) continue;
-        if (!n++) puts("\nCannot be told from here");
-        cli_print("  %s: %s\n", r.cause, r.evidence);
-        if (*r.remedy) cli_print("     -> %s\n", r.remedy);
-    }
-}
-
-static void print_absent(const stoke_answer *answer)
-{
-    stoke_reason r;
-    int n = 0;
-    for (size_t i = 0; stoke_answer_reason(answer, i, &r); i++) {
-        if (r.found) continue;
-        if (!n++) puts("\nLooked for, and not the cause");
-        cli_print("  no: %s (%s)\n", r.cause, r.evidence);
+        if (r.found != found) continue;
+        if (!n++) cli_print("\n%s\n", title);
+        if (found == 1)
+            cli_print("  %d. %s\n     %s\n", n, r.cause, r.evidence);
+        else if (found)
+            cli_print("  %s: %s\n", r.cause, r.evidence);
+        else
+            cli_print("  no: %s (%s)\n", r.cause, r.evidence);
+        if (found && *r.remedy) cli_print("     -> %s\n", r.remedy);
     }
 }
 
@@ -82,9 +64,9 @@ static void print_text(const stoke_answer *answer, int trouble, const why_option
 {
     cli_print("%s %s.\n", questions[trouble], stoke_answer_text(answer));
     if (o->run || o->config) cli_print("From %s, and this machine.\n", o->run ? o->run : o->config);
-    print_found(answer);
-    print_untold(answer);
-    print_absent(answer);
+    print_reasons(answer, 1, "Found, the likeliest first");
+    print_reasons(answer, -1, "Cannot be told from here");
+    print_reasons(answer, 0, "Looked for, and not the cause");
 }
 
 /* ---- for programs ---- */
@@ -92,24 +74,13 @@ static void print_text(const stoke_answer *answer, int trouble, const why_option
 static void print_json(const stoke_answer *answer, int trouble, const why_options *o)
 {
     stoke_reason r;
-    stoke_json json;
-    stoke_json_begin(&json, stdout, 2);
-    stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "trouble", stoke_trouble_name(trouble));
-    stoke_json_string(&json, "run", o->run);
-    stoke_json_string(&json, "config", o->config);
-    stoke_json_string(&json, "answer", stoke_answer_text(answer));
+    stoke_json json = cli_json_open();
+    FACTS(&json, FACT("trouble", stoke_trouble_name(trouble)), FACT_OF(o, run), FACT_OF(o, config),
+          FACT("answer", stoke_answer_text(answer)));
     stoke_json_array(&json, "reasons");
     for (size_t i = 0; stoke_answer_reason(answer, i, &r); i++) {
-        stoke_json_object(&json, NULL);
-        if (r.found < 0)
-            stoke_json_null(&json, "found");
-        else
-            stoke_json_bool(&json, "found", r.found);
-        stoke_json_string(&json, "cause", r.cause);
-        stoke_json_string(&json, "evidence", r.evidence);
-        stoke_json_string(&json, "remedy", *r.remedy ? r.remedy : NULL);
-        stoke_json_close(&json);
+        FACTS_OBJECT(&json, NULL, r.found < 0 ? FACT("found", (const char *)NULL) : FACT_IS_OF(&r, found),
+                     FACT_OF(&r, cause), FACT_OF(&r, evidence), FACT_TEXT("remedy", r.remedy));
     }
     stoke_json_close(&json);
     stoke_json_close(&json);
@@ -160,18 +131,12 @@ const cli_command cli_why = {
     .max_words = 1,
     .description =
         "Reads what a run wrote down (log.jsonl, config.yaml, its live page), the settings file and the "
-        "machine, "
-        "and looks for every cause it knows. The answer comes first, then each cause that was found with the "
-        "figures that show it, where they are from, and the command to run; then what cannot be told from "
-        "here, "
-        "and what was looked for and is not the cause. Nothing is measured again and nothing is changed: "
-        "`stoke "
-        "diagnose` and `stoke bench data` measure. Exit status: 0 when there is an answer, 1 when the run "
-        "cannot be "
-        "read.",
+        "machine, and looks for every cause it knows. The answer comes first, then each cause that was found "
+        "with the figures that show it, where they are from, and the command to run; then what cannot be "
+        "told from here, and what was looked for and is not the cause. Nothing is measured again and nothing "
+        "is changed: `stoke diagnose` and `stoke bench data` measure. Exit status: 0 when there is an "
+        "answer, 1 when the run cannot be read.",
     .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(why_options),
+    CLI_OWN_OPTIONS,
     .run = run,
 };

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What `stoke diagnose` found, and how it is told: to people (diagnose_print.c) and programs
- * (diagnose_json.c).
+ * What `stoke diagnose` found, and how it is told (diagnose_print.c).
  */
 #ifndef STOKE_CLI_TUNE_DIAGNOSE_H
 #define STOKE_CLI_TUNE_DIAGNOSE_H
 
 #include "cli/lib/common.h"
-#include "cli/lib/map_option.h"
+#include "cli/lib/settings.h"
 
 typedef struct diagnose_options {
     const char *device, *trace, *html, *bars, *timeline, *perfetto, *what_if, *model, *map;

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 
 #include "cli/lib/child.h"
-#include "cli/lib/map_option.h"
+#include "cli/lib/settings.h"
 
 enum { NUMBERS = 12 };
 
@@ -232,9 +232,9 @@ static int check_device(const find_batch *s, stoke_error *err)
                          "(`stoke devices` lists them)",
                          device);
     if (find_batch_source(s) == STOKE_SOURCE_MEASURED && model && !strcmp(model, "smallnet"))
-        return cli_error(err, STOKE_E_INVALID,
-                         "the native engine trains SegFormer b0 to b5, not smallnet; --device sim:rtx3090 "
-                         "simulates it");
+        return cli_error(
+            err, STOKE_E_INVALID,
+            "the native engine trains SegFormer b0 to b5, not smallnet; --device sim:rtx3090 simulates it");
     return STOKE_OK;
 }
 

@@ -18,85 +18,38 @@ typedef struct find_batch_wish {
     double time0, time1;
 } find_batch_wish;
 
-/* clang-format off: it would put the members of a macro's braces one word a line */
-/* Options of a struct with a find_batch_wish at `base`. */
-#define FIND_BATCH_SHAPE_OPTIONS(base)                                                                       \
-    { .name = "model",                                                                                       \
-      .type = STOKE_OPT_STRING,                                                                              \
-      .offset = (base) + offsetof(find_batch_wish, model),                                                   \
-      .argument = "b0..b5|smallnet",                                                                         \
-      .help = "The network, where the file does not tell; smallnet on simulated GPUs only" },                \
-        { .name = "size",                                                                                    \
-          .type = STOKE_OPT_SIZE,                                                                            \
-          .offset = (base) + offsetof(find_batch_wish, size),                                                \
-          .default_text = "0",                                                                               \
-          .argument = "N|HxW",                                                                               \
-          .help = "Size of a picture; 0 is as the file says, or the data" },                                 \
-        { .name = "classes",                                                                                 \
-          .type = STOKE_OPT_INT,                                                                             \
-          .offset = (base) + offsetof(find_batch_wish, classes),                                             \
-          .default_text = "0",                                                                               \
-          .min = 0,                                                                                          \
-          .max = 65535,                                                                                      \
-          .argument = "N",                                                                                   \
-          .help = "Number of classes; 0 is as the file says, or the data" },                                 \
-    {                                                                                                        \
-        .name = "ignore_index", .type = STOKE_OPT_INT,                                                       \
-        .offset = (base) + offsetof(find_batch_wish, ignore_index), .default_text = "-2", .min = -2,         \
-        .max = 65535, .argument = "N",                                                                       \
-        .help = "Mask value of pixels without a class, -1 for none; -2 is as the file says, or 255"          \
-    }
-#define FIND_BATCH_TRIAL_OPTIONS(base)                                                                       \
-    { .name = "device",                                                                                      \
-      .type = STOKE_OPT_STRING,                                                                              \
-      .offset = (base) + offsetof(find_batch_wish, device),                                                  \
-      .argument = "NAME",                                                                                    \
-      .help = "Where trials run: native trains on this processor; sim:rtx3090 is a simulated GPU, with "     \
-              "memory as estimated for PyTorch and emulated times (`stoke devices` lists them)" },           \
-        { .name = "steps",                                                                                   \
-          .type = STOKE_OPT_INT,                                                                             \
-          .offset = (base) + offsetof(find_batch_wish, steps),                                               \
-          .default_text = "5",                                                                               \
-          .min = 3,                                                                                          \
-          .max = 1000,                                                                                       \
-          .argument = "N",                                                                                   \
-          .help = "Steps of a trial at least; the first two are not timed" },                                \
-        { .name = "time0",                                                                                   \
-          .type = STOKE_OPT_REAL,                                                                            \
-          .offset = (base) + offsetof(find_batch_wish, time0),                                               \
-          .default_text = "0",                                                                               \
-          .min = 0,                                                                                          \
-          .max = 1e6,                                                                                        \
-          .argument = "MS",                                                                                  \
-          .help = "Of a simulated GPU: what a step takes besides its pictures; with --time1 at 0 both come " \
-                  "from the model, the size and the card's bandwidth" },                                     \
-    {                                                                                                        \
-        .name = "time1", .type = STOKE_OPT_REAL, .offset = (base) + offsetof(find_batch_wish, time1),        \
-        .default_text = "0", .min = 0, .max = 1e6, .argument = "MS",                                         \
-        .help = "Of a simulated GPU: what a picture takes"                                                   \
-    }
-#define FIND_BATCH_PRECISION_OPTION(base)                                                                    \
-    {                                                                                                        \
-        .name = "precision", .type = STOKE_OPT_CHOICE,                                                       \
-        .offset = (base) + offsetof(find_batch_wish, precision), .default_text = "config",                   \
-        .choices = "config|fp32|bf16|fp16|auto",                                                             \
-        .help = "Of activations and products; config is as the file says, auto without one"                  \
-    }
-/* Of a search, in a struct with `double timeout` and `const char *journal`. */
-#define FIND_BATCH_SEARCH_OPTIONS(holder)                                                                    \
-    { .name = "timeout",                                                                                     \
-      .type = STOKE_OPT_REAL,                                                                                \
-      .offset = offsetof(holder, timeout),                                                                   \
-      .default_text = "300",                                                                                 \
-      .min = 0.1,                                                                                            \
-      .max = 86400,                                                                                          \
-      .argument = "S",                                                                                       \
-      .help = "Seconds that a trial may take; one that hangs is ended" },                                    \
-    {                                                                                                        \
-        .name = "journal", .type = STOKE_OPT_STRING, .offset = offsetof(holder, journal),                    \
-        .argument = "FILE", .help = "Remembers trials: a search that was stopped goes on where it was"       \
-    }
-/* clang-format on */
+/* Of OPTIONS that have a find_batch_wish called `wish`. */
+#define FIND_BATCH_SHAPE_OPTIONS                                                                             \
+    CLI_WITHIN(wish, STRING, model, .argument = "b0..b5|smallnet",                                           \
+               .help = "The network, where the file does not tell; smallnet on simulated GPUs only"),        \
+        CLI_WITHIN(wish, SIZE, size, .default_text = "0", .argument = "N|HxW",                               \
+                   .help = "Size of a picture; 0 is as the file says, or the data"),                         \
+        CLI_WITHIN(wish, INT, classes, .default_text = "0", .min = 0, .max = 65535, .argument = "N",         \
+                   .help = "Number of classes; 0 is as the file says, or the data"),                         \
+        CLI_WITHIN(wish, INT, ignore_index, .default_text = "-2", .min = -2, .max = 65535, .argument = "N",  \
+                   .help = "Mask value of pixels without a class, -1 for none; -2 is as the file says, or "  \
+                           "255")
+#define FIND_BATCH_TRIAL_OPTIONS                                                                             \
+    CLI_WITHIN(wish, STRING, device, .argument = "NAME",                                                     \
+               .help = "Where trials run: native trains on this processor; sim:rtx3090 is a simulated GPU, " \
+                       "with memory as estimated for PyTorch and emulated times (`stoke devices` lists "     \
+                       "them)"),                                                                             \
+        CLI_WITHIN(wish, INT, steps, .default_text = "5", .min = 3, .max = 1000, .argument = "N",            \
+                   .help = "Steps of a trial at least; the first two are not timed"),                        \
+        CLI_WITHIN(wish, REAL, time0, .default_text = "0", .min = 0, .max = 1e6, .argument = "MS",           \
+                   .help = "Of a simulated GPU: what a step takes besides its pictures; with --time1 at 0 "  \
+                           "both come from the model, the size and the card's bandwidth"),                   \
+        CLI_WITHIN(wish, REAL, time1, .default_text = "0", .min = 0, .max = 1e6, .argument = "MS",           \
+                   .help = "Of a simulated GPU: what a picture takes")
+#define FIND_BATCH_PRECISION_OPTION                                                                          \
+    CLI_WITHIN(wish, CHOICE, precision, .default_text = "config", .choices = "config|fp32|bf16|fp16|auto",   \
+               .help = "Of activations and products; config is as the file says, auto without one")
+/* Of a search, in OPTIONS with `double timeout` and `const char *journal`. */
+#define FIND_BATCH_SEARCH_OPTIONS                                                                            \
+    CLI_NUMBER(REAL, timeout, "300", 0.1, 86400, "S",                                                        \
+               "Seconds that a trial may take; one that hangs is ended"),                                    \
+        CLI_TEXT(STRING, journal, NULL, "FILE",                                                              \
+                 "Remembers trials: a search that was stopped goes on where it was")
 
 /* The plan of what is wished. look: at the data too. */
 int find_batch_plan(stoke_trial_plan **plan, const find_batch_wish *wish, int look, stoke_error *err);
@@ -126,9 +79,7 @@ void find_batch_free(find_batch *search);
 
 /* measured, or emulated on a simulated GPU. */
 int find_batch_source(const find_batch *search);
-enum { FIND_BATCH_NEXT = 4096 };
-/* `stoke diagnose ...` where the loader binds; "" = nothing to say. */
-void find_batch_next(const find_batch *search, char *text, size_t size);
+
 /* "12.3 ms"; text is returned. */
 const char *find_batch_ms(double ms, char text[32]);
 void find_batch_print(const find_batch *search);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/tune/find_batch.h"
+#include "cli/lib/facts.h"
 
 static const char *source_name(const find_batch *s)
 {
@@ -54,7 +55,10 @@ static void diagnose_command(const find_batch *s, char *line, size_t size)
     cli_append_word(line, size, number);
 }
 
-void find_batch_next(const find_batch *s, char *text, size_t size)
+enum { NEXT_BYTES = 4096 };
+
+/* `stoke diagnose ...` where the loader binds; "" = nothing to say. */
+static void next_text(const find_batch *s, char *text, size_t size)
 {
     *text = 0;
     if (!strcmp(s->result.next, "stoke diagnose"))
@@ -68,27 +72,22 @@ void find_batch_next(const find_batch *s, char *text, size_t size)
 
 static void print_trials(const find_batch *s)
 {
-    static const char *const headings[] = {
-        "batch", "trial", "outcome", "memory", "step", "images/s", "busy"
-    };
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
-    for (size_t i = 0; table && i < s->result.n_trials; i++) {
+    stoke_table *table = CLI_TABLE("batch", "trial", "outcome", "memory", "step", "images/s", "busy");
+    for (size_t i = 0; i < s->result.n_trials; i++) {
         const stoke_trial *t = &s->result.trial[i];
-        char batch[16], memory[32], step[32], rate[32], busy[32];
-        const int ok = t->outcome == STOKE_OUTCOME_OK;
-        snprintf(batch, sizeof batch, "%u", (unsigned)t->batch);
-        const double images_s = 1000 * t->batch / (t->step_ms + t->wait_ms);
-        snprintf(rate, sizeof rate, images_s < 100 ? "%.1f" : "%.0f", images_s);
-        snprintf(busy, sizeof busy, "%.0f %%", 100 * t->busy);
-        stoke_table_row(table,
-                        (const char *[]){ batch, t->with_loader ? "confirms" : "probe",
-                                          stoke_outcome_name(t->outcome),
-                                          ok ? stoke_text_memory(t->reserved, memory, sizeof memory) : NULL,
-                                          ok ? find_batch_ms(t->step_ms, step) : NULL, ok ? rate : NULL,
-                                          isnan(t->busy) ? NULL : busy });
+        char memory[32] = "n/a", step[32] = "n/a", rate[32] = "n/a", busy[32] = "n/a";
+        if (t->outcome == STOKE_OUTCOME_OK) {
+            const double images_s = 1000 * t->batch / (t->step_ms + t->wait_ms);
+            snprintf(rate, sizeof rate, images_s < 100 ? "%.1f" : "%.0f", images_s);
+            stoke_text_memory(t->reserved, memory, sizeof memory);
+            find_batch_ms(t->step_ms, step);
+        }
+        if (!isnan(t->busy)) snprintf(busy, sizeof busy, "%.0f %%", 100 * t->busy);
+        cli_row(table, "%u\t%s\t%s\t%s\t%s\t%s\t%s", (unsigned)t->batch,
+                t->with_loader ? "confirms" : "probe", stoke_outcome_name(t->outcome), memory, step, rate,
+                busy);
     }
-    if (table) stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    cli_table_end(table);
 }
 
 static void print_fits(const find_batch *s)
@@ -127,10 +126,9 @@ static void print_choice(const find_batch *s)
               (unsigned long long)effective(s));
     if (before && before != r->batch) {
         const double factor = (double)r->batch / before;
-        cli_print(
-            "learning rate: left as it is. From %u to %u samples the linear rule (SGD) would multiply it by "
-            "%.3g, the square root rule (Adam) by %.3g; `stoke find-lr` measures one\n",
-            (unsigned)before, (unsigned)r->batch, factor, sqrt(factor));
+        cli_print("learning rate: left as it is. From %u to %u samples the linear rule (SGD) would multiply "
+                  "it by %.3g, the square root rule (Adam) by %.3g; `stoke find-lr` measures one\n",
+                  (unsigned)before, (unsigned)r->batch, factor, sqrt(factor));
     } else {
         puts("learning rate: left as it is. With the batch, the linear rule (SGD) or the square root rule "
              "(Adam) would scale it");
@@ -139,7 +137,7 @@ static void print_choice(const find_batch *s)
 
 void find_batch_print(const find_batch *s)
 {
-    char next[FIND_BATCH_NEXT];
+    char next[NEXT_BYTES];
     const stoke_trial_params *p = &s->params;
     cli_print("%s", find_batch_source(s) == STOKE_SOURCE_MEASURED ? "Measured on this processor: "
                                                                   : "Emulated, nothing ran on a card: ");
@@ -153,7 +151,7 @@ void find_batch_print(const find_batch *s)
         cli_print("\nbatch: %s\n%s\n", s->result.too_busy ? "no suggestion" : "none", s->result.why);
     if (s->result.too_busy && s->journal)
         cli_say(s->call, "the trials stay in %s: another --journal, or none, tries again", s->journal);
-    find_batch_next(s, next, sizeof next);
+    next_text(s, next, sizeof next);
     if (*next) cli_say(s->call, "next: %s", next);
 }
 
@@ -165,81 +163,44 @@ static void json_trials(stoke_json *json, const stoke_batch_result *r)
     for (size_t i = 0; i < r->n_trials; i++) {
         const stoke_trial *t = &r->trial[i];
         const int ok = t->outcome == STOKE_OUTCOME_OK;
-        stoke_json_object(json, NULL);
-        stoke_json_uint(json, "batch", t->batch);
-        stoke_json_bool(json, "with_loader", t->with_loader);
-        stoke_json_string(json, "outcome", stoke_outcome_name(t->outcome));
-        stoke_json_real(json, "allocated_bytes", ok ? (double)t->allocated : NAN);
-        stoke_json_real(json, "reserved_bytes", ok ? (double)t->reserved : NAN);
-        stoke_json_real(json, "step_ms", ok ? t->step_ms : NAN);
-        stoke_json_real(json, "step_low_ms", ok ? t->step_low : NAN);
-        stoke_json_real(json, "step_high_ms", ok ? t->step_high : NAN);
-        stoke_json_real(json, "wait_ms", isnan(t->busy) ? NAN : t->wait_ms);
-        stoke_json_real(json, "busy", t->busy);
-        stoke_json_real(json, "cores_wanted", t->cores_wanted);
-        stoke_json_real(json, "cores_had", t->cores_had);
-        stoke_json_string(json, "message", *t->message ? t->message : NULL);
-        stoke_json_close(json);
+        FACTS_OBJECT(json, NULL, FACT_OF(t, batch), FACT_IS_OF(t, with_loader),
+                     FACT("outcome", stoke_outcome_name(t->outcome)),
+                     FACT("allocated_bytes", ok ? (double)t->allocated : NAN),
+                     FACT("reserved_bytes", ok ? (double)t->reserved : NAN),
+                     FACT("step_ms", ok ? t->step_ms : NAN), FACT("step_low_ms", ok ? t->step_low : NAN),
+                     FACT("step_high_ms", ok ? t->step_high : NAN),
+                     FACT("wait_ms", isnan(t->busy) ? NAN : t->wait_ms), FACT_OF(t, busy),
+                     FACT_OF(t, cores_wanted), FACT_OF(t, cores_had), FACT_TEXT("message", t->message));
     }
     stoke_json_close(json);
 }
 
 static void json_fits(stoke_json *json, const stoke_batch_result *r)
 {
-    stoke_json_object(json, "memory_fit");
-    stoke_json_bool(json, "linear", r->linear);
-    stoke_json_real(json, "bytes", r->memory0);
-    stoke_json_real(json, "bytes_per_sample", r->memory1);
-    stoke_json_real(json, "r2", r->memory_r2);
-    stoke_json_close(json);
-    stoke_json_object(json, "time_fit");
-    stoke_json_bool(json, "linear", r->timed);
-    stoke_json_real(json, "ms", r->time0);
-    stoke_json_real(json, "ms_per_sample", r->time1);
-    stoke_json_close(json);
-}
-
-/* 0 = there is none. */
-static void json_count(stoke_json *json, const char *key, uint64_t count)
-{
-    if (count)
-        stoke_json_uint(json, key, count);
-    else
-        stoke_json_null(json, key);
+    FACTS_OBJECT(json, "memory_fit", FACT_IS_OF(r, linear), FACT("bytes", r->memory0),
+                 FACT("bytes_per_sample", r->memory1), FACT("r2", r->memory_r2));
+    FACTS_OBJECT(json, "time_fit", FACT_IS("linear", r->timed), FACT("ms", r->time0),
+                 FACT("ms_per_sample", r->time1));
 }
 
 void find_batch_json(stoke_json *json, const find_batch *s)
 {
     const stoke_batch_result *r = &s->result;
     const uint32_t before = s->before;
-    char next[FIND_BATCH_NEXT];
-    find_batch_next(s, next, sizeof next);
-    stoke_json_string(json, "device", s->wish.device);
-    stoke_json_string(json, "source", source_name(s));
-    stoke_json_string(json, "memory_source", memory_source(s));
-    stoke_json_string(json, "model", s->params.train.model);
-    stoke_json_array(json, "size");
-    stoke_json_uint(json, NULL, s->params.data.size[0]);
-    stoke_json_uint(json, NULL, s->params.data.size[1]);
-    stoke_json_close(json);
-    stoke_json_uint(json, "classes", s->params.classes);
-    stoke_json_uint(json, "memory_bytes", s->limits.memory);
-    stoke_json_uint(json, "budget_bytes", r->budget);
-    json_count(json, "batch", r->batch);
-    stoke_json_bool(json, "too_busy", r->too_busy);
-    stoke_json_bool(json, "low_confidence", r->doubtful);
-    stoke_json_string(json, "bound", stoke_bound_name(r->bound));
-    json_count(json, "largest_ok", r->largest_ok);
-    json_count(json, "largest_fit", r->largest_fit);
-    json_count(json, "smallest_oom", r->smallest_oom);
-    stoke_json_real(json, "images_per_s", r->images_s);
-    stoke_json_real(json, "best_images_per_s", r->best_images_s);
-    stoke_json_real(json, "busy", r->busy);
-    json_count(json, "effective_batch", effective(s));
-    stoke_json_real(json, "lr_factor_linear", before && r->batch ? (double)r->batch / before : NAN);
-    stoke_json_real(json, "lr_factor_sqrt", before && r->batch ? sqrt((double)r->batch / before) : NAN);
+    char next[NEXT_BYTES];
+    next_text(s, next, sizeof next);
+    FACTS(json, FACT_OF(&s->wish, device), FACT("source", source_name(s)),
+          FACT("memory_source", memory_source(s)), FACT_OF(&s->params.train, model),
+          FACT_SIZE("size", s->params.data.size[0], s->params.data.size[1]), FACT_OF(&s->params, classes),
+          FACT("memory_bytes", s->limits.memory), FACT("budget_bytes", r->budget),
+          FACT_COUNT("batch", r->batch), FACT_IS_OF(r, too_busy), FACT_IS("low_confidence", r->doubtful),
+          FACT("bound", stoke_bound_name(r->bound)), FACT_COUNT("largest_ok", r->largest_ok),
+          FACT_COUNT("largest_fit", r->largest_fit), FACT_COUNT("smallest_oom", r->smallest_oom),
+          FACT("images_per_s", r->images_s), FACT("best_images_per_s", r->best_images_s), FACT_OF(r, busy),
+          FACT_COUNT("effective_batch", effective(s)),
+          FACT("lr_factor_linear", before && r->batch ? (double)r->batch / before : NAN),
+          FACT("lr_factor_sqrt", before && r->batch ? sqrt((double)r->batch / before) : NAN));
     json_fits(json, r);
     json_trials(json, r);
-    stoke_json_string(json, "why", r->why);
-    stoke_json_string(json, "next", *next ? next : NULL);
+    FACTS(json, FACT_OF(r, why), FACT_TEXT("next", next));
 }

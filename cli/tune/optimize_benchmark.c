@@ -5,31 +5,8 @@
  */
 #include "cli/tune/optimize_benchmark.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
-
-/* "NVIDIA GeForce RTX 3090" becomes nvidiageforcertx3090. */
-static void letters_of(const char *name, char *out, size_t size)
-{
-    size_t n = 0;
-    for (; *name && n + 1 < size; name++)
-        if (isalnum((unsigned char)*name)) out[n++] = (char)tolower((unsigned char)*name);
-    out[n] = 0;
-}
-
-/* The simulated GPU whose name the given one ends with: an RTX 3060 Ti is no RTX 3060. */
-static int on_paper(const char *name, stoke_card *card)
-{
-    char letters[128];
-    letters_of(name, letters, sizeof letters);
-    const size_t n = strlen(letters);
-    for (size_t i = 0; stoke_card_at(i, card); i++) {
-        const size_t k = strlen(card->name);
-        if (n >= k && !strcmp(letters + n - k, card->name)) return 1;
-    }
-    return 0;
-}
 
 /* Trials are not made, and the batch stays: of what, and what to do instead. */
 static void say_why_not(optimize_benchmark *b, const char *said, const stoke_optimize_params *params)
@@ -38,16 +15,15 @@ static void say_why_not(optimize_benchmark *b, const char *said, const stoke_opt
     b->left = 1;
     if (!strcmp(said, "smallnet"))
         cli_say(call,
-                "no trials: the small network does not run here, and no GPU that can be simulated is "
-                "named (--gpu); the batch stays%s",
+                "no trials: the small network does not run here, and no GPU that can be simulated is named "
+                "(--gpu); the batch stays%s",
                 params->memory ? " by the estimate" : "");
     else
         cli_say(call, "no trials: %s%s%s not a network that runs here, so the batch stays",
                 *said ? "'" : "the file names no network; a guess is", said, *said ? "' is" : "");
     cli_say(call,
-            "next: where your network and its card are, in Python: from stokehold import "
-            "BatchSizeOptimizer; BatchSizeOptimizer(model, "
-            "config).find_optimal_batch_size(sample)%s",
+            "next: where your network and its card are, in Python: from stokehold import BatchSizeOptimizer; "
+            "BatchSizeOptimizer(model, config).find_optimal_batch_size(sample)%s",
             *said ? "" : ", or name it: --model b0..b5");
 }
 
@@ -64,19 +40,19 @@ static int look_at_file(optimize_benchmark *b, const stoke_optimize_params *para
     const int native = stoke_trial_plan_engine(plan) == STOKE_ENGINE_NATIVE;
     const char *model = stoke_trial_plan_params(plan)->train.model;
     const int known = stoke_trial_plan_knows(plan, &said), small = model && !strcmp(model, "smallnet");
-    const int paper = !native && params->gpu && on_paper(params->gpu, &card);
+    const int simulated = !native && params->gpu && stoke_card_named(params->gpu, &card);
     b->search.before = stoke_trial_plan_batch(plan);
-    if (!known || (small && !paper && !wish->device)) say_why_not(b, known ? "smallnet" : said, params);
+    if (!known || (small && !simulated && !wish->device)) say_why_not(b, known ? "smallnet" : said, params);
     stoke_trial_plan_free(&plan);
     if (wish->device || b->left) return STOKE_OK;
     wish->device = b->device;
-    if (paper)
+    if (simulated)
         snprintf(b->device, sizeof b->device, "sim:%s", card.name);
     else
         snprintf(b->device, sizeof b->device, "native");
-    if (!paper && !native)
-        cli_say(b->search.call, "trials run on this processor with our own network: times and memory of a "
-                                "card are others");
+    if (!simulated && !native)
+        cli_say(b->search.call,
+                "trials run on this processor with our own network: times and memory of a card are others");
     return STOKE_OK;
 }
 
@@ -119,9 +95,8 @@ int optimize_benchmark_run(optimize_benchmark *b, stoke_optimization *plan, stok
     /* What was given for a card is not what this machine may take. */
     if (!r && strcmp(search->wish.device, "native")) search->memory = params->memory;
     if (!r && params->allow_model_scale)
-        cli_say(search->call,
-                "the trials are of the model as it will be: with --allow-model-scale that may be a "
-                "larger one, and another experiment");
+        cli_say(search->call, "the trials are of the model as it will be: with --allow-model-scale that may "
+                              "be a larger one, and another experiment");
     if (!r) r = find_batch_run(search, err);
     if (r) return r;
     b->ran = 1;

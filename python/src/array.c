@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "python/src/device_rows.h"
-#include "python/src/engine.h"
+#include <stoke/tools/lease.h>
 
 typedef struct array {
-    PyObject_HEAD py_hold *hold;
+    PyObject_HEAD stoke_hold *hold;
     py_view view;
 } array;
 
@@ -44,16 +44,16 @@ size_t py_view_bytes(const py_view *view)
 
 /* ---- the object ---- */
 
-PyObject *py_array_new(py_hold *hold, const py_view *view)
+PyObject *py_array_new(stoke_hold *hold, const py_view *view)
 {
     array *self = PyObject_New(array, array_type);
     if (!self) return NULL;
-    self->hold = py_hold_take(hold);
+    self->hold = stoke_hold_take(hold);
     self->view = *view;
     return (PyObject *)self;
 }
 
-int py_array_get(PyObject *object, py_view *view, py_hold **hold)
+int py_array_get(PyObject *object, py_view *view, stoke_hold **hold)
 {
     if (!PyObject_TypeCheck(object, array_type)) {
         PyErr_SetString(PyExc_TypeError, "not an array of stokehold");
@@ -64,13 +64,13 @@ int py_array_get(PyObject *object, py_view *view, py_hold **hold)
     return 1;
 }
 
-void py_let_go(py_hold *hold, py_place place)
+void py_let_go(stoke_hold *hold, py_place place)
 {
     if (place.device == PY_DEVICE_CPU) {
-        py_hold_drop(hold);
+        stoke_hold_drop(hold);
         return;
     }
-    Py_BEGIN_ALLOW_THREADS py_hold_drop(hold);
+    Py_BEGIN_ALLOW_THREADS stoke_hold_drop(hold);
     Py_END_ALLOW_THREADS
 }
 
@@ -233,34 +233,34 @@ static int copy_bytes(const array *from, void *to, size_t bytes, stoke_error *er
     if (from->view.place.device != PY_DEVICE_CPU && py_result_is(from->hold))
         return py_result_fetch(from->hold, from->view.data, to, bytes, err);
     if (from->view.place.device != PY_DEVICE_CPU)
-        return py_lease_fetch((py_lease *)from->hold, from->view.data, to, bytes, err);
+        return stoke_lease_fetch((stoke_lease *)from->hold, from->view.data, to, bytes, err);
     memcpy(to, from->view.data, bytes);
     return STOKE_OK;
 }
 
 /* A copy with a hold of its own, which the caller gets; NULL with an exception set. */
-static py_hold *host_copy(const array *from, py_view *copy)
+static stoke_hold *host_copy(const array *from, py_view *copy)
 {
     const size_t bytes = py_view_bytes(&from->view);
     stoke_error error = { 0 };
     int r;
     *copy = from->view;
     copy->place = py_on_cpu;
-    py_hold *hold = py_hold_memory(bytes, &copy->data);
-    if (!hold) return (py_hold *)PyErr_NoMemory();
+    stoke_hold *hold = stoke_hold_memory(bytes, &copy->data);
+    if (!hold) return (stoke_hold *)PyErr_NoMemory();
     Py_BEGIN_ALLOW_THREADS r = copy_bytes(from, copy->data, bytes, &error);
     Py_END_ALLOW_THREADS if (!r) return hold;
-    py_hold_drop(hold);
-    return (py_hold *)py_raise(r, error.message);
+    stoke_hold_drop(hold);
+    return (stoke_hold *)py_raise(r, error.message);
 }
 
 static PyObject *copied_capsule(const array *from, int versioned)
 {
     py_view copy;
-    py_hold *hold = host_copy(from, &copy);
+    stoke_hold *hold = host_copy(from, &copy);
     if (!hold) return NULL;
     PyObject *capsule = py_dlpack_capsule(hold, &copy, versioned, 1);
-    py_hold_drop(hold);
+    stoke_hold_drop(hold);
     return capsule;
 }
 
@@ -271,10 +271,10 @@ static PyObject *array_cpu(PyObject *self, PyObject *nothing)
         Py_INCREF(self);
         return self;
     }
-    py_hold *hold = host_copy((array *)self, &copy);
+    stoke_hold *hold = host_copy((array *)self, &copy);
     if (!hold) return NULL;
     PyObject *result = py_array_new(hold, &copy);
-    py_hold_drop(hold);
+    stoke_hold_drop(hold);
     return result;
 }
 
@@ -319,10 +319,10 @@ static int order(const array *own, PyObject *stream)
     void *handle;
     const int alone = read_stream(stream, &handle);
     if (alone < 0) return -1;
-    py_lease *lease = (py_lease *)own->hold;
+    stoke_lease *lease = (stoke_lease *)own->hold;
     stoke_error error = { 0 };
     int r;
-    Py_BEGIN_ALLOW_THREADS r = alone ? py_lease_arrive(lease, &error) : py_lease_lend(lease, handle, &error);
+    Py_BEGIN_ALLOW_THREADS r = alone ? stoke_lease_arrive(lease, &error) : stoke_lease_lend(lease, handle, &error);
     Py_END_ALLOW_THREADS if (r) py_raise(r, error.message);
     return r ? -1 : 0;
 }

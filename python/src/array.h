@@ -12,7 +12,7 @@
 #include <stoke/data.h>
 
 #include "python/src/extension.h"
-#include "python/src/hold.h"
+#include <stoke/tools/lease.h>
 
 enum { PY_VIEW_DIMS = 4 };
 
@@ -39,15 +39,15 @@ py_view py_view_of(void *data, stoke_dtype dtype, int32_t dims, const int64_t *s
 size_t py_view_bytes(const py_view *view);
 
 /* A new array with a count of its own on `hold`; NULL with an exception set. */
-PyObject *py_array_new(py_hold *hold, const py_view *view);
+PyObject *py_array_new(stoke_hold *hold, const py_view *view);
 /* View and hold (borrowed) of an array; 0 with TypeError set when the object is none. */
-int py_array_get(PyObject *object, py_view *view, py_hold **hold);
+int py_array_get(PyObject *object, py_view *view, stoke_hold **hold);
 
 /* Drops a count, the GIL held. The last one of a batch on a device may wait for it: other threads run
  * meanwhile. */
-void py_let_go(py_hold *hold, py_place place);
+void py_let_go(stoke_hold *hold, py_place place);
 
 /* dlpack.c: a capsule, "dltensor" or (versioned) "dltensor_versioned", with a count of its own on `hold`. */
-PyObject *py_dlpack_capsule(py_hold *hold, const py_view *view, int versioned, int copied);
+PyObject *py_dlpack_capsule(stoke_hold *hold, const py_view *view, int versioned, int copied);
 
 #endif

@@ -2,10 +2,10 @@
 #include <stoke/tools/loader.h>
 #include "python/src/batch.h"
 
-#include "python/src/engine.h"
+#include <stoke/tools/lease.h>
 
 typedef struct batch {
-    PyObject_HEAD py_hold *hold;
+    PyObject_HEAD stoke_hold *hold;
     const stoke_batch *rows;
     int channels_last;
     py_place place;
@@ -13,11 +13,11 @@ typedef struct batch {
 
 static PyTypeObject *batch_type;
 
-PyObject *py_batch_new(py_hold *hold, const stoke_batch *rows, int channels_last, py_place place)
+PyObject *py_batch_new(stoke_hold *hold, const stoke_batch *rows, int channels_last, py_place place)
 {
     batch *self = PyObject_New(batch, batch_type);
     if (!self) {
-        py_hold_drop(hold);
+        stoke_hold_drop(hold);
         return NULL;
     }
     self->hold = hold;
@@ -27,7 +27,7 @@ PyObject *py_batch_new(py_hold *hold, const stoke_batch *rows, int channels_last
     return (PyObject *)self;
 }
 
-py_hold *py_batch_hold(PyObject *object)
+stoke_hold *py_batch_hold(PyObject *object)
 {
     if (PyObject_TypeCheck(object, batch_type)) return ((batch *)object)->hold;
     PyErr_SetString(PyExc_TypeError, "not a batch of stokehold");
@@ -143,7 +143,7 @@ static Py_ssize_t batch_length(PyObject *self)
 /* May wait. */
 static int digest_of(const batch *b, uint8_t digest[16], stoke_error *err)
 {
-    if (b->place.device != PY_DEVICE_CPU) return py_lease_digest((py_lease *)b->hold, digest, err);
+    if (b->place.device != PY_DEVICE_CPU) return stoke_lease_digest((stoke_lease *)b->hold, digest, err);
     stoke_batch_digest(b->rows, digest);
     return STOKE_OK;
 }

@@ -13,8 +13,8 @@
  * fails. channels_last: images of layout hwc are shown as N, C, H, W, the way PyTorch names what lies in
  * memory as N, H, W, C. `place` is where images and masks are; elsewhere than on the processor, `hold` is a
  * lease (engine.h). */
-PyObject *py_batch_new(py_hold *hold, const stoke_batch *rows, int channels_last, py_place place);
+PyObject *py_batch_new(stoke_hold *hold, const stoke_batch *rows, int channels_last, py_place place);
 /* What keeps a batch alive (borrowed); NULL with TypeError set when the object is none. */
-py_hold *py_batch_hold(PyObject *object);
+stoke_hold *py_batch_hold(PyObject *object);
 
 #endif

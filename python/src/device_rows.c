@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "python/src/device_rows.h"
 
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,7 +10,7 @@
 #include <stoke/tools/device_rows.h>
 #include <stoke/tools/device.h>
 
-#include "python/src/engine_private.h"
+#include <stoke/tools/lease.h>
 #include "python/src/settings.h"
 
 enum { ARRAYS = 3 }; /* images, masks, second masks */
@@ -16,10 +18,10 @@ enum { ARRAYS = 3 }; /* images, masks, second masks */
 /* What results keep alive: the rows and their device, which is its own or belongs to whom the arrays came
  * from: memory of OpenCL has a meaning there only. */
 typedef struct maker {
-    py_hold hold; /* first */
+    stoke_hold hold; /* first */
     pid_t pid;
     stoke_device *own, *device;
-    py_hold *keeper; /* of a device that is not its own */
+    stoke_hold *keeper; /* of a device that is not its own */
     py_place place;
     stoke_device_rows *rows;
     pthread_mutex_t lock;
@@ -32,71 +34,72 @@ typedef struct rows_object {
 } rows_object;
 
 typedef struct result {
-    py_hold hold; /* first */
+    stoke_hold hold; /* first */
     maker *maker;
     stoke_device_buffer *buffer[ARRAYS];
 } result;
 
 /* ---- beginning and end ---- */
 
-static void maker_end(py_hold *hold)
+static void maker_end(stoke_hold *hold)
 {
     maker *m = (maker *)hold;
     if (getpid() != m->pid) return; /* drivers do not survive a fork */
     stoke_device_rows_destroy(&m->rows);
     stoke_device_close(&m->own);
-    py_hold_drop(m->keeper);
+    stoke_hold_drop(m->keeper);
     pthread_mutex_destroy(&m->lock);
     free(m);
 }
 
-static void result_end(py_hold *hold)
+static void result_end(stoke_hold *hold)
 {
     result *r = (result *)hold;
     if (getpid() == r->maker->pid)
         for (int i = 0; i < ARRAYS; i++) stoke_device_buffer_destroy(&r->buffer[i]);
-    py_hold_drop(&r->maker->hold);
+    stoke_hold_drop(&r->maker->hold);
     free(r);
 }
 
-int py_result_is(const py_hold *hold)
+int py_result_is(const stoke_hold *hold)
 {
     return hold->end == result_end;
 }
 
-int py_result_fetch(py_hold *hold, const void *array, void *to, size_t bytes, stoke_error *err)
+int py_result_fetch(stoke_hold *hold, const void *array, void *to, size_t bytes, stoke_error *err)
 {
     result *r = (result *)hold;
     for (int i = 0; i < ARRAYS; i++)
         if (r->buffer[i] && stoke_device_buffer_address(r->buffer[i]) == (uintptr_t)array)
             return stoke_device_buffer_read(r->buffer[i], to, bytes, err);
-    return py_fail(err, STOKE_E_INVALID, "no array of this result");
+    err->code = STOKE_E_INVALID;
+    snprintf(err->message, sizeof err->message, "no array of this result");
+    return err->code;
 }
 
 /* The device that an array lies on, if it is no array of the host's; its owner keeps it. */
-static stoke_device *device_under(py_hold *hold, py_hold **owner)
+static stoke_device *device_under(stoke_hold *hold, stoke_hold **owner)
 {
     if (py_result_is(hold)) {
         *owner = &((result *)hold)->maker->hold;
         return ((result *)hold)->maker->device;
     }
-    *owner = &((py_lease *)hold)->engine->hold;
-    return ((py_lease *)hold)->engine->device;
+    return stoke_lease_device((stoke_lease *)hold, owner);
 }
 
 /* The device that an array lies on, with what keeps it. */
 static int borrow_device(maker *m, PyObject *array)
 {
     py_view view;
-    py_hold *hold;
+    stoke_hold *hold;
     if (!py_array_get(array, &view, &hold)) return -1;
     if (view.place.device == PY_DEVICE_CPU) {
         PyErr_SetString(PyExc_ValueError, "the array is in host memory");
         return -1;
     }
-    py_hold *owner;
+    stoke_hold *owner;
     m->device = device_under(hold, &owner);
-    m->keeper = py_hold_take(owner);
+    m->keeper = stoke_hold_take(owner);
     m->place = view.place;
     return 0;
 }
@@ -124,7 +127,7 @@ static maker *maker_new(void)
         return NULL;
     }
     m->pid = getpid();
-    py_hold_begin(&m->hold, maker_end);
+    stoke_hold_begin(&m->hold, maker_end);
     return m;
 }
 
@@ -166,7 +169,7 @@ static void rows_dealloc(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
     rows_object *self = (rows_object *)object;
-    Py_BEGIN_ALLOW_THREADS if (self->maker) py_hold_drop(&self->maker->hold);
+    Py_BEGIN_ALLOW_THREADS if (self->maker) stoke_hold_drop(&self->maker->hold);
     Py_END_ALLOW_THREADS py_settings_free(&self->settings);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
     Py_DECREF(type);
@@ -254,18 +257,18 @@ static PyObject *rows_run(PyObject *self, PyObject *args)
 
 /* On this maker's device, and there. What OpenCL hands out has a meaning to the device object it came from
  * only, even where two of them are the same card. */
-static int wait_for(const maker *m, py_hold *hold, py_place place)
+static int wait_for(const maker *m, stoke_hold *hold, py_place place)
 {
     stoke_error error = { 0 };
     int r = STOKE_OK;
-    py_hold *owner;
+    stoke_hold *owner;
     if (place.device != m->place.device || place.id != m->place.id ||
         (place.device == PY_DEVICE_OPENCL && device_under(hold, &owner) != m->device)) {
         PyErr_SetString(PyExc_ValueError, "the array is on another device than the one it was made for");
         return -1;
     }
     if (py_result_is(hold) || place.device != PY_DEVICE_CUDA) return 0; /* it was waited for when it came */
-    Py_BEGIN_ALLOW_THREADS r = py_lease_arrive((py_lease *)hold, &error);
+    Py_BEGIN_ALLOW_THREADS r = stoke_lease_arrive((stoke_lease *)hold, &error);
     Py_END_ALLOW_THREADS if (r) py_raise(r, error.message);
     return r ? -1 : 0;
 }
@@ -274,7 +277,7 @@ static int wait_for(const maker *m, py_hold *hold, py_place place)
 static int images_in(call *c, PyObject *array, const maker *m)
 {
     py_view view;
-    py_hold *hold;
+    stoke_hold *hold;
     if (!py_array_get(array, &view, &hold) || wait_for(m, hold, view.place)) return -1;
     const int64_t h = m->height, w = m->width;
     const int first = view.dims == 4 && view.shape[2] == h && view.shape[3] == w;
@@ -293,7 +296,7 @@ static int images_in(call *c, PyObject *array, const maker *m)
 static int masks_in(call *c, PyObject *array, const maker *m)
 {
     py_view view;
-    py_hold *hold;
+    stoke_hold *hold;
     if (array == Py_None) return 0;
     if (!py_array_get(array, &view, &hold) || wait_for(m, hold, view.place)) return -1;
     if (view.dims != 3 || view.shape[0] != c->source.count || view.shape[1] != m->height ||
@@ -310,15 +313,15 @@ static result *result_new(maker *m, const stoke_batch *shape, stoke_device_targe
 {
     result *r = calloc(1, sizeof *r);
     if (!r) return NULL;
-    py_hold_begin(&r->hold, result_end);
+    stoke_hold_begin(&r->hold, result_end);
     r->maker = m;
-    py_hold_take(&m->hold);
+    stoke_hold_take(&m->hold);
     uint64_t *const address[ARRAYS] = { &to->images, &to->masks, &to->masks_b };
     const int n = stoke_device_rows_two_masks(m->rows) ? 3 : 2;
     for (int i = 0; i < n; i++) {
         const size_t bytes = shape->capacity * (i ? shape->mask_row_bytes : shape->image_row_bytes);
         if (stoke_device_buffer_create(&r->buffer[i], m->device, bytes, err)) {
-            py_hold_drop(&r->hold);
+            stoke_hold_drop(&r->hold);
             return NULL;
         }
         *address[i] = stoke_device_buffer_address(r->buffer[i]);
@@ -357,7 +360,7 @@ static PyObject *rows_run_arrays(PyObject *self, PyObject *args)
     if (!run(m, &c, &shares))
         all = Py_BuildValue("(NNNN)", array_of(r, 0, &shape, channels_last), array_of(r, 1, &shape, 0),
                             array_of(r, 2, &shape, 0), shares);
-    py_hold_drop(&r->hold);
+    stoke_hold_drop(&r->hold);
     return all;
 }
 
@@ -365,7 +368,7 @@ static PyObject *rows_run_arrays(PyObject *self, PyObject *args)
 static PyObject *rows_realm(PyObject *none, PyObject *array)
 {
     py_view view;
-    py_hold *hold, *owner;
+    stoke_hold *hold, *owner;
     (void)none;
     if (!py_array_get(array, &view, &hold)) return NULL;
     const int own = view.place.device == PY_DEVICE_OPENCL;

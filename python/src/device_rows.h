@@ -11,8 +11,8 @@
 #include "python/src/array.h"
 
 /* Whether a hold is that of such a result; else it is a lease (engine.h). */
-int py_result_is(const py_hold *hold);
-/* May wait. As py_lease_fetch. */
-int py_result_fetch(py_hold *hold, const void *array, void *to, size_t bytes, stoke_error *err);
+int py_result_is(const stoke_hold *hold);
+/* May wait. As stoke_lease_fetch. */
+int py_result_fetch(stoke_hold *hold, const void *array, void *to, size_t bytes, stoke_error *err);
 
 #endif

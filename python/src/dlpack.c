@@ -18,13 +18,13 @@ typedef struct parcel {
         dl_versioned versioned;
     } dl; /* first */
     py_view view;
-    py_hold *hold;
+    stoke_hold *hold;
 } parcel;
 
 /* By the consumer, in any thread, with or without the GIL. */
 static void parcel_end(parcel *p)
 {
-    py_hold_drop(p->hold);
+    stoke_hold_drop(p->hold);
     free(p);
 }
 
@@ -73,7 +73,7 @@ static dl_tensor tensor_of(parcel *p)
     };
 }
 
-PyObject *py_dlpack_capsule(py_hold *hold, const py_view *view, int versioned, int copied)
+PyObject *py_dlpack_capsule(stoke_hold *hold, const py_view *view, int versioned, int copied)
 {
     parcel *p = calloc(1, sizeof *p);
     if (!p) return PyErr_NoMemory();
@@ -87,7 +87,7 @@ PyObject *py_dlpack_capsule(py_hold *hold, const py_view *view, int versioned, i
         p->dl.plain = (dl_managed){ .tensor = tensor_of(p), .deleter = delete_plain };
     PyObject *capsule = PyCapsule_New(p, versioned ? versioned_name : plain_name, capsule_end);
     if (capsule)
-        p->hold = py_hold_take(hold);
+        p->hold = stoke_hold_take(hold);
     else
         free(p);
     return capsule;

@@ -10,7 +10,7 @@
 #include <stoke/tools/upload.h>
 
 #include "python/src/batch.h"
-#include "python/src/engine.h"
+#include <stoke/tools/lease.h>
 #include "python/src/picture.h"
 #include "python/src/pinned.h"
 #include "python/src/settings.h"
@@ -18,12 +18,12 @@
 typedef struct loader {
     PyObject_HEAD py_settings settings;
     py_pinned *pinned; /* NULL: ordinary memory */
-    py_engine *engine;
+    stoke_lender *engine;
     int channels_last;
     py_place place; /* of batches */
 } loader;
 
-static py_engine *engine_of(PyObject *self)
+static stoke_lender *engine_of(PyObject *self)
 {
     return ((loader *)self)->engine;
 }
@@ -36,9 +36,9 @@ static PyObject *failed(int status, const stoke_error *error)
 /* ---- beginning and end ---- */
 
 /* "cuda:1" as DLPack has it. */
-static py_place place_of(const py_engine *engine)
+static py_place place_of(const stoke_lender *engine)
 {
-    const stoke_device_info *info = py_engine_device(engine);
+    const stoke_device_info *info = stoke_lender_device(engine);
     py_place place = py_on_cpu;
     if (info && sscanf(info->name, "cuda:%d", &place.id) == 1) place.device = PY_DEVICE_CUDA;
     if (info && sscanf(info->name, "opencl:%d", &place.id) == 1) place.device = PY_DEVICE_OPENCL;
@@ -49,7 +49,7 @@ static py_place place_of(const py_engine *engine)
 static int open_here(loader *self, stoke_error *err)
 {
     py_pinned *from = self->pinned;
-    return py_engine_open(&self->engine, &self->settings.params, from ? &from->allocator : NULL,
+    return stoke_lender_open(&self->engine, &self->settings.params, from ? &from->allocator : NULL,
                           from ? &from->hold : NULL, err);
 }
 
@@ -57,12 +57,12 @@ static int open_here(loader *self, stoke_error *err)
 static int open_engine(loader *self, PyObject *to)
 {
     stoke_error error = { 0 };
-    py_route route = { .upload = self->settings.upload };
+    stoke_lender_route route = { .upload = self->settings.upload };
     int r;
     if (to != Py_None && !(route.device = py_settings_keep(&self->settings, to))) return -1;
     const stoke_data_params *params = &self->settings.params;
     Py_BEGIN_ALLOW_THREADS r =
-        route.device ? py_engine_open_on(&self->engine, params, &route, &error) : open_here(self, &error);
+        route.device ? stoke_lender_open_on(&self->engine, params, &route, &error) : open_here(self, &error);
     Py_END_ALLOW_THREADS if (r)
     {
         if (r != STOKE_E_NOMEM || !py_pinned_raise(self->pinned)) failed(r, &error);
@@ -93,8 +93,8 @@ static void loader_dealloc(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
     loader *self = (loader *)object;
-    Py_BEGIN_ALLOW_THREADS py_engine_drop(self->engine);
-    if (self->pinned) py_hold_drop(&self->pinned->hold);
+    Py_BEGIN_ALLOW_THREADS stoke_lender_drop(self->engine);
+    if (self->pinned) stoke_hold_drop(&self->pinned->hold);
     Py_END_ALLOW_THREADS py_settings_free(&self->settings);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
     Py_DECREF(type);
@@ -102,7 +102,7 @@ static void loader_dealloc(PyObject *object)
 
 static PyObject *loader_close(PyObject *self, PyObject *nothing)
 {
-    Py_BEGIN_ALLOW_THREADS py_engine_close(engine_of(self));
+    Py_BEGIN_ALLOW_THREADS stoke_lender_close(engine_of(self));
     Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
@@ -115,10 +115,10 @@ enum { SLICE_NS = 100 * 1000 * 1000 };
 static PyObject *loader_next(PyObject *self, PyObject *nothing)
 {
     stoke_error error = { 0 };
-    py_lease *lease;
+    stoke_lease *lease;
     int r;
     do {
-        Py_BEGIN_ALLOW_THREADS r = py_engine_next(engine_of(self), SLICE_NS, &lease, &error);
+        Py_BEGIN_ALLOW_THREADS r = stoke_lender_next(engine_of(self), SLICE_NS, &lease, &error);
         Py_END_ALLOW_THREADS if (r == STOKE_E_TIMEOUT && PyErr_CheckSignals()) return NULL;
     } while (r == STOKE_E_TIMEOUT);
     if (r == STOKE_E_END) Py_RETURN_NONE;
@@ -135,7 +135,7 @@ static PyObject *loader_set_epoch(PyObject *self, PyObject *argument)
     if (PyErr_Occurred()) return NULL;
     stoke_error error = { 0 };
     int r;
-    Py_BEGIN_ALLOW_THREADS r = py_engine_set_epoch(engine_of(self), epoch, &error);
+    Py_BEGIN_ALLOW_THREADS r = stoke_lender_set_epoch(engine_of(self), epoch, &error);
     Py_END_ALLOW_THREADS if (r) return failed(r, &error);
     Py_RETURN_NONE;
 }
@@ -143,9 +143,9 @@ static PyObject *loader_set_epoch(PyObject *self, PyObject *argument)
 static PyObject *loader_state(PyObject *self, PyObject *nothing)
 {
     stoke_error error = { 0 };
-    char text[PY_STATE_TEXT];
+    char text[STOKE_LENDER_STATE];
     int r;
-    Py_BEGIN_ALLOW_THREADS r = py_engine_state(engine_of(self), text, &error);
+    Py_BEGIN_ALLOW_THREADS r = stoke_lender_state(engine_of(self), text, &error);
     Py_END_ALLOW_THREADS return r ? failed(r, &error) : PyUnicode_FromString(text);
 }
 
@@ -156,7 +156,7 @@ static PyObject *loader_restore(PyObject *self, PyObject *argument)
     stoke_error error = { 0 };
     const char *text = PyBytes_AsString(bytes);
     int r;
-    Py_BEGIN_ALLOW_THREADS r = py_engine_restore(engine_of(self), text, &error);
+    Py_BEGIN_ALLOW_THREADS r = stoke_lender_restore(engine_of(self), text, &error);
     Py_END_ALLOW_THREADS Py_DECREF(bytes);
     if (r) return failed(r, &error);
     Py_RETURN_NONE;
@@ -167,7 +167,7 @@ static PyObject *loader_batches(PyObject *self, PyObject *nothing)
     stoke_error error = { 0 };
     uint64_t all, left;
     int r;
-    Py_BEGIN_ALLOW_THREADS r = py_engine_batches(engine_of(self), &all, &left, &error);
+    Py_BEGIN_ALLOW_THREADS r = stoke_lender_batches(engine_of(self), &all, &left, &error);
     Py_END_ALLOW_THREADS return r ? failed(r, &error)
                                   : Py_BuildValue("(KK)", (unsigned long long)all, (unsigned long long)left);
 }
@@ -212,8 +212,8 @@ static PyObject *stages_as_dict(const stoke_loader_stats_data *s)
 static PyObject *loader_stats(PyObject *self, PyObject *nothing)
 {
     stoke_error error = { 0 };
-    py_engine_stats stats;
-    int r = py_engine_stats_get(engine_of(self), &stats, &error);
+    stoke_lender_stats stats;
+    int r = stoke_lender_stats_get(engine_of(self), &stats, &error);
     if (r) return failed(r, &error);
     const stoke_loader_stats_data *s = &stats.loader;
     const field fields[] = {
@@ -247,8 +247,8 @@ static PyObject *loader_stats(PyObject *self, PyObject *nothing)
 
 static PyObject *loader_memory(PyObject *self, PyObject *nothing)
 {
-    const stoke_memory_plan plan = py_engine_memory(engine_of(self));
-    const stoke_upload_memory *device = py_engine_device_memory(engine_of(self));
+    const stoke_memory_plan plan = stoke_lender_memory(engine_of(self));
+    const stoke_upload_memory *device = stoke_lender_device_memory(engine_of(self));
     const field fields[] = {
         { "slots", plan.slots },
         { "workers", plan.workers },
@@ -271,7 +271,7 @@ static PyObject *loader_memory(PyObject *self, PyObject *nothing)
     int length = stoke_memory_plan_text(&plan, text, sizeof text);
     if (device) {
         length += snprintf(text + length, sizeof text - (size_t)length, "; on %s ",
-                           py_engine_device(engine_of(self))->name);
+                           stoke_lender_device(engine_of(self))->name);
         stoke_upload_memory_text(device, text + length, sizeof text - (size_t)length);
     }
     PyObject *words = dict ? PyUnicode_FromString(text) : NULL;
@@ -283,9 +283,9 @@ static PyObject *loader_memory(PyObject *self, PyObject *nothing)
 static PyObject *loader_bad(PyObject *self, PyObject *nothing)
 {
     stoke_error error = { 0 };
-    const py_bad *bad;
+    const stoke_lender_bad_file *bad;
     size_t n;
-    int r = py_engine_bad(engine_of(self), &bad, &n, &error);
+    int r = stoke_lender_bad(engine_of(self), &bad, &n, &error);
     if (r) return failed(r, &error);
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < n; i++) {
@@ -302,10 +302,10 @@ static PyObject *loader_remarks(PyObject *self, PyObject *nothing)
 {
     char text[4096] = "", warning[512];
     stoke_error error = { 0 };
-    const py_engine *engine = engine_of(self);
-    int r = py_engine_warning(engine_of(self), warning, sizeof warning, &error);
+    const stoke_lender *engine = engine_of(self);
+    int r = stoke_lender_warning(engine_of(self), warning, sizeof warning, &error);
     if (r) return failed(r, &error);
-    Py_BEGIN_ALLOW_THREADS stoke_data_remarks(py_engine_dataset(engine), py_engine_params(engine), text,
+    Py_BEGIN_ALLOW_THREADS stoke_data_remarks(stoke_lender_dataset(engine), stoke_lender_params(engine), text,
                                               sizeof text);
     Py_END_ALLOW_THREADS PyObject *all = PyUnicode_FromFormat("%s%s", text, warning);
     PyObject *lines = all ? PyUnicode_Splitlines(all, 0) : NULL;
@@ -317,7 +317,7 @@ static PyObject *loader_two_masks(PyObject *self, void *closure)
 {
     stoke_pipeline *pipeline = NULL;
     int found = 0;
-    if (!stoke_pipeline_create(&pipeline, py_engine_params(engine_of(self))->augment, NULL))
+    if (!stoke_pipeline_create(&pipeline, stoke_lender_params(engine_of(self))->augment, NULL))
         found = py_pipeline_mixes_up(stoke_pipeline_text(pipeline));
     stoke_pipeline_destroy(&pipeline);
     return PyBool_FromLong(found);
@@ -325,19 +325,19 @@ static PyObject *loader_two_masks(PyObject *self, void *closure)
 
 static PyObject *loader_samples(PyObject *self, void *closure)
 {
-    return PyLong_FromUnsignedLongLong(stoke_dataset_count(py_engine_dataset(engine_of(self))));
+    return PyLong_FromUnsignedLongLong(stoke_dataset_count(stoke_lender_dataset(engine_of(self))));
 }
 
 static PyObject *loader_device(PyObject *self, void *closure)
 {
-    const stoke_device_info *info = py_engine_device(engine_of(self));
+    const stoke_device_info *info = stoke_lender_device(engine_of(self));
     if (!info) Py_RETURN_NONE;
-    return Py_BuildValue("(sss)", info->name, info->title, py_engine_placement(engine_of(self)));
+    return Py_BuildValue("(sss)", info->name, info->title, stoke_lender_placement(engine_of(self)));
 }
 
 static PyObject *loader_batch_size(PyObject *self, void *closure)
 {
-    return PyLong_FromLongLong(py_engine_params(engine_of(self))->batch);
+    return PyLong_FromLongLong(stoke_lender_params(engine_of(self))->batch);
 }
 
 static PyObject *loader_picture(PyObject *self, PyObject *args)

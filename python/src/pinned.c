@@ -91,7 +91,7 @@ static void python_release(void *context, void *pointer, size_t bytes)
 
 /* ---- the source ---- */
 
-static void source_end(py_hold *hold)
+static void source_end(stoke_hold *hold)
 {
     source *s = (source *)hold;
     stoke_device_close(&s->device);
@@ -113,7 +113,7 @@ static source *source_new(void)
         free(s);
         return NULL;
     }
-    py_hold_begin(&s->base.hold, source_end);
+    stoke_hold_begin(&s->base.hold, source_end);
     return s;
 }
 
@@ -161,7 +161,7 @@ static void pinned_dealloc(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
     source *s = ((pinned_object *)object)->source;
-    if (s) py_hold_drop(&s->base.hold);
+    if (s) stoke_hold_drop(&s->base.hold);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
     Py_DECREF(type);
 }
@@ -175,7 +175,7 @@ int py_pinned_get(PyObject *object, py_pinned **out)
         return -1;
     }
     *out = &((pinned_object *)object)->source->base;
-    py_hold_take(&(*out)->hold);
+    stoke_hold_take(&(*out)->hold);
     return 0;
 }
 

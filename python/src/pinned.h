@@ -8,10 +8,10 @@
 #define STOKE_PYTHON_SRC_PINNED_H
 
 #include "python/src/extension.h"
-#include "python/src/hold.h"
+#include <stoke/tools/lease.h>
 
 typedef struct py_pinned {
-    py_hold hold; /* first */
+    stoke_hold hold; /* first */
     stoke_allocator allocator;
 } py_pinned;
 

@@ -6,19 +6,20 @@
  * Batches may outlive the object: what they need has a count of its own. Rows of a batch are put by any
  * thread, without the GIL while pixels are worked on.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 
 #include "python/src/batch.h"
-#include "python/src/engine.h"
+#include <stoke/tools/lease.h>
 #include "python/src/pinned.h"
 #include "python/src/pixels.h"
 #include "python/src/settings.h"
 
 /* What batches keep alive. */
 typedef struct maker {
-    py_hold hold; /* first */
+    stoke_hold hold; /* first */
     stoke_rows *rows;
     py_pinned *pinned; /* where their memory comes from; NULL: ordinary memory */
     atomic_uint held;  /* batches out */
@@ -34,7 +35,7 @@ enum { NAME_BYTES = 24 }; /* of a 64-bit number */
 
 /* A batch that somebody holds. ids, names and status are its own: rows know only positions. */
 typedef struct lent {
-    py_hold hold; /* first */
+    stoke_hold hold; /* first */
     maker *maker;
     stoke_batch *slot;
     stoke_batch batch;
@@ -51,11 +52,11 @@ static maker *maker_of(PyObject *self)
 
 /* ---- beginning and end ---- */
 
-static void maker_end(py_hold *hold)
+static void maker_end(stoke_hold *hold)
 {
     maker *m = (maker *)hold;
     stoke_rows_destroy(&m->rows);
-    if (m->pinned) py_hold_drop(&m->pinned->hold);
+    if (m->pinned) stoke_hold_drop(&m->pinned->hold);
     free(m);
 }
 
@@ -73,13 +74,13 @@ static int make(rows_object *self, PyObject *dict, PyObject *config, PyObject *d
         PyErr_NoMemory();
         return -1;
     }
-    py_hold_begin(&self->maker->hold, maker_end);
+    stoke_hold_begin(&self->maker->hold, maker_end);
     if (py_pinned_get(pinned, &self->maker->pinned)) return -1;
     const stoke_allocator *memory = self->maker->pinned ? &self->maker->pinned->allocator : NULL;
     stoke_error error = { 0 };
     int r;
     Py_BEGIN_ALLOW_THREADS r = stoke_rows_create(&self->maker->rows, params, memory, &error);
-    Py_END_ALLOW_THREADS if (r) py_raise(py_engine_status(r, error.message), error.message);
+    Py_END_ALLOW_THREADS if (r) py_raise(stoke_lender_status(r, error.message), error.message);
     return r ? -1 : 0;
 }
 
@@ -103,7 +104,7 @@ static void rows_dealloc(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
     rows_object *self = (rows_object *)object;
-    if (self->maker) py_hold_drop(&self->maker->hold);
+    if (self->maker) stoke_hold_drop(&self->maker->hold);
     py_settings_free(&self->settings);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
     Py_DECREF(type);
@@ -121,12 +122,12 @@ static void lent_free(lent *l)
 }
 
 /* By whoever lets go last, in any thread, with or without the GIL. */
-static void lent_end(py_hold *hold)
+static void lent_end(stoke_hold *hold)
 {
     lent *l = (lent *)hold;
     stoke_rows_release(l->maker->rows, &l->slot);
     atomic_fetch_sub(&l->maker->held, 1);
-    py_hold_drop(&l->maker->hold);
+    stoke_hold_drop(&l->maker->hold);
     lent_free(l);
 }
 
@@ -187,16 +188,16 @@ static PyObject *rows_begin(PyObject *self, PyObject *args)
     l->batch.names = l->names;
     l->batch.status = l->status;
     l->maker = m;
-    py_hold_take(&m->hold);
+    stoke_hold_take(&m->hold);
     atomic_fetch_add(&m->held, 1);
-    py_hold_begin(&l->hold, lent_end);
+    stoke_hold_begin(&l->hold, lent_end);
     return py_batch_new(&l->hold, &l->batch, ((rows_object *)self)->channels_last, py_on_cpu);
 }
 
 /* The batch behind a Batch that this object began; NULL with an exception set. */
 static lent *lent_of(PyObject *self, PyObject *batch)
 {
-    py_hold *hold = py_batch_hold(batch);
+    stoke_hold *hold = py_batch_hold(batch);
     if (!hold) return NULL;
     if (hold->end == lent_end && ((lent *)hold)->maker == maker_of(self)) return (lent *)hold;
     PyErr_SetString(PyExc_ValueError, "this batch was begun by somebody else");

@@ -57,7 +57,7 @@ static int draw(const drawing *d, double suggested, int svg, FILE *out, stoke_er
     chart.marks = &mark;
     chart.n_marks = isfinite(suggested);
     chart.log_x = 1;
-    return svg ? stoke_chart_svg(&chart, out, err) : stoke_chart_text(&chart, COLUMNS, ROWS, 0, out, err);
+    return svg ? stoke_chart_svg(&chart, out, err) : stoke_chart_text(&chart, COLUMNS, ROWS, out, err);
 }
 
 static PyObject *lr_chart(PyObject *module, PyObject *args)

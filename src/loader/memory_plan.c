@@ -3,7 +3,7 @@
  * Memory before the first batch: slots x slot + workers x worker + one large picture + what the process
  * already holds. The worker's share depends on the largest picture, so headers are read (probe.c). Where they
  * were too many, or memory_limit is too low for as many large pictures as there are workers, there is room
- * for one picture beyond the share, and those that need it take turns (memory_gate.c).
+ * for one picture beyond the share, and those that need it take turns.
  */
 #include "src/loader/memory_plan.h"
 

@@ -37,7 +37,6 @@ typedef struct stk_loader_plan {
     int rests;                 /* the loader is not to begin before it is woken */
 } stk_loader_plan;
 
-
 /* Reads headers. memory_limit is not looked at. */
 int stk_loader_plan_make(stk_loader_plan *plan, const stk_loader_config *config,
                          const stoke_data_params *params, stoke_error *err);

@@ -39,7 +39,7 @@ size_t stk_activation_arena_bytes(const stk_activation_arena *arena)
 
 /* Ends the measuring: allocates what was measured, on huge pages where the system has them, and starts again.
  * STOKE_E_NOMEM: the system has less; it would hand it out all the same and kill the process later. */
-static int stk_activation_arena_commit(stk_activation_arena *arena, stoke_error *err)
+static int activation_arena_commit(stk_activation_arena *arena, stoke_error *err)
 {
     const size_t bytes = stk_activation_arena_bytes(arena);
     const uint64_t available = stoke_machine_available();
@@ -60,7 +60,7 @@ static int stk_activation_arena_commit(stk_activation_arena *arena, stoke_error 
     return STOKE_OK;
 }
 
-static void stk_activation_arena_free(stk_activation_arena *arena)
+static void activation_arena_free(stk_activation_arena *arena)
 {
     stk_free(arena->base);
     *arena = (stk_activation_arena){ 0 };
@@ -347,7 +347,7 @@ int stk_net_open(stoke_net **out, const stoke_net_params *params, const stk_net_
     if (!net) return stk_fail(err, STOKE_E_NOMEM, "no memory for a network");
     int status = prepare(net, params, table, err);
     if (!status) status = stk_threadpool_create(&net->run.pool, net->run.threads, err);
-    if (!status) status = stk_activation_arena_commit(&net->arena, err);
+    if (!status) status = activation_arena_commit(&net->arena, err);
     if (!status) status = stk_net_lay_out(net, err);
     if (!status) status = fill(net, params, err);
     if (status)
@@ -368,7 +368,7 @@ void stoke_net_close(stoke_net **net)
     *net = NULL;
     if (!n) return;
     stk_threadpool_destroy(&n->run.pool);
-    stk_activation_arena_free(&n->arena);
+    activation_arena_free(&n->arena);
     stk_parameters_free(&n->parameters);
     for (size_t i = 0; i < n->remark_count; i++) stk_free(n->remarks[i]);
     stk_free(n->linears);

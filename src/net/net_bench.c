@@ -32,8 +32,7 @@ static void task(const void *context, uint32_t index, uint32_t thread)
 }
 
 /* 1e9 operations per second of the whole team: the best of several rounds of about `seconds` altogether. */
-static double stk_peak_gflops(const stk_net_table *table, stk_threadpool *pool, stk_float type,
-                              double seconds)
+static double peak_gflops(const stk_net_table *table, stk_threadpool *pool, stk_float type, double seconds)
 {
     uint64_t done[MAX_TASKS];
     job j = { .run = table->peak.run[type], .rounds = 1000, .done = done };
@@ -61,7 +60,7 @@ double stoke_net_peak_gflops(uint32_t threads, stoke_precision precision)
     const int automatic = precision == STOKE_PRECISION_AUTO;
     const stk_float type = precision == STOKE_PRECISION_BF16 || automatic ? STK_BF16 : STK_F32;
     if (stk_threadpool_create(&pool, threads ? threads : stoke_machine_cores().usable, NULL)) return 0;
-    const double peak = stk_peak_gflops(stk_net_table_get(), pool, type, 0.2);
+    const double peak = peak_gflops(stk_net_table_get(), pool, type, 0.2);
     stk_threadpool_destroy(&pool);
     return peak;
 }
@@ -265,7 +264,7 @@ static void make_columns(bench *b)
         column *c = &b->columns[b->n_columns++];
         stk_net_table_fill(&c->table, level > (int)best ? best : (stk_cpu_level)level);
         c->type = level > (int)best ? STK_BF16 : STK_F32;
-        c->peak = stk_peak_gflops(&c->table, b->pool, c->type, b->params->quick ? PEAK_AGAIN : PEAK_FIRST);
+        c->peak = peak_gflops(&c->table, b->pool, c->type, b->params->quick ? PEAK_AGAIN : PEAK_FIRST);
     }
 }
 
@@ -273,7 +272,7 @@ static int bench_layer(bench *b, const char *model, const layer *l, stoke_error 
 {
     for (size_t i = 0; i < b->n_columns; i++) {
         column *c = &b->columns[i];
-        const double peak = stk_peak_gflops(&c->table, b->pool, c->type, PEAK_AGAIN);
+        const double peak = peak_gflops(&c->table, b->pool, c->type, PEAK_AGAIN);
         if (peak > c->peak) c->peak = peak;
         trial t;
         int r = trial_begin(&t, l, &c->table, b->pool, c->type, b->effort, err);

@@ -13,8 +13,7 @@
 
 /* ---- forward ---- */
 
-static int stk_net_check_batch(const stoke_net *net, const stoke_net_batch *batch, int masks,
-                               stoke_error *err)
+static int net_check_batch(const stoke_net *net, const stoke_net_batch *batch, int masks, stoke_error *err)
 {
     const size_t pixels = (size_t)net->params.height * net->params.width;
     if (!batch) return stk_fail(err, STOKE_E_INVALID, "there is no batch: it is NULL");
@@ -45,7 +44,7 @@ static int stk_net_check_batch(const stoke_net *net, const stoke_net_batch *batc
     return STOKE_OK;
 }
 
-static stk_loss_truth stk_net_truth(const stoke_net_batch *batch)
+static stk_loss_truth net_truth(const stoke_net_batch *batch)
 {
     return (stk_loss_truth){ .masks = batch->masks,
                              .masks_b = batch->masks_b,
@@ -87,7 +86,7 @@ static void draw_drop_path(stoke_net *net, uint32_t count)
 }
 
 /* The logits of a batch. training: batch statistics, dropout, drop path by state.draws. */
-static void stk_net_logits(stoke_net *net, const stoke_net_batch *batch, int training)
+static void net_logits(stoke_net *net, const stoke_net_batch *batch, int training)
 {
     stk_profile_start(&net->parts);
     pack(net, training);
@@ -112,9 +111,9 @@ static int nowhere(const char *what, stoke_error *err)
 
 int stoke_net_forward(stoke_net *net, const stoke_net_batch *batch, stoke_logits *logits, stoke_error *err)
 {
-    const int status = logits ? stk_net_check_batch(net, batch, 0, err) : nowhere("logits", err);
+    const int status = logits ? net_check_batch(net, batch, 0, err) : nowhere("logits", err);
     if (status) return status;
-    stk_net_logits(net, batch, 0);
+    net_logits(net, batch, 0);
     *logits = (stoke_logits){ .data = net->logits,
                               .height = net->stages[0].height,
                               .width = net->stages[0].width,
@@ -125,9 +124,9 @@ int stoke_net_forward(stoke_net *net, const stoke_net_batch *batch, stoke_logits
 
 int stoke_net_predict(stoke_net *net, const stoke_net_batch *batch, uint16_t *classes, stoke_error *err)
 {
-    const int status = classes ? stk_net_check_batch(net, batch, 0, err) : nowhere("classes", err);
+    const int status = classes ? net_check_batch(net, batch, 0, err) : nowhere("classes", err);
     if (status) return status;
-    stk_net_logits(net, batch, 0);
+    net_logits(net, batch, 0);
     stk_classes_of(&net->run, &net->loss_shape, net->loss_room, net->logits, classes);
     stk_profile_lap(&net->parts, STK_PART_LOSS);
     return STOKE_OK;
@@ -146,10 +145,10 @@ int stk_net_item_loss(stoke_net *net, uint32_t item, const stk_loss_truth *truth
 int stoke_net_evaluate(stoke_net *net, const stoke_net_batch *batch, double *loss, uint16_t *classes,
                        stoke_error *err)
 {
-    int status = loss ? stk_net_check_batch(net, batch, 1, err) : nowhere("loss", err);
+    int status = loss ? net_check_batch(net, batch, 1, err) : nowhere("loss", err);
     if (status) return status;
-    stk_net_logits(net, batch, 0);
-    const stk_loss_truth truth = stk_net_truth(batch);
+    net_logits(net, batch, 0);
+    const stk_loss_truth truth = net_truth(batch);
     status = stk_loss(&net->run, &net->params.loss, &net->loss_shape, net->loss_room, net->logits, &truth, 1,
                       loss, NULL, err);
     if (!status && classes) stk_classes_of(&net->run, &net->loss_shape, net->loss_room, net->logits, classes);
@@ -206,13 +205,13 @@ int stoke_net_backward(stoke_net *net, const stoke_net_batch *batch, uint32_t of
     if (!net->params.training)
         return stk_fail(err, STOKE_E_STATE, "this network was opened for inference: training is 0");
     if (!of) return stk_fail(err, STOKE_E_INVALID, "gradients cannot be divided by 0");
-    int status = stk_net_check_batch(net, batch, 1, err);
+    int status = net_check_batch(net, batch, 1, err);
     if (status) return status;
     double unasked;
     float *running = net->values + net->parameters.trainable;
     memcpy(net->saved_running, running, running_bytes(net));
-    stk_net_logits(net, batch, 1);
-    const stk_loss_truth truth = stk_net_truth(batch);
+    net_logits(net, batch, 1);
+    const stk_loss_truth truth = net_truth(batch);
     status = stk_loss(&net->run, &net->params.loss, &net->loss_shape, net->loss_room, net->logits, &truth,
                       (float)(net->state.loss_scale / of), loss ? loss : &unasked, net->d_logits, err);
     stk_profile_lap(&net->parts, STK_PART_LOSS);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A chart as characters: braille, 2 x 4 dots each, or one ASCII character per cell.
+ * A chart as characters: braille, 2 x 4 dots each.
  *
  *   title
  *   2.0 |  dots
  *   1.0 |
  *       +-------
  *       0   50  100   x label
- *   * name  + name
+ *   name  name
  *   : 3e-4 text of a mark
  */
 #include "src/report/chart.h"
@@ -23,30 +23,24 @@
 enum { LEAST_COLUMNS = 30, LEAST_ROWS = 8, MOST = 1000 };
 
 /* Dots of a braille character by row and column. */
-static const uint8_t dots[4][2] = { { 1, 8 }, { 2, 16 }, { 4, 32 }, { 64, 128 } };
-static const char glyphs[] = "*+ox#%@&";
+enum { ACROSS = 2, DOWN = 4 };
+static const uint8_t dots[DOWN][ACROSS] = { { 1, 8 }, { 2, 16 }, { 4, 32 }, { 64, 128 } };
 
 typedef struct sheet {
     const stoke_chart *chart;
     FILE *out;
-    int ascii;
     stk_chart_axis x, y;
-    uint32_t gutter;       /* letters of the longest y label */
-    uint32_t width, rows;  /* of the area of the curves, in characters */
-    uint32_t across, down; /* dots per character */
-    uint8_t *cells;        /* braille: dots; ASCII: the character, 0 = none */
+    uint32_t gutter;      /* letters of the longest y label */
+    uint32_t width, rows; /* of the area of the curves, in characters */
+    uint8_t *cells;       /* dots of each character */
 } sheet;
 
 /* ---- drawing into cells ---- */
 
-static void set_dot(sheet *s, long x, long y, char glyph)
+static void set_dot(sheet *s, long x, long y)
 {
-    if (x < 0 || y < 0 || x >= (long)(s->width * s->across) || y >= (long)(s->rows * s->down)) return;
-    uint8_t *cell = &s->cells[(size_t)(y / s->down) * s->width + (size_t)(x / s->across)];
-    if (s->ascii)
-        *cell = (uint8_t)glyph;
-    else
-        *cell |= dots[y % 4][x % 2];
+    if (x < 0 || y < 0 || x >= (long)(s->width * ACROSS) || y >= (long)(s->rows * DOWN)) return;
+    s->cells[(size_t)(y / DOWN) * s->width + (size_t)(x / ACROSS)] |= dots[y % DOWN][x % ACROSS];
 }
 
 /* Where a value lies, in dots; 0: it has no place. Beyond the edges is far enough. */
@@ -54,12 +48,12 @@ static int dot_of(const sheet *s, double x, double y, double *px, double *py)
 {
     const double fx = stk_chart_axis_at(&s->x, x), fy = stk_chart_axis_at(&s->y, y);
     if (isnan(fx) || isnan(fy)) return 0;
-    *px = fx * (s->width * s->across - 1);
-    *py = fmin(fmax(1 - fy, -2), 3) * (s->rows * s->down - 1);
+    *px = fx * (s->width * ACROSS - 1);
+    *py = fmin(fmax(1 - fy, -2), 3) * (s->rows * DOWN - 1);
     return 1;
 }
 
-static void draw_series(sheet *s, const stoke_series *series, char glyph)
+static void draw_series(sheet *s, const stoke_series *series)
 {
     double x0 = 0, y0 = 0, x1, y1;
     int before = 0;
@@ -70,8 +64,8 @@ static void draw_series(sheet *s, const stoke_series *series, char glyph)
             const long n = before ? lround(fmax(fabs(x1 - x0), fabs(y1 - y0))) : 0;
             for (long k = n ? 1 : 0; k <= n; k++) {
                 const double t = n ? (double)k / (double)n : 1;
-                set_dot(s, lround(before ? x0 + (x1 - x0) * t : x1), lround(before ? y0 + (y1 - y0) * t : y1),
-                        glyph);
+                set_dot(s, lround(before ? x0 + (x1 - x0) * t : x1),
+                        lround(before ? y0 + (y1 - y0) * t : y1));
             }
             x0 = x1;
             y0 = y1;
@@ -92,18 +86,14 @@ static int is_drawn(const stoke_chart *chart, const stoke_series *series)
 /* ---- writing ---- */
 
 /* Text of at most `most` columns, without what a terminal would obey; returns how many were written. */
-static uint32_t put_plain(FILE *out, const char *text, uint32_t most, int ascii)
+static uint32_t put_plain(FILE *out, const char *text, uint32_t most)
 {
     uint32_t used = 0;
     char shown[STK_SHOWN];
     for (size_t n; text && (n = stk_terminal_next(&text, shown));) {
-        const int letter = (unsigned char)*shown >= 0x80;
-        const uint32_t columns = letter && ascii ? 1 : (uint32_t)stk_terminal_columns_of(shown, n);
+        const uint32_t columns = (uint32_t)stk_terminal_columns_of(shown, n);
         if (used + columns > most) break;
-        if (letter && ascii)
-            fputc('?', out);
-        else
-            fwrite(shown, 1, n, out);
+        fwrite(shown, 1, n, out);
         used += columns;
     }
     return used;
@@ -118,8 +108,8 @@ static void put_spaces(FILE *out, uint32_t count)
 static const char *label_of_row(const sheet *s, uint32_t row)
 {
     for (size_t i = 0; i < s->y.count; i++) {
-        const double y = (1 - stk_chart_axis_at(&s->y, s->y.tick[i])) * (s->rows * s->down - 1);
-        if (lround(y) / (long)s->down == (long)row) return s->y.label[i];
+        const double y = (1 - stk_chart_axis_at(&s->y, s->y.tick[i])) * (s->rows * DOWN - 1);
+        if (lround(y) / DOWN == (long)row) return s->y.label[i];
     }
     return "";
 }
@@ -137,9 +127,9 @@ static void put_cell(const sheet *s, uint32_t row, uint32_t column)
 {
     const uint8_t cell = s->cells[(size_t)row * s->width + column];
     if (!cell && is_marked(s, column))
-        fputs(s->ascii ? ":" : "\xe2\x94\x8a", s->out);
-    else if (s->ascii || !cell)
-        fputc(cell ? cell : ' ', s->out);
+        fputs("\xe2\x94\x8a", s->out);
+    else if (!cell)
+        fputc(' ', s->out);
     else
         fprintf(s->out, "\xe2%c%c", 0xa0 + (cell >> 6), 0x80 + (cell & 63)); /* U+2800 + dots */
 }
@@ -149,7 +139,7 @@ static void put_area(const sheet *s)
     for (uint32_t row = 0; row < s->rows; row++) {
         const char *label = label_of_row(s, row);
         put_spaces(s->out, s->gutter - (uint32_t)strlen(label));
-        fprintf(s->out, "%s %s", label, s->ascii ? "|" : *label ? "\xe2\x94\xa4" : "\xe2\x94\x82");
+        fprintf(s->out, "%s %s", label, *label ? "\xe2\x94\xa4" : "\xe2\x94\x82");
         uint32_t end = s->width;
         while (end && !s->cells[(size_t)row * s->width + end - 1] && !is_marked(s, end - 1)) end--;
         for (uint32_t column = 0; column < end; column++) put_cell(s, row, column);
@@ -161,8 +151,8 @@ static void put_x_axis(const sheet *s)
 {
     uint32_t done = 0;
     put_spaces(s->out, s->gutter + 1);
-    fputs(s->ascii ? "+" : "\xe2\x94\x94", s->out);
-    for (uint32_t i = 0; i < s->width; i++) fputs(s->ascii ? "-" : "\xe2\x94\x80", s->out);
+    fputs("\xe2\x94\x94", s->out);
+    for (uint32_t i = 0; i < s->width; i++) fputs("\xe2\x94\x80", s->out);
     fputc('\n', s->out);
     put_spaces(s->out, s->gutter + 2);
     for (size_t i = 0; i < s->x.count; i++) {
@@ -188,7 +178,7 @@ static size_t named_series(const stoke_chart *chart)
     return n;
 }
 
-/* In braille curves have no sign of their own: their names say at least what is drawn. */
+/* Curves have no sign of their own: their names say at least what is drawn. */
 static void put_legend(const sheet *s)
 {
     const uint32_t end = s->gutter + 2 + s->width;
@@ -197,13 +187,10 @@ static void put_legend(const sheet *s)
     for (size_t i = 0, k = 0; i < s->chart->n_series; i++) {
         const stoke_series *series = &s->chart->series[i];
         if (!is_drawn(s->chart, series)) continue;
-        const char glyph = glyphs[k++ % (sizeof glyphs - 1)];
+        k++;
         if (!series->name || !*series->name || used + 6 > end) continue;
-        if (s->ascii)
-            fprintf(s->out, "%c ", glyph);
-        else if (k > 1)
-            fputs("\xc2\xb7 ", s->out);
-        used += 2 + put_plain(s->out, series->name, end - used - 2, s->ascii);
+        if (k > 1) fputs("\xc2\xb7 ", s->out);
+        used += 2 + put_plain(s->out, series->name, end - used - 2);
         fputc(' ', s->out);
         used++;
     }
@@ -218,9 +205,9 @@ static void put_marks(const sheet *s)
     for (size_t i = 0; i < s->chart->n_marks && used + 16 < end; i++) {
         char number[32];
         stk_text_brief(s->chart->marks[i].x, number, sizeof number);
-        fprintf(s->out, "%s%s ", s->ascii ? ": " : "\xe2\x94\x8a ", number);
+        fprintf(s->out, "\xe2\x94\x8a %s ", number);
         used += 3 + (uint32_t)strlen(number);
-        used += put_plain(s->out, s->chart->marks[i].text, end > used + 2 ? end - used - 2 : 0, s->ascii);
+        used += put_plain(s->out, s->chart->marks[i].text, end > used + 2 ? end - used - 2 : 0);
         fputs("  ", s->out);
         used += 2;
     }
@@ -235,11 +222,11 @@ static int has_text(const char *text)
 static void put_title(const sheet *s)
 {
     const uint32_t most = s->gutter + 2 + s->width;
-    const uint32_t used = put_plain(s->out, s->chart->title, most, s->ascii);
+    const uint32_t used = put_plain(s->out, s->chart->title, most);
     if (has_text(s->chart->y_label) && used + 8 < most) {
         if (used) fputs("  ", s->out);
         fputc('[', s->out);
-        put_plain(s->out, s->chart->y_label, most - used - 4, s->ascii);
+        put_plain(s->out, s->chart->y_label, most - used - 4);
         fputc(']', s->out);
     }
     fputc('\n', s->out);
@@ -248,7 +235,7 @@ static void put_title(const sheet *s)
 static void put_x_label(const sheet *s)
 {
     put_spaces(s->out, s->gutter + 2);
-    put_plain(s->out, s->chart->x_label, s->width, s->ascii);
+    put_plain(s->out, s->chart->x_label, s->width);
     fputc('\n', s->out);
 }
 
@@ -267,8 +254,6 @@ static void measure(sheet *s, uint32_t columns, uint32_t rows)
     for (size_t i = 0; i < s->y.count; i++)
         if (strlen(s->y.label[i]) > s->gutter) s->gutter = (uint32_t)strlen(s->y.label[i]);
     s->width = columns - s->gutter - 2;
-    s->across = s->ascii ? 1 : 2;
-    s->down = s->ascii ? 1 : 4;
 }
 
 static void put_all(const sheet *s)
@@ -282,8 +267,7 @@ static void put_all(const sheet *s)
     if (c->n_marks) put_marks(s);
 }
 
-int stoke_chart_text(const stoke_chart *chart, uint32_t columns, uint32_t rows, int ascii, FILE *out,
-                     stoke_error *err)
+int stoke_chart_text(const stoke_chart *chart, uint32_t columns, uint32_t rows, FILE *out, stoke_error *err)
 {
     stoke_chart c;
     const int status = stk_chart_take(&c, chart, err);
@@ -292,12 +276,12 @@ int stoke_chart_text(const stoke_chart *chart, uint32_t columns, uint32_t rows, 
         return stk_fail(err, STOKE_E_INVALID,
                         "a chart of %u x %u characters: %d x %d is the least, %d x %d the most",
                         (unsigned)columns, (unsigned)rows, LEAST_COLUMNS, LEAST_ROWS, MOST, MOST);
-    sheet s = { .chart = &c, .out = out, .ascii = ascii };
+    sheet s = { .chart = &c, .out = out };
     measure(&s, columns, rows);
     s.cells = stk_calloc((size_t)s.width * s.rows, 1);
     if (!s.cells) return stk_fail(err, STOKE_E_NOMEM, "out of memory for a chart");
-    for (size_t i = 0, k = 0; i < c.n_series; i++)
-        if (is_drawn(&c, &c.series[i])) draw_series(&s, &c.series[i], glyphs[k++ % (sizeof glyphs - 1)]);
+    for (size_t i = 0; i < c.n_series; i++)
+        if (is_drawn(&c, &c.series[i])) draw_series(&s, &c.series[i]);
     put_all(&s);
     stk_free(s.cells);
     return STOKE_OK;

@@ -99,8 +99,8 @@ static int plan(layout *l, stoke_error *err)
     if (content < l->legend.item_width) content = l->legend.item_width;
     l->title_height = stk_title_height(l->p.title, content);
     l->width = content + 2 * STK_PAGE_MARGIN;
-    l->height += 2 * STK_PAGE_MARGIN + l->title_height + HEADING_HEIGHT - BELOW_ROW + 2 * STK_ABOVE_LEGEND +
-                 1 + stk_legend_height(&l->legend, (uint32_t)content);
+    l->height += 2 * STK_PAGE_MARGIN + l->title_height + HEADING_HEIGHT - BELOW_ROW +
+                 stk_legend_height(&l->legend, (uint32_t)content);
     return STOKE_OK;
 }
 
@@ -165,9 +165,7 @@ static void draw_all(const layout *l, stk_canvas *canvas)
         draw_row(l, canvas, &l->rows[i], y);
         y += row_height(l, &l->rows[i]);
     }
-    y += STK_ABOVE_LEGEND - BELOW_ROW;
-    stk_canvas_fill(canvas, STK_PAGE_MARGIN, y, content, 1, stk_rule);
-    stk_legend_draw(&l->legend, canvas, STK_PAGE_MARGIN, y + 1 + STK_ABOVE_LEGEND, content, &l->p);
+    stk_legend_draw(&l->legend, canvas, y - BELOW_ROW, &l->p);
 }
 
 uint64_t stk_comparison_bytes(size_t rows, uint32_t classes)
@@ -192,13 +190,8 @@ int stoke_comparison_write(const char *path, const stoke_comparison *rows, size_
     l.p.n_class_names = n_class_names;
     l.p.title = title;
     int status = plan(&l, err);
-    if (!status) status = stk_canvas_create(&canvas, l.width, l.height, stk_sim_allocator, err);
-    if (!status) {
-        draw_all(&l, &canvas);
-        const stoke_image picture = stk_canvas_image(&canvas);
-        status = stoke_image_write_drawing(path, &picture, err);
-    }
-    stk_canvas_free(&canvas);
+    if (!status) status = stk_canvas_create(&canvas, l.width, l.height, stk_page_color, err);
+    if (!status) draw_all(&l, &canvas);
     stk_legend_free(&l.legend);
-    return status;
+    return stk_canvas_finish(&canvas, path, status, err);
 }

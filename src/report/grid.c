@@ -120,8 +120,7 @@ static void place(layout *l, uint64_t columns)
     l->width = content + 2 * STK_PAGE_MARGIN;
     l->height = 2 * STK_PAGE_MARGIN + l->rows * (l->cell_height + BETWEEN) - BETWEEN;
     l->height += stk_title_height(l->p.title, content);
-    if (l->legend.count)
-        l->height += 2 * STK_ABOVE_LEGEND + 1 + stk_legend_height(&l->legend, (uint32_t)content);
+    l->height += stk_legend_height(&l->legend, (uint32_t)content);
 }
 
 /* The number of columns that makes the picture most nearly square. */
@@ -202,10 +201,8 @@ static void draw_all(const layout *l, stk_canvas *canvas)
         draw_tile(l, canvas, &l->tiles[i],
                   STK_PAGE_MARGIN + (uint32_t)(i % l->columns) * (l->cell_width + BETWEEN),
                   top + (uint32_t)(i / l->columns) * (l->cell_height + BETWEEN));
-    if (!l->legend.count) return;
-    top += (uint32_t)l->rows * (l->cell_height + BETWEEN) - BETWEEN + STK_ABOVE_LEGEND;
-    stk_canvas_fill(canvas, STK_PAGE_MARGIN, top, content, 1, stk_rule);
-    stk_legend_draw(&l->legend, canvas, STK_PAGE_MARGIN, top + 1 + STK_ABOVE_LEGEND, content, &l->p);
+    top += (uint32_t)l->rows * (l->cell_height + BETWEEN) - BETWEEN;
+    stk_legend_draw(&l->legend, canvas, top, &l->p);
 }
 
 int stk_grid_draw(stk_canvas *canvas, const stoke_tile *tiles, size_t n_tiles,
@@ -217,7 +214,7 @@ int stk_grid_draw(stk_canvas *canvas, const stoke_tile *tiles, size_t n_tiles,
     if (!status && !n_tiles)
         status = stk_fail(err, STOKE_E_INVALID, "a picture grid needs at least one sample");
     if (!status) status = plan(&l, err);
-    if (!status) status = stk_canvas_create(canvas, l.width, l.height, stk_sim_allocator, err);
+    if (!status) status = stk_canvas_create(canvas, l.width, l.height, stk_page_color, err);
     if (!status) draw_all(&l, canvas);
     stk_legend_free(&l.legend);
     return status;
@@ -227,11 +224,14 @@ int stoke_grid_write(const char *path, const stoke_tile *tiles, size_t n_tiles,
                      const stoke_grid_params *params, stoke_error *err)
 {
     stk_canvas canvas;
-    int status = stk_grid_draw(&canvas, tiles, n_tiles, params, err);
-    if (!status) {
-        const stoke_image picture = stk_canvas_image(&canvas);
-        status = stoke_image_write_drawing(path, &picture, err);
-    }
-    stk_canvas_free(&canvas);
+    const int status = stk_grid_draw(&canvas, tiles, n_tiles, params, err);
+    return stk_canvas_finish(&canvas, path, status, err);
+}
+
+int stk_canvas_finish(stk_canvas *canvas, const char *path, int status, stoke_error *err)
+{
+    const stoke_image picture = stk_canvas_image(canvas);
+    if (!status) status = stoke_image_write_drawing(path, &picture, err);
+    stk_canvas_free(canvas);
     return status;
 }

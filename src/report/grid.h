@@ -77,16 +77,20 @@ int stk_legend_count(stk_grid_legend *legend, const stoke_tile *tiles, size_t n_
 /* Shares mean nothing where truth and prediction are counted together: leaves them out. */
 void stk_legend_drop_shares(stk_grid_legend *legend);
 void stk_legend_free(stk_grid_legend *legend);
-/* Height at a given width, and drawing; `width` must be at least item_width. */
+/* Height at a given width, with the rule above it, and drawing below `top` over the width of the page, which
+ * has room for item_width; nothing where there are no classes. */
 uint32_t stk_legend_height(const stk_grid_legend *legend, uint32_t width);
-void stk_legend_draw(const stk_grid_legend *legend, stk_canvas *canvas, uint32_t x, uint32_t y,
-                     uint32_t width, const stoke_grid_params *params);
+void stk_legend_draw(const stk_grid_legend *legend, stk_canvas *canvas, uint32_t top,
+                     const stoke_grid_params *params);
+
+/* What is left after drawing, which gave `status`: writes the picture and frees the canvas. */
+int stk_canvas_finish(stk_canvas *canvas, const char *path, int status, stoke_error *err);
 
 /* comparison.c: bytes at most of the picture that stoke_comparison_write draws. */
 uint64_t stk_comparison_bytes(size_t rows, uint32_t classes);
 
 /* Dark on light, the colours of all texts. */
-static const stk_canvas_color stk_sim_allocator = { 248, 248, 250 };
+static const stk_canvas_color stk_page_color = { 248, 248, 250 };
 static const stk_canvas_color stk_ink = { 28, 32, 42 };
 static const stk_canvas_color stk_faded_ink = { 104, 111, 125 };
 static const stk_canvas_color stk_rule = { 216, 219, 226 };

@@ -156,20 +156,23 @@ static size_t line_count(const stk_grid_legend *legend, uint32_t width)
 uint32_t stk_legend_height(const stk_grid_legend *legend, uint32_t width)
 {
     size_t lines = line_count(legend, width);
-    return lines ? (uint32_t)(lines * LINE - (LINE - SWATCH)) : 0;
+    return lines ? (uint32_t)(2 * STK_ABOVE_LEGEND + 1 + lines * LINE - (LINE - SWATCH)) : 0;
 }
 
-void stk_legend_draw(const stk_grid_legend *legend, stk_canvas *canvas, uint32_t x, uint32_t y,
-                     uint32_t width, const stoke_grid_params *params)
+void stk_legend_draw(const stk_grid_legend *legend, stk_canvas *canvas, uint32_t top,
+                     const stoke_grid_params *params)
 {
+    const uint32_t x = STK_PAGE_MARGIN, width = canvas->width - 2 * STK_PAGE_MARGIN;
+    const uint32_t y = top + 2 * STK_ABOVE_LEGEND + 1;
     size_t lines = line_count(legend, width);
+    if (lines) stk_canvas_fill(canvas, x, top + STK_ABOVE_LEGEND, width, 1, stk_rule);
     for (size_t i = 0; i < legend->count; i++) {
         char name[NAME_LENGTH * STK_LETTER_BYTES + 24], share[32];
         entry_text(legend, i, params, name, sizeof name, share, sizeof share);
         uint32_t left = x + (uint32_t)(i / lines) * (legend->item_width + BETWEEN),
-                 top = y + (uint32_t)(i % lines) * LINE;
-        uint32_t text_top = top + (SWATCH - 7 * TEXT_SCALE) / 2, text_left = left + SWATCH + AFTER_SWATCH;
-        stk_overlay_swatch(canvas, left, top, SWATCH, legend->entries[i].id, params->ignore_index);
+                 line = y + (uint32_t)(i % lines) * LINE;
+        uint32_t text_top = line + (SWATCH - 7 * TEXT_SCALE) / 2, text_left = left + SWATCH + AFTER_SWATCH;
+        stk_overlay_swatch(canvas, left, line, SWATCH, legend->entries[i].id, params->ignore_index);
         stk_canvas_text(canvas, text_left, text_top, name, TEXT_SCALE, stk_ink);
         stk_canvas_text(canvas, left + legend->item_width - stk_text_width(share, TEXT_SCALE), text_top,
                         share, TEXT_SCALE, stk_faded_ink);

@@ -121,7 +121,7 @@ static int draw_upwards(stk_canvas *canvas, uint32_t x, uint32_t bottom, const c
     stk_canvas strip;
     const uint32_t width = stk_text_width(text, scale), height = 8 * scale;
     if (!width) return STOKE_OK;
-    const int status = stk_canvas_create(&strip, width, height, stk_sim_allocator, err);
+    const int status = stk_canvas_create(&strip, width, height, stk_page_color, err);
     if (status) return status;
     stk_canvas_text(&strip, 0, 0, text, scale, stk_ink);
     for (uint32_t i = 0; i < width && i <= bottom; i++)
@@ -170,12 +170,7 @@ int stoke_matrix_write(const char *path, const uint64_t *counts, uint32_t size, 
     layout l = { .counts = counts, .size = size, .names = names, .title = title };
     stk_canvas canvas = { 0 };
     int status = plan(&l, err);
-    if (!status) status = stk_canvas_create(&canvas, l.width, l.height, stk_sim_allocator, err);
+    if (!status) status = stk_canvas_create(&canvas, l.width, l.height, stk_page_color, err);
     if (!status) status = draw_all(&l, &canvas, err);
-    if (!status) {
-        const stoke_image picture = stk_canvas_image(&canvas);
-        status = stoke_image_write_drawing(path, &picture, err);
-    }
-    stk_canvas_free(&canvas);
-    return status;
+    return stk_canvas_finish(&canvas, path, status, err);
 }

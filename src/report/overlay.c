@@ -100,7 +100,7 @@ void stk_difference_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t wi
             else if (class_at(&said, column, row) != id)
                 stk_canvas_blend(canvas, x + column, y + row, wrong, WRONG_ALPHA);
             else
-                stk_canvas_blend(canvas, x + column, y + row, stk_sim_allocator, DIM_ALPHA);
+                stk_canvas_blend(canvas, x + column, y + row, stk_page_color, DIM_ALPHA);
         }
 }
 
@@ -125,7 +125,7 @@ int stoke_overlay_write(const char *path, const stoke_image *image, const stoke_
     int status = stk_tile_check(&tile, 0, err);
     if (!status && !(opacity >= 0 && opacity <= 1))
         status = stk_fail(err, STOKE_E_INVALID, "opacity must be between 0 and 1");
-    if (!status) status = stk_canvas_create(&canvas, image->width, image->height, stk_sim_allocator, err);
+    if (!status) status = stk_canvas_create(&canvas, image->width, image->height, stk_page_color, err);
     if (!status) {
         stk_overlay_draw(&canvas, 0, 0, image->width, image->height, &tile, opacity, ignore_index);
         const stoke_image picture = stk_canvas_image(&canvas);

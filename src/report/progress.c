@@ -7,7 +7,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -36,9 +35,7 @@ struct stoke_progress {
     int left_is_told;
     double left; /* then: what the caller said */
     uint64_t (*now)(void);
-    atomic_int cancelled; /* lock-free, so a signal handler may set it */
 };
-_Static_assert(ATOMIC_INT_LOCK_FREE == 2, "stoke_progress_cancel is called from signal handlers");
 
 stoke_progress *stoke_progress_create(FILE *out, const char *label, const char *unit)
 {
@@ -83,11 +80,6 @@ void stoke_progress_pause(stoke_progress *p)
     fputs("\r\033[K", p->out);
     fflush(p->out);
     p->last -= bar_period;
-}
-
-void stoke_progress_cancel(stoke_progress *p)
-{
-    if (p) atomic_store(&p->cancelled, 1);
 }
 
 static int terminal_columns(int fd)
@@ -211,7 +203,7 @@ int stoke_progress_update(void *progress, uint64_t done, uint64_t total)
         else
             print_line(p, done, total, elapsed);
     }
-    return atomic_load(&p->cancelled);
+    return 0;
 }
 
 void stoke_progress_destroy(stoke_progress **progress)

@@ -162,8 +162,7 @@ static int plan(layout *l, stoke_error *err)
     l->title_height = stk_title_height(l->p.title, content);
     l->total = place_strips(l, STK_PAGE_MARGIN + l->title_height) + STK_PAGE_MARGIN;
     /* A canvas so wide is refused anyway; the legend's arithmetic has 32 bits. */
-    if (l->legend.count && content < UINT32_MAX)
-        l->total += 2 * STK_ABOVE_LEGEND + 1 + stk_legend_height(&l->legend, (uint32_t)content);
+    if (content < UINT32_MAX) l->total += stk_legend_height(&l->legend, (uint32_t)content);
     return STOKE_OK;
 }
 
@@ -211,13 +210,10 @@ static void draw_all(const layout *l, stk_canvas *canvas)
     const uint32_t content = canvas->width - 2 * STK_PAGE_MARGIN;
     stk_title_draw(canvas, STK_PAGE_MARGIN, STK_PAGE_MARGIN, content, l->p.title);
     for (size_t i = 0; i < l->n_strips; i++) draw_strip(l, canvas, i);
-    if (!l->legend.count) return;
     const place *last = &l->places[l->n_strips - 1];
     const int headed = l->strips[l->n_strips - 1 - last->column].heading != NULL;
-    const uint32_t top =
-        (uint32_t)last->top + (headed ? HEADING_HEIGHT : 0) + last->height + STK_ABOVE_LEGEND;
-    stk_canvas_fill(canvas, STK_PAGE_MARGIN, top, content, 1, stk_rule);
-    stk_legend_draw(&l->legend, canvas, STK_PAGE_MARGIN, top + 1 + STK_ABOVE_LEGEND, content, &l->p);
+    stk_legend_draw(&l->legend, canvas, (uint32_t)last->top + (headed ? HEADING_HEIGHT : 0) + last->height,
+                    &l->p);
 }
 
 int stk_strips_draw(stk_canvas *canvas, const stoke_strip *strips, size_t n_strips, const stoke_tile *tiles,
@@ -227,7 +223,7 @@ int stk_strips_draw(stk_canvas *canvas, const stoke_strip *strips, size_t n_stri
     *canvas = (stk_canvas){ 0 };
     int status = stk_grid_params_take(&l.p, params, err);
     if (!status) status = plan(&l, err);
-    if (!status) status = stk_canvas_create(canvas, l.width, l.total, stk_sim_allocator, err);
+    if (!status) status = stk_canvas_create(canvas, l.width, l.total, stk_page_color, err);
     if (!status) draw_all(&l, canvas);
     stk_legend_free(&l.legend);
     stk_free(l.places);
@@ -238,11 +234,6 @@ int stoke_strips_write(const char *path, const stoke_strip *strips, size_t n_str
                        const stoke_grid_params *params, stoke_error *err)
 {
     stk_canvas canvas;
-    int status = stk_strips_draw(&canvas, strips, n_strips, tiles, params, err);
-    if (!status) {
-        const stoke_image picture = stk_canvas_image(&canvas);
-        status = stoke_image_write_drawing(path, &picture, err);
-    }
-    stk_canvas_free(&canvas);
-    return status;
+    const int status = stk_strips_draw(&canvas, strips, n_strips, tiles, params, err);
+    return stk_canvas_finish(&canvas, path, status, err);
 }

@@ -209,6 +209,7 @@ stoke_dtype stoke_data_mask_dtype(const stoke_data_params *params, uint8_t label
 {
     static const stoke_dtype chosen[] = { STOKE_DTYPE_U8, STOKE_DTYPE_U8, STOKE_DTYPE_U16, STOKE_DTYPE_I32,
                                           STOKE_DTYPE_I64 };
-    if (params->mask_dtype == STOKE_MASK_DTYPE_AUTO) return label_depth == 2 ? STOKE_DTYPE_U16 : STOKE_DTYPE_U8;
+    if (params->mask_dtype == STOKE_MASK_DTYPE_AUTO)
+        return label_depth == 2 ? STOKE_DTYPE_U16 : STOKE_DTYPE_U8;
     return chosen[params->mask_dtype];
 }

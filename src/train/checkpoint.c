@@ -24,7 +24,7 @@
 
 /* ---- arrays of a network ---- */
 
-static const char *stk_array_prefix(stk_array_kind kind)
+static const char *array_prefix(stk_array_kind kind)
 {
     static const char *const prefixes[STK_ARRAY_KINDS] = { [STK_ARRAY_VALUES] = "values.",
                                                            [STK_ARRAY_MOMENT1] = "moment1.",
@@ -56,7 +56,7 @@ int stk_net_array_next(const stoke_net *net, size_t *place, stk_net_array *array
             .kind = kind, .dims = tensor.dims, .count = (size_t)tensor.count, .floats = floats
         };
         memcpy(array->shape, tensor.shape, sizeof array->shape);
-        snprintf(array->name, sizeof array->name, "%s%s", stk_array_prefix(kind), tensor.name);
+        snprintf(array->name, sizeof array->name, "%s%s", array_prefix(kind), tensor.name);
         ++*place;
         return 1;
     }
@@ -216,8 +216,7 @@ int stk_checkpoint_save(const char *path, const stoke_net *net, const stk_checkp
 /* ---- reading ---- */
 
 static const char WHAT_TO_DO[] =
-    "go back to a copy of it, or start a new run from the weights in last/ beside "
-    "it (--pretrained)";
+    "go back to a copy of it, or start a new run from the weights in last/ beside it (--pretrained)";
 
 /* What the file says in words, once its checksum agrees. */
 static int read_info(const stk_safetensors *file, stk_checkpoint_info *info, stoke_error *err)
@@ -276,15 +275,15 @@ static const char *reason(stk_array_kind kind)
     }
 }
 
-static const char HOW_TO_FIT[] = "resume with the settings it was written with, which are in config.yaml "
-                                 "beside it";
+static const char HOW_TO_FIT[] =
+    "resume with the settings it was written with, which are in config.yaml beside it";
 
 /* A tensor that no array of the network asked for. */
 static int refuse_extra(const stk_safetensors *file, const stk_safetensors_tensor *tensor, stoke_error *err)
 {
     stk_array_kind kind = STK_ARRAY_VALUES;
     for (int k = 0; k < STK_ARRAY_KINDS; k++)
-        if (!strncmp(tensor->name, stk_array_prefix(k), strlen(stk_array_prefix(k)))) kind = k;
+        if (!strncmp(tensor->name, array_prefix(k), strlen(array_prefix(k)))) kind = k;
     return stk_fail(err, STOKE_E_STATE, "%s: it holds %.200s, this run does not: %s; %s", file->path,
                     tensor->name, reason(kind), HOW_TO_FIT);
 }
@@ -310,10 +309,10 @@ static int check_shape(const stk_safetensors *file, const placement *at, stoke_e
     char theirs[64], ours[64];
     shape_text(theirs, tensor->dims, tensor->shape);
     shape_text(ours, array->dims, wanted);
-    return stk_fail(err, STOKE_E_STATE,
-                    "%s: %s is of shape %s there and %s in this run: another --model, or another number of "
-                    "classes; %s",
-                    file->path, array->name, theirs, ours, HOW_TO_FIT);
+    return stk_fail(
+        err, STOKE_E_STATE,
+        "%s: %s is of shape %s there and %s in this run: another --model, or another number of classes; %s",
+        file->path, array->name, theirs, ours, HOW_TO_FIT);
 }
 
 /* Exactly the arrays of the network, each of its shape: one with one. */

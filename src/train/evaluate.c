@@ -144,7 +144,7 @@ static int is_worse(const stk_evaluate_worst *a, const stk_evaluate_worst *b)
 
 /* Puts a picture on the list (room for STK_WORST) if it belongs there. Ascending; of equal ones that with the
  * lower id first, so that the list does not depend on who comes when. */
-static void stk_worst_note(stk_evaluate_worst *list, size_t *count, const stk_evaluate_worst *picture)
+static void worst_note(stk_evaluate_worst *list, size_t *count, const stk_evaluate_worst *picture)
 {
     size_t at = *count;
     while (at && is_worse(picture, &list[at - 1])) at--;
@@ -175,7 +175,7 @@ static int evaluate_rows(pass *p, const stoke_batch *batch, uint32_t first, uint
                                          .id = batch->ids[first + i],
                                          .miou = scores.miou,
                                          .accuracy = scores.pixel_accuracy };
-        if (scores.pixels) stk_worst_note(p->result->worst, &p->result->n_worst, &own);
+        if (scores.pixels) worst_note(p->result->worst, &p->result->n_worst, &own);
     }
     if (r) return r;
     p->loss += loss * with_pixels;
@@ -331,7 +331,7 @@ static int add(comparison *c, const stoke_confusion *confusion, const stoke_pred
         c->losses[predicted->index] = predicted->about.loss;
         c->result->samples++;
         c->result->windows += predicted->about.windows;
-        if (scores.pixels) stk_worst_note(c->result->worst, &c->result->n_worst, &own);
+        if (scores.pixels) worst_note(c->result->worst, &c->result->n_worst, &own);
         /* A picture to look at that cannot be made is not shown, and no reason to measure no more. */
         if (c->set->gallery)
             stk_gallery_show(c->set->gallery, &own, predicted->image, predicted->truth, predicted->mask,

@@ -153,26 +153,24 @@ static int within(const stoke_lr_report *r, const limits *l)
 static void explain(stoke_lr_report *r)
 {
     if (r->end != STOKE_LR_END_WHOLE && !(r->drop >= LEAST_DROP))
-        snprintf(r->why, sizeof r->why,
-                 "the loss %s at a rate of %.2g before it had fallen: start the sweep lower, or look at the "
-                 "data",
-                 r->end == STOKE_LR_END_ROSE ? "rose fourfold" : "was no number any more", r->end_lr);
+        snprintf(
+            r->why, sizeof r->why,
+            "the loss %s at a rate of %.2g before it had fallen: start the sweep lower, or look at the data",
+            r->end == STOKE_LR_END_ROSE ? "rose fourfold" : "was no number any more", r->end_lr);
     else if (!(r->drop >= LEAST_DROP))
         snprintf(r->why, sizeof r->why,
                  "the loss fell by %.1f %% only (5 %% are needed to tell anything): end the sweep higher, or "
                  "give it more steps",
                  fmax(0, r->drop) * 100);
     else if (r->noise > medium.noise)
-        snprintf(
-            r->why, sizeof r->why,
-            "losses scatter: the smoothed curve is known to %.0f %% of its fall only: give the sweep more "
-            "steps, or a larger batch",
-            100 * r->noise);
+        snprintf(r->why, sizeof r->why,
+                 "losses scatter: the smoothed curve is known to %.0f %% of its fall only: give the sweep "
+                 "more steps, or a larger batch",
+                 100 * r->noise);
     else
         snprintf(r->why, sizeof r->why,
                  "from where half of the fall is done to where the loss is lowest rates differ by a factor "
-                 "of %.0f: give "
-                 "the sweep more steps, or a larger batch",
+                 "of %.0f: give the sweep more steps, or a larger batch",
                  r->lowest / r->half);
 }
 

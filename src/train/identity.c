@@ -53,7 +53,7 @@ static void look(looker *l, const stoke_blob *blob)
 
 /* Of size and time of every file, in the order of the set. What cannot be asked for counts as a file of no
  * size. 0 for NULL. */
-static uint64_t stk_files_digest(const stoke_dataset *set)
+static uint64_t files_digest(const stoke_dataset *set)
 {
     looker l = { 0 };
     const uint64_t count = set ? stoke_dataset_count(set) : 0;
@@ -215,8 +215,8 @@ static const char files[] = "files"; /* its line is compared by stk_setup_same_f
 /* Whatever files there are, of both sets: another digest is worth a remark, not a refusal. */
 static void write_files(const stk_setup *setup, FILE *out)
 {
-    fprintf(out, "%s=%016llx%016llx\n", files, (unsigned long long)stk_files_digest(setup->train_set),
-            (unsigned long long)stk_files_digest(setup->val_set));
+    fprintf(out, "%s=%016llx%016llx\n", files, (unsigned long long)files_digest(setup->train_set),
+            (unsigned long long)files_digest(setup->val_set));
 }
 
 static const char slides[] = "eval_mode=slide\n";

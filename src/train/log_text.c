@@ -234,24 +234,13 @@ void stk_text_saved(FILE *out, uint64_t step, double t, double seconds, uint64_t
     stoke_json_close(&json);
 }
 
-/* A line that is a sentence. */
-static void put_sentence(FILE *out, const char *kind, uint64_t step, double t, const char *key,
-                         const char *text)
+void stk_text_sentence(FILE *out, const char *kind, uint64_t step, double t, const char *key,
+                       const char *text)
 {
     stoke_json json = begin(out, kind, step);
     stoke_json_real(&json, "t", t);
     stoke_json_string(&json, key, text);
     stoke_json_close(&json);
-}
-
-void stk_text_remark(FILE *out, uint64_t step, double t, const char *text)
-{
-    put_sentence(out, "remark", step, t, "text", text);
-}
-
-void stk_text_end(FILE *out, uint64_t step, double t, const char *why)
-{
-    put_sentence(out, "end", step, t, "why", why);
 }
 
 /* ---- metrics.csv ---- */

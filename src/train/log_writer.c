@@ -361,12 +361,12 @@ int stk_log_writer_saved(stk_log_writer *log, uint64_t step, double t, double se
 
 int stk_log_writer_remark(stk_log_writer *log, uint64_t step, double t, const char *text, stoke_error *err)
 {
-    stk_text_remark(log->log.stream, step, t, text);
+    stk_text_sentence(log->log.stream, "remark", step, t, "text", text);
     return finish_line(log, STK_LOG_FILE_LOG, err);
 }
 
 int stk_log_writer_end(stk_log_writer *log, uint64_t step, double t, const char *why, stoke_error *err)
 {
-    stk_text_end(log->log.stream, step, t, why);
+    stk_text_sentence(log->log.stream, "end", step, t, "why", why);
     return finish_line(log, STK_LOG_FILE_LOG, err);
 }

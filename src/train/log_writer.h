@@ -85,8 +85,9 @@ void stk_text_start(FILE *out, const stk_setup *setup, const stoke_net_plan *pla
 void stk_text_step(FILE *out, const stk_log_step_note *note);
 void stk_text_evaluation(FILE *out, const stk_log_eval_note *note);
 void stk_text_saved(FILE *out, uint64_t step, double t, double seconds, uint64_t bytes);
-void stk_text_remark(FILE *out, uint64_t step, double t, const char *text);
-void stk_text_end(FILE *out, uint64_t step, double t, const char *why);
+/* A line that is a sentence: a remark, or why the run ended. */
+void stk_text_sentence(FILE *out, const char *kind, uint64_t step, double t, const char *key,
+                       const char *text);
 
 /* metrics.csv: step,epoch,seconds,loss,miou,...,iou_NAME,... A class without a name is iou_3. */
 void stk_text_csv_head(FILE *out, const stk_setup *setup);

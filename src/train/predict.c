@@ -117,8 +117,8 @@ static int make_swap(stoke_predictor *p, const stoke_pipeline *pipeline, stoke_e
 
 /* Sets writer, own_scale and swap; augment may be NULL. Values are normalised as the training said, else as
  * the files beside the weights, else ImageNet's. */
-static int stk_predict_learn(stoke_predictor *p, const char *augment, const stk_predict_preset *preset,
-                             stoke_error *err)
+static int predict_learn(stoke_predictor *p, const char *augment, const stk_predict_preset *preset,
+                         stoke_error *err)
 {
     double mean[3], deviation[3];
     stk_writer_init(&p->writer, STOKE_DTYPE_F32, STOKE_LAYOUT_CHW, STOKE_NORMALIZE_IMAGENET);
@@ -239,7 +239,7 @@ int stoke_predictor_open(stoke_predictor **out, const stoke_predict_params *para
                           "windows of %u x %u: height and width must be multiples of %d, set `size`",
                           p->height, p->width, STK_GRID);
     if (!status) status = open_network(p, params->weights, err);
-    if (!status) status = stk_predict_learn(p, params->augment, &preset, err);
+    if (!status) status = predict_learn(p, params->augment, &preset, err);
     if (!status) status = take_memory(p, err);
     if (status)
         stoke_predictor_close(&p);
@@ -262,7 +262,7 @@ int stk_predictor_borrow(stoke_predictor **out, stoke_net *net, const char *augm
     p->size_from = "the network's";
     p->batch = net->params.batch < STK_PREDICT_BATCH ? net->params.batch : STK_PREDICT_BATCH;
     take_shape(p);
-    int status = stk_predict_learn(p, augment, &nothing, err);
+    int status = predict_learn(p, augment, &nothing, err);
     if (!status) status = take_memory(p, err);
     if (status) stoke_predictor_close(out);
     return status;

@@ -213,18 +213,18 @@ stk_predict_windows stk_windows_of(uint32_t side, uint32_t window, double overla
 }
 
 /* The last one ends where the side ends. */
-static uint32_t stk_windows_start(const stk_predict_windows *windows, uint32_t index)
+static uint32_t windows_start(const stk_predict_windows *windows, uint32_t index)
 {
     const uint32_t last = windows->length - windows->window;
     return (uint64_t)index * windows->step < last ? index * windows->step : last;
 }
 
 /* shares[i] = 1 / the number of windows that see element i of the grid; length / STK_GRID of them. */
-static void stk_windows_shares(const stk_predict_windows *windows, float *shares)
+static void windows_shares(const stk_predict_windows *windows, float *shares)
 {
     memset(shares, 0, windows->length / STK_GRID * sizeof *shares);
     for (uint32_t i = 0; i < windows->count; i++) {
-        float *first = shares + stk_windows_start(windows, i) / STK_GRID;
+        float *first = shares + windows_start(windows, i) / STK_GRID;
         for (uint32_t k = 0; k < windows->window / STK_GRID; k++) first[k] += 1;
     }
     for (uint32_t i = 0; i < windows->length / STK_GRID; i++) shares[i] = 1 / shares[i];
@@ -232,8 +232,8 @@ static void stk_windows_shares(const stk_predict_windows *windows, float *shares
 
 /* The pixels of a window that begins inside the image: a view where it ends there too, else a copy in `room`,
  * continued by the mirror image. */
-static int stk_window_pixels(const stoke_image *image, uint32_t x, uint32_t y, uint32_t width,
-                             uint32_t height, stk_mem_buffer *room, stoke_image *pixels, stoke_error *err)
+static int window_pixels(const stoke_image *image, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                         stk_mem_buffer *room, stoke_image *pixels, stoke_error *err)
 {
     const size_t pixel = (size_t)image->channels * image->depth;
     *pixels = *image;
@@ -324,11 +324,10 @@ static int check_memory(const band *b)
     const uint64_t held = p->sums.capacity + p->labels.capacity;
     const uint64_t available = need > NOT_ASKED ? stoke_machine_available() : UINT64_MAX;
     if (need <= held || need - held <= available) return STOKE_OK;
-    return stk_fail(
-        b->err, STOKE_E_LIMIT,
-        "windows over a picture of %u x %u take %.1f GB, and %.1f GB are available: mode resize, or "
-        "parts of the picture, take less",
-        b->image->width, b->image->height, (double)need * 1e-9, (double)available * 1e-9);
+    return stk_fail(b->err, STOKE_E_LIMIT,
+                    "windows over a picture of %u x %u take %.1f GB, and %.1f GB are available: mode resize, "
+                    "or parts of the picture, take less",
+                    b->image->width, b->image->height, (double)need * 1e-9, (double)available * 1e-9);
 }
 
 static int reserve(band *b)
@@ -345,8 +344,8 @@ static int reserve(band *b)
         return stk_fail(b->err, STOKE_E_NOMEM, "no memory for the logits of a picture %u pixels wide",
                         b->image->width);
     memset(b->sums, 0, sums_bytes(p, &b->across));
-    stk_windows_shares(&b->across, shares);
-    stk_windows_shares(&b->down, shares + columns);
+    windows_shares(&b->across, shares);
+    windows_shares(&b->down, shares + columns);
     b->across_shares = shares;
     b->down_shares = shares + columns;
     return STOKE_OK;
@@ -378,7 +377,7 @@ static int add_loss(band *b, uint32_t item, uint32_t x, uint32_t y)
     const size_t pixels = (size_t)p->width * p->height;
     stoke_image window;
     double loss = 0;
-    int status = stk_window_pixels(b->truth, x, y, p->width, p->height, &p->window, &window, b->err);
+    int status = window_pixels(b->truth, x, y, p->width, p->height, &p->window, &window, b->err);
     void *packed = stk_buffer_reserve(&p->truth, pixels * b->truth->depth);
     if (!status && !packed) status = stk_fail(b->err, STOKE_E_NOMEM, "no memory for the mask of a window");
     if (status) return status;
@@ -406,9 +405,9 @@ static int add_row(band *b, uint32_t y)
         stoke_logits logits;
         int status = STOKE_OK;
         for (n = 0; !status && n < most && i + n < b->across.count; n++) {
-            const uint32_t x = stk_windows_start(&b->across, i + n);
+            const uint32_t x = windows_start(&b->across, i + n);
             stoke_image pixels;
-            status = stk_window_pixels(b->image, x, y, p->width, p->height, &p->window, &pixels, b->err);
+            status = window_pixels(b->image, x, y, p->width, p->height, &p->window, &pixels, b->err);
             if (!status) stk_predict_put(p, n, &pixels);
             columns[n] = x / STK_GRID;
         }
@@ -478,8 +477,8 @@ int stk_slide(stoke_predictor *p, const stoke_image *image, const stoke_image *t
     int status = reserve(&b);
     for (uint32_t row = 0; !status && row < b.down.count; row++) {
         const int last = row + 1 == b.down.count;
-        const uint32_t end = (last ? b.down.length : stk_windows_start(&b.down, row + 1)) / STK_GRID;
-        status = add_row(&b, stk_windows_start(&b.down, row));
+        const uint32_t end = (last ? b.down.length : windows_start(&b.down, row + 1)) / STK_GRID;
+        status = add_row(&b, windows_start(&b.down, row));
         if (!status) status = finish(&b, end);
         if (!status && !last) roll(&b, end);
     }

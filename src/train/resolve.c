@@ -49,27 +49,25 @@ static void say_scale(const stk_resolve_ctx *s)
     const uint32_t *size = setup->train.size;
     const int slides = e->mode == STOKE_PREDICT_SLIDE;
     if (slides && e->own_scale)
-        stk_resolve_say(
-            s,
-            "Training sees windows of %ux%u at the pictures' own scale, so validation slides such "
-            "windows over whole pictures, about %.0f each, and scores them at their own size, as `stoke "
-            "predict` does (`eval_mode` sets it).",
-            size[0], size[1], e->windows);
+        stk_resolve_say(s,
+                        "Training sees windows of %ux%u at the pictures' own scale, so validation slides "
+                        "such windows over whole pictures, about %.0f each, and scores them at their own "
+                        "size, as `stoke predict` does (`eval_mode` sets it).",
+                        size[0], size[1], e->windows);
     else if (slides && e->larger > stk_much_larger)
-        stk_resolve_say(
-            s,
-            "Validation slides windows of %ux%u over pictures at their own scale (`eval_mode` slide), "
-            "while training brings whole pictures to that size: things look up to %.1f times as large as "
-            "those it learns from. `eval_mode` auto looks at them alike.",
-            size[0], size[1], e->larger);
+        stk_resolve_say(s,
+                        "Validation slides windows of %ux%u over pictures at their own scale (`eval_mode` "
+                        "slide), while training brings whole pictures to that size: things look up to %.1f "
+                        "times as large as those it learns from. `eval_mode` auto looks at them alike.",
+                        size[0], size[1], e->larger);
     else if (!slides && e->own_scale && e->larger > stk_much_larger)
-        stk_resolve_say(
-            s,
-            "Training sees windows of %ux%u at the pictures' own scale, and validation whole pictures "
-            "brought to that size (`eval_mode` resize): things look up to %.1f times smaller there, so its "
-            "scores, and what lands in best/, say little about what `stoke predict` will do. `eval_mode` "
-            "slide looks at them as training does%s.",
-            size[0], size[1], e->larger, setup->goes_on ? "; a run that goes on needs `force` for it" : "");
+        stk_resolve_say(s,
+                        "Training sees windows of %ux%u at the pictures' own scale, and validation whole "
+                        "pictures brought to that size (`eval_mode` resize): things look up to %.1f times "
+                        "smaller there, so its scores, and what lands in best/, say little about what `stoke "
+                        "predict` will do. `eval_mode` slide looks at them as training does%s.",
+                        size[0], size[1], e->larger,
+                        setup->goes_on ? "; a run that goes on needs `force` for it" : "");
     else if (!slides && e->most_shown < 0.5)
         stk_resolve_say(
             s,
@@ -299,22 +297,20 @@ static int choose_batch(stk_resolve_ctx *s)
     stoke_text_bytes(bytes, need, sizeof need);
     stoke_text_bytes(available, have, sizeof have);
     if (bytes > room)
-        stk_resolve_say(
-            s,
-            "Even batches of 1 take %s of memory, and %s are free: `memory` min, a smaller `size` or "
-            "a smaller `model` would be safer.",
-            need, have);
+        stk_resolve_say(s,
+                        "Even batches of 1 take %s of memory, and %s are free: `memory` min, a smaller "
+                        "`size` or a smaller `model` would be safer.",
+                        need, have);
     else if (rows < wanted)
         stk_resolve_say(s,
                         "Batches of %u take %s of memory; %s are free, of which a quarter is left alone "
                         "(`batch` sets it).",
                         rows, need, have);
     else
-        stk_resolve_say(
-            s,
-            "Batches of %u, a usual number, take %s of memory (`batch` sets it; `stoke find-batch` "
-            "finds the one that is fastest here).",
-            rows, need);
+        stk_resolve_say(s,
+                        "Batches of %u, a usual number, take %s of memory (`batch` sets it; `stoke "
+                        "find-batch` finds the one that is fastest here).",
+                        rows, need);
     return STOKE_OK;
 }
 

@@ -29,11 +29,10 @@ enum {
 static void say_sample(const stk_resolve_ctx *s, const stk_resolve_survey *survey)
 {
     if (survey->read + survey->bad < survey->masks)
-        stk_resolve_say(
-            s,
-            "Of %llu masks %llu were looked at, evenly spread: a value that is in none of them will be "
-            "refused when it comes; `classes` makes sure.",
-            (unsigned long long)survey->masks, (unsigned long long)(survey->read + survey->bad));
+        stk_resolve_say(s,
+                        "Of %llu masks %llu were looked at, evenly spread: a value that is in none of them "
+                        "will be refused when it comes; `classes` makes sure.",
+                        (unsigned long long)survey->masks, (unsigned long long)(survey->read + survey->bad));
 }
 
 /* Some bad masks are the loader's business, which has a policy for them. */
@@ -141,11 +140,10 @@ static int read_weights(const stk_resolve_ctx *s, const char *text)
         while (length && at[length - 1] == ' ') length--;
         snprintf(number, sizeof number, "%.*s", (int)(length < sizeof number ? length : 0), at);
         if (!stk_parse_real(number, &value) || !(value >= 0 && value <= 1e6))
-            return stk_fail(
-                s->err, STOKE_E_INVALID,
-                "`class_weights`: '%.40s' is neither none nor balanced nor a list of numbers from 0 on, "
-                "such as 1,2.5,1",
-                text);
+            return stk_fail(s->err, STOKE_E_INVALID,
+                            "`class_weights`: '%.40s' is neither none nor balanced nor a list of numbers "
+                            "from 0 on, such as 1,2.5,1",
+                            text);
         if (i < n) setup->class_weights[i] = (float)value;
         sum += i < n ? value : 0;
     }
@@ -233,12 +231,11 @@ static int take_map(stk_resolve_ctx *s)
             stk_resolve_say(s, "%lld classes, from `label_map` %s.", (long long)p->classes, p->label_map);
     }
     stoke_labels_destroy(&labels);
-    return p->classes
-               ? STOKE_OK
-               : stk_fail(s->err, STOKE_E_INVALID,
-                          "`label_map` %.200s gives no class: a `,*` at its end keeps the values that it "
-                          "does not name",
-                          p->label_map);
+    return p->classes ? STOKE_OK
+                      : stk_fail(s->err, STOKE_E_INVALID,
+                                 "`label_map` %.200s gives no class: a `,*` at its end keeps the values that "
+                                 "it does not name",
+                                 p->label_map);
 }
 
 /* Whether a list such as 11:255,* leaves to the masks how many classes there are. */
@@ -255,11 +252,10 @@ static int check_count(const stk_resolve_ctx *s)
 {
     const int64_t classes = s->setup->train.classes;
     if (!s->setup->val_set || classes <= STOKE_CONFUSION_CLASSES) return STOKE_OK;
-    return stk_fail(
-        s->err, STOKE_E_LIMIT,
-        "%lld classes: validation counts every pair of them, and %d is the most it does that for. "
-        "Join classes with `label_map`, or train without validation (`eval_every` 0)",
-        (long long)classes, STOKE_CONFUSION_CLASSES);
+    return stk_fail(s->err, STOKE_E_LIMIT,
+                    "%lld classes: validation counts every pair of them, and %d is the most it does that "
+                    "for. Join classes with `label_map`, or train without validation (`eval_every` 0)",
+                    (long long)classes, STOKE_CONFUSION_CLASSES);
 }
 
 static void say_it(void *context, const char *sentence)
@@ -313,10 +309,9 @@ int stk_resolve_classes(stk_resolve_ctx *s)
     const int one = p->classes == 1;
     stk_resolve_survey survey = { 0 };
     if (one && weights && strcmp(weights, "none"))
-        return stk_fail(
-            s->err, STOKE_E_INVALID,
-            "`class_weights` weigh classes against each other: with `classes` 1 there is nothing to "
-            "weigh; say 2");
+        return stk_fail(s->err, STOKE_E_INVALID,
+                        "`class_weights` weigh classes against each other: with `classes` 1 there is nothing "
+                        "to weigh; say 2");
     if (one) p->classes = 2; /* one logit for two values: the class, and what is not */
     int r = settle_count(s, raw, balanced, &survey);
     setup->classes = one ? 1 : (uint32_t)p->classes;

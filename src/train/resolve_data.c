@@ -174,17 +174,16 @@ static int judge_sizes(const stk_resolve_ctx *s, const stoke_dataset *set, const
     const int r = stk_fuse_limit(s->setup->train.max_bad, count, &allowed, s->err);
     if (r) return r;
     if (differ > allowed)
-        return stk_fail(s->err, STOKE_E_SIZE,
-                        "%llu of %llu masks have another size than their image, and `max_bad` allows %s. "
-                        "The first: %s",
-                        (unsigned long long)differ, (unsigned long long)count,
-                        STOKE_COUNT(allowed, "bad sample"), pairs->first.message);
-    stk_resolve_say(
-        s,
-        "%llu of %llu masks %s another size than their image and cannot be used, the first: %s; `stoke "
-        "verify` lists them.",
-        (unsigned long long)differ, (unsigned long long)count, differ == 1 ? "has" : "have",
-        pairs->first.message);
+        return stk_fail(
+            s->err, STOKE_E_SIZE,
+            "%llu of %llu masks have another size than their image, and `max_bad` allows %s. The first: %s",
+            (unsigned long long)differ, (unsigned long long)count, STOKE_COUNT(allowed, "bad sample"),
+            pairs->first.message);
+    stk_resolve_say(s,
+                    "%llu of %llu masks %s another size than their image and cannot be used, the first: %s; "
+                    "`stoke verify` lists them.",
+                    (unsigned long long)differ, (unsigned long long)count, differ == 1 ? "has" : "have",
+                    pairs->first.message);
     return STOKE_OK;
 }
 
@@ -234,11 +233,10 @@ static int check_data(const stk_resolve_ctx *s)
 {
     const stoke_data_params *p = &s->setup->train;
     if (p->epoch)
-        return stk_fail(
-            s->err, STOKE_E_INVALID,
-            "`epoch` %lld: training begins at the beginning; `epochs` says how many there are, and "
-            "`resume` goes on with a run",
-            (long long)p->epoch);
+        return stk_fail(s->err, STOKE_E_INVALID,
+                        "`epoch` %lld: training begins at the beginning; `epochs` says how many there are, "
+                        "and `resume` goes on with a run",
+                        (long long)p->epoch);
     if (p->world != 1 || p->rank)
         return stk_fail(s->err, STOKE_E_INVALID, "`world` %lld, `rank` %lld: training runs in one process",
                         (long long)p->world, (long long)p->rank);
@@ -299,11 +297,10 @@ static void choose_parts(const stk_resolve_ctx *s, const stoke_dataset *all)
     if (!own && p->val_split <= 0 && stoke_dataset_count(all) >= FEWEST_SPLIT) {
         p->val_split = share_for_val(all, p->split_seed);
         if (p->val_split > 0)
-            stk_resolve_say(
-                s,
-                "The set has no val part of its own: `val_split` %g puts about that share of the samples "
-                "aside for validation, chosen by their names.",
-                p->val_split);
+            stk_resolve_say(s,
+                            "The set has no val part of its own: `val_split` %g puts about that share of the "
+                            "samples aside for validation, chosen by their names.",
+                            p->val_split);
     }
     if (own || p->val_split > 0) {
         p->split = STOKE_SPLIT_TRAIN;
@@ -311,8 +308,8 @@ static void choose_parts(const stk_resolve_ctx *s, const stoke_dataset *all)
     }
     s->setup->params.eval_every = 0;
     stk_resolve_say(s,
-                    "All of the set (%s) is trained on and nothing validates: there is too little to "
-                    "spare any. Curves will show the loss of training alone.",
+                    "All of the set (%s) is trained on and nothing validates: there is too little to spare "
+                    "any. Curves will show the loss of training alone.",
                     STOKE_COUNT(stoke_dataset_count(all), "sample"));
 }
 
@@ -336,13 +333,12 @@ static int check_sets(const stk_resolve_ctx *s)
 {
     const stk_setup *setup = s->setup;
     if (!stoke_dataset_has_masks(setup->train_set))
-        return stk_fail(
-            s->err, STOKE_E_INVALID,
-            "%s has images and no masks: training needs a mask for every image (in a folder beside "
-            "them, such as images/ and masks/)",
-            setup->train.data     ? setup->train.data
-            : setup->train.images ? setup->train.images
-                                  : setup->train.list);
+        return stk_fail(s->err, STOKE_E_INVALID,
+                        "%s has images and no masks: training needs a mask for every image (in a folder "
+                        "beside them, such as images/ and masks/)",
+                        setup->train.data     ? setup->train.data
+                        : setup->train.images ? setup->train.images
+                                              : setup->train.list);
     if (setup->val_set)
         stk_resolve_say(s, "%s to train on and %llu to validate on%s.",
                         STOKE_COUNT(stoke_dataset_count(setup->train_set), "sample"),
@@ -353,11 +349,10 @@ static int check_sets(const stk_resolve_ctx *s)
         stk_resolve_say(s, "Left out: %s; " STOKE_FORMATS_AND " are read.", unread);
     const size_t notes = stoke_dataset_notes(setup->train_set);
     if (notes)
-        stk_resolve_say(
-            s,
-            "%zu file%s left out, without a partner or with the name of another (first: %s); `stoke "
-            "verify` lists them.",
-            notes, notes == 1 ? " is" : "s are", stoke_dataset_note(setup->train_set, 0).path);
+        stk_resolve_say(s,
+                        "%zu file%s left out, without a partner or with the name of another (first: %s); "
+                        "`stoke verify` lists them.",
+                        notes, notes == 1 ? " is" : "s are", stoke_dataset_note(setup->train_set, 0).path);
     return STOKE_OK;
 }
 

@@ -345,11 +345,10 @@ static int check_files(const char *folder, int force, stoke_error *err)
         int r = make_path(path, folder, name, err);
         if (!r) r = stoke_output_check(path, force, &replaces, err);
         if (r == STOKE_E_STATE)
-            return stk_fail(
-                err, r,
-                "%s: was not drawn here, and is left as it is: move it away, or replace it: stoke "
-                "report %s --force",
-                path, STOKE_WORD(folder));
+            return stk_fail(err, r,
+                            "%s: was not drawn here, and is left as it is: move it away, or replace it: "
+                            "stoke report %s --force",
+                            path, STOKE_WORD(folder));
         if (r) return r;
     }
     return STOKE_OK;

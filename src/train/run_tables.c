@@ -38,7 +38,7 @@ void stk_run_put_fixed(FILE *out, double value, int decimals)
 }
 
 /* Name of a class: the log's, or its number. Returns `text` or the log's own. */
-static const char *stk_run_class(const stk_run_log *log, uint32_t id, char text[32])
+static const char *run_class(const stk_run_log *log, uint32_t id, char text[32])
 {
     const stk_json_value *name = stk_json_first(&log->start, member(&log->start, "names"));
     for (uint32_t i = 0; name && i < id; i++) name = stk_json_next(&log->start, name);
@@ -167,7 +167,7 @@ void stk_run_table_classes(const stk_run_page *page)
         char text[32];
         fputs("<tr><td>", out);
         put_swatch(out, i);
-        stk_html_text(out, stk_run_class(page->log, i, text));
+        stk_html_text(out, run_class(page->log, i, text));
         fputs("</td>", out);
         if (shares) {
             fputs("<td class=\"n\">", out);
@@ -216,7 +216,7 @@ static void put_matrix_row(const stk_run_page *page, const double *counts, uint3
     double sum = 0;
     for (uint32_t i = 0; i < size; i++) sum += counts[i];
     fputs("<tr><th scope=\"row\">", out);
-    stk_html_text(out, stk_run_class(page->log, truth, text));
+    stk_html_text(out, run_class(page->log, truth, text));
     fputs("</th>", out);
     for (uint32_t i = 0; i < size; i++) {
         const double share = sum > 0 ? counts[i] / sum : NAN, percent = floor(100 * share + 0.5);
@@ -229,9 +229,9 @@ static void put_matrix_row(const stk_run_page *page, const double *counts, uint3
             stk_run_put_fixed(out, sqrt(share), 2);
             fputc('"', out);
             fputs(" title=\"", out);
-            stk_html_text(out, stk_run_class(page->log, truth, text));
+            stk_html_text(out, run_class(page->log, truth, text));
             fputs(" taken for ", out);
-            stk_html_text(out, stk_run_class(page->log, i, name));
+            stk_html_text(out, run_class(page->log, i, name));
             fputs(": ", out);
             stk_run_put_fixed(out, 100 * share, 1);
             fputs(" %\"", out);
@@ -258,7 +258,7 @@ void stk_run_table_confusion(const stk_run_page *page)
     for (uint32_t i = 0; i < size; i++) {
         char text[32];
         fputs("<th scope=\"col\"><span>", out);
-        stk_html_text(out, stk_run_class(page->log, i, text));
+        stk_html_text(out, run_class(page->log, i, text));
         fputs("</span></th>", out);
     }
     fputs("</tr></thead><tbody>\n", out);

@@ -23,7 +23,7 @@ enum {
 };
 
 /* Threads of a job that wants `helpers` (0: chosen). */
-static uint32_t stk_predict_helpers(uint32_t helpers)
+static uint32_t predict_helpers(uint32_t helpers)
 {
     const uint32_t wanted = helpers ? helpers : stoke_machine_cores().usable;
     return wanted < MOST_HELPERS ? wanted : MOST_HELPERS;
@@ -151,7 +151,7 @@ int stk_predict_squeeze(stk_predict_work *w, const stk_probe *probe, uint64_t by
 }
 
 /* Masks of such labels are read too. */
-static void stk_predict_work_read(stk_predict_work *w, const stoke_labels *labels)
+static void predict_work_read(stk_predict_work *w, const stoke_labels *labels)
 {
     w->ids = stoke_labels_depth(labels);
     w->values = 2 * (stoke_labels_are_colors(labels) ? 3 : 1); /* 16 bits at worst */
@@ -167,11 +167,11 @@ stk_predict_work stk_predict_work_of(const stoke_predictor *p, const stoke_predi
                               .mode = p->params.mode,
                               .overlap = p->params.overlap,
                               .files = job->count,
-                              .helpers = stk_predict_helpers(job->helpers),
+                              .helpers = predict_helpers(job->helpers),
                               .memory = job->memory,
                               .images = job->images,
                               .own_bytes = job->own_bytes };
-    if (job->labels) stk_predict_work_read(&work, job->labels);
+    if (job->labels) predict_work_read(&work, job->labels);
     return work;
 }
 
@@ -237,7 +237,7 @@ stoke_data_params stk_val_data(const stk_setup *setup)
 
 /* Bytes of pictures that are kept and drawn: `rows` samples with truth and prediction at the network's size.
  */
-static uint64_t stk_gallery_bytes(uint32_t rows, uint32_t height, uint32_t width, uint32_t classes)
+static uint64_t gallery_bytes(uint32_t rows, uint32_t height, uint32_t width, uint32_t classes)
 {
     /* Drawn, then read again and turned into a JPEG for the report: the file, the pixels, what inflates them.
      */
@@ -292,10 +292,10 @@ static int plan_slide(stk_train_memory *m, const stk_setup *setup, const stoke_d
                                    .mode = STOKE_PREDICT_SLIDE,
                                    .overlap = stoke_predict_defaults().overlap,
                                    .files = stoke_dataset_count(setup->val_set),
-                                   .helpers = stk_predict_helpers(0),
+                                   .helpers = predict_helpers(0),
                                    .memory = STK_EVAL_MEMORY,
                                    .images = 1 };
-    stk_predict_work_read(&m->slide, labels);
+    predict_work_read(&m->slide, labels);
     stk_predict_settle(&m->slide, &m->seen);
     stoke_labels_destroy(&labels);
     return STOKE_OK;
@@ -391,7 +391,7 @@ int stk_train_memory_make(stk_train_memory *m, const stk_setup *setup, uint32_t 
     if (r) return r;
     const uint32_t height = m->slides ? STK_EVAL_SIDE : setup->net.height,
                    width = m->slides ? STK_EVAL_SIDE : setup->net.width;
-    const uint64_t drawn = pictures ? stk_gallery_bytes(pictures, height, width, setup->classes) : 0;
+    const uint64_t drawn = pictures ? gallery_bytes(pictures, height, width, setup->classes) : 0;
     /* The classes of a batch, as they are predicted. */
     const uint64_t predicted =
         setup->val_set ? (uint64_t)setup->val.batch * setup->net.height * setup->net.width * 2 : 0;

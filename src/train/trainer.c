@@ -27,7 +27,7 @@
  * 1,000 writes on a disk of ext4 each took 2.6 us with the counters of the loader taken, against steps of 50
  * ms and more. A run that cannot have a page goes on without one. */
 
-static void stk_trainer_live_begin(stoke_trainer *t)
+static void trainer_live_begin(stoke_trainer *t)
 {
     stoke_error err = { 0 };
     char what[64];
@@ -83,16 +83,14 @@ static void notice_files(stoke_trainer *t, const char *state)
     stk_files_newer found;
     stk_files_newer_than(sets, sizeof sets / sizeof *sets, since, &found);
     if (found.newer)
-        stk_trainer_remark(
-            t,
-            "%llu of %llu %s changed since the last checkpoint (first: %s): what is trained on from "
-            "here is not what the run began with",
-            (unsigned long long)found.newer, (unsigned long long)found.count,
-            found.shards ? "shards" : "files", found.first);
+        stk_trainer_remark(t,
+                           "%llu of %llu %s changed since the last checkpoint (first: %s): what is trained "
+                           "on from here is not what the run began with",
+                           (unsigned long long)found.newer, (unsigned long long)found.count,
+                           found.shards ? "shards" : "files", found.first);
     else
-        stk_trainer_remark(
-            t, "files of the set have another size or time than when the run was saved, under the same "
-               "names: what is trained on from here may not be what it began with");
+        stk_trainer_remark(t, "files of the set have another size or time than when the run was saved, under "
+                              "the same names: what is trained on from here may not be what it began with");
 }
 
 /* Reads it without a network: what it belongs to is compared before anything is taken or written. A run that
@@ -112,11 +110,10 @@ static int look_at_state(stoke_trainer *t, const char *path, stoke_error *err)
         if (t->setup.params.force)
             stk_trainer_remark(t, "goes on although this is not the run that was saved: %s", differs.message);
         else
-            r = stk_fail(
-                err, STOKE_E_STATE,
-                "%s: this is not the run that was saved: %s. Put that back as it was, or use `force` "
-                "to go on regardless",
-                t->folder, differs.message);
+            r = stk_fail(err, STOKE_E_STATE,
+                         "%s: this is not the run that was saved: %s. Put that back as it was, or use "
+                         "`force` to go on regardless",
+                         t->folder, differs.message);
     }
     if (!r && !stk_setup_same_files(saved, t->identity)) notice_files(t, path);
     t->new_scores = !stk_setup_same_scores(saved, t->identity);
@@ -155,8 +152,8 @@ static void forget_best(stoke_trainer *t)
     stk_checkpoint_progress *now = &t->now;
     if (isfinite(now->best))
         stk_trainer_remark(t,
-                           "the best of step %llu was measured otherwise: the next evaluation is the best "
-                           "so far, and takes its place in best/",
+                           "the best of step %llu was measured otherwise: the next evaluation is the best so "
+                           "far, and takes its place in best/",
                            (unsigned long long)now->best_step);
     now->best = NAN;
     now->best_step = now->without_gain = 0;
@@ -293,7 +290,7 @@ static int build(stoke_trainer *t, const stoke_data_params *data, const stoke_tr
     if (!r) r = open_loaders(t, &memory, err);
     if (!r) r = load_state(t, err);
     if (!r) r = stk_trainer_write_config(t, err);
-    if (!r) stk_trainer_live_begin(t); /* not before: a folder whose run never began stays empty */
+    if (!r) trainer_live_begin(t); /* not before: a folder whose run never began stays empty */
     if (!r)
         r = stk_log_writer_open(&t->log, t->folder, t->setup.params.resume ? &t->now.step : NULL,
                                 t->setup.params.tensorboard, err);

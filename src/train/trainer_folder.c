@@ -85,7 +85,7 @@ static stk_ours_kind kind_at(const char *place)
 }
 
 /* Writes down where the run lies now. Failing costs only that data moved along is not found by itself. */
-static void stk_run_place_write(const char *folder)
+static void run_place_write(const char *folder)
 {
     char place[PATH_MAX];
     int unwritable;
@@ -320,6 +320,6 @@ int stk_trainer_write_config(const stoke_trainer *t, stoke_error *err)
         r = stk_atomic_commit(&config, err);
     }
     stk_free(path);
-    if (!r) stk_run_place_write(t->folder);
+    if (!r) run_place_write(t->folder);
     return r;
 }

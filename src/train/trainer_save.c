@@ -233,10 +233,9 @@ int stk_trainer_begins_again(stoke_trainer *t, stoke_error *err)
         return STOKE_OK;
     }
     if (t->setup.params.force) {
-        stk_trainer_remark(t,
-                           "%s: state.safetensors is gone: the run begins again at step 0 and replaces %s "
-                           "of %s",
-                           t->folder, networks(&e), STOKE_COUNT(e.step, "step"));
+        stk_trainer_remark(
+            t, "%s: state.safetensors is gone: the run begins again at step 0 and replaces %s of %s",
+            t->folder, networks(&e), STOKE_COUNT(e.step, "step"));
         return STOKE_OK;
     }
     char network[PATH_MAX];
@@ -386,8 +385,8 @@ static void say_of_cost(stoke_trainer *t, double seconds)
     t->said_cost = 1;
     stk_trainer_remark(
         t,
-        "evaluation takes %.0f %% of the time (%.1f s after every %.1f s of steps): a larger "
-        "`eval_every` than %lld evaluates less often%s",
+        "evaluation takes %.0f %% of the time (%.1f s after every %.1f s of steps): a larger `eval_every` "
+        "than %lld evaluates less often%s",
         100 * seconds / (seconds + steps), seconds, steps, (long long)every,
         t->val ? "" : "; `eval_mode` resize is quicker, and does not see what `stoke predict` will");
 }

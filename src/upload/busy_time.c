@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/upload/busy_time.h"
+#include "src/upload/observer.h"
 
 #include <string.h>
 #include <stoke/tools/upload.h>

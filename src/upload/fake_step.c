@@ -129,10 +129,7 @@ static int read_step(stoke_upload *upload, const stk_upload_fake_step *step, sto
     int r = stk_upload_between(step->start, step->end, &interval, err);
     if (r) return r;
     if (step->occupied_ns) interval.start = interval.end - step->occupied_ns;
-    stk_busy_time_add(&upload->busy, STK_WORK_STEP, interval, 0);
-    stk_step_log_ended(&upload->step_log, step->transfer, interval);
-    stk_upload_lanes_tell(upload->lanes, STK_LANE_COMPUTE, "step", interval.start, interval.end,
-                          step->number);
+    stk_observer_stepped(&upload->observer, step->transfer, step->number, interval);
     return STOKE_OK;
 }
 
@@ -166,7 +163,7 @@ static int free_step(stoke_upload *upload, stk_upload_fake_step **out, stoke_err
 static void write_down(stoke_upload *upload, const stk_upload_fake_step *step, uint64_t launched)
 {
     pthread_mutex_lock(&upload->lock);
-    const int last = stk_step_log_launched(&upload->step_log, step->transfer, launched);
+    const int last = stk_step_log_launched(&upload->observer.step_log, step->transfer, launched);
     pthread_mutex_unlock(&upload->lock);
     if (last) stk_loader_record(upload->loader, 0);
 }
@@ -196,6 +193,6 @@ int stoke_upload_step(stoke_upload *upload, double ms, stoke_error *err)
     step->transfer = upload->steps.transfer;
     write_down(upload, step, launched);
     upload->steps.given++;
-    stk_upload_span(upload, "launch", began, step->number);
+    stk_observer_span(&upload->observer, "launch", began, step->number);
     return STOKE_OK;
 }

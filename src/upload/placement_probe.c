@@ -158,10 +158,12 @@ int stk_placement_choose(stoke_upload *upload, double step_ms, stoke_error *err)
 {
     sighting seen = { 0 };
     int r = STOKE_OK, looked = 1, ever = 0;
+    atomic_store(&upload->observer.watched, 1);
     for (int i = 0; i < BATCHES && !r && looked; i++) {
         r = look(upload, &seen, &looked, err);
         ever |= looked;
     }
+    atomic_store(&upload->observer.watched, 0);
     if (r) return r;
     if (!ever || !(seen.raw_bytes > 0)) {
         snprintf(upload->why, sizeof upload->why, "host: no batch came that could be measured");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/upload/step_log.h"
+#include "src/upload/observer.h"
 
 #include <string.h>
 

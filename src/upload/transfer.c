@@ -57,14 +57,8 @@ static int read_trip(stoke_upload *upload, const stk_upload_transfer *transfer, 
     int r = stk_upload_between(transfer->copy_start, transfer->copy_end, &copy, err);
     if (!r && transfer->kernels) r = stk_upload_between(transfer->kernel_start, transfer->end, &kernels, err);
     if (r) return r;
-    stk_busy_time_add(&upload->busy, STK_WORK_COPY, copy, transfer->bytes);
-    stk_step_log_arrived(&upload->step_log, upload->ended, copy, transfer->bytes,
+    stk_observer_arrived(&upload->observer, upload->ended, transfer->number, copy, transfer->bytes,
                          transfer->kernels ? &kernels : NULL);
-    stk_upload_lanes_tell(upload->lanes, STK_LANE_COPY, "copy", copy.start, copy.end, transfer->number);
-    if (!transfer->kernels) return STOKE_OK;
-    stk_busy_time_add(&upload->busy, STK_WORK_AUGMENT, kernels, 0);
-    stk_upload_lanes_tell(upload->lanes, STK_LANE_COMPUTE, "augment", kernels.start, kernels.end,
-                          transfer->number);
     return STOKE_OK;
 }
 
@@ -196,9 +190,10 @@ static int run_kernels(stoke_upload *upload, stk_ring_slot *slot, stk_upload_tra
         .masks_b = upload->config->two_masks ? &slot->masks_b : NULL,
         .turn = (uint32_t)(upload->sent % STK_TRANSFERS),
     };
-    /* Without the knock the time would begin when the copy ended, and kernels may stand in line for long
-     * behind a step. */
-    int r = stk_stepper_knock(upload, upload->copies, err);
+    /* For those who watch: without the knock the time would begin when the copy ended, and kernels may stand
+     * in line for long behind a step. */
+    int r = STOKE_OK;
+    if (atomic_load(&upload->observer.watched)) r = stk_stepper_knock(upload, upload->copies, err);
     if (!r) r = stk_event_record(transfer->kernel_start, upload->copies, err);
     if (!r) r = stk_augmenter_run(upload->augmenter, upload->copies, &job, err);
     transfer->kernels = 1;
@@ -233,7 +228,7 @@ void stk_transfer_forget(stoke_upload *upload)
 {
     look_for_bad(upload);
     upload->late = (stk_loader_bad){ 0 };
-    stk_step_log_forget(&upload->step_log);
+    stk_step_log_forget(&upload->observer.step_log);
 }
 
 void stk_transfer_queue(stoke_upload *upload, stk_ring_slot *slot)
@@ -299,8 +294,8 @@ int stk_transfer_fill(stoke_upload *upload, stk_ring_slot *slot, uint64_t deadli
         return r;
     }
     pthread_mutex_lock(&upload->lock);
-    stk_step_log_sent(&upload->step_log, upload->sent, transfer->host, stk_batch_times_of(transfer->host),
-                      sent);
+    stk_step_log_sent(&upload->observer.step_log, upload->sent, transfer->host,
+                      stk_batch_times_of(transfer->host), sent);
     upload->sent++;
     pthread_mutex_unlock(&upload->lock);
     return STOKE_OK;

@@ -87,7 +87,7 @@ static int make_way(stoke_upload *upload, const stoke_dataset *dataset, const st
     if (!r)
         r = stk_ring_create(&upload->ring, upload->device, slots, &upload->shape, upload->config->two_masks,
                             stk_upload_raw_bytes(upload), err);
-    if (!r) r = stk_step_log_create(&upload->step_log, slots + 1 + STK_STEPS + STK_TRANSFERS, err);
+    if (!r) r = stk_step_log_create(&upload->observer.step_log, slots + 1 + STK_STEPS + STK_TRANSFERS, err);
     if (!r) r = stk_transfers_create(upload, err);
     if (!r) r = stk_stepper_create(upload, err);
     return r;
@@ -114,7 +114,7 @@ static void unmake_filling(stoke_upload *upload)
 {
     stk_stepper_destroy(upload);
     stk_transfers_destroy(upload);
-    stk_step_log_destroy(&upload->step_log);
+    stk_step_log_destroy(&upload->observer.step_log);
     stk_augmenter_destroy(&upload->augmenter);
     stoke_loader_destroy(&upload->loader); /* gives the pinned slots back */
     upload->config = NULL;
@@ -178,7 +178,7 @@ static int build(stoke_upload *upload, const stoke_dataset *dataset, const stoke
     upload->transfer = params->transfer;
     upload->reads = params->reads;
     int r = make_locks(upload, err);
-    if (!r) r = stk_busy_time_create(&upload->busy, upload->info.emulated, err);
+    if (!r) r = stk_busy_time_create(&upload->observer.busy, upload->info.emulated, err);
     if (!r) r = make_streams(upload, params->consumer_stream, err);
     if (!r) r = stk_foreign_streams_create(upload, err);
     if (r) return r;
@@ -243,8 +243,7 @@ void stoke_upload_destroy(stoke_upload **pointer)
     if (upload->copies != upload->consumer) stk_stream_destroy(&upload->copies);
     stk_stream_destroy(&upload->consumer); /* waits for its work, when it is ours */
     unmake_way(upload);
-    stk_busy_time_destroy(&upload->busy);
-    stk_upload_lanes_destroy(upload->lanes);
+    stk_observer_destroy(&upload->observer);
     if (upload->locks_made) {
         pthread_mutex_destroy(&upload->lock);
         pthread_mutex_destroy(&upload->order);
@@ -381,7 +380,7 @@ static int take(stoke_upload *upload, uint64_t began, uint64_t deadline_ns, stk_
         upload->steps.number = (int64_t)(*slot)->batch.host.index;
         upload->steps.transfer = (*slot)->transfer;
     }
-    stk_upload_span(upload, "wait for a batch", began, r ? -1 : upload->steps.number);
+    stk_observer_span(&upload->observer, "wait for a batch", began, r ? -1 : upload->steps.number);
     if (r == STOKE_E_END) count_late(upload);
     return r;
 }
@@ -408,7 +407,7 @@ int stoke_upload_next_until(stoke_upload *upload, const stoke_device_batch **bat
     upload->bad.skipped += slot->bad.skipped;
     *batch = &slot->batch;
     pthread_mutex_lock(&upload->lock);
-    stk_step_log_taken(&upload->step_log, slot->transfer, began, stk_now_ns());
+    stk_step_log_taken(&upload->observer.step_log, slot->transfer, began, stk_now_ns());
     pthread_mutex_unlock(&upload->lock);
     return STOKE_OK;
 }
@@ -427,7 +426,7 @@ int stoke_upload_finish(stoke_upload *upload, stoke_error *err)
 {
     const uint64_t began = stk_now_ns();
     const int r = stk_stream_finish(upload->consumer, err);
-    stk_upload_span(upload, "wait for the device", began, upload->steps.number);
+    stk_observer_span(&upload->observer, "wait for the device", began, upload->steps.number);
     return r;
 }
 

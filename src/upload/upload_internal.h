@@ -9,7 +9,8 @@
  *   transfer.c         a batch on its way: copies, kernels, events; the thread that sends batches ahead
  *   fake_step.c        training steps that are none
  *   placement_probe.c  who augments
- *   upload_record.c    times by events (busy_time.c), as spans of a trace, as a diary of steps (step_log.c)
+ *   upload_record.c    what those who watch may ask for; observer.c: what it is made of: times by events
+ *                      (busy_time.c), spans of a trace, a diary of steps (step_log.c)
  *
  * Who waits for whom. With STOKE_TRANSFER_STREAM batches are taken from the loader by a thread of the upload
  * and sent on a stream of their own; otherwise the caller does both in next(), on the consumer's stream.
@@ -41,8 +42,7 @@
 #include "src/device/device.h"
 #include "src/loader/loader.h"
 #include "src/upload/augmenter.h"
-#include "src/upload/busy_time.h"
-#include "src/upload/step_log.h"
+#include "src/upload/observer.h"
 
 /* Device slots: room for finished batches on the device, and for raw ones where it augments.
  *
@@ -105,35 +105,6 @@ stk_ring_slot *stk_ring_head(const stk_ring *ring);
 stk_ring_slot *stk_ring_take(stk_ring *ring);
 /* Frees what is queued. */
 void stk_ring_discard(stk_ring *ring);
-
-/* The lanes of a trace that an upload writes to. Whoever writes a span keeps the pointer for as long as that
- * takes, so lanes that were replaced live as long as the upload.
- */
-
-typedef enum stk_upload_lane {
-    STK_LANE_COPY,
-    STK_LANE_COMPUTE,
-    STK_LANE_CONSUMER,
-    STK_LANES
-} stk_upload_lane;
-
-typedef struct stk_upload_lanes {
-    stoke_trace *trace; /* NULL: no more */
-    int lane[STK_LANES];
-    int *worker; /* of every worker of the loader */
-    uint32_t workers;
-    int augments; /* the workers carry out plans */
-    struct stk_upload_lanes *before;
-} stk_upload_lanes;
-
-static inline void stk_upload_lanes_tell(const stk_upload_lanes *lanes, stk_upload_lane lane,
-                                         const char *what, uint64_t start_ns, uint64_t end_ns, int64_t number)
-{
-    if (lanes && lanes->trace && lanes->lane[lane] >= 0)
-        stoke_trace_span(lanes->trace, lanes->lane[lane], what, start_ns, end_ns, number);
-}
-
-void stk_upload_lanes_destroy(stk_upload_lanes *lanes); /* all of them; NULL is fine */
 
 /* Batches whose times are still to be read, and one that is being sent; see make_room in transfer.c. Each is
  * a turn of the augmenter. */
@@ -221,11 +192,9 @@ struct stoke_upload {
     stoke_error failure;          /* of filling; code 0: fine */
     stoke_error broken;           /* the same of the consumer's stream */
     stoke_error said;             /* for stoke_upload_error */
-    stk_busy_time busy;
-    stk_step_log step_log;
+    stk_upload_observer observer;
     stoke_loader_stats_data at_mark; /* the loader's */
     uint64_t host_wait_ns;           /* since the mark; the caller's */
-    stk_upload_lanes *lanes;         /* NULL: nobody asked for a trace yet */
 };
 
 /* ---- upload.c ---- */
@@ -268,7 +237,7 @@ void stk_upload_break(stoke_upload *upload, const stoke_error *error);
 /* The slot is free, or, when the upload was stopped, its memory goes. */
 void stk_upload_give_back(stoke_upload *upload, stk_ring_slot *slot);
 
-/* ---- transfer_thread.c ---- */
+/* ---- transfer.c: the thread ---- */
 int stk_transfer_start(stoke_upload *upload, stoke_error *err);
 void stk_transfer_stop(stoke_upload *upload);
 /* Between the two calls the thread holds still, and loader and ring are the caller's. */
@@ -289,7 +258,5 @@ int stk_steps_read(stoke_upload *upload, stoke_error *err);
 int stk_placement_choose(stoke_upload *upload, double step_ms, stoke_error *err);
 
 /* ---- upload_trace.c ---- */
-/* From start_ns until now in the caller's lane. */
-void stk_upload_span(const stoke_upload *upload, const char *what, uint64_t start_ns, int64_t number);
 
 #endif

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Records of steps, for those who ask.
+ * What an upload tells those who ask: records of steps, times, spans, the figures of now.
  */
-#include "src/base/error.h"
-
-#include <stdio.h>
 #include <stoke/tools/live.h>
 #include <stoke/tools/upload.h>
 
 #include "src/base/clock.h"
+#include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/loader/loader.h"
 #include "src/upload/upload_internal.h"
@@ -21,12 +19,13 @@ int stoke_upload_record(stoke_upload *upload, size_t steps, stoke_error *err)
         records = stk_calloc(steps, sizeof *records);
         if (!records) return stk_fail(err, STOKE_E_NOMEM, "no memory for records of %zu steps", steps);
     }
+    if (steps) atomic_store(&upload->observer.watched, 1);
     stk_loader_record(upload->loader, steps > 0);
     pthread_mutex_lock(&upload->lock);
     if (steps)
-        before = stk_step_log_begin(&upload->step_log, records, steps);
+        before = stk_step_log_begin(&upload->observer.step_log, records, steps);
     else
-        stk_step_log_end(&upload->step_log);
+        stk_step_log_end(&upload->observer.step_log);
     pthread_mutex_unlock(&upload->lock);
     stk_free(before);
     return STOKE_OK;
@@ -37,13 +36,11 @@ size_t stoke_upload_records(stoke_upload *upload, const stoke_step_record **reco
     pthread_mutex_lock(&upload->lock);
     /* Of a device that is lost, what was read before it was is still true. */
     if (!stk_transfers_read(upload, NULL)) stk_steps_read(upload, NULL);
-    *records = upload->step_log.records;
-    const size_t count = upload->step_log.count;
+    *records = upload->observer.step_log.records;
+    const size_t count = upload->observer.step_log.count;
     pthread_mutex_unlock(&upload->lock);
     return count;
 }
-
-/* What an upload does now, for those who watch the job. */
 
 void stoke_live_take_upload(stoke_live_data *data, stoke_upload *upload)
 {
@@ -60,82 +57,27 @@ void stoke_live_take_upload(stoke_live_data *data, stoke_upload *upload)
         data->device_busy = (double)stats.busy_ns / (double)stats.elapsed_ns;
 }
 
-/* An upload as spans: a lane for every worker of the loader, for the copy engine, for the compute engine and
- * for the caller.
- */
-
-static void tell_stage(void *context, uint32_t worker, stoke_stage stage, uint64_t start_ns, uint64_t end_ns,
-                       int64_t batch)
-{
-    const stk_upload_lanes *lanes = context;
-    if (worker >= lanes->workers || lanes->worker[worker] < 0) return;
-    const char *what = stage == STOKE_STAGE_SLOT_WAIT                  ? "wait for a slot"
-                       : stage == STOKE_STAGE_WRITE && lanes->augments ? "augment"
-                                                                       : stoke_stage_name(stage);
-    stoke_trace_span(lanes->trace, lanes->worker[worker], what, start_ns, end_ns, batch);
-}
-
-/* Lanes are made in the order they are drawn: the way of a batch from top to bottom. */
-static stk_upload_lanes *make_lanes(const stoke_upload *upload, stoke_trace *trace)
-{
-    stk_upload_lanes *lanes = stk_calloc(1, sizeof *lanes);
-    if (!lanes) return NULL;
-    const uint32_t workers = upload->memory.host.workers;
-    lanes->worker = stk_calloc(workers, sizeof *lanes->worker);
-    if (!lanes->worker) {
-        stk_free(lanes);
-        return NULL;
-    }
-    lanes->trace = trace;
-    lanes->augments = upload->placement == STOKE_PLACEMENT_HOST && !upload->config->plain;
-    for (; trace && lanes->workers < workers; lanes->workers++) {
-        char name[32];
-        snprintf(name, sizeof name, "worker %u", lanes->workers);
-        lanes->worker[lanes->workers] = stoke_trace_lane(trace, "loader", name, 0);
-    }
-    if (!trace) return lanes;
-    const int emulated = upload->info.emulated;
-    lanes->lane[STK_LANE_COPY] = stoke_trace_lane(trace, upload->info.name, "copy engine", emulated);
-    lanes->lane[STK_LANE_COMPUTE] = stoke_trace_lane(trace, upload->info.name, "compute engine", emulated);
-    lanes->lane[STK_LANE_CONSUMER] = stoke_trace_lane(trace, "consumer", "host thread", 0);
-    return lanes;
-}
-
 void stoke_upload_trace(stoke_upload *upload, stoke_trace *trace)
 {
-    stk_upload_lanes *lanes = make_lanes(upload, trace);
-    if (!lanes) return; /* no memory for a few pointers: no trace is the least of the caller's troubles */
-    pthread_mutex_lock(&upload->lock);
-    lanes->before = upload->lanes;
-    upload->lanes = lanes;
-    pthread_mutex_unlock(&upload->lock);
-    stk_loader_trace(upload->loader, (stk_batch_spans){ trace ? tell_stage : NULL, lanes });
+    const stk_upload_scene scene = {
+        .trace = trace,
+        .workers = upload->memory.host.workers,
+        .augments = upload->placement == STOKE_PLACEMENT_HOST && !upload->config->plain,
+        .device = upload->info.name,
+        .emulated = upload->info.emulated,
+    };
+    stk_batch_spans spans;
+    if (stk_observer_trace(&upload->observer, &scene, &upload->lock, &spans))
+        stk_loader_trace(upload->loader, spans);
 }
-
-void stk_upload_lanes_destroy(stk_upload_lanes *lanes)
-{
-    while (lanes) {
-        stk_upload_lanes *before = lanes->before;
-        stk_free(lanes->worker);
-        stk_free(lanes);
-        lanes = before;
-    }
-}
-
-void stk_upload_span(const stoke_upload *upload, const char *what, uint64_t start_ns, int64_t number)
-{
-    if (upload->lanes)
-        stk_upload_lanes_tell(upload->lanes, STK_LANE_CONSUMER, what, start_ns, stk_now_ns(), number);
-}
-
-/* Times of an upload, for those who ask. */
 
 void stoke_upload_mark(stoke_upload *upload)
 {
     stoke_loader_stats(upload->loader, &upload->at_mark);
     upload->host_wait_ns = 0;
+    atomic_store(&upload->observer.watched, 1);
     pthread_mutex_lock(&upload->lock);
-    stk_busy_time_open(&upload->busy, stk_now_ns());
+    stk_busy_time_open(&upload->observer.busy, stk_now_ns());
     pthread_mutex_unlock(&upload->lock);
 }
 
@@ -153,7 +95,7 @@ int stoke_upload_measure(stoke_upload *upload, stoke_upload_stats *stats, stoke_
     pthread_mutex_lock(&upload->lock);
     int r = stk_transfers_read(upload, err);
     if (!r) r = stk_steps_read(upload, err);
-    stk_busy_time_sum(&upload->busy, stats);
+    stk_busy_time_sum(&upload->observer.busy, stats);
     pthread_mutex_unlock(&upload->lock);
     stats->host_wait_ns = upload->host_wait_ns;
     stats->loader_cpu_ns = cpu_of_workers(&now) - cpu_of_workers(&upload->at_mark);

@@ -61,7 +61,7 @@ def chosen(answer, batches):
     return answer['batch'] in batches if not answer['too_busy'] else answer['batch'] is None and 'too busy to tell' in answer['why']
 
 
-def card_on_paper():
+def simulated_gpu():
     answer = stoke_json(*CARD)
     assert answer['batch'] and answer['batch'] % 8 == 0, answer
     equal([t['batch'] for t in answer['trials'][:4]], [1, 2, 4, 8])
@@ -290,7 +290,7 @@ def asked_wrongly():
 
 
 sys.exit(tap.run([
-    ('a simulated GPU', card_on_paper),
+    ('a simulated GPU', simulated_gpu),
     ('really out of memory', really_out_of_memory),
     ('children that are killed', killed_children),
     ('children that hang', hangs),

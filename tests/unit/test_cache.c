@@ -120,19 +120,6 @@ static const char *entry_path(void **state, stk_cache_key key)
     return unit_path(state, name);
 }
 
-static uint8_t *slurp(const char *path, size_t *size)
-{
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    fseek(f, 0, SEEK_END);
-    *size = (size_t)ftell(f);
-    rewind(f);
-    uint8_t *bytes = malloc(*size);
-    assert_int_equal(fread(bytes, 1, *size, f), *size);
-    fclose(f);
-    return bytes;
-}
-
 /* Bytes of all entries, as a stranger counts them. */
 static uint64_t bytes_on_disk(const char *folder)
 {
@@ -252,7 +239,7 @@ static void torn_at_any_byte(void **state)
     made m = plain(1);
     size_t size;
     put(cache, &m);
-    uint8_t *bytes = slurp(entry_path(state, m.key), &size);
+    uint8_t *bytes = unit_read(entry_path(state, m.key), &size);
     for (size_t cut = 0; cut < size; cut += cut < sizeof(stk_entry_header) + 8 ? 1 : 97) {
         unit_write(entry_path(state, m.key), bytes, cut);
         expect_damage(state, cache, &m);
@@ -275,7 +262,7 @@ static void altered_at_any_byte(void **state)
     made m = plain(1);
     size_t size;
     put(cache, &m);
-    uint8_t *bytes = slurp(entry_path(state, m.key), &size);
+    uint8_t *bytes = unit_read(entry_path(state, m.key), &size);
     for (size_t i = 0; i < size; i += i < sizeof(stk_entry_header) + 8 || i > size - 20 ? 1 : 89) {
         bytes[i] ^= (uint8_t)(1 << i % 8);
         unit_write(entry_path(state, m.key), bytes, size);
@@ -294,7 +281,7 @@ static void entries_of_other_keys_and_kinds(void **state)
     size_t size;
     put(cache, &a);
     put(cache, &b);
-    uint8_t *bytes = slurp(entry_path(state, a.key), &size);
+    uint8_t *bytes = unit_read(entry_path(state, a.key), &size);
     unit_write(entry_path(state, b.key), bytes, size); /* good, but another's */
     expect_damage(state, cache, &b);
     /* What is no regular file was not made here: neither used nor removed. */
@@ -325,7 +312,7 @@ static void hostile_headers(void **state)
     made m = plain(1);
     size_t size;
     put(cache, &m);
-    uint8_t *bytes = slurp(entry_path(state, m.key), &size);
+    uint8_t *bytes = unit_read(entry_path(state, m.key), &size);
     stk_entry_header good;
     memcpy(&good, bytes, sizeof good);
     for (int i = 0; i < 8; i++) {

@@ -148,13 +148,11 @@ static void degenerate_data_is_drawn(void **state)
         size_t size = 0;
         assert_well_formed(text);
         free(text);
-        for (int ascii = 0; ascii < 2; ascii++) {
-            FILE *out = open_memstream(&plain, &size);
-            assert_int_equal(stoke_chart_text(&chart, 40, 10, ascii, out, NULL), 0);
-            fclose(out);
-            assert_non_null(plain);
-            free(plain);
-        }
+        FILE *out = open_memstream(&plain, &size);
+        assert_int_equal(stoke_chart_text(&chart, 40, 10, out, NULL), 0);
+        fclose(out);
+        assert_non_null(plain);
+        free(plain);
     }
 }
 
@@ -202,7 +200,7 @@ static void charts_refuse_nonsense(void **state)
     chart.width = 10;
     assert_int_equal(stoke_chart_svg(&chart, out, &err), STOKE_E_INVALID);
     chart = stoke_chart_defaults();
-    assert_int_equal(stoke_chart_text(&chart, 10, 3, 0, out, &err), STOKE_E_INVALID);
+    assert_int_equal(stoke_chart_text(&chart, 10, 3, out, &err), STOKE_E_INVALID);
     assert_non_null(strstr(err.message, "30 x 8"));
     chart.struct_size = 0;
     assert_int_equal(stoke_chart_svg(&chart, out, &err), STOKE_E_INVALID);
@@ -211,7 +209,7 @@ static void charts_refuse_nonsense(void **state)
 
 /* ---- text ---- */
 
-static void text_chart_in_ascii(void **state)
+static void text_chart_line_by_line(void **state)
 {
     const double x[] = { 0, 10 }, y[] = { 0, 10 };
     const stoke_series series[] = { { "up", x, y, 2, 0, 0 } };
@@ -224,16 +222,16 @@ static void text_chart_in_ascii(void **state)
     chart.y_min = 0;
     chart.y_max = 10;
     FILE *out = open_memstream(&text, &size);
-    assert_int_equal(stoke_chart_text(&chart, 30, 9, 1, out, NULL), 0);
+    assert_int_equal(stoke_chart_text(&chart, 30, 9, out, NULL), 0);
     fclose(out);
     assert_string_equal(text, "a\\x1b[31mline\n"
-                              "10 |                       ***\n"
-                              "   |                  *****\n"
-                              "   |             *****\n"
-                              " 5 |        *****\n"
-                              "   |   *****\n"
-                              " 0 |***\n"
-                              "   +--------------------------\n"
+                              "10 ┤                      ⣀⠤⠒⠉\n"
+                              "   │                 ⢀⡠⠔⠒⠉\n"
+                              "   │             ⣀⠤⠒⠊⠁\n"
+                              " 5 ┤        ⢀⡠⠤⠒⠉\n"
+                              "   │    ⣀⠤⠔⠊⠁\n"
+                              " 0 ┤⣀⠤⠒⠉\n"
+                              "   └──────────────────────────\n"
                               "    0            5          10\n");
     free(text);
 }
@@ -253,7 +251,7 @@ static void text_chart_in_braille(void **state)
     chart.marks = &mark;
     chart.n_marks = 1;
     FILE *out = open_memstream(&text, &size);
-    assert_int_equal(stoke_chart_text(&chart, 40, 12, 0, out, NULL), 0);
+    assert_int_equal(stoke_chart_text(&chart, 40, 12, out, NULL), 0);
     fclose(out);
     for (const char *p = text; *p; p++) lines += *p == '\n';
     assert_int_equal(lines, 12);
@@ -398,7 +396,7 @@ UNIT_GROUP(chart)
         cmocka_unit_test(degenerate_data_is_drawn),
         cmocka_unit_test(thinning_keeps_peaks),
         cmocka_unit_test(charts_refuse_nonsense),
-        cmocka_unit_test(text_chart_in_ascii),
+        cmocka_unit_test(text_chart_line_by_line),
         cmocka_unit_test(text_chart_in_braille),
         unit_test_with_folder(matrix_shows_shares),
         unit_test_with_folder(comparison_marks_mistakes),

@@ -174,15 +174,7 @@ static uint8_t *drawn(void **state, scratch *b, const double *captions, stk_eval
     for (uint64_t i = 0; captions && i < count; i++) stk_gallery_score(gallery, i, captions[i], 0.5);
     assert_int_equal(stk_gallery_write(gallery, path, "all", 255, NULL, PAIRS_CLASSES, NULL), 0);
     stk_gallery_destroy(&gallery);
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    fseek(f, 0, SEEK_END);
-    *size = (size_t)ftell(f);
-    rewind(f);
-    uint8_t *bytes = malloc(*size);
-    assert_int_equal(fread(bytes, 1, *size, f), *size);
-    fclose(f);
-    return bytes;
+    return unit_read(path, size);
 }
 
 /* Rows of bad files hold substitutes; these have been counted in their own place. Counts, list and pictures

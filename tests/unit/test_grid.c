@@ -80,10 +80,10 @@ static void scaling_averages(void **state)
     stoke_image image = { source, 7 * 3, 7, 5, 3, 1 };
     stk_canvas canvas;
     for (size_t i = 0; i < sizeof source; i++) source[i] = (uint8_t)stk_philox(3, i, 0, 9, 0).word[0];
-    assert_int_equal(stk_canvas_create(&canvas, 40, 40, stk_sim_allocator, NULL), 0);
+    assert_int_equal(stk_canvas_create(&canvas, 40, 40, stk_page_color, NULL), 0);
     stk_canvas_blit(&canvas, 2, 3, 7, 5, &image);
     for (uint32_t y = 0; y < 5; y++) assert_memory_equal(pixel(&canvas, 2, 3 + y), source + y * 21, 21);
-    assert_color(pixel(&canvas, 1, 3), stk_sim_allocator.r, stk_sim_allocator.g, stk_sim_allocator.b);
+    assert_color(pixel(&canvas, 1, 3), stk_page_color.r, stk_page_color.g, stk_page_color.b);
     static const uint32_t sizes[][2] = { { 1, 1 }, { 3, 2 }, { 14, 10 }, { 35, 33 } };
     double mean = 0;
     for (size_t i = 0; i < sizeof source; i++) mean += source[i] / (double)sizeof source;
@@ -99,8 +99,8 @@ static void scaling_averages(void **state)
     stk_canvas_fill(&canvas, 39, 39, UINT32_MAX, UINT32_MAX, stk_ink);
     stk_canvas_text(&canvas, 35, 36, "edge", 3, stk_ink);
     stk_canvas_free(&canvas);
-    assert_int_equal(stk_canvas_create(&canvas, 1 << 20, 1 << 20, stk_sim_allocator, NULL), STOKE_E_LIMIT);
-    assert_int_equal(stk_canvas_create(&canvas, 0, 5, stk_sim_allocator, NULL), STOKE_E_LIMIT);
+    assert_int_equal(stk_canvas_create(&canvas, 1 << 20, 1 << 20, stk_page_color, NULL), STOKE_E_LIMIT);
+    assert_int_equal(stk_canvas_create(&canvas, 0, 5, stk_page_color, NULL), STOKE_E_LIMIT);
 }
 
 /* A grey image whose mask is 1 on the left, 2 on the right, with a column of `ignore` at the end. */
@@ -318,7 +318,7 @@ static int is_blank(const stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t w
 {
     for (uint32_t row = y; row < y + height; row++)
         for (uint32_t column = x; column < x + width; column++)
-            if (memcmp(pixel(canvas, column, row), &stk_sim_allocator, 3)) return 0;
+            if (memcmp(pixel(canvas, column, row), &stk_page_color, 3)) return 0;
     return 1;
 }
 

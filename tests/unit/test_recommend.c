@@ -72,17 +72,17 @@ static void cards_by_any_name(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const stk_advice_name found = stk_advice_card(names[i].typed);
-        if (!found.card) fail_msg("%s is not found", names[i].typed);
-        assert_string_equal(found.card->name, names[i].card);
+        const stk_gpu_name found = stk_gpu_named(names[i].typed);
+        if (!found.gpu) fail_msg("%s is not found", names[i].typed);
+        assert_string_equal(found.gpu->name, names[i].card);
         assert_int_equal(found.gb, names[i].gb);
         assert_int_equal(found.portable, 0);
     }
-    assert_int_equal(stk_advice_card("NVIDIA GeForce RTX 4090 Laptop GPU").portable, 1);
-    assert_null(stk_advice_card("").card);
-    assert_null(stk_advice_card("309").card);
-    assert_null(stk_advice_card("RTX 3090 Ultra").card);
-    assert_string_equal(stk_advice_card("RTX 3091").nearest, "RTX 3090");
+    assert_int_equal(stk_gpu_named("NVIDIA GeForce RTX 4090 Laptop GPU").portable, 1);
+    assert_null(stk_gpu_named("").gpu);
+    assert_null(stk_gpu_named("309").gpu);
+    assert_null(stk_gpu_named("RTX 3090 Ultra").gpu);
+    assert_string_equal(stk_gpu_named("RTX 3091").nearest, "RTX 3090");
 }
 
 /* What the table says of a card stands in the advice, or the line says why not. */

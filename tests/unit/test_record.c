@@ -11,7 +11,7 @@
 #include <stoke/tools/upload.h>
 
 #include "src/base/mem.h"
-#include "src/upload/step_log.h"
+#include "src/upload/observer.h"
 
 static const double step_ms = 0.2;
 
@@ -156,7 +156,7 @@ static void moments_are_in_order(void **state)
 
 /* ---- which batches have a record ---- */
 
-static void on_paper(void **state, const stoke_upload_params *ways, size_t n,
+static void on_simulated(void **state, const stoke_upload_params *ways, size_t n,
                      void (*check)(const feeding *, stoke_upload *))
 {
     feeding f = feeding_begin(state);
@@ -176,7 +176,7 @@ static void with_a_thread_and_without(void **state, void (*check)(const feeding 
         feeding_params(STOKE_PLACEMENT_HOST, STOKE_TRANSFER_STREAM, 2),
         feeding_params(STOKE_PLACEMENT_DEVICE, STOKE_TRANSFER_PINNED, 2),
     };
-    on_paper(state, ways, 2, check);
+    on_simulated(state, ways, 2, check);
 }
 
 static void check_without_steps(const feeding *f, stoke_upload *upload)
@@ -279,8 +279,8 @@ static void a_diary_begun_late_has_a_past(void **state)
 static uint32_t pages_in_use(const stoke_upload *upload)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < upload->step_log.pages; i++)
-        n += upload->step_log.page[i].state != STK_PAGE_FREE;
+    for (uint32_t i = 0; i < upload->observer.step_log.pages; i++)
+        n += upload->observer.step_log.page[i].state != STK_PAGE_FREE;
     return n;
 }
 
@@ -300,7 +300,7 @@ static void check_pages(const feeding *f, stoke_upload *upload)
 static void pages_are_given_back(void **state)
 {
     const stoke_upload_params way = feeding_params(STOKE_PLACEMENT_AUTO, STOKE_TRANSFER_PINNED, 2);
-    on_paper(state, &way, 1, check_pages);
+    on_simulated(state, &way, 1, check_pages);
 }
 
 static void check_memory(const feeding *f, stoke_upload *upload)
@@ -348,7 +348,7 @@ static void check_several(const feeding *f, stoke_upload *upload)
     const stoke_step_record before = records[1];
     /* One more on the same batch, after a gap: its record is open again until that has ended too. */
     assert_int_equal(stoke_upload_step(upload, step_ms, NULL), 0);
-    assert_int_equal(upload->step_log.count, 1);
+    assert_int_equal(upload->observer.step_log.count, 1);
     assert_int_equal(finish(upload, &records), 2);
     assert_int_equal(records[1].busy_ns, 2 * ns);
     assert_int_equal(records[1].start, before.start);
@@ -384,7 +384,7 @@ static void check_many(const feeding *f, stoke_upload *upload)
 static void many_steps_are_under_way(void **state)
 {
     const stoke_upload_params way = feeding_params(STOKE_PLACEMENT_HOST, STOKE_TRANSFER_STREAM, 2);
-    on_paper(state, &way, 1, check_many);
+    on_simulated(state, &way, 1, check_many);
 }
 
 /* ---- the step_log alone ---- */

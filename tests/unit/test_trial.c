@@ -121,7 +121,7 @@ static stoke_trial_params on(const char *device, uint32_t side)
     return p;
 }
 
-static void a_card_on_paper_fills_up(void **state)
+static void a_simulated_gpu_fills_up(void **state)
 {
     (void)state;
     stoke_trial_params p = on("sim:rtx3060", 256);
@@ -360,7 +360,7 @@ UNIT_GROUP(trial)
         cmocka_unit_test(what_is_given_back_is_kept_and_used_again),
         cmocka_unit_test(a_full_card_gives_back_what_nobody_uses),
         cmocka_unit_test(pieces_add_up),
-        cmocka_unit_test(a_card_on_paper_fills_up),
+        cmocka_unit_test(a_simulated_gpu_fills_up),
         cmocka_unit_test(trials_that_make_no_sense_are_refused),
         cmocka_unit_test(the_processor_trains),
         cmocka_unit_test(a_limit_of_memory_is_real),

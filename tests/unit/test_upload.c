@@ -68,6 +68,28 @@ static void what_is_enqueued_after_next_sees_the_batch(void **state)
     feeding_end(&f);
 }
 
+/* Calls of the device for the same batches, watched or not. Pinned: nothing runs ahead, so their number is
+ * known. */
+static uint64_t calls_of(const feeding *f, int watched)
+{
+    stoke_device *device = feeding_device("sim:rtx3090");
+    stoke_upload *upload =
+        feeding_open(f, device, feeding_params(STOKE_PLACEMENT_DEVICE, STOKE_TRANSFER_PINNED, 1));
+    if (watched) stoke_upload_mark(upload);
+    feeding_take_all(upload, f, 0, BATCHES);
+    const uint64_t calls = counts_of(device).calls;
+    stoke_upload_destroy(&upload);
+    stoke_device_close(&device);
+    return calls;
+}
+
+static void only_who_watches_pays_for_it(void **state)
+{
+    feeding f = feeding_begin(state);
+    assert_int_equal(calls_of(&f, 1), calls_of(&f, 0) + BATCHES);
+    feeding_end(&f);
+}
+
 static void workers_do_not_matter(void **state)
 {
     feeding f = feeding_begin(state);
@@ -730,6 +752,7 @@ UNIT_GROUP(upload)
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(every_way_gives_the_bytes_of_the_loader),
         unit_test_with_folder(what_is_enqueued_after_next_sees_the_batch),
+        unit_test_with_folder(only_who_watches_pays_for_it),
         unit_test_with_folder(workers_do_not_matter),
         unit_test_with_folder(names_and_ids_come_along),
         unit_test_with_folder(without_masks_and_in_other_types),

@@ -136,6 +136,20 @@ static inline void unit_write(const char *path, const void *bytes, size_t size)
     assert_int_equal(fclose(f), 0);
 }
 
+/* A whole file; the caller frees it. */
+static inline uint8_t *unit_read(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    fseek(f, 0, SEEK_END);
+    *size = (size_t)ftell(f);
+    rewind(f);
+    uint8_t *bytes = malloc(*size);
+    assert_int_equal(fread(bytes, 1, *size, f), *size);
+    fclose(f);
+    return bytes;
+}
+
 /* Path inside the real data (STOKE_TEST_DATA, default ../shared/data), or NULL when it is absent: then
  * skip(). */
 static inline const char *unit_data(const char *name)

@@ -43,9 +43,9 @@ STOKE_API stoke_chart stoke_chart_defaults(void);
 /* A whole <svg> element that needs nothing else and follows light and dark mode; may stand inside HTML.
  * Series of more than about 2000 values are thinned so that peaks stay. */
 STOKE_API int stoke_chart_svg(const stoke_chart *chart, FILE *out, stoke_error *err);
-/* The same as `columns` x `rows` characters (braille dots, or plain ASCII). */
-STOKE_API int stoke_chart_text(const stoke_chart *chart, uint32_t columns, uint32_t rows, int ascii,
-                               FILE *out, stoke_error *err);
+/* The same as `columns` x `rows` characters (braille dots). */
+STOKE_API int stoke_chart_text(const stoke_chart *chart, uint32_t columns, uint32_t rows, FILE *out,
+                               stoke_error *err);
 
 /* counts[size * size], row = truth. Rows are shown as shares of their sum, with class names along both sides.
  * Writes a PNG. */

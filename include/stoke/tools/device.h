@@ -28,6 +28,8 @@ typedef struct stoke_card {
 } stoke_card;
 /* Returns 0 past the last one. */
 STOKE_API int stoke_card_at(size_t index, stoke_card *card);
+/* By what people or a driver call the card, "NVIDIA GeForce RTX 3090". Returns 0: it is not simulated. */
+STOKE_API int stoke_card_named(const char *name, stoke_card *card);
 
 /* What "sim:NAME" names, "" for "sim" alone; NULL: not a simulated GPU. */
 STOKE_API const char *stoke_device_simulated(const char *device);

@@ -54,7 +54,7 @@ STOKE_API const char *stoke_text_seconds(double seconds, char *text, size_t size
 /* ---- progress: a bar on a terminal after the first second, plain lines every 10 s elsewhere ---- */
 typedef struct stoke_progress stoke_progress;
 STOKE_API stoke_progress *stoke_progress_create(FILE *out, const char *label, const char *unit);
-/* A stoke_progress_fn: pass it with the object as context. Returns 0, or 1 after stoke_progress_cancel. */
+/* A stoke_progress_fn: pass it with the object as context. Returns 0. */
 STOKE_API int stoke_progress_update(void *progress, uint64_t done, uint64_t total);
 /* Extra text after the bar, e.g. "512.3 samples/s"; copied. */
 STOKE_API void stoke_progress_note(stoke_progress *progress, const char *text);
@@ -65,8 +65,6 @@ STOKE_API void stoke_progress_left(stoke_progress *progress, double seconds);
 STOKE_API void stoke_progress_label(stoke_progress *progress, const char *label);
 /* Takes the bar off the screen, so that a line can be printed; the next update draws it again. */
 STOKE_API void stoke_progress_pause(stoke_progress *progress);
-/* Async-signal-safe: the next update returns 1. */
-STOKE_API void stoke_progress_cancel(stoke_progress *progress);
 /* Clears the bar. */
 STOKE_API void stoke_progress_destroy(stoke_progress **progress);
 

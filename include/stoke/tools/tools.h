@@ -21,6 +21,7 @@
 #include <stoke/tools/findlr.h>
 #include <stoke/tools/image.h>
 #include <stoke/tools/labels.h>
+#include <stoke/tools/lease.h>
 #include <stoke/tools/live.h>
 #include <stoke/tools/loader.h>
 #include <stoke/tools/machine.h>

@@ -142,11 +142,10 @@ static int visit_folder(const char *path, stk_pretrained_fn *fn, void *context, 
     else if (stk_there(index))
         status = visit_index(index, fn, context, err);
     else if (stk_there(pickle))
-        status =
-            stk_fail(err, STOKE_E_UNSUPPORTED,
-                     "%s: a pickle may run code and is not read: save_pretrained(folder) of transformers "
-                     "writes model.safetensors",
-                     pickle);
+        status = stk_fail(err, STOKE_E_UNSUPPORTED,
+                          "%s: a pickle may run code and is not read: save_pretrained(folder) of "
+                          "transformers writes model.safetensors",
+                          pickle);
     else
         status =
             stk_fail(err, STOKE_E_NOTFOUND,

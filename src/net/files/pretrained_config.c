@@ -90,7 +90,7 @@ static int stage_name(const char *name, char *old)
 }
 
 /* "encoder.block.2.17.rest": 2, 17, and a pointer to the rest; NULL when the name is not like that. */
-static const char *stk_pretrained_block(const char *name, unsigned *stage, unsigned *block)
+static const char *pretrained_block(const char *name, unsigned *stage, unsigned *block)
 {
     const char *rest = after(name, "encoder.block.");
     rest = rest ? after_number(rest, stage) : NULL;
@@ -107,7 +107,7 @@ int stk_pretrained_name(const char *name, char old[static STK_NAME])
     rest = after(name, "stages.");
     if (rest) return stage_name(rest, old);
     unsigned stage, block;
-    rest = stk_pretrained_block(name, &stage, &block);
+    rest = pretrained_block(name, &stage, &block);
     if (rest) return block_name(stage, block, rest, old);
     return after(name, "encoder.") && fitted(snprintf(old, STK_NAME, "segformer.%s", name));
 }
@@ -270,7 +270,7 @@ static int note_shape(void *context, const stk_safetensors *file, const stk_safe
         snprintf(patch, sizeof patch, "segformer.encoder.patch_embeddings.%u.proj.weight", i);
         if (strcmp(name, patch) == 0) found->hidden[i] = first_size(tensor);
     }
-    if (strncmp(name, "segformer.", 10) == 0 && stk_pretrained_block(name + 10, &stage, &block) &&
+    if (strncmp(name, "segformer.", 10) == 0 && pretrained_block(name + 10, &stage, &block) &&
         stage < STK_CONFIG_STAGES && found->depths[stage] <= block)
         found->depths[stage] = block + 1;
     return STOKE_OK;

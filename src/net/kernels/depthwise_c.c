@@ -2,7 +2,7 @@
  *
  * depthwise: the reference in C.
  */
-#include "src/net/kernels/depthwise_instances.h"
+#include "src/net/kernels/net_table.h"
 
 #include <math.h>
 
@@ -79,11 +79,9 @@ static void backward(const stk_depthwise *layer, const stk_depthwise_line_part *
         }
 }
 
-STK_DEPTHWISE_INSTANCES(f32, STK_F32)
-STK_DEPTHWISE_INSTANCES(bf16, STK_BF16)
-STK_DEPTHWISE_INSTANCES(f16, STK_F16)
+#include "src/net/kernels/depthwise_instances.h"
 
 void stk_depthwise_fill_c(stk_depthwise_table *table)
 {
-    *table = (stk_depthwise_table)STK_DEPTHWISE_TABLE;
+    *table = instances;
 }

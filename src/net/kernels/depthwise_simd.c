@@ -4,7 +4,7 @@
  * weights stay in registers for the block, and the second half of a cache line is used while it is still in
  * L1.
  */
-#include "src/net/kernels/depthwise_instances.h"
+#include "src/net/kernels/net_table.h"
 #include "src/net/kernels/simd.h"
 
 /* Columns of a block; backward, which reads fewer lines across, takes more to a block. GELUs at once. */
@@ -286,11 +286,9 @@ STK_INLINE void backward(const stk_depthwise *layer, const stk_depthwise_line_pa
     }
 }
 
-STK_DEPTHWISE_INSTANCES(f32, STK_F32)
-STK_DEPTHWISE_INSTANCES(bf16, STK_BF16)
-STK_DEPTHWISE_INSTANCES(f16, STK_F16)
+#include "src/net/kernels/depthwise_instances.h"
 
 void STK_SIMD(stk_depthwise_fill)(stk_depthwise_table *table)
 {
-    *table = (stk_depthwise_table)STK_DEPTHWISE_TABLE;
+    *table = instances;
 }

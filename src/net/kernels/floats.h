@@ -19,6 +19,26 @@ static inline size_t stk_float_bytes(stk_float type)
     return type == STK_F32 ? 4 : 2;
 }
 
+/* A function for each type, from one whose last argument is the type, a constant where it is inlined; and the
+ * three as an array of a table. */
+#define STK_TYPED(function, parameters, ...)                                                                 \
+    static void function##_f32 parameters                                                                    \
+    {                                                                                                        \
+        function(__VA_ARGS__, STK_F32);                                                                      \
+    }                                                                                                        \
+    static void function##_bf16 parameters                                                                   \
+    {                                                                                                        \
+        function(__VA_ARGS__, STK_BF16);                                                                     \
+    }                                                                                                        \
+    static void function##_f16 parameters                                                                    \
+    {                                                                                                        \
+        function(__VA_ARGS__, STK_F16);                                                                      \
+    }
+#define STK_OF_TYPES(function)                                                                               \
+    {                                                                                                        \
+        function##_f32, function##_bf16, function##_f16                                                      \
+    }
+
 /* Element `i` of an array of `type`. */
 static inline float stk_get(const void *array, size_t i, stk_float type)
 {

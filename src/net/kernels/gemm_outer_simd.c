@@ -300,26 +300,13 @@ STK_INLINE void outer_rows(stk_float type, const stk_gemm_outer *o, size_t row, 
     }
 }
 
-STK_INLINE void outer(stk_float type, const stk_gemm_outer *o)
+STK_INLINE void outer(const stk_gemm_outer *o, stk_float type)
 {
     for (size_t row = 0; row < o->rows; row += DEPTH)
         outer_rows(type, o, row, o->rows - row < DEPTH ? o->rows - row : DEPTH, o->add || row > 0);
 }
 
-static void outer_f32(const stk_gemm_outer *o)
-{
-    outer(STK_F32, o);
-}
-
-static void outer_bf16(const stk_gemm_outer *o)
-{
-    outer(STK_BF16, o);
-}
-
-static void outer_f16(const stk_gemm_outer *o)
-{
-    outer(STK_F16, o);
-}
+STK_TYPED(outer, (const stk_gemm_outer *o), o)
 
 void STK_SIMD(stk_gemm_outer_fill)(stk_gemm_table *table)
 {

@@ -8,64 +8,36 @@
 
 #include "src/net/kernels/net_table.h"
 
-#define STK_HEAD_INSTANCES(suffix, type)                                                                     \
-    static void mix_##suffix(size_t count, const void *a, float a_weight, const void *b, float b_weight,     \
-                             float *out)                                                                     \
-    {                                                                                                        \
-        mix(count, a, a_weight, b, b_weight, out, type);                                                     \
-    }                                                                                                        \
-    static void line_##suffix(const stk_head_line *line, int first, float *moments, void *y)                 \
-    {                                                                                                        \
-        line_moments(line, first, moments, y, type);                                                         \
-    }                                                                                                        \
-    static void line_relu_##suffix(const stk_head_line *line, void *y)                                       \
-    {                                                                                                        \
-        line_relu(line, y, type);                                                                            \
-    }                                                                                                        \
-    static void activate_##suffix(const stk_head_norm *norm, size_t row, size_t rows, const void *y,         \
-                                  void *r)                                                                   \
-    {                                                                                                        \
-        activate(norm, row, rows, y, r, type);                                                               \
-    }                                                                                                        \
-    static void activate_back_##suffix(const stk_head_norm *norm, size_t row, size_t rows, const void *y,    \
-                                       const float *dr, void *r, void *g, float *sums)                       \
-    {                                                                                                        \
-        activate_back(norm, row, rows, y, dr, r, g, sums, type);                                             \
-    }                                                                                                        \
-    static void norm_back_##suffix(const stk_head_norm_back *back, size_t rows, const void *y,               \
-                                   const void *g, void *dy)                                                  \
-    {                                                                                                        \
-        norm_back(back, rows, y, g, dy, type);                                                               \
-    }                                                                                                        \
-    static void spread_##suffix(const stk_head_upsample *across, uint32_t size, const void *dy, float a_weight,    \
-                                float *a, float b_weight, float *b)                                          \
-    {                                                                                                        \
-        spread(across, size, dy, a_weight, a, b_weight, b, type);                                            \
-    }                                                                                                        \
-    static void join_##suffix(size_t count, const float *a, const float *b, void *out)                       \
-    {                                                                                                        \
-        join(count, a, b, out, type);                                                                        \
-    }
-STK_HEAD_INSTANCES(f32, STK_F32)
-STK_HEAD_INSTANCES(bf16, STK_BF16)
-STK_HEAD_INSTANCES(f16, STK_F16)
-
-#define STK_HEAD_TYPED(name)                                                                                 \
-    {                                                                                                        \
-        name##_f32, name##_bf16, name##_f16                                                                  \
-    }
+STK_TYPED(mix, (size_t count, const void *a, float a_weight, const void *b, float b_weight, float *out),
+          count, a, a_weight, b, b_weight, out)
+STK_TYPED(line_moments, (const stk_head_line *line, int first, float *moments, void *y), line, first, moments,
+          y)
+STK_TYPED(line_relu, (const stk_head_line *line, void *y), line, y)
+STK_TYPED(activate, (const stk_head_norm *norm, size_t row, size_t rows, const void *y, void *r), norm, row,
+          rows, y, r)
+STK_TYPED(activate_back,
+          (const stk_head_norm *norm, size_t row, size_t rows, const void *y, const float *dr, void *r,
+           void *g, float *sums),
+          norm, row, rows, y, dr, r, g, sums)
+STK_TYPED(norm_back, (const stk_head_norm_back *back, size_t rows, const void *y, const void *g, void *dy),
+          back, rows, y, g, dy)
+STK_TYPED(spread,
+          (const stk_head_upsample *across, uint32_t size, const void *dy, float a_weight, float *a,
+           float b_weight, float *b),
+          across, size, dy, a_weight, a, b_weight, b)
+STK_TYPED(join, (size_t count, const float *a, const float *b, void *out), count, a, b, out)
 
 static void fill(stk_head_table *table)
 {
     *table = (stk_head_table){
-        .mix = STK_HEAD_TYPED(mix),
-        .line = STK_HEAD_TYPED(line),
-        .line_relu = STK_HEAD_TYPED(line_relu),
-        .activate = STK_HEAD_TYPED(activate),
-        .activate_back = STK_HEAD_TYPED(activate_back),
-        .norm_back = STK_HEAD_TYPED(norm_back),
-        .spread = STK_HEAD_TYPED(spread),
-        .join = STK_HEAD_TYPED(join),
+        .mix = STK_OF_TYPES(mix),
+        .line = STK_OF_TYPES(line_moments),
+        .line_relu = STK_OF_TYPES(line_relu),
+        .activate = STK_OF_TYPES(activate),
+        .activate_back = STK_OF_TYPES(activate_back),
+        .norm_back = STK_OF_TYPES(norm_back),
+        .spread = STK_OF_TYPES(spread),
+        .join = STK_OF_TYPES(join),
     };
 }
 

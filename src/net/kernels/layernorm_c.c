@@ -67,33 +67,28 @@ static void backward(const stk_layernorm *norm, size_t rows, const float *x, con
     }
 }
 
-#define TYPED(name, type)                                                                                    \
-    static void apply_##name(const stk_layernorm *norm, size_t rows, const float *x, const float *stats,     \
-                             void *y)                                                                        \
-    {                                                                                                        \
-        apply(norm, rows, x, stats, y, type);                                                                \
-    }                                                                                                        \
-    static void forward_##name(const stk_layernorm *norm, size_t rows, const float *x, float *stats,         \
-                               void *y)                                                                      \
-    {                                                                                                        \
-        stats_c(norm, rows, x, stats);                                                                       \
-        apply(norm, rows, x, stats, y, type);                                                                \
-    }                                                                                                        \
-    static void backward_##name(const stk_layernorm *norm, size_t rows, const float *x, const float *stats,  \
-                                const void *dy, const float *residual, float *dx, float *sums)               \
-    {                                                                                                        \
-        backward(norm, rows, x, stats, dy, residual, dx, sums, type);                                        \
-    }
-TYPED(f32, STK_F32)
-TYPED(bf16, STK_BF16)
-TYPED(f16, STK_F16)
+static void forward(const stk_layernorm *norm, size_t rows, const float *x, float *stats, void *y,
+                    stk_float type)
+{
+    stats_c(norm, rows, x, stats);
+    apply(norm, rows, x, stats, y, type);
+}
+
+STK_TYPED(apply, (const stk_layernorm *norm, size_t rows, const float *x, const float *stats, void *y), norm,
+          rows, x, stats, y)
+STK_TYPED(forward, (const stk_layernorm *norm, size_t rows, const float *x, float *stats, void *y), norm,
+          rows, x, stats, y)
+STK_TYPED(backward,
+          (const stk_layernorm *norm, size_t rows, const float *x, const float *stats, const void *dy,
+           const float *residual, float *dx, float *sums),
+          norm, rows, x, stats, dy, residual, dx, sums)
 
 void stk_layernorm_fill_c(stk_layernorm_table *table)
 {
     *table = (stk_layernorm_table){
         .stats = stats_c,
-        .forward = { forward_f32, forward_bf16, forward_f16 },
-        .apply = { apply_f32, apply_bf16, apply_f16 },
-        .backward = { backward_f32, backward_bf16, backward_f16 },
+        .forward = STK_OF_TYPES(forward),
+        .apply = STK_OF_TYPES(apply),
+        .backward = STK_OF_TYPES(backward),
     };
 }

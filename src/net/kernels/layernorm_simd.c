@@ -148,32 +148,21 @@ STK_INLINE void backward_rows(const stk_layernorm *norm, size_t rows, const floa
                        residual ? residual + r * channels : NULL, dx + r * channels, sums, type);
 }
 
-#define TYPED(name, type)                                                                                    \
-    static void apply_##name(const stk_layernorm *norm, size_t rows, const float *x, const float *stats,     \
-                             void *y)                                                                        \
-    {                                                                                                        \
-        apply_rows(norm, rows, x, stats, y, type);                                                           \
-    }                                                                                                        \
-    static void forward_##name(const stk_layernorm *norm, size_t rows, const float *x, float *stats,         \
-                               void *y)                                                                      \
-    {                                                                                                        \
-        forward_rows(norm, rows, x, stats, y, type);                                                         \
-    }                                                                                                        \
-    static void backward_##name(const stk_layernorm *norm, size_t rows, const float *x, const float *stats,  \
-                                const void *dy, const float *residual, float *dx, float *sums)               \
-    {                                                                                                        \
-        backward_rows(norm, rows, x, stats, dy, residual, dx, sums, type);                                   \
-    }
-TYPED(f32, STK_F32)
-TYPED(bf16, STK_BF16)
-TYPED(f16, STK_F16)
+STK_TYPED(apply_rows, (const stk_layernorm *norm, size_t rows, const float *x, const float *stats, void *y),
+          norm, rows, x, stats, y)
+STK_TYPED(forward_rows, (const stk_layernorm *norm, size_t rows, const float *x, float *stats, void *y), norm,
+          rows, x, stats, y)
+STK_TYPED(backward_rows,
+          (const stk_layernorm *norm, size_t rows, const float *x, const float *stats, const void *dy,
+           const float *residual, float *dx, float *sums),
+          norm, rows, x, stats, dy, residual, dx, sums)
 
 void STK_SIMD(stk_layernorm_fill)(stk_layernorm_table *table)
 {
     *table = (stk_layernorm_table){
         .stats = stats_rows,
-        .forward = { forward_f32, forward_bf16, forward_f16 },
-        .apply = { apply_f32, apply_bf16, apply_f16 },
-        .backward = { backward_f32, backward_bf16, backward_f16 },
+        .forward = STK_OF_TYPES(forward_rows),
+        .apply = STK_OF_TYPES(apply_rows),
+        .backward = STK_OF_TYPES(backward_rows),
     };
 }

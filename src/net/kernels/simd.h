@@ -50,6 +50,101 @@
 #include "src/net/kernels/simd8.h"
 #endif
 
+STK_INLINE vf v_load(const float *p)
+{
+    return STK_MM(loadu_ps)(p);
+}
+STK_INLINE void v_store(float *p, vf a)
+{
+    STK_MM(storeu_ps)(p, a);
+}
+STK_INLINE vf v_set(float a)
+{
+    return STK_MM(set1_ps)(a);
+}
+STK_INLINE vf v_zero(void)
+{
+    return STK_MM(setzero_ps)();
+}
+STK_INLINE vf v_add(vf a, vf b)
+{
+    return STK_MM(add_ps)(a, b);
+}
+STK_INLINE vf v_sub(vf a, vf b)
+{
+    return STK_MM(sub_ps)(a, b);
+}
+STK_INLINE vf v_mul(vf a, vf b)
+{
+    return STK_MM(mul_ps)(a, b);
+}
+STK_INLINE vf v_div(vf a, vf b)
+{
+    return STK_MM(div_ps)(a, b);
+}
+STK_INLINE vf v_max(vf a, vf b)
+{
+    return STK_MM(max_ps)(a, b);
+}
+STK_INLINE vf v_min(vf a, vf b)
+{
+    return STK_MM(min_ps)(a, b);
+}
+/* a b + c */
+STK_INLINE vf v_fma(vf a, vf b, vf c)
+{
+    return STK_MM(fmadd_ps)(a, b, c);
+}
+/* c - a b */
+STK_INLINE vf v_fnma(vf a, vf b, vf c)
+{
+    return STK_MM(fnmadd_ps)(a, b, c);
+}
+STK_INLINE vf v_sqrt(vf a)
+{
+    return STK_MM(sqrt_ps)(a);
+}
+STK_INLINE vi vi_set(uint32_t a)
+{
+    return STK_MM(set1_epi32)((int)a);
+}
+STK_INLINE vi vi_add(vi a, vi b)
+{
+    return STK_MM(add_epi32)(a, b);
+}
+STK_INLINE vi vi_mul(vi a, vi b)
+{
+    return STK_MM(mullo_epi32)(a, b);
+}
+STK_INLINE vd vd_zero(void)
+{
+    return STK_MM(setzero_pd)();
+}
+STK_INLINE void vd_store(double *p, vd a)
+{
+    STK_MM(storeu_pd)(p, a);
+}
+
+/* a 2^n for whole n in -126..127. */
+STK_INLINE vf v_scale2(vf a, vf n)
+{
+    return v_mul(a, v_of_bits(STK_MM(slli_epi32)(vi_add(STK_MM(cvtps_epi32)(n), vi_set(127)), 23)));
+}
+
+/* a > 0 as m 2^n with m in [0.707, 1.414]: returns m. */
+STK_INLINE vf v_split2(vf a, vf *n)
+{
+    const vi power = STK_MM(srai_epi32)(STK_MM(sub_epi32)(v_bits(a), vi_set(0x3f3504f3)), 23);
+    *n = STK_MM(cvtepi32_ps)(power);
+    return v_of_bits(STK_MM(sub_epi32)(v_bits(a), STK_MM(slli_epi32)(power, 23)));
+}
+
+/* a 2^n for t = n + 1.5 * 2^23, as a sum with that number leaves it: the low bits of t are n. */
+STK_INLINE vf v_raise2(vf a, vf t)
+{
+    return v_of_bits(vi_add(v_bits(a), STK_MM(slli_epi32)(v_bits(t), 23)));
+}
+
 /* Element i and the lanes after it of an array of `type`, which must be a constant where this is inlined. */
 STK_INLINE vf v_get(const void *array, size_t i, stk_float type)
 {

@@ -1,64 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * simd.h in 8 lanes: AVX2, FMA, F16C.
+ * What simd.h does otherwise in 8 lanes: AVX2, FMA, F16C.
  */
 #ifndef STOKE_SRC_NET_KERNELS_SIMD8_H
 #define STOKE_SRC_NET_KERNELS_SIMD8_H
 
 enum { STK_LANES = 8 };
 typedef __m256 vf;
+typedef __m256i vi; /* whole numbers of 32 bits, one per lane; sums and products modulo 2^32 */
+typedef __m256d vd;
+#define STK_MM(name) _mm256_##name
 
-STK_INLINE vf v_load(const float *p)
+STK_INLINE vf v_of_bits(vi a)
 {
-    return _mm256_loadu_ps(p);
+    return _mm256_castsi256_ps(a);
 }
-STK_INLINE void v_store(float *p, vf a)
+STK_INLINE vi v_bits(vf a)
 {
-    _mm256_storeu_ps(p, a);
-}
-STK_INLINE vf v_set(float a)
-{
-    return _mm256_set1_ps(a);
-}
-STK_INLINE vf v_zero(void)
-{
-    return _mm256_setzero_ps();
-}
-STK_INLINE vf v_add(vf a, vf b)
-{
-    return _mm256_add_ps(a, b);
-}
-STK_INLINE vf v_sub(vf a, vf b)
-{
-    return _mm256_sub_ps(a, b);
-}
-STK_INLINE vf v_mul(vf a, vf b)
-{
-    return _mm256_mul_ps(a, b);
-}
-STK_INLINE vf v_div(vf a, vf b)
-{
-    return _mm256_div_ps(a, b);
-}
-STK_INLINE vf v_fma(vf a, vf b, vf c)
-{
-    return _mm256_fmadd_ps(a, b, c);
-} /* a b + c */
-STK_INLINE vf v_fnma(vf a, vf b, vf c)
-{
-    return _mm256_fnmadd_ps(a, b, c);
-} /* c - a b */
-STK_INLINE vf v_max(vf a, vf b)
-{
-    return _mm256_max_ps(a, b);
-}
-STK_INLINE vf v_min(vf a, vf b)
-{
-    return _mm256_min_ps(a, b);
-}
-STK_INLINE vf v_sqrt(vf a)
-{
-    return _mm256_sqrt_ps(a);
+    return _mm256_castps_si256(a);
 }
 STK_INLINE vf v_round(vf a)
 {
@@ -72,14 +31,6 @@ STK_INLINE vf v_abs(vf a)
 STK_INLINE vf v_greater(vf x, vf y, vf a, vf b)
 {
     return _mm256_blendv_ps(b, a, _mm256_cmp_ps(x, y, _CMP_GT_OQ));
-}
-
-/* a 2^n for whole n in -126..127. */
-STK_INLINE vf v_scale2(vf a, vf n)
-{
-    const __m256i bits =
-        _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23);
-    return _mm256_mul_ps(a, _mm256_castsi256_ps(bits));
 }
 
 /* Sum and largest of the lanes, as a tree: halves, quarters, pairs. */
@@ -97,24 +48,9 @@ STK_INLINE float v_largest(vf a)
     return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
 }
 
-/* Whole numbers of 32 bits, one per lane: for random bits. Sums and products modulo 2^32. */
-typedef __m256i vi;
-
-STK_INLINE vi vi_set(uint32_t a)
-{
-    return _mm256_set1_epi32((int)a);
-}
 STK_INLINE vi vi_lanes(void) /* 0, 1, 2, ... */
 {
     return _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-}
-STK_INLINE vi vi_add(vi a, vi b)
-{
-    return _mm256_add_epi32(a, b);
-}
-STK_INLINE vi vi_mul(vi a, vi b)
-{
-    return _mm256_mullo_epi32(a, b);
 }
 STK_INLINE vi vi_and(vi a, vi b)
 {
@@ -189,22 +125,6 @@ STK_INLINE vf v_first(size_t count, vf a, vf b)
     return _mm256_blendv_ps(b, a, _mm256_castsi256_ps(v_lanes_below(count)));
 }
 
-/* a > 0 as m 2^n with m in [0.707, 1.414]: returns m. */
-STK_INLINE vf v_split2(vf a, vf *n)
-{
-    const __m256i bits = _mm256_castps_si256(a);
-    const __m256i power = _mm256_srai_epi32(_mm256_sub_epi32(bits, _mm256_set1_epi32(0x3f3504f3)), 23);
-    *n = _mm256_cvtepi32_ps(power);
-    return _mm256_castsi256_ps(_mm256_sub_epi32(bits, _mm256_slli_epi32(power, 23)));
-}
-
-/* a 2^n for t = n + 1.5 * 2^23, as a sum with that number leaves it: the low bits of t are n. */
-STK_INLINE vf v_raise2(vf a, vf t)
-{
-    const __m256i power = _mm256_slli_epi32(_mm256_castps_si256(t), 23);
-    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), power));
-}
-
 /* By labels, one per lane: base[label], base[label * STK_LANES + lane], 1; 0 for all of these where a label
  * is negative. */
 STK_INLINE vf v_pick(const float *base, const int32_t *labels)
@@ -235,11 +155,6 @@ STK_INLINE int v_pick_same(const int32_t *labels)
 }
 
 /* Sums in double: sum[i] += a^2 of half of the lanes each. */
-typedef __m256d vd;
-STK_INLINE vd vd_zero(void)
-{
-    return _mm256_setzero_pd();
-}
 STK_INLINE void vd_add_squares(vd sum[2], vf a)
 {
     const vd low = _mm256_cvtps_pd(_mm256_castps256_ps128(a));
@@ -247,11 +162,6 @@ STK_INLINE void vd_add_squares(vd sum[2], vf a)
     sum[0] = _mm256_fmadd_pd(low, low, sum[0]);
     sum[1] = _mm256_fmadd_pd(high, high, sum[1]);
 }
-STK_INLINE void vd_store(double *p, vd a)
-{
-    _mm256_storeu_pd(p, a);
-}
-
 STK_INLINE vf v_load_bf16(const uint16_t *p)
 {
     const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "src/net/kernels/net_table.h"
-#include "src/net/kernels/partial.h"
 
 enum { STRIP_LINES = 16, GROUP_CHANNELS = 128 };
 

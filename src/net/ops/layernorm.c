@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "src/net/kernels/net_table.h"
-#include "src/net/kernels/partial.h"
 
 /* A chunk is 64 KB of x: b0's first stage at 4x256x256 (16384 rows of 32) makes 32 of them, its last (256
  * rows of 256) 4. At most CHUNKS, so that adding them up stays small. */

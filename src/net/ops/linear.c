@@ -15,7 +15,7 @@ stk_linear_product_cut stk_product_cut_rows(const stk_gemm *gemm, size_t rows, s
     return (stk_linear_product_cut){ block, (rows + block - 1) / block, n, 1 };
 }
 
-static stk_linear_product_cut stk_product_cut_of(const stk_gemm *gemm, size_t rows, size_t k, size_t n)
+static stk_linear_product_cut product_cut_of(const stk_gemm *gemm, size_t rows, size_t k, size_t n)
 {
     stk_linear_product_cut cut = stk_product_cut_rows(gemm, rows, k, n);
     if (cut.blocks >= STK_CUT_TASKS / 2) return cut;
@@ -158,7 +158,7 @@ static void product_task(const void *context, uint32_t task, uint32_t thread)
 
 static void product_run(product_job *job, const stk_exec_rows *x)
 {
-    job->cut = stk_product_cut_of(job->gemm, job->rows, job->product.k, job->product.n);
+    job->cut = product_cut_of(job->gemm, job->rows, job->product.k, job->product.n);
     job->x = *x;
     if (x->make && stk_rows_are_few(job->rows, job->product.k))
         job->x = stk_rows_made(job->run, x, job->rows, job->run->partial);

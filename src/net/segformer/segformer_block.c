@@ -31,7 +31,7 @@ static void make_rows(const void *context, size_t first, size_t count, void *out
 }
 
 /* The array itself where nothing has to be done. `scaled` must outlive the rows. */
-static stk_exec_rows stk_scaled_rows(const stk_scaled *scaled)
+static stk_exec_rows scaled_rows(const stk_scaled *scaled)
 {
     if (scaled->type == STK_F32 && !scaled->scale) return stk_rows_of(scaled->x, scaled->channels);
     return (stk_exec_rows){ .stride = scaled->channels, .make = make_rows, .context = scaled };
@@ -185,7 +185,7 @@ static void project_backward(const call *c)
     stk_profile_lap(c->parts, STK_PART_NORM_BACKWARD);
     const stk_conv_patches patches = reduction_patches(c);
     const stk_scaled stream = { .x = s->d_reduced, .channels = channels, .type = type };
-    const stk_exec_rows rows = stk_patches_rows(&patches), d_reduced = stk_scaled_rows(&stream);
+    const stk_exec_rows rows = stk_patches_rows(&patches), d_reduced = scaled_rows(&stream);
     stk_linear_weight(c->run, &b->reduction, c->keys, &rows, &d_reduced);
     stk_profile_lap(c->parts, STK_PART_REDUCTION_WEIGHT);
     stk_linear_input(c->run, &b->reduction, c->keys, &d_reduced, s->d_patches, b->reduction.in, type, 0);
@@ -216,7 +216,7 @@ static void attend_backward(const call *c)
     const stk_segformer_stage *s = c->stage;
     const stk_segformer_block *b = c->block;
     const stk_scaled stream = branch_gradient(c, 0);
-    const stk_exec_rows d_output = stk_scaled_rows(&stream), context = stk_rows_of(b->context, s->channels);
+    const stk_exec_rows d_output = scaled_rows(&stream), context = stk_rows_of(b->context, s->channels);
     stk_linear_weight(c->run, &b->output, c->rows, &context, &d_output);
     stk_profile_lap(c->parts, STK_PART_LINEAR_WEIGHT);
     stk_linear_input(c->run, &b->output, c->rows, &d_output, s->d_context, s->channels, c->run->type, 0);
@@ -282,7 +282,7 @@ static void perceive_backward(const call *c)
     if (s->recompute_projections) widen(c);
     const stk_scaled stream = branch_gradient(c, 1);
     const stk_depthwise_hidden made = hidden(c);
-    const stk_exec_rows d_contract = stk_scaled_rows(&stream),
+    const stk_exec_rows d_contract = scaled_rows(&stream),
                         h3 = b->h3 ? stk_rows_of(b->h3, s->hidden) : stk_hidden_rows(&made);
     stk_linear_weight(c->run, &b->contract, c->rows, &h3, &d_contract);
     stk_profile_lap(c->parts, STK_PART_LINEAR_WEIGHT);
@@ -300,8 +300,8 @@ static void perceive_backward(const call *c)
     stk_profile_lap(c->parts, STK_PART_NORM_BACKWARD);
 }
 
-static void stk_block_forward(stoke_net *net, const stk_segformer_stage *stage,
-                              const stk_segformer_block *block, uint32_t count)
+static void block_forward(stoke_net *net, const stk_segformer_stage *stage, const stk_segformer_block *block,
+                          uint32_t count)
 {
     const call c = call_of(net, stage, block, count);
     attend(&c);
@@ -309,8 +309,8 @@ static void stk_block_forward(stoke_net *net, const stk_segformer_stage *stage,
 }
 
 /* d_x of the stage: in, the gradient of x2; out, that of x. */
-static void stk_block_backward(stoke_net *net, const stk_segformer_stage *stage,
-                               const stk_segformer_block *block, uint32_t count)
+static void block_backward(stoke_net *net, const stk_segformer_stage *stage, const stk_segformer_block *block,
+                           uint32_t count)
 {
     const call c = call_of(net, stage, block, count);
     perceive_backward(&c);
@@ -352,7 +352,7 @@ void stk_segformer_stage_forward(stoke_net *net, uint32_t index, const stoke_net
     stk_profile_lap(&net->parts, STK_PART_EMBED_FORWARD);
     stk_layernorm_forward(run, &s->embed_norm, rows, s->embedded, s->embed_stats, s->blocks[0].x, STK_F32);
     stk_profile_lap(&net->parts, STK_PART_NORM_FORWARD);
-    for (uint32_t i = 0; i < s->depth; i++) stk_block_forward(net, s, &s->blocks[i], batch->count);
+    for (uint32_t i = 0; i < s->depth; i++) block_forward(net, s, &s->blocks[i], batch->count);
     stk_layernorm_forward(run, &s->norm, rows, s->blocks[s->depth - 1].x2, s->stats, s->feature, run->type);
     stk_profile_lap(&net->parts, STK_PART_NORM_FORWARD);
 }
@@ -366,13 +366,13 @@ void stk_segformer_stage_backward(stoke_net *net, uint32_t index, const stoke_ne
     stk_layernorm_backward(run, &s->norm, rows, s->blocks[s->depth - 1].x2, s->stats, s->d_feature, STK_F32,
                            NULL, s->d_x);
     stk_profile_lap(&net->parts, STK_PART_NORM_BACKWARD);
-    for (uint32_t i = s->depth; i--;) stk_block_backward(net, s, &s->blocks[i], batch->count);
+    for (uint32_t i = s->depth; i--;) block_backward(net, s, &s->blocks[i], batch->count);
     stk_layernorm_backward(run, &s->embed_norm, rows, s->embedded, s->embed_stats, s->d_x, STK_F32, NULL,
                            s->d_embedded);
     stk_profile_lap(&net->parts, STK_PART_NORM_BACKWARD);
     const stk_conv_patches patches = patches_of(net, index, batch);
     const stk_scaled stream = { .x = s->d_embedded, .channels = s->channels, .type = run->type };
-    const stk_exec_rows x = stk_patches_rows(&patches), d_embedded = stk_scaled_rows(&stream);
+    const stk_exec_rows x = stk_patches_rows(&patches), d_embedded = scaled_rows(&stream);
     stk_linear_weight(run, &s->embed, rows, &x, &d_embedded);
     stk_profile_lap(&net->parts, STK_PART_EMBED_WEIGHT);
     if (!index) return; /* nobody asks for the gradient of the pictures */

@@ -159,13 +159,13 @@ void stk_segformer_head_bind(const stk_exec *run, stk_segformer_head *head)
     }
 }
 
-static stk_exec_need stk_segformer_head_forward_need(const stk_exec *run, const stk_segformer_head *head);
+static stk_exec_need segformer_head_forward_need(const stk_exec *run, const stk_segformer_head *head);
 
 stk_exec_need stk_segformer_head_need(const stk_exec *run, const stk_segformer_head *head)
 {
     stk_segformer_head_room_map map;
     lay_out(run, head, NULL, &map);
-    stk_exec_need need = stk_segformer_head_forward_need(run, head);
+    stk_exec_need need = segformer_head_forward_need(run, head);
     if (!run->forward_only) need = stk_need_most(need, stk_segformer_head_backward_need(run, head));
     for (int i = 1; i < STK_STAGES;
          i++) /* of stage 1 and the classifier only rows that are there are multiplied */
@@ -238,7 +238,7 @@ static size_t lower_width(const stk_segformer_head *head)
 }
 
 /* Own parts of stk_segformer_head_need: forward's and backward's. */
-static stk_exec_need stk_segformer_head_forward_need(const stk_exec *run, const stk_segformer_head *head)
+static stk_exec_need segformer_head_forward_need(const stk_exec *run, const stk_segformer_head *head)
 {
     const size_t size = head->size, width = head->width[0];
     const size_t line = (width + lower_width(head)) * size * sizeof(float);

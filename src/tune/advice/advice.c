@@ -28,8 +28,8 @@ enum {
 typedef struct adviser {
     stoke_advice *advice;
     const stoke_recommend_params *params;
-    const stk_advice_row *card; /* its row counts; NULL: that of the memory */
-    uint64_t memory;            /* 0: no card, or none that is known */
+    const stk_gpu *card; /* what is usual on it counts; NULL: what is usual for the memory */
+    uint64_t memory;     /* 0: no card, or none that is known */
     int on_card;
     uint64_t host_memory; /* UINT64_MAX: n/a */
     char where[48];       /* "RTX 3090", "a card of 16 GB or more" */
@@ -222,7 +222,7 @@ static void model_line(adviser *a, const fitted *f)
 static int segformer_lines(adviser *a, fitted *f, stoke_error *err)
 {
     const stk_advice_tier *tier = stk_tier_of(a->memory);
-    const stk_advice_row *card = a->card && a->card->model ? a->card : NULL;
+    const stk_advice_row *card = stk_advice_row_of(a->card);
     stoke_estimate_params p = stoke_estimate_defaults();
     char text[16];
     snprintf(a->where, sizeof a->where, "%s", card ? card->name : tier->title);
@@ -297,7 +297,8 @@ static uint32_t table_workers(const adviser *a)
     if (!a->on_card) return stk_tier_of(0)->workers;
     if (a->memory && !strcmp(a->params->task, "smallnet"))
         return stk_small_row_of(a->card ? a->card->name : NULL, a->memory)->workers;
-    return a->card ? a->card->workers : 0;
+    const stk_advice_row *row = stk_advice_row_of(a->card);
+    return row ? row->workers : 0;
 }
 
 /* The cores, and whose they are. */
@@ -365,7 +366,7 @@ static void loader_lines(adviser *a, const fitted *f)
 
 static void precision_lines(adviser *a)
 {
-    const double capability = a->card ? stk_advice_capability(a->card->name) : 0;
+    const double capability = a->card ? a->card->capability : 0;
     const int old = capability > 0 && capability < STK_MIXED_SINCE;
     if (!a->on_card) {
         line(a, "mixed_precision", "false", STOKE_SOURCE_TABLE, USUAL, stk_tier_of(0)->title);
@@ -384,7 +385,7 @@ static void precision_lines(adviser *a)
 
 /* ---- which row ---- */
 
-static int unknown_card(const char *name, const stk_advice_name *found, stoke_error *err)
+static int unknown_card(const char *name, const stk_gpu_name *found, stoke_error *err)
 {
     if (found->portable)
         return stk_fail(
@@ -412,25 +413,25 @@ static int find_subject(adviser *a, stoke_error *err)
                      p->cores == 1 ? "" : "s");
         return STOKE_OK;
     }
-    const stk_advice_name found = stk_advice_card(p->gpu);
-    const int known = found.card && !found.portable;
+    const stk_gpu_name found = stk_gpu_named(p->gpu);
+    const int known = found.gpu && !found.portable;
     if (!p->memory && found.gb)
         a->memory = (uint64_t)found.gb << 30;
     else if (!p->memory && known)
-        a->memory = (uint64_t)found.card->gb << 30;
+        a->memory = (uint64_t)found.gpu->gb << 30;
     if (!a->memory) return unknown_card(p->gpu, &found, err);
     a->on_card = 1;
-    snprintf(subject, size, "%.100s, %.4g GB", known ? found.card->name : p->gpu, GIB(a->memory));
+    snprintf(subject, size, "%.100s, %.4g GB", known ? found.gpu->name : p->gpu, GIB(a->memory));
     if (!known) return STOKE_OK;
-    const uint32_t gb = found.card->gb;
+    const uint32_t gb = found.gpu->gb;
     if (stk_is_at_least(a->memory, gb) && a->memory < ((uint64_t)gb << 30) / 10 * 11) {
-        a->card = found.card;
-        if (!p->memory && !found.gb && found.card->also_gb)
-            remark(a, "%s is also sold with %u GB: say so where yours is one.", found.card->name,
-                   (unsigned)found.card->also_gb);
-    } else if (a->memory != (uint64_t)found.card->also_gb << 30)
+        a->card = found.gpu;
+        if (!p->memory && !found.gb && found.gpu->also_gb)
+            remark(a, "%s is also sold with %u GB: say so where yours is one.", found.gpu->name,
+                   (unsigned)found.gpu->also_gb);
+    } else if (a->memory != (uint64_t)found.gpu->also_gb << 30)
         remark(a, "%s is known with %u GB; the settings are those usual for the memory there is.",
-               found.card->name, (unsigned)gb);
+               found.gpu->name, (unsigned)gb);
     return STOKE_OK;
 }
 
@@ -473,6 +474,6 @@ int stoke_recommend(stoke_advice *advice, const stoke_recommend_params *params, 
 
 int stoke_card_same(const char *a, const char *b)
 {
-    const stk_advice_name x = stk_advice_card(a), y = stk_advice_card(b);
-    return x.portable == y.portable && (x.card ? x.card == y.card : !strcasecmp(a, b));
+    const stk_gpu_name x = stk_gpu_named(a), y = stk_gpu_named(b);
+    return x.portable == y.portable && (x.gpu ? x.gpu == y.gpu : !strcasecmp(a, b));
 }

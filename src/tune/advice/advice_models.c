@@ -36,19 +36,6 @@ static size_t model_index(const char *model)
     return i;
 }
 
-/* "RTX 3090" is rtx3090 to the simulator. */
-static int on_paper(const char *name, stoke_card *card)
-{
-    char letters[64];
-    size_t n = 0;
-    for (; *name && n + 1 < sizeof letters; name++)
-        if (isalnum((unsigned char)*name)) letters[n++] = (char)tolower((unsigned char)*name);
-    letters[n] = 0;
-    for (size_t i = 0; stoke_card_at(i, card); i++)
-        if (!strcmp(card->name, letters)) return 1;
-    return 0;
-}
-
 typedef struct chooser {
     const stoke_choose_params *params;
     stoke_advice advice; /* the memory, and what is usual for it */
@@ -69,10 +56,10 @@ static int prepare(chooser *c, const stoke_choose_params *p, stoke_error *err)
     c->params = p;
     c->memory = c->advice.memory ? c->advice.memory : stoke_machine_available();
     c->engine = c->advice.memory ? STOKE_ENGINE_TORCH : STOKE_ENGINE_NATIVE;
-    const stk_advice_name found = p->gpu ? stk_advice_card(p->gpu) : (stk_advice_name){ 0 };
-    c->timed = found.card && !found.portable && on_paper(found.card->name, &c->card);
-    const stk_advice_row *row = found.card && !found.portable && found.card->model ? found.card : NULL;
-    if (row && !stk_is_at_least(c->memory, row->gb)) row = NULL;
+    const stk_gpu_name found = p->gpu ? stk_gpu_named(p->gpu) : (stk_gpu_name){ 0 };
+    const stk_gpu *gpu = found.portable ? NULL : found.gpu;
+    c->timed = gpu && stoke_card_named(gpu->name, &c->card);
+    const stk_advice_row *row = gpu && stk_is_at_least(c->memory, gpu->gb) ? stk_advice_row_of(gpu) : NULL;
     c->usual = model_index(row ? row->model : stk_tier_of(c->advice.memory)->model);
     c->by_samples = STK_MODELS - 1;
     for (size_t i = sizeof BY_SAMPLES / sizeof *BY_SAMPLES; i--;)

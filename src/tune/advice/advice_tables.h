@@ -5,8 +5,7 @@
 #ifndef STOKE_SRC_TUNE_ADVICE_ADVICE_TABLES_H
 #define STOKE_SRC_TUNE_ADVICE_ADVICE_TABLES_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "src/base/gpus.h"
 
 /* SegFormer by memory: from so many GB on. Ends with the row of 0 GB, the processor alone. */
 typedef struct stk_advice_tier {
@@ -27,17 +26,15 @@ typedef struct stk_advice_expected {
     const char *epoch, *epochs, *f1; /* "1 to 2 min", "2 to 3 h", "0.95 to 0.96" */
 } stk_advice_expected;
 
-/* A card by the name people give it, and what is usual on it. */
+/* What is usual on a card. */
 typedef struct stk_advice_row {
-    const char *name; /* "RTX 3090" */
-    uint32_t gb;
-    const char *model; /* NULL: nothing is known but its memory */
+    const char *name; /* of gpus.def */
+    const char *model;
     uint32_t batch, workers;
     const stk_advice_expected *expected; /* NULL: not known */
-    uint32_t also_gb;                    /* another memory under the same name; 0: none */
 } stk_advice_row;
-extern const stk_advice_row stk_advice_rows[];
-extern const size_t stk_advice_rows_count;
+/* NULL: nothing is usual but by its memory. */
+const stk_advice_row *stk_advice_row_of(const stk_gpu *gpu);
 
 /* The small network by card; other cards take the row of their memory. */
 typedef struct stk_advice_small_row {
@@ -64,18 +61,6 @@ typedef struct stk_advice_model_row {
 } stk_advice_model_row;
 enum { STK_MODELS = 6 };
 extern const stk_advice_model_row stk_model_rows[STK_MODELS];
-
-/* What a name as typed, or as NVML has it, says. */
-typedef struct stk_advice_name {
-    const stk_advice_row *card; /* NULL: not in the table */
-    uint32_t gb;                /* in the name itself ("A100-SXM4-40GB"); 0 = not */
-    int portable;               /* of a laptop: another chip with less memory under the same number */
-    const char *nearest;        /* a known one, when it is none; NULL: none is near */
-} stk_advice_name;
-stk_advice_name stk_advice_card(const char *name);
-
-/* NVIDIA's compute capability of a card by its name in the table; 0: not known. */
-double stk_advice_capability(const char *name);
 
 extern const stk_advice_expected stk_expected_processor;
 

@@ -73,15 +73,15 @@ void stoke_estimate_levels(FILE *out, const stoke_estimate *e)
 {
     const uint64_t beside = e->card - e->total; /* what is on the card, too */
     stoke_text_print(out, "torch, by who counts:\n");
-    stoke_text_print(out,
-                     "  allocator, tensors   about %.1f GiB      torch.cuda.max_memory_allocated()\n",
+    stoke_text_print(out, "  allocator, tensors   about %.1f GiB      torch.cuda.max_memory_allocated()\n",
                      gib(e->allocated));
     stoke_text_print(out, "  allocator, reserved  %5.1f to %.1f GiB    torch.cuda.max_memory_reserved()\n",
                      gib(e->reserved_low), gib(e->reserved_high));
     stoke_text_print(out, "  process              %5.1f to %.1f GiB    its line in nvidia-smi\n", gib(e->low),
                      gib(e->high));
-    stoke_text_print(out,
-                     "  card                 %5.1f to %.1f GiB    nvidia-smi's sum, with a desktop on the card "
-                     "and CUDA before 11.7\n",
-                     gib(e->low + beside), gib(e->high + beside));
+    stoke_text_print(
+        out,
+        "  card                 %5.1f to %.1f GiB    nvidia-smi's sum, with a desktop on the card "
+        "and CUDA before 11.7\n",
+        gib(e->low + beside), gib(e->high + beside));
 }

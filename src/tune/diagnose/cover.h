@@ -6,7 +6,7 @@
 #ifndef STOKE_SRC_TUNE_DIAGNOSE_COVER_H
 #define STOKE_SRC_TUNE_DIAGNOSE_COVER_H
 
-#include "src/upload/busy_time.h"
+#include "src/upload/observer.h"
 
 typedef struct stk_cover {
     stk_busy_interval *part; /* in order, disjoint, not empty */

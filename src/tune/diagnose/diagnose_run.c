@@ -47,7 +47,7 @@ static int open_loop(run *r, stoke_error *err)
 }
 
 /* New workers, from ending the old ones to their first batch. */
-static int start_anew(run *r, stoke_error *err)
+static int start_again(run *r, stoke_error *err)
 {
     const uint64_t began = stk_now_ns(), cpu = stk_thread_cpu_ns();
     r->way->close(&r->loop, 0);
@@ -72,7 +72,7 @@ static int next_epoch(run *r, stoke_error *err)
         return status ? status : r->way->next(loop, err);
     }
     int status = r->way->finish(loop, err);
-    if (!status) status = start_anew(r, err);
+    if (!status) status = start_again(r, err);
     if (!status && job->trace && loop->taken >= job->warm_up) r->way->trace(loop);
     return status;
 }
@@ -180,7 +180,7 @@ int stk_diagnose_run_run(stk_diagnose_run *stretch, const stk_diagnose_run_job *
     if (!stretch->records) return stk_fail(err, STOKE_E_NOMEM, "no memory for the times of %zu steps", total);
     int status = drive(&r, err);
     /* Where no epoch ended meanwhile. The batches are not used. */
-    while (!status && stretch->restarts < job->restarts) status = start_anew(&r, err);
+    while (!status && stretch->restarts < job->restarts) status = start_again(&r, err);
     r.way->close(&r.loop, 1);
     stk_mem_give_back(); /* the next stretch has the same room */
     if (stretch->restarts) stretch->restart_ms = r.restart_ns / stretch->restarts / 1e6;

@@ -17,11 +17,11 @@
 #include "src/tune/preflight/preflight.h"
 
 /* One of those seen here that has the name; -1: none. */
-static int seen_here(stk_preflight_surroundings *here, stoke_gpus *gpus, const stk_advice_row *row)
+static int seen_here(stk_preflight_surroundings *here, stoke_gpus *gpus, const stk_gpu *gpu)
 {
-    for (size_t i = 0; row && i < here->n_gpus; i++) {
+    for (size_t i = 0; gpu && i < here->n_gpus; i++) {
         stoke_gpus_read(gpus, i, &here->gpu);
-        if (!here->gpu.lost && stk_advice_card(here->gpu.name).card == row) return (int)i;
+        if (!here->gpu.lost && stk_gpu_named(here->gpu.name).gpu == gpu) return (int)i;
     }
     return -1;
 }
@@ -29,32 +29,32 @@ static int seen_here(stk_preflight_surroundings *here, stoke_gpus *gpus, const s
 int stk_find_meant(stk_preflight_surroundings *here, stoke_gpus *gpus, const stoke_preflight_params *p,
                    stoke_error *err)
 {
-    const stk_advice_name name = p->card ? stk_advice_card(p->card) : (stk_advice_name){ 0 };
-    if (p->card && !name.card && !name.gb && !p->card_memory)
+    const stk_gpu_name name = p->card ? stk_gpu_named(p->card) : (stk_gpu_name){ 0 };
+    if (p->card && !name.gpu && !name.gb && !p->card_memory)
         return stk_fail(err, STOKE_E_INVALID,
                         "no card is known as '%.80s'%s%s%s (`--vram` with its memory will do, too)", p->card,
                         name.nearest ? ": did you mean " : "", name.nearest ? name.nearest : "",
                         name.nearest ? "?" : "");
-    const int seen = p->card_memory ? -1 : seen_here(here, gpus, name.card);
+    const int seen = p->card_memory ? -1 : seen_here(here, gpus, name.gpu);
     if (seen >= 0) {
         here->index = (size_t)seen;
         return STOKE_OK;
     }
-    const uint32_t gb = name.gb ? name.gb : name.card ? name.card->gb : 0;
+    const uint32_t gb = name.gb ? name.gb : name.gpu ? name.gpu->gb : 0;
     const uint64_t memory = p->card_memory ? p->card_memory : (uint64_t)gb << 30;
     stoke_gpu *gpu = &here->gpu;
     *gpu = (stoke_gpu){ 0 };
     here->n_gpus = 0;
     here->meant = 1;
-    if (name.card)
-        STK_SAY(gpu->name, "%s", name.card->name);
+    if (name.gpu)
+        STK_SAY(gpu->name, "%s", name.gpu->name);
     else
         STK_SAY(gpu->name, "a card of %.4g GiB", (double)memory / (double)STK_SPARE_BYTES);
     gpu->memory_total = gpu->memory_free = stk_figure((double)memory, STOKE_SOURCE_TABLE);
-    const double capability = name.card ? stk_advice_capability(name.card->name) : 0;
+    const double capability = name.gpu ? name.gpu->capability : 0;
     if (capability > 0) gpu->compute_capability = stk_figure(capability, STOKE_SOURCE_TABLE);
     char word[80] = "";
-    if (name.card && !p->card_memory && *stoke_text_word(p->card, word, sizeof word))
+    if (name.gpu && !p->card_memory && *stoke_text_word(p->card, word, sizeof word))
         STK_SAY(here->card_flag, " --gpu %s", word);
     else
         STK_SAY(here->card_flag, " --vram %.4g", (double)memory / (double)STK_SPARE_BYTES);
