@@ -51,6 +51,8 @@ static const struct {
       "`stoke train` computes on the processor; `stoke devices` lists what other commands can feed" },
     { "gpu", "a card is named to check, optimize, estimate, recommend and why; this command is about the "
              "machine it runs on, whose cards `stoke devices` lists" },
+    { "out output output_dir save_dir log_dir",
+      "a training writes to runs/NAME: --runs DIR and --name NAME say where" },
     { "warmup_steps warmup_epochs", "--warmup takes a number of steps, or a share of them below 1" },
 };
 

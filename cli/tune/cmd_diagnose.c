@@ -283,6 +283,21 @@ void diagnose_setting(const diagnose_job *job, const stoke_fix *fix, char *text,
     snprintf(text, size, "%s", *flags ? flags + 1 : "");
 }
 
+/* Whether optimize can put any of the fixes into the file: all that are left may be for the user's code. */
+static int is_for_the_file(const diagnose_job *job, const stoke_fixes *fixes)
+{
+    const char *path;
+    int exists;
+    for (int i = 0; i < STOKE_CAUSES; i++) {
+        const stoke_fix *fix = &fixes->fix[i];
+        if (fix->applies && fix->order && fix->setting &&
+            !stoke_config_find(job->yaml, fix->setting, job->map.paths, &path, &exists, NULL) &&
+            (exists || !stoke_config_of_class(job->yaml, fix->setting, path)))
+            return 1;
+    }
+    return 0;
+}
+
 static void say_next(diagnose_job *job)
 {
     const stoke_fixes *fixes = stoke_diagnosis_fixes(job->diagnosis);
@@ -296,7 +311,9 @@ static void say_next(diagnose_job *job)
     }
     flags_between(now, &fixes->all, flags, sizeof flags);
     if (!*flags) return;
-    if (job->plan) {
+    if (job->plan && !is_for_the_file(job, fixes)) {
+        snprintf(job->next, sizeof job->next, "what is left is for your training code, as the list says");
+    } else if (job->plan) {
         const char *config = STOKE_WORD(job->call->common.config);
         /* What was found here goes along: optimize by itself has tables and a rule about cores. A card that
          * nobody named is not one that the file is to be changed for. */

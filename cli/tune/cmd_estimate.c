@@ -95,10 +95,8 @@ static unsigned complete(const cli_call *call, estimate_options *o)
     stoke_estimate_params p = params_of(o);
     unsigned assumed = (1U << ASSUMED) - 1;
     char model[32];
+    if (!cli_has_flag(call, "model")) p.model = NULL; /* the file's, or nobody's */
     if (call->common.config && !stoke_estimate_config(&p, call->common.config, model, &assumed, NULL)) {
-        assumed |= STOKE_ASSUMED_MODEL;
-        for (size_t i = 0; i < call->n_origins; i++)
-            if (!strcmp(call->origins[i].option, "model")) assumed &= ~(unsigned)STOKE_ASSUMED_MODEL;
         if (!cli_has_flag(call, "size") && !(assumed & STOKE_ASSUMED_SIZE))
             o->size[0] = p.height, o->size[1] = p.width;
         if (!cli_has_flag(call, "precision")) o->precision = p.precision;

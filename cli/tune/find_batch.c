@@ -272,9 +272,14 @@ static int check_device(const find_batch *s, stoke_error *err)
 int find_batch_run(find_batch *s, stoke_error *err)
 {
     char key[512];
-    const char *text;
+    const char *text, *said;
     int r = find_batch_plan(&s->plan, &s->wish, 1, err);
     if (r) return r;
+    if (!stoke_trial_plan_knows(s->plan, &said) && *said)
+        return cli_error(err, STOKE_E_INVALID,
+                         "'%s' is no network that runs here: stokehold.BatchSizeOptimizer finds its batch in "
+                         "Python; --model b0..b5 tries one of ours in its place",
+                         said);
     s->params = find_batch_params(s->plan, &s->wish);
     if (!s->before) s->before = stoke_trial_plan_batch(s->plan);
     for (size_t i = 0; (text = stoke_trial_plan_remark(s->plan, i)); i++) cli_say(s->call, "%s", text);

@@ -20,7 +20,8 @@ extern "C" {
 typedef struct stoke_labels stoke_labels;
 
 /* spec NULL or "" = identity. classes 0 = not checked (any value that fits the output is a class).
- * ignore_index -1 = none. Errors: STOKE_E_INVALID with the offending part, STOKE_E_IO for the colour file. */
+ * ignore_index -1 = none. Errors: STOKE_E_INVALID with the offending part, STOKE_E_NOTFOUND and
+ * STOKE_E_IO for the colour file. */
 STOKE_API int stoke_labels_create(stoke_labels **out, const char *spec, uint32_t classes,
                                   int32_t ignore_index, stoke_error *err);
 STOKE_API void stoke_labels_destroy(stoke_labels **labels);

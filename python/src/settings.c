@@ -123,10 +123,12 @@ static int read_file(py_settings *settings, PyObject *config)
     const stoke_option_group groups[] = { stoke_data_options(&settings->params),
                                           stoke_upload_options(&settings->upload) };
     const stoke_option_group known = stoke_train_options(&training);
+    static const char *const also[] = { "pin_memory", NULL }; /* by the Python side */
     stoke_config_use use = { .groups = groups,
                              .n_groups = 2,
                              .known = &known,
                              .n_known = 1,
+                             .also = also,
                              .remarks = remarks,
                              .remarks_size = sizeof remarks };
     stoke_error error = { 0 };

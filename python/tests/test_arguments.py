@@ -15,6 +15,7 @@ LOADER = [
     ("prefetch_factor", 0, ValueError), ("seed", "x", ValueError), ("seed", 2.5, TypeError), ("output", "x", ValueError),
     ("as_dict", "x", TypeError), ("channels_last", "false", TypeError), ("to", "nonsense", ValueError), ("pin_memory", "x", TypeError),
     ("non_blocking", "x", TypeError), ("config", 5, TypeError), ("classes", -1, ValueError), ("classes", "x", ValueError),
+    ("label_map", "nowhere", FileNotFoundError),
     ("ignore_index", -2, ValueError), ("label_map", {1: "a"}, ValueError), ("window", "x", ValueError), ("dtype", "x", ValueError),
     ("mask_dtype", "x", ValueError), ("layout", "x", ValueError), ("normalize", "x", ValueError), ("val_split", 2, ValueError),
     ("val_split", [0.1], TypeError), ("split", "x", ValueError), ("max_bad", "x", ValueError), ("memory_limit", "x", ValueError),

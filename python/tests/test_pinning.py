@@ -33,8 +33,10 @@ def test_a_settings_file_asks_for_it(data, card, monkeypatch, tmp_path):  # noqa
 
     def pinned(text, **more):
         file.write_text(f"data_root: {data}\nimage_size: 32\nbatch_size: 4\n" + text)
-        with stokehold.Loader(config=file, output="numpy", **more) as loader:
-            return loader.pin_memory
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # it is used: nothing says that it is not
+            with stokehold.Loader(config=file, output="numpy", **more) as loader:
+                return loader.pin_memory
 
     assert pinned("loader:\n  pin_memory: true\n") and pinned("pin_memory: false\n", pin_memory=True)
     assert not pinned("pin_memory: true\n", pin_memory=False) and not pinned("val_loader:\n  pin_memory: true\n")

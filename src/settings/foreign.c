@@ -112,6 +112,23 @@ static int read_precision(reader *r, stk_option_hit hit)
     return assign(r, hit, word, stk_value_text(r->yaml, node, room, sizeof room), node);
 }
 
+static void say_drawn(reader *r, uint32_t node)
+{
+    stk_config_remark(r->use,
+                      "%s:%u: %s: weights are not fetched: --pretrained DIR names them, else they are drawn",
+                      r->yaml->name, line_of(r, node), r->yaml->nodes[node].path);
+}
+
+/* The name of weights on the hub or of their folder, where a training would begin with drawn ones. */
+static int names_weights(const reader *r, const char *text)
+{
+    uint32_t found[STK_CANDIDATES];
+    stk_option_hit pretrained;
+    return text && strchr(text, '/') && find_option(r, "pretrained", &pretrained) &&
+           !stk_config_given(r->use, "pretrained") &&
+           !stk_candidates(r->yaml, stk_setting_named("pretrained"), found);
+}
+
 static int read_model(reader *r, stk_option_hit hit)
 {
     uint32_t node;
@@ -121,8 +138,9 @@ static int read_model(reader *r, stk_option_hit hit)
     use_all(r, "model");
     const int takes_small =
         hit.option->argument && strstr(hit.option->argument, "smallnet"); /* an estimate does */
-    if (word && (*word == 'b' || takes_small)) return assign(r, hit, word, word, node);
     const char *said = stk_value_text(r->yaml, node, room, sizeof room);
+    if (word && names_weights(r, said)) say_drawn(r, node);
+    if (word && (*word == 'b' || takes_small)) return assign(r, hit, word, word, node);
     return stk_yaml_fail(
         r->yaml, line_of(r, node), r->err, STOKE_E_UNSUPPORTED,
         "%s: %.60s is no network that is trained here: there is SegFormer b0 to b5; --model b0 "
@@ -225,9 +243,7 @@ static int read_pretrained(reader *r, stk_option_hit hit, uint32_t node)
     if (!text || stk_truth(text) == 0) return STOKE_OK;
     const char *path = settle_path(r, text, node, found);
     if (stk_truth(text) < 0 && stk_there(path)) return assign(r, hit, path, text, node);
-    stk_config_remark(r->use,
-                      "%s:%u: %s: weights are not fetched: --pretrained DIR names them, else they are drawn",
-                      r->yaml->name, line_of(r, node), r->yaml->nodes[node].path);
+    say_drawn(r, node);
     return STOKE_OK;
 }
 

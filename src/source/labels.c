@@ -61,7 +61,7 @@ static int read_colors(stoke_labels *labels, const char *path, stoke_error *err)
     if (r == STOKE_OK)
         r = stk_labels_parse_colors(labels, path, buffer.data, size, err);
     else if (r == STOKE_E_NOTFOUND)
-        r = stk_fail(err, STOKE_E_IO,
+        r = stk_fail(err, STOKE_E_NOTFOUND,
                      "label_map: `%.200s` is not `identity`, no list such as 0:0,255:1, and no file", path);
     stk_buffer_free(&buffer);
     return r;

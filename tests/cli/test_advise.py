@@ -46,6 +46,13 @@ def estimate_assumes_aloud():
     answer = stoke_json('estimate', '--config', config)
     equal((answer['height'], answer['width'], answer['assumed'], answer['torch']['precision']), (96, 160, ['precision'], 'fp32'))
     equal(stoke_json('estimate', '--config', config, '--size', 64, '--precision', 'fp16')['assumed'], [])
+    with open(config, 'w', encoding='utf-8') as file:
+        file.write('model: b1\nsize: 64\nbatch: 2\nclasses: 5\n')  # our own
+    answer = stoke_json('estimate', '--config', config)
+    equal((answer['model'], answer['assumed']), ('b1', []))
+    with open(config, 'w', encoding='utf-8') as file:
+        file.write('size: 64\nbatch: 2\nclasses: 5\n')
+    equal(stoke_json('estimate', '--config', config)['assumed'], ['model'])
 
 
 def estimate_backwards():

@@ -76,6 +76,20 @@ def what_the_file_takes():
     contains(' '.join(answer['remarks']), "pin_memory is not in the file: on, TrainingArguments' default")
 
 
+def what_the_code_takes():
+    """optimize is the next step only where it can put one of the fixes into the file."""
+    ready = 'num_workers: 2\n  pin_memory: true\n  persistent_workers: true\n  prefetch_factor: 64\n'
+    files = [write('ready.yaml', 'train_ds:\n  batch_size: 4\n  image_size: [24, 32]\n  ' + ready),
+             write('class.yaml', 'data:\n  class_path: my.Data\n  init_args:\n    batch_size: 4\n    image_size: [24, 32]\n    num_workers: 2\n')]
+    for file in files:
+        answer = stoke_json('diagnose', '--config', file, SET, *LOOP, '--augment', 'none')
+        ordered = [fix for fix in answer['fixes'] if fix['applies'] and fix['order']]
+        if not ordered:
+            continue
+        code = all('your training code' in fix['where'] or 'your class' in fix['where'] for fix in ordered)
+        contains(answer['next'], 'for your training code' if code else 'stoke optimize')
+
+
 def other_dialects():
     flat = write('flat.yaml', f'batch_size: 4\nnum_workers: 0\npin_memory: true\nimage_size: 24\ndata_root: {SET}\n')
     answer = stoke_json('diagnose', '--config', flat, *LOOP)
@@ -188,6 +202,7 @@ def faults():
 sys.exit(tap.run([
     ("a PyTorch trainer's file", a_pytorch_file),
     ('what the file takes', what_the_file_takes),
+    ('what the code takes', what_the_code_takes),
     ('other dialects', other_dialects),
     ('by flags, for people', by_flags_for_people),
     ('what if', what_if),

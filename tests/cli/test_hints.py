@@ -43,6 +43,8 @@ def names_of_other_trainers():
     contains(text, 'of 4 pictures', 'lr 0.002')
     contains(stoke('train', SET, '--pin-memory', code=2).stderr, "no option '--pin-memory'", '--transfer')
     contains(stoke('optimize', '--monitor', 5, code=2).stderr, 'stoke monitor 60')
+    for word in ('--out', '--output-dir', '--save_dir'):
+        contains(stoke('train', SET, word, 'x', code=2).stderr, f"no option '{word}'", '--runs DIR')
     contains(stoke('train', SET, '--amp', code=2).stderr, '--precision')
     for words in (['--devices', -1], ['--gpus', 1]):
         contains(stoke('train', SET, *words, code=2).stderr, f"no option '{words[0]}'", 'settings file', 'on the processor')

@@ -131,6 +131,10 @@ def the_file_alone():
     command = meant['remedy'].split('   ')[0]
     contains(command, '--base-channels 128', '--num-blocks 12')
     equal(stoke_json(*shlex.split(command)[1:])['fits']['as_asked'], True, command)
+    with open(path('class.yaml'), 'w') as out:  # optimize adds no argument to somebody's class, and nobody is sent to it for one
+        out.write('data:\n  class_path: my.Data\n  init_args:\n    batch_size: 8\n    num_workers: 1\ntrainer:\n  precision: 16-mixed\n')
+    pinning = [r for r in reasons(stoke_json('why', 'slow', '--config', path('class.yaml'), env=NO_CARD), True) if 'pin_memory' in r['evidence']]
+    contains(pinning[0]['remedy'], 'add pin_memory to your class')
     right = path('right.yaml')
     with open(right, 'w') as out:
         out.write('batch_size: 8\nlearning_rate: 3.0e-4\ngrad_clip: 1.0\nwarmup_epochs: 2\n')

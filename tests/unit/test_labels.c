@@ -218,7 +218,7 @@ static void bad_specs(void **state)
         { "0:2", 2, -1, STOKE_E_INVALID, "not below" },
         { "0:ignore", 2, -1, STOKE_E_INVALID, "needs an ignore_index" },
         { "0:99999999999999999999", 0, -1, STOKE_E_INVALID, "class id" },
-        { "identical", 0, -1, STOKE_E_IO, "`identical` is not" },
+        { "identical", 0, -1, STOKE_E_NOTFOUND, "`identical` is not" },
         { "identity", 65537, -1, STOKE_E_INVALID, "classes" },
         { "identity", 0, 65536, STOKE_E_INVALID, "ignore_index" },
         { "identity", 0, -2, STOKE_E_INVALID, "ignore_index" },

@@ -94,10 +94,7 @@ static int name_model(stoke_trial_plan *plan, stoke_error *err)
         return r;
     }
     train->model = "b0";
-    if (*plan->config.model_said)
-        remark(plan, "The model '%s' is none that is known here: b0 is taken; --model says another.",
-               plan->config.model_said);
-    else
+    if (!*plan->config.model_said) /* of a network of the user's own the caller knows, and tries no other */
         remark(plan, "Nothing says the model: b0 is taken; --model says another.");
     return STOKE_OK;
 }

@@ -44,7 +44,10 @@ int stoke_estimate_config(stoke_estimate_params *p, const char *path, char model
                      "%.256s: %s is no network that the estimate knows: b0 to b5 and smallnet", path,
                      config.model_said);
     if (!r) {
-        const int named = p->model || *config.model;
+        /* Our own file leaves it out for b0. */
+        const int said = config.engine == STOKE_ENGINE_NATIVE ? config.train.model || config.train.pretrained
+                                                              : *config.model != 0;
+        const int named = p->model || said;
         snprintf(model, 32, "%s", p->model ? p->model : *config.model ? config.model : "b0");
         p->model = model;
         stk_run_config_see_size(&config);

@@ -134,6 +134,15 @@ static int planned(const stk_why_evidence *e, const char *setting, stoke_change 
     return 0;
 }
 
+/* What optimize leaves to the user: the section is handed to a class of theirs, which may not take the key. */
+static int is_of_class(const stk_why_evidence *e, const char *setting)
+{
+    const char *path;
+    int exists = 0;
+    return e->yaml && !stoke_config_find(e->yaml, setting, NULL, &path, &exists, NULL) && !exists &&
+           stoke_config_of_class(e->yaml, setting, path);
+}
+
 static void one_setting(stoke_answer *answer, const stk_why_evidence *e, size_t m)
 {
     const char *setting = meanings[m].setting, *whose, *text = text_of(e, setting, &whose);
@@ -167,7 +176,12 @@ static void one_setting(stoke_answer *answer, const stk_why_evidence *e, size_t 
                 text && !whose ? " is " : " is not there", text && !whose ? text : "", otherwise,
                 wrong == 1 ? ": " : "", wrong == 1 ? why : "");
     }
-    if (r->found) STK_SAY(r->remedy, "%s", stk_optimize_command(&e->config, &e->here).text);
+    if (!r->found) return;
+    if (!changes && is_of_class(e, setting))
+        STK_SAY(r->remedy, "add %s to your class where it has none, and set it in %s", setting,
+                e->config.config);
+    else
+        STK_SAY(r->remedy, "%s", stk_optimize_command(&e->config, &e->here).text);
 }
 
 void stk_reason_settings(stoke_answer *answer, const stk_why_evidence *e, const char *const *settings)
