@@ -206,7 +206,7 @@ static int card_memory(const char *device, uint64_t *memory, stoke_error *err)
 static int plan_memory(find_batch *s, stoke_error *err)
 {
     enum { CODE_BYTES = 1 << 20 }; /* what a trial maps and this process does not */
-    const uint64_t own = stoke_machine_peak_rss() + CODE_BYTES, limit = s->params.data.memory_limit;
+    const uint64_t own = s->own + CODE_BYTES, limit = s->params.data.memory_limit;
     stoke_memory_sum *sum = &s->planned;
     *sum = (stoke_memory_sum){ .limit_bytes = limit };
     stoke_memory_add(sum, "a trial", 1, own);
@@ -273,6 +273,7 @@ int find_batch_run(find_batch *s, stoke_error *err)
 {
     char key[512];
     const char *text, *said;
+    s->own = stoke_machine_peak_rss(); /* what is taken to look at the data is given back */
     int r = find_batch_plan(&s->plan, &s->wish, 1, err);
     if (r) return r;
     if (!stoke_trial_plan_knows(s->plan, &said) && *said)

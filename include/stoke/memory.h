@@ -34,11 +34,6 @@ STOKE_API uint64_t stoke_memory_total(const stoke_memory_sum *sum);
 /* "ring 4 x 100.7 MB + workers 2 x 6.1 MB + process 9.4 MB = 424.4 MB": one unit for all, so that a reader
  * can add them up. Returns the length snprintf-style. */
 STOKE_API int stoke_memory_text(const stoke_memory_sum *sum, char *text, size_t size);
-/* STOKE_E_LIMIT where the sum is beyond its limit. It is the least that will do: the message has its terms,
- * and a memory_limit that is accepted. `who` needs it ("packing needs"); `instead` is what else a person can
- * do. */
-STOKE_API int stoke_memory_check(const stoke_memory_sum *least, const char *who, const char *instead,
-                                 stoke_error *err);
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,7 @@
 #include "src/base/mem.h"
 
 #include <stoke/common.h>
+#include <stoke/tools/machine.h>
 
 #include <errno.h>
 #include <math.h>

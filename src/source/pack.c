@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stoke/tools/image.h>
+#include <stoke/tools/machine.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>

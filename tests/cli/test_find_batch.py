@@ -190,7 +190,9 @@ def goes_on():
     again = stoke(*command)
     assert 'batch 1:' not in again.stderr, 'a trial was repeated'
     equal(read(journal), after)
-    equal(stoke_json(*command), answer)
+    at_last = stoke_json(*command)
+    del at_last['plan'], answer['plan']  # what a process holds differs from one start to the next
+    equal(at_last, answer)
     notes = write('go/notes.txt', 'my notes\n')
     contains(stoke(*command[:-1], notes, code=1).stderr, 'no journal of a batch search')
     equal(read(notes), 'my notes\n')

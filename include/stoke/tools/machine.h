@@ -6,6 +6,7 @@
 #define STOKE_TOOLS_MACHINE_H
 
 #include <stoke/common.h>
+#include <stoke/memory.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -30,6 +31,10 @@ STOKE_API uint64_t stoke_machine_peak_rss(void);
 /* What the system can still give this process, in bytes: memory and swap, or less where a cgroup limits it
  * (UINT64_MAX = n/a). */
 STOKE_API uint64_t stoke_machine_available(void);
+/* STOKE_E_LIMIT where the sum is beyond its limit. It is the least that will do: the message has its terms,
+ * and a memory_limit that is accepted. `who` needs it ("packing needs"); `instead` is what else will do. */
+STOKE_API int stoke_memory_check(const stoke_memory_sum *least, const char *who, const char *instead,
+                                 stoke_error *err);
 /* Monotonic clock and CPU time of the process, in nanoseconds. */
 STOKE_API uint64_t stoke_machine_now_ns(void);
 STOKE_API uint64_t stoke_machine_cpu_ns(void);
