@@ -11,6 +11,8 @@ from stokehold import _stoke
 MB = 1 << 20
 
 CONFIG = """# my training
+model: b2
+image_size: 256
 batch_size: 4   # small
 num_workers: 0
 pin_memory: false
