@@ -372,8 +372,8 @@ static void print_people(const bench *b, const figures *f)
               STOKE_COUNT(cores.usable, "usable core"), stoke_machine_cpu_table());
     print_speed(b, f);
     cli_print("peak memory      %s measured, %s planned\n",
-              stoke_text_bytes(b->cases[0].last.peak_rss, peak, sizeof peak),
-              stoke_text_bytes(b->cases[0].opened.plan.total_bytes, planned, sizeof planned));
+              stoke_text_memory(b->cases[0].last.peak_rss, peak, sizeof peak),
+              stoke_text_memory(b->cases[0].opened.plan.total_bytes, planned, sizeof planned));
     if (b->difference.samples)
         cli_print("fast decoding    differs from exact by %.2f of 255 levels on average, %u at most (%llu "
                   "samples)\n",

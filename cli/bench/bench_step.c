@@ -256,8 +256,8 @@ static void print_people(const bench *b)
 {
     const double best = b->ms[0], median = b->ms[b->steps / 2], gflops = flops(b) / median / 1e6;
     char rss[32], planned[32];
-    stoke_text_bytes(stoke_machine_peak_rss(), rss, sizeof rss);
-    stoke_text_bytes(stoke_memory_total(&b->memory), planned, sizeof planned);
+    stoke_text_memory(stoke_machine_peak_rss(), rss, sizeof rss);
+    stoke_text_memory(stoke_memory_total(&b->memory), planned, sizeof planned);
     print_title(b);
     print_parts(b);
     cli_print("\n%.2f img/s: %.1f ms per %s (best of %zu: %.1f ms, %.2f img/s)\n",
@@ -279,7 +279,7 @@ static void print_plan(const bench *b)
     stoke_memory_text(&b->memory, text, sizeof text);
     cli_print("memory: %s\n", text);
     if (b->available < UINT64_MAX)
-        cli_print("available: %s; it %s\n", stoke_text_bytes(b->available, available, sizeof available),
+        cli_print("available: %s; it %s\n", stoke_text_memory(b->available, available, sizeof available),
                   fits(b) ? "fits" : "does not fit");
     const int tera = flops(b) >= 1e13;
     cli_print("%llu parameters, %.2f %sFLOP per %s\n", (unsigned long long)b->plan.parameter_count,

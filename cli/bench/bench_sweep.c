@@ -195,8 +195,8 @@ void bench_sweep_print(const bench_case *cases, size_t count, int rounds, double
         char ratio[32] = "n/a", peak[32] = "n/a", planned[32] = "n/a";
         if (comparable(c, workers)) snprintf(ratio, sizeof ratio, "%.2f", speed / decode);
         if (loader) {
-            stoke_text_bytes(c->last.peak_rss, peak, sizeof peak);
-            stoke_text_bytes(c->opened.plan.total_bytes, planned, sizeof planned);
+            stoke_text_memory(c->last.peak_rss, peak, sizeof peak);
+            stoke_text_memory(c->opened.plan.total_bytes, planned, sizeof planned);
         }
         cli_row(table, "%s\t%.1f\t%s\t%.2f\t%s\t%s", c->name, speed, ratio, bench_median(c->cpu_ms, rounds),
                 peak, planned);

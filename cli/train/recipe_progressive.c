@@ -282,7 +282,7 @@ static void table_row(stoke_table *table, const recipe *r, const stage *s)
     CELL(MIOU, ran && isfinite(s->summary.best), "%.4f", s->summary.scores.miou);
     CELL(CARRIED, ran, "%u of %u tensors", s->plan.carried, s->plan.tensors);
 #undef CELL
-    stoke_text_bytes(stoke_memory_total(&s->memory), text[MEMORY], sizeof text[MEMORY]);
+    stoke_text_memory(stoke_memory_total(&s->memory), text[MEMORY], sizeof text[MEMORY]);
     stoke_text_seconds(s->summary.seconds, text[TIME], sizeof text[TIME]);
     cells[MEMORY] = s->reached ? text[MEMORY] : NULL;
     cells[TIME] = ran ? text[TIME] : NULL;

@@ -328,10 +328,10 @@ static void about_machine(advice *list, const stoke_machine_facts *facts)
         say(list,
             "/dev/shm has %s free: workers of PyTorch die there (Bus error); start the container with "
             "--shm-size=8g, stoke itself does not need it",
-            stoke_text_bytes((uint64_t)facts->shm_bytes.value, text, sizeof text));
+            stoke_text_memory((uint64_t)facts->shm_bytes.value, text, sizeof text));
     if (facts->available_bytes.source && facts->available_bytes.value < 2e9)
         say(list, "only %s of memory is free: close programs, or use --memory-limit",
-            stoke_text_bytes((uint64_t)facts->available_bytes.value, text, sizeof text));
+            stoke_text_memory((uint64_t)facts->available_bytes.value, text, sizeof text));
 }
 
 static void about_disk(advice *list, const doctor_facts *facts)

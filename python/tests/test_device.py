@@ -434,10 +434,10 @@ def test_without_a_compiler(send, card, monkeypatch):
 
 def test_no_room_on_the_card(send, card):
     card.control.settings.contents.memory_bytes = 200000  # for a slot of 53 KB on the host, not for 9 on the card
-    with pytest.raises(stokehold.NoMemoryError, match="slots 9 x .*cuda:0 has .*MB free. Lower batch, size or depth"):
+    with pytest.raises(stokehold.NoMemoryError, match="slots 9 x .*cuda:0 has .*MiB free. Lower batch, size or depth"):
         send(to="cuda", depth=8)
     card.control.settings.contents.memory_bytes = 40000
-    with pytest.raises(stokehold.NoMemoryError, match="slots 3 x .*cuda:0 has .*MB free"):
+    with pytest.raises(stokehold.NoMemoryError, match="slots 3 x .*cuda:0 has .*MiB free"):
         send(to="cuda")
 
 

@@ -247,12 +247,17 @@ uint64_t stoke_memory_total(const stoke_memory_sum *sum)
     return total;
 }
 
-/* "586.0 MB": each number in a unit that shows it, or 3 x 35 kB beside 12 GB would be nothing. */
+/* "586.0 MiB": each number in a unit that shows it, or 3 x 35 KiB beside 12 GiB would be nothing. */
 static const char *bytes_text(double bytes, char text[static 24])
 {
-    const double scale = bytes < 5e4 ? 1e-3 : bytes < 1e10 ? 1e-6 : bytes < 1e13 ? 1e-9 : 1e-12;
-    const char *unit = bytes < 5e4 ? "kB" : bytes < 1e10 ? "MB" : bytes < 1e13 ? "GB" : "TB";
-    snprintf(text, 24, "%.1f %s", bytes * scale, unit);
+    static const char *const units[] = { "KiB", "MiB", "GiB", "TiB" };
+    int unit = 0;
+    bytes /= 1024;
+    for (double most = 50; bytes >= most && unit < 3; most = 10240) {
+        bytes /= 1024;
+        unit++;
+    }
+    snprintf(text, 24, "%.1f %s", bytes, units[unit]);
     return text;
 }
 
@@ -286,8 +291,8 @@ int stk_memory_refuse(const stoke_memory_sum *least, const char *who, const char
     const double will_do = ceil((total * 1.005 + UNSTEADY) / (1 << 20) * 10) / 10;
     stoke_memory_text(least, text, sizeof text);
     return stk_fail(err, STOKE_E_LIMIT,
-                    "memory_limit is %.1f MB, but %s at least %s. Set memory_limit to %.1fM or more, or %s",
-                    (double)least->limit_bytes / 1e6, who, text, will_do, instead);
+                    "memory_limit is %.1f MiB, but %s at least %s. Set memory_limit to %.1fM or more, or %s",
+                    STK_MIB(least->limit_bytes), who, text, will_do, instead);
 }
 
 int stoke_memory_check(const stoke_memory_sum *least, const char *who, const char *instead, stoke_error *err)

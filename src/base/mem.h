@@ -53,6 +53,10 @@ typedef struct stk_mem_buffer {
 void *stk_buffer_reserve(stk_mem_buffer *buffer, size_t bytes);
 void stk_buffer_free(stk_mem_buffer *buffer);
 
+/* Memory is told in binary units, as cards and processes have it. */
+#define STK_MIB(bytes) ((double)(bytes) / (1 << 20))
+#define STK_GIB(bytes) ((double)(bytes) / (1 << 30))
+
 /* Checked products and sums for sizes that come from files: 0 = overflow. */
 int stk_mul(size_t a, size_t b, size_t *result);
 int stk_add(size_t a, size_t b, size_t *result);

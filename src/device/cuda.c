@@ -25,7 +25,7 @@ static void add_memory(stk_cuda *cuda, stoke_error *err)
     const CUresult result = cuda->driver.cuMemGetInfo(&free_bytes, &total_bytes);
     stk_cuda_leave(cuda);
     if (result != CUDA_SUCCESS) return;
-    stk_error_add(err, "; %.1f of %.1f MB are free", (double)free_bytes / 1e6, (double)total_bytes / 1e6);
+    stk_error_add(err, "; %.1f of %.1f MiB are free", STK_MIB(free_bytes), STK_MIB(total_bytes));
 }
 
 int stk_cuda_check(stk_cuda *cuda, CUresult result, const char *call, stoke_error *err)
@@ -188,9 +188,9 @@ static int cuda_memory(stoke_device *device, uint64_t *free_bytes, uint64_t *tot
 static int no_room(const stk_device_block *block, stoke_error *err)
 {
     stk_cuda *cuda = block->device->own;
-    const int small = block->bytes < 1000000;
-    const double amount = (double)block->bytes / (small ? 1e3 : 1e6);
-    const char *unit = small ? "KB" : "MB";
+    const int small = block->bytes < 1 << 20;
+    const double amount = (double)block->bytes / (small ? 1 << 10 : 1 << 20);
+    const char *unit = small ? "KiB" : "MiB";
     if (block->kind == STK_MEMORY_PINNED)
         return stk_fail(err, STOKE_E_NOMEM,
                         "%s: the system gives no %.1f %s of pinned memory (cuMemHostAlloc says "

@@ -261,8 +261,8 @@ static int block_create(stk_device_block *block, stoke_error *err)
     block->host = stk_alloc_pages(block->bytes);
     if (!block->host)
         return stk_fail(err, STOKE_E_NOMEM,
-                        "host: no memory for a block of %.1f MB: lower batch, size or depth",
-                        (double)block->bytes / 1e6);
+                        "host: no memory for a block of %.1f MiB: lower batch, size or depth",
+                        STK_MIB(block->bytes));
     block->handle = (uintptr_t)block->host;
     block->own = pinned && !mlock(block->host, block->bytes) ? block->host : NULL;
     return STOKE_OK;
@@ -348,8 +348,8 @@ static void describe_locking(char *text, size_t size)
     if (may_lock((size_t)1 << 32) || getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY)
         snprintf(text, size, "threads; pins as much memory as there is");
     else
-        snprintf(text, size, "threads; pins up to %.1f MB (ulimit -l), then ordinary memory",
-                 (double)limit.rlim_cur / 1e6);
+        snprintf(text, size, "threads; pins up to %.1f MiB (ulimit -l), then ordinary memory",
+                 STK_MIB(limit.rlim_cur));
 }
 
 static stoke_device_info describe(void)

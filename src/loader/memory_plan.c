@@ -182,10 +182,10 @@ int stk_memory_gate_pass(stk_memory_gate *gate, stk_scratch *scratch, const stk_
     const uint64_t granted = stk_row_need_sum(&scratch->granted), wanted = stk_row_need_sum(&raised);
     if (wanted == granted) return STOKE_OK;
     if (gate->limit && wanted - granted > gate->reserve)
-        return stk_fail(
-            err, STOKE_E_LIMIT,
-            "needs %.1f MB to be read: a worker has %.1f MB, and memory_limit %.1f MB leaves %.1f MB more",
-            wanted / 1e6, granted / 1e6, gate->limit / 1e6, gate->reserve / 1e6);
+        return stk_fail(err, STOKE_E_LIMIT,
+                        "needs %.1f MiB to be read: a worker has %.1f MiB, and memory_limit %.1f MiB leaves "
+                        "%.1f MiB more",
+                        STK_MIB(wanted), STK_MIB(granted), STK_MIB(gate->limit), STK_MIB(gate->reserve));
     if (!scratch->has_turn) pthread_mutex_lock(&gate->turn);
     scratch->has_turn = 1;
     scratch->allowed = raised;

@@ -53,9 +53,9 @@ static int slot_create(stk_slots *slots, stk_slot *slot, const stoke_batch *shap
         (two_masks && !slot->lambda) || (raw && !slot->raw))
         return stk_fail(
             err, STOKE_E_NOMEM,
-            "no memory for a batch of %.1f MB: a smaller `batch`, `size` or `prefetch` needs less, and "
+            "no memory for a batch of %.1f MiB: a smaller `batch`, `size` or `prefetch` needs less, and "
             "`memory_limit` tells before the run whether all of it fits",
-            bytes / 1e6);
+            STK_MIB(bytes));
     slot->batch.masks = (char *)slot->batch.images + image_bytes(shape);
     if (two_masks) slot->batch.masks_b = (char *)slot->batch.masks + mask_bytes(shape);
     slot->batch.ids = slot->ids;

@@ -45,11 +45,12 @@ static int activation_arena_commit(stk_activation_arena *arena, stoke_error *err
     const uint64_t available = stoke_machine_available();
     arena->base = bytes <= available ? stk_alloc_aligned(bytes, HUGE_PAGE) : NULL;
     if (!arena->base)
-        return stk_fail(err, STOKE_E_NOMEM,
-                        "no memory for the network: it needs %.1f MB, and %.1f MB are available%s; a smaller "
-                        "batch or picture, memory: lean or min, or 16-bit precision need less",
-                        (double)bytes * 1e-6, (double)available * 1e-6,
-                        bytes <= available ? ", but not to this process (ulimit -v?)" : "");
+        return stk_fail(
+            err, STOKE_E_NOMEM,
+            "no memory for the network: it needs %.1f MiB, and %.1f MiB are available%s; a smaller "
+            "batch or picture, memory: lean or min, or 16-bit precision need less",
+            STK_MIB(bytes), STK_MIB(available),
+            bytes <= available ? ", but not to this process (ulimit -v?)" : "");
     madvise(arena->base, bytes, MADV_HUGEPAGE); /* a wish: without huge pages all is the same but slower */
     size_t start = 0;
     for (int region = 0; region < STK_REGIONS; region++) {

@@ -79,8 +79,8 @@ int stk_snapshot_take(stk_checkpoint_snapshot **out, const stoke_net *net, stoke
     stk_checkpoint_snapshot *snapshot = stk_alloc(sizeof *snapshot + count * sizeof *snapshot->floats);
     *out = snapshot;
     if (!snapshot)
-        return stk_fail(err, STOKE_E_NOMEM, "no memory to put the network's state aside: %.1f MB",
-                        (double)count * sizeof *snapshot->floats / 1e6);
+        return stk_fail(err, STOKE_E_NOMEM, "no memory to put the network's state aside: %.1f MiB",
+                        STK_MIB(count * sizeof *snapshot->floats));
     stoke_net_state_get(net, &snapshot->state);
     snapshot->count = count;
     float *to = snapshot->floats;

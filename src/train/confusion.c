@@ -44,9 +44,9 @@ int stoke_confusion_create(stoke_confusion **out, uint32_t classes, int64_t igno
         return stk_fail(err, STOKE_E_INVALID, "a matrix of counts needs at least one class; 0 were given");
     if (classes > STOKE_CONFUSION_CLASSES)
         return stk_fail(err, STOKE_E_LIMIT,
-                        "%u classes: a matrix of counts would take %.1f GB; %d classes is the most that is "
+                        "%u classes: a matrix of counts would take %.1f GiB; %d classes is the most that is "
                         "counted. Join classes with a label map",
-                        (unsigned)classes, 8e-9 * classes * classes, STOKE_CONFUSION_CLASSES);
+                        (unsigned)classes, STK_GIB(8.0 * classes * classes), STOKE_CONFUSION_CLASSES);
     stoke_confusion *c = stk_calloc(1, sizeof *c);
     if (c) {
         c->classes = classes == 1 ? 2 : classes;

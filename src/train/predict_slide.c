@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "src/base/error.h"
+#include "src/base/mem.h"
 #include "src/net/net.h"
 #include "src/pix/pix_table.h"
 #include <stoke/tools/image.h>
@@ -324,10 +325,11 @@ static int check_memory(const band *b)
     const uint64_t held = p->sums.capacity + p->labels.capacity;
     const uint64_t available = need > NOT_ASKED ? stoke_machine_available() : UINT64_MAX;
     if (need <= held || need - held <= available) return STOKE_OK;
-    return stk_fail(b->err, STOKE_E_LIMIT,
-                    "windows over a picture of %u x %u take %.1f GB, and %.1f GB are available: mode resize, "
-                    "or parts of the picture, take less",
-                    b->image->width, b->image->height, (double)need * 1e-9, (double)available * 1e-9);
+    return stk_fail(
+        b->err, STOKE_E_LIMIT,
+        "windows over a picture of %u x %u take %.1f GiB, and %.1f GiB are available: mode resize, "
+        "or parts of the picture, take less",
+        b->image->width, b->image->height, STK_GIB(need), STK_GIB(available));
 }
 
 static int reserve(band *b)

@@ -294,8 +294,8 @@ static int choose_batch(stk_resolve_ctx *s)
     while (!r && bytes > room && rows > 1) r = bytes_of(s, &d, --rows, &bytes);
     if (r) return r;
     setup->train.batch = rows;
-    stoke_text_bytes(bytes, need, sizeof need);
-    stoke_text_bytes(available, have, sizeof have);
+    stoke_text_memory(bytes, need, sizeof need);
+    stoke_text_memory(available, have, sizeof have);
     if (bytes > room)
         stk_resolve_say(s,
                         "Even batches of 1 take %s of memory, and %s are free: `memory` min, a smaller "

@@ -358,7 +358,7 @@ static int refusal(stoke_upload *upload)
 {
     pthread_mutex_lock(&upload->lock);
     if (upload->stopped && !upload->broken.code)
-        stk_fail(&upload->broken, STOKE_E_STATE, "the feed was stopped: make another one");
+        stk_fail(&upload->broken, STOKE_E_STATE, "the upload was stopped: make another one");
     const int code = upload->broken.code;
     pthread_mutex_unlock(&upload->lock);
     return code;

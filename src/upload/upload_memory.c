@@ -24,9 +24,10 @@ uint64_t stk_upload_raw_bytes(const stoke_upload *upload)
 int stoke_upload_memory_text(const stoke_upload_memory *memory, char *text, size_t size)
 {
     char kernels[48] = "";
-    if (memory->work_bytes) snprintf(kernels, sizeof kernels, " + kernels %.1f MB", memory->work_bytes / 1e6);
-    return snprintf(text, size, "slots %u x %.1f MB%s = %.1f MB", memory->slots, memory->slot_bytes / 1e6,
-                    kernels, memory->total_bytes / 1e6);
+    if (memory->work_bytes)
+        snprintf(kernels, sizeof kernels, " + kernels %.1f MiB", STK_MIB(memory->work_bytes));
+    return snprintf(text, size, "slots %u x %.1f MiB%s = %.1f MiB", memory->slots,
+                    STK_MIB(memory->slot_bytes), kernels, STK_MIB(memory->total_bytes));
 }
 
 /* Only where the device says what is left: OpenCL does not. */
@@ -35,11 +36,12 @@ static int check_device(stoke_upload *upload, const char *sum, stoke_error *err)
     uint64_t free_bytes, total_bytes;
     int r = stoke_device_memory(upload->device, &free_bytes, &total_bytes, err);
     if (r || !free_bytes || upload->memory.total_bytes <= free_bytes) return r;
-    return stk_fail(err, STOKE_E_NOMEM,
-                    "the feed needs %s of device memory, but %s has %.1f of %.1f MB free. Lower batch, size "
-                    "or depth%s",
-                    sum, upload->info.name, free_bytes / 1e6, total_bytes / 1e6,
-                    upload->memory.work_bytes ? ", or augment on the host (placement)" : "");
+    return stk_fail(
+        err, STOKE_E_NOMEM,
+        "the upload needs %s of device memory, but %s has %.1f of %.1f MiB free. Lower batch, size "
+        "or depth%s",
+        sum, upload->info.name, STK_MIB(free_bytes), STK_MIB(total_bytes),
+        upload->memory.work_bytes ? ", or augment on the host (placement)" : "");
 }
 
 /* Sizes of batches as such a loader makes them and as they come out. */

@@ -149,8 +149,8 @@ def measure(stoke, peak, args, work):
     """(planned, held, exit status, stderr) of a command, in bytes."""
     into = os.path.join(work, 'peak')
     done = subprocess.run([peak, into, stoke, *args], capture_output=True, text=True, cwd=work, timeout=300)
-    plans = re.findall(r'^memory: (?:up to |.* = )([0-9.]+) (MB|GB)', done.stderr, re.M)
-    planned = max((float(number) * (1e6 if unit == 'MB' else 1e9) for number, unit in plans), default=None)
+    plans = re.findall(r'^memory: (?:up to |.* = )([0-9.]+) (KiB|MiB|GiB)', done.stderr, re.M)
+    planned = max((float(number) * {'KiB': 1 << 10, 'MiB': 1 << 20, 'GiB': 1 << 30}[unit] for number, unit in plans), default=None)
     with open(into, encoding='ascii') as file:
         return planned, int(file.read()), done.returncode, done.stderr
 
@@ -158,7 +158,7 @@ def measure(stoke, peak, args, work):
 def refused(stoke, args, work, limit):
     """What would do instead, in MiB; None: it was not refused."""
     done = subprocess.run([stoke, *args, '--memory-limit', limit], capture_output=True, text=True, cwd=work, timeout=300)
-    said = re.search(r'--memory-limit is [0-9.]+ MB, but .* = [0-9.]+ [MG]B. Set --memory-limit to ([0-9.]+)M or more, or ', done.stderr)
+    said = re.search(r'--memory-limit is [0-9.]+ MiB, but .* = [0-9.]+ [MG]iB. Set --memory-limit to ([0-9.]+)M or more, or ', done.stderr)
     assert (done.returncode == 1) == bool(said), f'{args} --memory-limit {limit}: exit {done.returncode}\n{done.stderr}'
     return float(said[1]) if said else None
 
@@ -174,8 +174,8 @@ def least_limit(stoke, peak, args, work):
     planned, held, code, said = measure(stoke, peak, [*args, '--memory-limit', f'{will_do}M'], work)
     limit = will_do * 2**20
     assert code == 0, f'{args} --memory-limit {will_do}M: exit {code}\n{said}'
-    printed = limit * 1.001 + 0.05e6  # with one digit
-    assert planned <= printed, f'{args}: {planned / 1e6:.1f} MB planned under {will_do}M\n{said}'
+    printed = limit * 1.001 + 0.05 * 2**(30 if limit >= 2**30 else 20)  # with one digit
+    assert planned <= printed, f'{args}: {planned / 2**20:.1f} MiB planned under {will_do}M\n{said}'
     return limit, held
 
 
@@ -194,6 +194,6 @@ def one_round(stoke, peak, seed, name, work, run):
         planned, held, code, said = measure(stoke, peak, args, work)
     assert code in (0, 1), f'{words}: exit {code}\n{said}'
     assert planned, f'{words}: no plan\n{said}'
-    words += f': planned {planned / 1e6:.1f} MB, held {held / 1e6:.1f} MB'
+    words += f': planned {planned / 2**20:.1f} MiB, held {held / 2**20:.1f} MiB'
     assert held <= planned * SLACK, f'{words}: {held / planned:.2f} times the plan\n{said}'
     return held / planned, words

@@ -138,7 +138,7 @@ def networks_too_large_are_refused():
     contains(stoke('bench', 'step', *large, '--dry-run', code=1).stderr, '16384 x 16384', 'pixels')
     contains(stoke('bench', 'net', *large, '--short', code=1).stderr, '16384 x 16384', 'pixels')
     # within the limit, but not within this machine: said before anything is filled
-    contains(stoke('bench', 'step', '--batch', 100, '--size', 4096, '--short', code=1).stderr, 'MB are available')
+    contains(stoke('bench', 'step', '--batch', 100, '--size', 4096, '--short', code=1).stderr, 'MiB are available')
     contains(stoke('bench', 'net', '--model', 'b5', '--batch', 100, '--size', 4096, '--short', code=1).stderr, 'no memory to measure')
 
 

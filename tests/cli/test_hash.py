@@ -145,7 +145,7 @@ def policy_stop():
 
 def memory_plan_is_printed():
     done = stoke('hash', *BASE[:-1])
-    contains(done.stderr, 'memory: up to ', ' MB (--json has the terms)\n')
+    contains(done.stderr, 'memory: up to ', ' MiB (--json has the terms)\n')
     equal(done.stderr.count('memory: '), 1)
     equal(stoke('hash', *BASE).stderr, '', '--quiet')
     done = stoke('hash', *BASE, '--memory-limit', '10K', code=1)

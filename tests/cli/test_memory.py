@@ -62,7 +62,7 @@ def plan_as_json():
                  ['train', small, '--size', '32', '--batch', '2', '--steps', '1', '--classes', '4', '--runs', path('json'), '--dry-run']):
         plan = stoke_json(*args)['plan']
         equal(plan['bytes'], sum(term['count'] * term['bytes'] for term in plan['terms']), args[0])
-        assert plan['terms'][-1]['name'] == 'process' and plan['text'].endswith('MB'), plan
+        assert plan['terms'][-1]['name'] == 'process' and plan['text'].endswith('MiB'), plan
 
 
 def least_limit():

@@ -117,8 +117,8 @@ def dry_run():
     """What b5 at 2 x 8192x8192 takes, in no time and no memory."""
     large = ['--model', 'b5', '--batch', 2, '--size', 8192, '--dry-run']
     contains(stoke('bench', 'step', *large).stdout, 'SegFormer b5, 2 x 8192x8192, 19 classes, fp32, full step, memory plain',
-             'memory: parameters', ' GB\n', 'parameters, ', 'TFLOP per step')
-    contains(stoke('bench', 'step', '--dry-run', *SMALL).stdout, 'available: ', '; it fits\n', ' MB\n', 'GFLOP per step')
+             'memory: parameters', ' GiB\n', 'parameters, ', 'TFLOP per step')
+    contains(stoke('bench', 'step', '--dry-run', *SMALL).stdout, 'available: ', '; it fits\n', ' MiB\n', 'GFLOP per step')
     bytes_of = {}
     for mode in ('plain', 'lean', 'min'):
         answer = stoke_json('bench', 'step', *large, '--memory', mode)

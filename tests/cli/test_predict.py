@@ -120,7 +120,7 @@ def too_wide():
     few = [path('wide.png'), os.path.join(PHOTOS, '000000.jpg')]
     answer = predict('wide-out', NET, *few, '--mode', 'slide', '--size', '512x32', code=1)
     equal((answer['written'], answer['bad']), (1, 1))
-    contains(answer['files'][0]['error'], 'wide.png', 'GB are available')
+    contains(answer['files'][0]['error'], 'wide.png', 'GiB are available')
 
 
 def names():

@@ -91,7 +91,7 @@ def a_dry_run_writes_nothing():
     equal([s['tensors'] for s in answer['stages']], [207, 379, 929])
     assert all(s['batch'] >= 1 and s['steps'] >= 1 for s in answer['stages'])
     done = stoke('recipe', 'progressive', DATA, '--dry-run', '--threads', '1', cwd=work)
-    contains(done.stdout, 'memory', '1-b0-224', '3-b4-288', 'MB')
+    contains(done.stdout, 'memory', '1-b0-224', '3-b4-288', 'iB')
     contains(done.stderr, 'nothing was written')
     equal(files_below(work), [])
 

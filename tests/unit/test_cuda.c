@@ -175,8 +175,8 @@ static void test_memory_full(void **state)
     assert_int_equal(card_make(&run, &err), STOKE_OK);
     assert_int_equal(stk_block_create(&large, run.device, STK_MEMORY_DEVICE, 256u << 20, &err),
                      STOKE_E_NOMEM);
-    assert_non_null(strstr(err.message, "no room for a block of 268.4 MB (cuMemAlloc says"));
-    assert_non_null(strstr(err.message, "; 268.4 of 268.4 MB are free")); /* less the two blocks of 1 KB */
+    assert_non_null(strstr(err.message, "no room for a block of 256.0 MiB (cuMemAlloc says"));
+    assert_non_null(strstr(err.message, "; 256.0 of 256.0 MiB are free")); /* less the two blocks of 1 KB */
     assert_int_equal(card_work(&run, &err), STOKE_OK);                    /* the device is not lost */
     card_end(&run);
 }

@@ -137,7 +137,7 @@ static void memory_is_planned(void **state)
                                            plan.cache_bytes + plan.fixed_bytes);
     char text[256];
     stoke_memory_plan_text(&plan, text, sizeof text);
-    assert_non_null(strstr(text, " MB + cache 0.1 MB + process "));
+    assert_non_null(strstr(text, "iB + cache 0.1 MiB + process "));
     for (uint64_t epoch = 0; epoch < 2; epoch++) take(&r, epoch, digest);
     assert_true(stats_of(&r).cache_ram_bytes <= 50000);
     assert_true(stats_of(&r).memory_bytes <= plan.total_bytes - plan.fixed_bytes);

@@ -29,7 +29,7 @@ static void the_plan_adds_up(void **state)
                      plan.slots * plan.slot_bytes + plan.workers * plan.worker_bytes + plan.fixed_bytes);
     char text[256];
     stoke_memory_plan_text(&plan, text, sizeof text);
-    assert_non_null(strstr(text, "ring 3 x 0.1 MB + workers 2 x "));
+    assert_non_null(strstr(text, "ring 3 x 0.1 MiB + workers 2 x "));
     pairs_digest digest[MOST];
     int status;
     pairs_take(loader, digest, MOST, &status);
@@ -215,8 +215,8 @@ static void a_limit_shrinks_prefetch_then_refuses(void **state)
 
     params.memory_limit = 4 << 20;
     assert_int_equal(stoke_loader_create(&loader, dataset, &params, NULL, &err), STOKE_E_LIMIT);
-    assert_non_null(strstr(err.message, "memory_limit is 4.2 MB"));
-    assert_non_null(strstr(err.message, "ring 2 x 6.8 MB"));
+    assert_non_null(strstr(err.message, "memory_limit is 4.0 MiB"));
+    assert_non_null(strstr(err.message, "ring 2 x 6.5 MiB"));
     stoke_dataset_close(&dataset);
 }
 
@@ -276,7 +276,7 @@ static void large_files_do_not_pass_the_limit(void **state)
     assert_int_equal(status, STOKE_E_END);
     assert_int_equal(stoke_loader_bad(loader, 0, &bad), 0);
     assert_int_equal(bad.code, STOKE_E_LIMIT);
-    assert_non_null(strstr(bad.reason, "s1.png: needs 50."));
+    assert_non_null(strstr(bad.reason, "s1.png: needs 48."));
     stoke_loader_stats(loader, &stats);
     assert_true(stats.memory_bytes < LARGE);
     stoke_loader_destroy(&loader);
@@ -411,11 +411,11 @@ static void terms_have_units_of_their_own(void **state)
     stoke_memory_sum sum = { 0 };
     char text[256];
     (void)state;
-    stoke_memory_add(&sum, "parameters", 1, 12000000000);
-    stoke_memory_add(&sum, "ring", 3, 17600000);
-    stoke_memory_add(&sum, "masks", 3, 35000);
+    stoke_memory_add(&sum, "parameters", 1, UINT64_C(12) << 30);
+    stoke_memory_add(&sum, "ring", 3, 17 << 20);
+    stoke_memory_add(&sum, "masks", 3, 35 << 10);
     stoke_memory_text(&sum, text, sizeof text);
-    assert_string_equal(text, "parameters 12.0 GB + ring 3 x 17.6 MB + masks 3 x 35.0 kB = 12.1 GB");
+    assert_string_equal(text, "parameters 12.0 GiB + ring 3 x 17.0 MiB + masks 3 x 35.0 KiB = 12.0 GiB");
 }
 
 UNIT_GROUP(memory_plan)

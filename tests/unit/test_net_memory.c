@@ -196,7 +196,7 @@ static void what_cannot_be_had_is_said(void **state)
     stoke_net *net;
     assert_int_equal(stoke_net_open(&net, &p, &err), STOKE_E_NOMEM);
     assert_non_null(strstr(err.message, "smaller batch"));
-    assert_non_null(strstr(err.message, "MB are available"));
+    assert_non_null(strstr(err.message, "MiB are available"));
 }
 
 UNIT_GROUP(net_memory)

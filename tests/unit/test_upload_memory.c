@@ -32,7 +32,7 @@ static void too_little_memory_is_refused_with_the_sum(void **state)
     f.data.size[0] = f.data.size[1] = 512;
     assert_int_equal(stoke_device_open(&device, "host", &small, NULL), 0);
     assert_int_equal(stoke_upload_create(&upload, f.dataset, &f.data, device, &params, &err), STOKE_E_NOMEM);
-    assert_non_null(strstr(err.message, "8.4 of 8.4 MB free"));
+    assert_non_null(strstr(err.message, "8.0 of 8.0 MiB free"));
     stoke_device_close(&device);
 
     feeding_end(&f);

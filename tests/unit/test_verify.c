@@ -164,7 +164,7 @@ static void sets_without_masks(void **state)
     stoke_error err;
     assert_int_equal(stk_weights_balanced(dataset, &params, 1, NULL, NULL, &sums, &err), STOKE_E_INVALID);
     params.label_map = "no such file";
-    assert_int_equal(stoke_verify(dataset, &params, 1, NULL, NULL, &report, &err), STOKE_E_IO);
+    assert_int_equal(stoke_verify(dataset, &params, 1, NULL, NULL, &report, &err), STOKE_E_NOTFOUND);
     stoke_dataset_close(&dataset);
 }
 

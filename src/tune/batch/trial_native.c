@@ -44,8 +44,8 @@ static int set_limit(uint64_t memory, const struct rlimit *before, stoke_error *
     const uint64_t mapped = stk_machine_data("/proc"), held = stk_machine_rss("/proc");
     if (!memory || !mapped) return STOKE_OK;
     if (held >= memory)
-        return stk_fail(err, STOKE_E_NOMEM, "out of memory: the process alone takes %.1f MB of %.1f MB",
-                        (double)held * 1e-6, (double)memory * 1e-6);
+        return stk_fail(err, STOKE_E_NOMEM, "out of memory: the process alone takes %.1f MiB of %.1f MiB",
+                        STK_MIB(held), STK_MIB(memory));
     struct rlimit now = *before;
     now.rlim_cur = memory - held + mapped;
     if (now.rlim_cur > before->rlim_max) now.rlim_cur = before->rlim_max;
@@ -64,8 +64,8 @@ static int make_up_batch(native_trial *n, const stoke_net_params *net, stoke_err
     n->images = stk_alloc(3 * pixels * count * sizeof *n->images);
     n->masks = stk_alloc(pixels * count);
     if (!n->images || !n->masks)
-        return stk_fail(err, STOKE_E_NOMEM, "out of memory: a batch of %u pictures has %.1f MB", net->batch,
-                        (double)(3 * pixels * count * sizeof *n->images) * 1e-6);
+        return stk_fail(err, STOKE_E_NOMEM, "out of memory: a batch of %u pictures has %.1f MiB", net->batch,
+                        STK_MIB(3 * pixels * count * sizeof *n->images));
     for (size_t i = 0; i < 3 * pixels * count; i++) {
         state = state * 1664525u + 1013904223u;
         n->images[i] = (float)(state >> 8) * (4.0f / 16777216.0f) - 2.0f;

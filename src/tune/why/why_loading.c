@@ -200,7 +200,7 @@ static void this_machine(stoke_answer *a, const stk_why_evidence *e)
         STK_SAY(r->cause,
                 "/dev/shm has no more than a container's default: workers of PyTorch die of SIGBUS");
         STK_SAY(r->evidence, "%s free [%s]",
-                stoke_text_bytes((uint64_t)m->shm_bytes.value, room, sizeof room),
+                stoke_text_memory((uint64_t)m->shm_bytes.value, room, sizeof room),
                 stoke_source_name(m->shm_bytes.source));
         if (r->found) STK_SAY(r->remedy, "docker run --shm-size=8g ...");
     }
