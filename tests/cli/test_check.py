@@ -183,6 +183,12 @@ def workers_that_python_computes():
     equal(lines('--config', write('none.py', text % 0), code=1)[1]['persistent_workers']['verdict'], 'fail')
 
 
+def a_batch_that_python_computes():
+    _, line = lines('--config', write('computed.py', 'MODEL = "b0"\nIMAGE_SIZE = 64\nBATCH_SIZE: int = 2 * 2\n'))
+    contains(line['memory']['figure'], 'a batch of 2 * 2')
+    contains(line['memory']['fix'], 'as a number')
+
+
 def asked_wrongly():
     contains(stoke('check', code=2).stderr, 'stoke check --config train.yaml')
     contains(stoke('check', '--config', path('none.yaml'), code=2).stderr, 'none.yaml')
@@ -208,5 +214,6 @@ sys.exit(tap.run([
     ('for people', for_people),
     ('what is not said', what_is_not_said),
     ('workers that Python computes', workers_that_python_computes),
+    ('a batch that Python computes', a_batch_that_python_computes),
     ('asked wrongly', asked_wrongly),
 ]))

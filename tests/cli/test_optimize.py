@@ -405,11 +405,11 @@ def python_and_json():
 
 
 def unknown_values():
-    text = 'batch_size: 16-32\nnum_workers: auto\npin_memory: maybe\nprefetch_factor: deep\nprecision: sometimes\n'
+    text = 'batch_size: 16-32\nnum_workers: auto\npin_memory: maybe\nprefetch_factor: deep\nprecision: sometimes\nlr: fast\n'
     answer = stoke_json('optimize', '--config', write('uv/x.yaml', text), *CARD)
     for line in text.splitlines():
         contains(read(answer['target']).decode().splitlines(), line)
-    contains('\n'.join(answer['remarks']), 'batch_size: 16-32', 'num_workers: auto is no number', 'maybe is neither')
+    contains('\n'.join(answer['remarks']), 'batch_size: 16-32', 'num_workers: auto is no number', 'maybe is neither', 'lr: fast is no number')
     # Of a range it is said what fits, where the network is known.
     known = 'model: segformer-b5\nimage_size: 512\nbatch_size: 16-32\n'
     remarks = '\n'.join(stoke_json('optimize', '--config', write('uv/y.yaml', known), *CARD, '--dry-run')['remarks'])

@@ -25,7 +25,11 @@ static void learning_rate(stoke_optimization *o, int64_t from, int64_t to)
     stk_optimize_key f;
     char room[64];
     double lr;
-    if (stk_optimize_look(o, "learning_rate", &f, NULL) || !stk_parse_real(f.text, &lr) || lr <= 0) return;
+    if (stk_optimize_look(o, "learning_rate", &f, NULL)) return;
+    if (!stk_parse_real(f.text, &lr) || lr <= 0) {
+        if (f.exists) stk_optimize_remark(o, "%s: %s is no number and is left", f.path, f.text);
+        return;
+    }
     const char *ending = strrchr(o->target, '.');
     const int is_yaml = ending && (!strcmp(ending, ".yaml") || !strcmp(ending, ".yml"));
     if (is_yaml && f.exists && o->dialect != STOKE_DIALECT_OWN && stk_yaml_number(f.text, room) != f.text)

@@ -84,12 +84,17 @@ static int estimate(stoke_estimate *e, stoke_preflight_line *line, const stk_run
         return 0;
     }
     if (unsaid) {
-        STK_SAY(line->figure, "the file does not say the %s%s", unsaid, native ? ": training chooses" : "");
+        if (*config->batch_said)
+            STK_SAY(line->figure, "a batch of %s: how many that is shows where it runs", config->batch_said);
+        else
+            STK_SAY(line->figure, "the file does not say the %s%s", unsaid,
+                    native ? ": training chooses" : "");
         if (native)
             STK_SAY(line->fix, "stoke train --config %s%s --dry-run", config->config, config->data_flag);
         else
             STK_SAY(line->fix,
-                    config->batch < 1 ? "say batch_size in %s" : "say it: stoke check --config %s --size HxW",
+                    config->batch < 1 ? "say batch_size as a number in %s"
+                                      : "say it: stoke check --config %s --size HxW",
                     config->config);
         return 0;
     }

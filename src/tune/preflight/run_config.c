@@ -232,6 +232,8 @@ static int read_others(stk_run_config *config, const stoke_yaml *yaml, const cha
         if (r && !all[i].told) return r;
         if (text && all[i].to == &config->workers && is_unreadable(text))
             STK_SAY(config->workers_said, "%.60s", text);
+        if (text && all[i].to == &config->batch && is_unreadable(text))
+            STK_SAY(config->batch_said, "%.60s", text);
         if (!text) text = take_default(config, all[i].setting);
         if (text) *all[i].to = all[i].is_truth ? stk_truth(text) : number(text);
     }

@@ -28,7 +28,8 @@ typedef struct stk_run_config {
     char model_said[64];
     int64_t batch, height, width, classes, base_channels, num_blocks, epochs;
     int64_t workers, prefetch, ranks, accumulate;
-    char workers_said[64]; /* what stands there and is no number that can be read; "" = nothing such */
+    /* What stands there and is no number that can be read; "" = nothing such. */
+    char workers_said[64], batch_said[64];
     int64_t pin_memory, persistent_workers, mixed_precision, drop_last; /* 0, 1 or STK_UNSAID */
     int64_t gpu_augmentation, prefetcher;                               /* the same */
     int64_t log_every;
