@@ -3,8 +3,8 @@
  * Facts for programs: a key and a value whose type says how it is written, so that neither is told twice.
  *
  *     stoke_json json = cli_json_open();
- *     FACTS(&json, FACT_OF(report, samples), FACT_IS("original", report->original), FACT("rate",
- * rate(report))); FACTS_OBJECT(&json, "seconds", FACT("all", s->seconds), FACT("data", s->data_seconds));
+ *     FACTS(&json, FACT_OF(report, samples), FACT_IS("original", report->original));
+ *     FACTS_OBJECT(&json, "seconds", FACT("all", s->seconds), FACT("data", s->data_seconds));
  *     stoke_json_close(&json);
  *
  * For facts that people see as rows with a label and a source there is cli/lib/page.h, which writes both.
