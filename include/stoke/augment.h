@@ -15,10 +15,6 @@
 
 #include <stoke/augment_plan.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct stoke_pipeline stoke_pipeline;
 
 /* `spec` is one of
@@ -62,7 +58,4 @@ typedef struct stoke_preset_info {
 } stoke_preset_info;
 STOKE_API int stoke_preset_at(size_t index, stoke_preset_info *info);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -15,10 +15,6 @@
 
 #include <stoke/image.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* A photometric step. It changes the image and never the mask (but see ERASE). Samples v are reals in 0..255
  * whatever the depth of the file (a 16-bit sample counts 1/257), and every step leaves them there.
  * gray = 0.2989 R + 0.587 G + 0.114 B, as torchvision. */
@@ -84,7 +80,4 @@ typedef struct stoke_augment_plan {
     stoke_box mix_box;
 } stoke_augment_plan;
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -18,16 +18,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #if defined(__GNUC__)
-#define STOKE_API               __attribute__((visibility("default")))
+#define STOKE_EXPORT            __attribute__((visibility("default")))
 #define STOKE_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #else
-#define STOKE_API
+#define STOKE_EXPORT
 #define STOKE_PRINTF(fmt, args)
+#endif
+
+/* Stands before every function of these headers. */
+#ifdef __cplusplus
+#define STOKE_API extern "C" STOKE_EXPORT
+#else
+#define STOKE_API STOKE_EXPORT
 #endif
 
 #define STOKE_VERSION_MAJOR 0
@@ -95,7 +98,4 @@ typedef struct stoke_blob {
 typedef struct stoke_option_storage stoke_option_storage;
 STOKE_API void stoke_options_free_storage(stoke_option_storage **storage);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

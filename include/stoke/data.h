@@ -8,10 +8,6 @@
 
 #include <stoke/common.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum stoke_dtype {
     STOKE_DTYPE_U8 = 0,
     STOKE_DTYPE_F32,
@@ -122,7 +118,4 @@ STOKE_API stoke_data_params stoke_data_defaults(void);
 STOKE_API int stoke_data_load_yaml(stoke_data_params *params, const char *path,
                                    stoke_option_storage **storage, stoke_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -19,10 +19,6 @@
 #include <stoke/data.h>
 #include <stoke/labels.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct stoke_dataset stoke_dataset;
 
 /* Immutable after opening: any number of threads may read it. Fails with STOKE_E_NOTFOUND when there is no
@@ -109,7 +105,4 @@ STOKE_API int stoke_verify(const stoke_dataset *dataset, const stoke_data_params
                            stoke_error *err);
 STOKE_API void stoke_verify_report_free(stoke_verify_report *report);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

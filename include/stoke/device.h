@@ -14,10 +14,6 @@
 
 #include <stoke/common.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct stoke_device stoke_device;
 
 enum { STOKE_DEVICE_TEXT = 128 };
@@ -73,7 +69,4 @@ STOKE_API int stoke_device_memory(stoke_device *device, uint64_t *free_bytes, ui
  * stoke_device_pinned_failed (tools) has the reason. */
 STOKE_API stoke_allocator stoke_device_pinned(stoke_device *device);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -14,10 +14,6 @@
 #include <stoke/metrics.h>
 #include <stoke/predict.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { STOKE_EVAL_WORST = 16 };
 
 typedef struct stoke_eval_params {
@@ -77,7 +73,4 @@ STOKE_API int stoke_evaluate_set(const stoke_data_params *data, const stoke_eval
                                  stoke_error *err);
 STOKE_API void stoke_eval_report_free(stoke_eval_report *report); /* accepts a zeroed struct */
 
-#ifdef __cplusplus
-}
-#endif
 #endif

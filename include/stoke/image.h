@@ -13,10 +13,6 @@
 
 #include <stoke/common.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* A view of interleaved pixels. Does not own `data`. */
 typedef struct stoke_image {
     void *data;
@@ -111,7 +107,4 @@ STOKE_API int stoke_image_write_png(const char *path, const stoke_image *image, 
 STOKE_API int stoke_image_write_jpeg(const char *path, const stoke_image *image, int quality,
                                      stoke_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

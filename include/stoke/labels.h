@@ -13,10 +13,6 @@
 
 #include <stoke/image.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct stoke_labels stoke_labels;
 
 /* spec NULL or "" = identity. classes 0 = not checked (any value that fits the output is a class).
@@ -38,7 +34,4 @@ STOKE_API int stoke_labels_color(const stoke_labels *labels, uint32_t id, uint8_
 STOKE_API int stoke_labels_apply(const stoke_labels *labels, const stoke_image *mask, stoke_image *out,
                                  stoke_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

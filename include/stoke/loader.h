@@ -19,10 +19,6 @@
 #include <stoke/dataset.h>
 #include <stoke/memory.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct stoke_loader stoke_loader;
 
 /* What became of a row. */
@@ -184,7 +180,4 @@ STOKE_API const char *stoke_loader_warning(const stoke_loader *loader);
 /* Bad samples met so far (distinct), for reports. index < stats.bad_samples. */
 STOKE_API int stoke_loader_bad(const stoke_loader *loader, size_t index, stoke_bad_file *bad);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

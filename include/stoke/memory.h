@@ -9,10 +9,6 @@
 
 #include <stoke/common.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { STOKE_MEMORY_SHARES = 16 };
 
 typedef struct stoke_memory_share {
@@ -35,7 +31,4 @@ STOKE_API uint64_t stoke_memory_total(const stoke_memory_sum *sum);
  * can add them up. Returns the length snprintf-style. */
 STOKE_API int stoke_memory_text(const stoke_memory_sum *sum, char *text, size_t size);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -21,10 +21,6 @@
 
 #include <stoke/data.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct stoke_confusion stoke_confusion;
 
 /* 8 bytes per pair of classes: 134 MB, and as much again for the scores of single pictures. The largest sets
@@ -73,7 +69,4 @@ typedef struct stoke_scores {
 /* NaN throughout when no pixel counted. */
 STOKE_API stoke_scores stoke_confusion_scores(const stoke_confusion *confusion);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -18,10 +18,6 @@
 
 #include <stoke/data.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct stoke_net stoke_net;
 
 /* auto: bf16 where the processor multiplies it natively (AMX), else fp32. */
@@ -201,7 +197,4 @@ STOKE_API int stoke_net_tensor_at(const stoke_net *net, size_t index, stoke_net_
  * at all. average 1: the moving average instead of the weights; STOKE_E_STATE when none was kept. */
 STOKE_API int stoke_net_save(const stoke_net *net, const char *folder, int average, stoke_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

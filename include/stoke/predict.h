@@ -38,10 +38,6 @@
 #include <stoke/memory.h>
 #include <stoke/net.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum stoke_predict_mode {
     STOKE_PREDICT_AUTO = 0,
     STOKE_PREDICT_RESIZE = 1,
@@ -170,7 +166,4 @@ typedef struct stoke_predict_report {
 STOKE_API int stoke_predict_files(stoke_predictor *predictor, const stoke_predict_job *job,
                                   stoke_predict_report *report, stoke_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

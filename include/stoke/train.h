@@ -27,10 +27,6 @@
 #include <stoke/metrics.h>
 #include <stoke/net.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum stoke_schedule_kind {
     STOKE_SCHEDULE_POLY = 0, /* lr * (1 - t)^power: the paper's */
     STOKE_SCHEDULE_COSINE = 1,
@@ -174,7 +170,4 @@ STOKE_API stoke_train_summary stoke_trainer_summary(const stoke_trainer *trainer
  */
 STOKE_API int stoke_run_report(const char *folder, int force, stoke_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

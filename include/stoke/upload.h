@@ -15,10 +15,6 @@
 #include <stoke/device.h>
 #include <stoke/loader.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct stoke_upload stoke_upload;
 
 /* Who augments. auto: measures both on the first batches and takes what leaves the device busiest with the
@@ -126,7 +122,4 @@ STOKE_API int stoke_upload_restore(stoke_upload *upload, const char *text, stoke
 STOKE_API int stoke_upload_read(stoke_upload *upload, const stoke_device_batch *batch, stoke_batch *host,
                                 stoke_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -9,10 +9,6 @@
 
 #include <stoke/tools/probe.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* ---- memory ---- */
 
 typedef enum stoke_engine {
@@ -175,7 +171,4 @@ STOKE_API stoke_choose_params stoke_choose_defaults(void);
 STOKE_API int stoke_choose_model(stoke_model_choice choices[STOKE_MODELS], const stoke_choose_params *params,
                                  stoke_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

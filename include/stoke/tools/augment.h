@@ -7,10 +7,6 @@
 
 #include <stoke/augment.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The op or preset that was probably meant by a name that is none: rotate for "roate" and "RandomRotation".
  * NULL when nothing is near. */
 STOKE_API const char *stoke_augment_nearest(const char *name);
@@ -18,7 +14,4 @@ STOKE_API const char *stoke_augment_nearest(const char *name);
 /* "brightness", "contrast", ... */
 STOKE_API const char *stoke_color_name(stoke_color_kind kind);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -9,10 +9,6 @@
 #include <stdio.h>
 #include <stoke/image.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct stoke_series {
     const char *name;
     const double *x, *y; /* NaN in y: a gap */
@@ -63,7 +59,4 @@ STOKE_API int stoke_comparison_write(const char *path, const stoke_comparison *r
                                      int32_t ignore_index, const char *const *class_names,
                                      uint32_t n_class_names, const char *title, stoke_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

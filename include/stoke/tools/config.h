@@ -10,10 +10,6 @@
 
 #include <stoke/tools/options.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct stoke_yaml stoke_yaml;
 
 /* Reads and checks a file: UTF-8, one document, a mapping at the top, no duplicate keys, no tabs in
@@ -124,7 +120,4 @@ typedef struct stoke_config_use {
     size_t max_origins, n_origins;
 } stoke_config_use;
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -8,10 +8,6 @@
 #include <stoke/data.h>
 #include <stoke/tools/config.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The table, bound to a struct: pass it to stoke_options_parse, _load_yaml, _print_help. */
 STOKE_API stoke_option_group stoke_data_options(stoke_data_params *params);
 
@@ -31,7 +27,4 @@ STOKE_API stoke_dtype stoke_data_image_dtype(const stoke_data_params *params);
 
 STOKE_API stoke_dtype stoke_data_mask_dtype(const stoke_data_params *params, uint8_t label_depth);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -7,10 +7,6 @@
 
 #include <stoke/dataset.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Keeps `count` samples, evenly spread over the set (all when it has no more), and renumbers them. Before
  * anyone else uses the set: for trials on a part of a large one. */
 STOKE_API void stoke_dataset_thin(stoke_dataset *dataset, uint64_t count);
@@ -36,7 +32,4 @@ STOKE_API const char *stoke_dataset_unread(const stoke_dataset *dataset, char *t
 STOKE_API int stoke_remark_on_values(const stoke_data_params *params, uint32_t low, uint32_t high, char *text,
                                      size_t size);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -7,10 +7,6 @@
 
 #include <stoke/device.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* stoke_device_list_create for one kind ("opencl"), without waking the drivers of others; STOKE_E_NOTFOUND:
  * no such kind. */
 STOKE_API int stoke_device_list_create_kind(stoke_device_list **out, const char *kind, stoke_error *err);
@@ -71,7 +67,4 @@ STOKE_API int stoke_device_selftest(stoke_device *device,
                                     int (*line)(void *context, const stoke_selftest_line *line),
                                     void *context, stoke_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -14,10 +14,6 @@
 #include <stoke/device.h>
 #include <stoke/loader.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct stoke_device_rows stoke_device_rows;
 
 /* A dense batch. Addresses are those of the device: CUdeviceptr, cl_mem (whose first byte is the batch's), or
@@ -57,7 +53,4 @@ STOKE_API int stoke_device_rows_run(stoke_device_rows *rows, uint64_t epoch, uin
                                     const stoke_device_source *source, const stoke_device_target *target,
                                     int has_stream, void *stream, stoke_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

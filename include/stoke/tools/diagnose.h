@@ -17,10 +17,6 @@
 #include <stoke/tools/optimize.h>
 #include <stoke/tools/trace.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* ---- setups ---- */
 
 /* How a loop is run: what a fix changes. */
@@ -253,7 +249,4 @@ STOKE_API int stoke_diagnosis_write_bars(const stoke_diagnosis *diagnosis, const
 STOKE_API int stoke_diagnosis_write_html(const stoke_diagnosis *diagnosis, const char *path,
                                          const char *title, const char *timeline, stoke_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -14,10 +14,6 @@
 #include <stoke/tools/preflight.h>
 #include <stoke/train.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum stoke_outcome {
     STOKE_OUTCOME_OK = 0,
     STOKE_OUTCOME_OOM,      /* device memory, or what an allocator was allowed */
@@ -160,7 +156,4 @@ stoke_trial_plan_batch(const stoke_trial_plan *plan); /* as the file says; 0 = i
 /* What was assumed: a sentence each; NULL past the last. */
 STOKE_API const char *stoke_trial_plan_remark(const stoke_trial_plan *plan, size_t index);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -27,10 +27,6 @@
 #include <stoke/loader.h>
 #include <stoke/train.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct stoke_find_lr_params {
     uint32_t struct_size;
     double low, high; /* first and last rate; 1e-6, 1 */
@@ -99,7 +95,4 @@ STOKE_API int stoke_find_lr(const stoke_data_params *data, const stoke_train_par
                             const stoke_find_lr_params *params, stoke_train_fn event, void *context,
                             stoke_lr_report *report, stoke_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

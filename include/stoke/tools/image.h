@@ -7,10 +7,6 @@
 
 #include <stoke/image.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Bytes needed for the pixels of such an image, rows packed. 0 when the product overflows size_t. */
 STOKE_API size_t stoke_image_bytes(uint32_t width, uint32_t height, uint8_t channels, uint8_t depth);
 
@@ -32,7 +28,4 @@ STOKE_API int stoke_image_write_png_indexed(const char *path, const stoke_image 
 /* "jpeg", "png", "webp", "tiff" or "unknown". */
 STOKE_API const char *stoke_format_name(stoke_format format);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -7,10 +7,6 @@
 
 #include <stoke/labels.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Bytes per class id the map can produce: 1 (ids <= 255) or 2. With identity and classes 0 it is 1. */
 STOKE_API uint8_t stoke_labels_depth(const stoke_labels *labels);
 
@@ -22,7 +18,4 @@ STOKE_API int stoke_labels_are_colors(const stoke_labels *labels);
  * colour. 0: none means this class, or the map is of the other kind. */
 STOKE_API int stoke_labels_value(const stoke_labels *labels, uint32_t id, uint16_t *value);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -24,10 +24,6 @@
 
 #include <stoke/tools/loader.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Who keeps memory alive: a count that arrays, tensors and whoever else uses it share. They are dropped by
  * any thread, also while an interpreter ends. */
 typedef struct stoke_hold {
@@ -142,7 +138,4 @@ STOKE_API const stoke_data_params *stoke_lender_params(const stoke_lender *lende
 /* STOKE_E_STATE in a child of fork, with what to do about it. */
 STOKE_API int stoke_lender_check(const stoke_lender *lender, stoke_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

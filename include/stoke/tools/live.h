@@ -10,10 +10,6 @@
 
 #include <stoke/upload.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { STOKE_LIVE_VERSION = 1 };
 
 typedef enum stoke_live_phase {
@@ -92,7 +88,4 @@ typedef struct stoke_live_rates {
 STOKE_API void stoke_live_between(const stoke_live_data *before, const stoke_live_data *after,
                                   stoke_live_rates *rates);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -7,10 +7,6 @@
 
 #include <stoke/loader.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* "ring 4 x 100.7 MB + workers 2 x 6.1 MB + process 9.4 MB = 424.4 MB". Returns the length snprintf-style. */
 STOKE_API int stoke_memory_plan_text(const stoke_memory_plan *plan, char *text, size_t size);
 
@@ -80,7 +76,4 @@ STOKE_API int stoke_verify_memory(const stoke_dataset *dataset, const stoke_data
  * masks_b and lambda where there are any. */
 STOKE_API void stoke_batch_digest(const stoke_batch *batch, uint8_t digest[16]);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -8,10 +8,6 @@
 #include <stoke/common.h>
 #include <stoke/memory.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct stoke_cores {
     unsigned online;   /* processors the system has switched on */
     unsigned affinity; /* of them, allowed by the affinity mask */
@@ -39,7 +35,4 @@ STOKE_API int stoke_memory_check(const stoke_memory_sum *least, const char *who,
 STOKE_API uint64_t stoke_machine_now_ns(void);
 STOKE_API uint64_t stoke_machine_cpu_ns(void);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

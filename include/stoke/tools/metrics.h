@@ -7,10 +7,6 @@
 
 #include <stoke/metrics.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* All counts to zero. */
 STOKE_API void stoke_confusion_reset(stoke_confusion *confusion);
 
@@ -33,7 +29,4 @@ STOKE_API double stoke_score_value(const stoke_scores *scores, int metric);
 /* The convention in two sentences, for reports. */
 STOKE_API const char *stoke_scores_convention(void);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

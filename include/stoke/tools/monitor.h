@@ -8,10 +8,6 @@
 
 #include <stoke/tools/probe.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What the whole machine does, from the kernel's counters since the reading before; also inside a container,
  * whose kernel counts for all. */
 typedef struct stoke_load {
@@ -110,7 +106,4 @@ typedef struct stoke_monitor_verdict {
 STOKE_API void stoke_monitor_judge(const stoke_monitor_summary *machine, const stoke_gpu_summary *gpu,
                                    stoke_monitor_verdict *verdict);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

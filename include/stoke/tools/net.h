@@ -7,10 +7,6 @@
 
 #include <stoke/net.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Time per part of the work since the last call of `reset`, for `stoke bench step`. */
 typedef struct stoke_net_part {
     const char *name; /* "linear forward", "attention backward", ... */
@@ -43,7 +39,4 @@ STOKE_API int stoke_precision_named(const char *word);
  * it. Between the two calls nothing is trained. STOKE_E_STATE when none is kept. */
 STOKE_API int stoke_net_swap_average(stoke_net *net, stoke_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -12,10 +12,6 @@
 #include <stoke/memory.h>
 #include <stoke/net.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Multiply-adds as fast as the processor does them, nothing else: 1e9 operations (2 per multiply-add) per
  * second of `threads` threads (0: all usable cores) in the best table in use. For bf16 the native unit where
  * there is one, else as fp32. Takes about 0.2 s. 0 when threads cannot be started. */
@@ -59,7 +55,4 @@ typedef int (*stoke_net_bench_fn)(void *context, const stoke_net_figure *figure,
 STOKE_API int stoke_net_bench(const stoke_net_bench_params *params, stoke_net_bench_fn each, void *context,
                               stoke_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -7,10 +7,6 @@
 
 #include <stoke/tools/config.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct stoke_change {
     const char *setting;
     char path[128], from[128], to[128]; /* from "" = the key is new */
@@ -62,7 +58,4 @@ STOKE_API int stoke_optimization_is_at(stoke_optimization *optimization, const c
 STOKE_API int stoke_optimization_write(stoke_optimization *optimization, const char *path,
                                        stoke_yaml_proof *proof, stoke_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -12,10 +12,6 @@
 #include <stdio.h>
 #include <stoke/common.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum stoke_option_type {
     STOKE_OPT_FLAG,     /* int, 0 or 1; on the command line --x, --no-x, --x=true */
     STOKE_OPT_INT,      /* int64_t within [min, max] */
@@ -71,7 +67,4 @@ STOKE_API void stoke_options_print_help(const stoke_option_group *groups, size_t
 /* The same as a man page section (roff .TP items). */
 STOKE_API void stoke_options_print_man(const stoke_option_group *groups, size_t n_groups, FILE *out);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

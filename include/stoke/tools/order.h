@@ -13,10 +13,6 @@
 
 #include <stoke/data.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Small and copyable. `cumulative` is borrowed (weighted, balanced): count running sums of the weights. */
 typedef struct stoke_order {
     uint64_t count;
@@ -48,7 +44,4 @@ STOKE_API uint64_t stoke_rank_batches(const stoke_rank *shard);
  * short). */
 STOKE_API uint64_t stoke_rank_batch(const stoke_rank *shard, uint64_t k, uint32_t *rows);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -12,10 +12,6 @@
 
 #include <stoke/common.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Within the first 128 bytes of a file: it may be replaced. In a PNG it is the first text chunk ("Comment"),
  * in SVG and HTML a comment at the top, in JSON one of the first strings. To keep such a file, rename it. */
 #define STOKE_OUTPUT_MARK "Made by Stokehold, which may replace this file."
@@ -30,7 +26,4 @@ STOKE_API int stoke_output_check(const char *path, int force, int *replaces, sto
  * Call _exit next: no output can be begun or finished afterwards. */
 STOKE_API void stoke_output_abandon(void);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

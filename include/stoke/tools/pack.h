@@ -12,10 +12,6 @@
 #include <stoke/dataset.h>
 #include <stoke/memory.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct stoke_pack_params {
     uint32_t struct_size;
     const char *out;    /* folder, made when it is not there */
@@ -57,7 +53,4 @@ STOKE_API int stoke_pack(const stoke_dataset *dataset, const stoke_pack_params *
                          stoke_error *err);
 STOKE_API void stoke_pack_report_free(stoke_pack_report *report);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -17,10 +17,6 @@
 
 #include <stoke/common.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum stoke_pix_state {
     STOKE_PIX_MEASURED = 0,
     STOKE_PIX_SAME,  /* the table has no function of its own here: that of the table before serves */
@@ -57,7 +53,4 @@ typedef int (*stoke_pix_bench_fn)(void *context, const stoke_pix_figure *figure)
 STOKE_API int stoke_pix_bench(const stoke_pix_bench_params *params, stoke_pix_bench_fn each, void *context,
                               double *memory_gb_per_s, stoke_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

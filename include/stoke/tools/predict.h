@@ -7,10 +7,6 @@
 
 #include <stoke/predict.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The run's config.yaml; NULL: the network belongs to no run. */
 STOKE_API const char *stoke_trained_config(const stoke_trained *trained);
 
@@ -37,7 +33,4 @@ STOKE_API stoke_predict_plan stoke_predictor_plan(const stoke_predictor *predict
 STOKE_API int stoke_predict_memory(const stoke_predictor *predictor, stoke_predict_job *job, uint64_t limit,
                                    stoke_memory_sum *sum, stoke_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -8,10 +8,6 @@
 
 #include <stoke/tools/advise.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum stoke_verdict {
     STOKE_VERDICT_PASS = 0,
     STOKE_VERDICT_NA,   /* could not be seen */
@@ -67,7 +63,4 @@ STOKE_API const char *stoke_preflight_no_card(const stoke_preflight *preflight);
 STOKE_API stoke_engine stoke_preflight_engine(const stoke_preflight *preflight);
 STOKE_API const char *stoke_preflight_dialect(const stoke_preflight *preflight);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

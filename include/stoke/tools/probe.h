@@ -7,10 +7,6 @@
 
 #include <stoke/common.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum stoke_source {
     STOKE_SOURCE_NA = 0, /* not available: the value means nothing */
     STOKE_SOURCE_NVML,
@@ -137,7 +133,4 @@ STOKE_API int stoke_gpu_find(stoke_gpu *gpu, int *found, char *why, size_t size,
 /* A fresh reading; may be called again and again, from one thread. Figures that could not be read are n/a. */
 STOKE_API void stoke_gpus_read(stoke_gpus *gpus, size_t index, stoke_gpu *gpu);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -9,10 +9,6 @@
 
 #include <stoke/upload.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct stoke_step_record {
     uint64_t number; /* counts from 0 over all epochs of a run */
     uint64_t epoch;
@@ -43,7 +39,4 @@ STOKE_API int stoke_upload_record(stoke_upload *upload, size_t steps, stoke_erro
  */
 STOKE_API size_t stoke_upload_records(stoke_upload *upload, const stoke_step_record **records);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -9,10 +9,6 @@
 #include <stdio.h>
 #include <stoke/image.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* ---- JSON: a streaming writer; commas, quoting and nesting are its business ---- */
 typedef struct stoke_json {
     FILE *out;
@@ -115,7 +111,4 @@ typedef struct stoke_strip {
 STOKE_API int stoke_strips_write(const char *path, const stoke_strip *strips, size_t n_strips,
                                  const stoke_tile *tiles, const stoke_grid_params *params, stoke_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

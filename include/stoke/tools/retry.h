@@ -8,10 +8,6 @@
 
 #include <stoke/common.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What was tried so far for one thing; begin with zeros. */
 typedef struct stoke_patience {
     unsigned interrupted, repeated, waited;
@@ -30,7 +26,4 @@ STOKE_API int stoke_again(stoke_patience *patience, int number);
  * EACCES, leave that open. */
 STOKE_API int stoke_is_absent(int number);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

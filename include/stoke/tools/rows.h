@@ -14,10 +14,6 @@
 
 #include <stoke/loader.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Somebody's pixels, wherever they lie: the sample of channel c at column x, row y stands at
  * data + c * channel + y * row + x * column bytes. */
 typedef struct stoke_pixels {
@@ -52,7 +48,4 @@ STOKE_API int stoke_rows_finish(stoke_rows *rows, stoke_batch *batch, stoke_erro
 /* Any thread; sets *batch to NULL. */
 STOKE_API void stoke_rows_release(stoke_rows *rows, stoke_batch **batch);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -10,10 +10,6 @@
 #include <stoke/image.h>
 #include <stoke/memory.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct stoke_synth_params {
     uint32_t struct_size;
     uint64_t count;         /* 64 scenes */
@@ -48,7 +44,4 @@ STOKE_API int stoke_synth_others(const stoke_synth_params *params, const char *f
                                  stoke_progress_fn progress, void *context, uint64_t *count,
                                  stoke_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -28,10 +28,6 @@
 
 #include <stoke/common.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* As snprintf: returns the length that was needed, and cuts what does not fit, but never inside a character
  * or an escape. `size` may be 0. */
 STOKE_API int stoke_text_format(char *out, size_t size, const char *format, ...) STOKE_PRINTF(3, 4);
@@ -55,7 +51,4 @@ STOKE_API const char *stoke_text_count(uint64_t number, const char *noun, char *
 /* The same in a buffer of its own, as STOKE_WORD. */
 #define STOKE_COUNT(number, noun) stoke_text_count((uint64_t)(number), (noun), (char[64]){ 0 }, 64)
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -9,10 +9,6 @@
 
 #include <stoke/common.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct stoke_trace stoke_trace;
 
 /* Room for `spans` of them; later ones are counted and dropped. */
@@ -34,7 +30,4 @@ STOKE_API int stoke_trace_write_json(const stoke_trace *trace, const char *path,
 STOKE_API int stoke_trace_write_svg(const stoke_trace *trace, const char *path, const char *title,
                                     uint64_t start_ns, uint64_t length_ns, stoke_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

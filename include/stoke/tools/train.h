@@ -8,10 +8,6 @@
 #include <stoke/tools/options.h>
 #include <stoke/train.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 STOKE_API stoke_option_group stoke_train_options(stoke_train_params *params);
 
 /* Settings that were read from a run's config.yaml name files by their whole paths. Where the run was moved
@@ -23,7 +19,4 @@ STOKE_API int stoke_run_follow(const char *config, stoke_data_params *data, stok
 /* STOKE_E_NOTFOUND with a sentence that says where the data of the run was, when it is not there. */
 STOKE_API int stoke_run_check_data(const char *config, const stoke_data_params *data, stoke_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -9,10 +9,6 @@
 #include <stoke/tools/trace.h>
 #include <stoke/upload.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* placement, transfer, depth: the table for flags and settings files. */
 STOKE_API stoke_option_group stoke_upload_options(stoke_upload_params *params);
 
@@ -66,7 +62,4 @@ STOKE_API void stoke_upload_trace(stoke_upload *upload, stoke_trace *trace);
 /* The placement in force (never auto) and the reason, for people. */
 STOKE_API int stoke_upload_placement(const stoke_upload *upload, const char **why);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

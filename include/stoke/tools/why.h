@@ -9,10 +9,6 @@
 
 #include <stoke/tools/probe.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum stoke_trouble {
     STOKE_TROUBLE_OOM = 0,  /* it ran out of memory, or will */
     STOKE_TROUBLE_SLOW,     /* the device, or the processor that trains, is not busy */
@@ -50,7 +46,4 @@ STOKE_API const char *stoke_answer_text(const stoke_answer *answer);
 /* Returns 0 past the last one. */
 STOKE_API int stoke_answer_reason(const stoke_answer *answer, size_t index, stoke_reason *reason);
 
-#ifdef __cplusplus
-}
-#endif
 #endif
