@@ -49,8 +49,4 @@ typedef struct stk_did_you_mean {
 stk_did_you_mean stk_did_you_mean_to(const char *typed);
 void stk_did_you_mean_try(stk_did_you_mean *nearest, const char *known);
 
-/* Who finds something worth saying hands a sentence to whoever asked. */
-
-typedef void stk_say_fn(void *context, const char *sentence);
-
 #endif

@@ -311,21 +311,15 @@ int stoke_net_plan_of(const stoke_net_params *params, stoke_net_plan *plan, stok
     return status;
 }
 
-static void keep_remark(void *context, const char *sentence)
-{
-    stoke_net *net = context;
-    char *copy = net->remark_count < STK_NET_REMARKS ? stk_strdup(sentence) : NULL;
-    if (copy) net->remarks[net->remark_count++] = copy;
-}
-
 /* First values of everything that has some. */
 static int fill(stoke_net *net, const stoke_net_params *params, stoke_error *err)
 {
     memset(net->values, 0, net->arena.most[STK_REGION_PARAMETERS]);
     if (params->weights) {
-        const stk_pretrained_how how = {
-            .seed = params->seed, .partial = params->partial, .remark = keep_remark, .context = net
-        };
+        const stk_pretrained_how how = { .seed = params->seed,
+                                         .partial = params->partial,
+                                         .remark = stk_remark_keep,
+                                         .context = &net->remarks };
         int status = stk_pretrained_load(params->weights, &net->config, &net->parameters, &how, net->values,
                                          &net->state.batches_tracked, err);
         if (!status && !net->labels)
@@ -371,7 +365,7 @@ void stoke_net_close(stoke_net **net)
     stk_threadpool_destroy(&n->run.pool);
     activation_arena_free(&n->arena);
     stk_parameters_free(&n->parameters);
-    for (size_t i = 0; i < n->remark_count; i++) stk_free(n->remarks[i]);
+    stk_remarks_free(&n->remarks);
     stk_free(n->linears);
     stk_free(n->depthwises);
     stk_free(n->blocks);

@@ -13,6 +13,7 @@
 #define STOKE_SRC_NET_NET_H
 
 #include "src/base/clock.h"
+#include "src/base/remarks.h"
 #include "src/net/kernels/net_table.h"
 #include "src/net/ops/ops.h"
 #include "src/net/segformer/segformer_head.h"
@@ -107,7 +108,6 @@ static inline void stk_profile_lap(stk_profile *parts, stk_profile_part part)
     parts->last = now;
 }
 
-enum { STK_NET_REMARKS = 8 };
 
 /*   n1 = norm1(x);  q = query(n1);  r = reduction(n1);  kv = key_value(norm_reduced(r))   [or of n1]
  *   x1 = x + drop(output(attention(q, kv)))
@@ -189,8 +189,7 @@ struct stoke_net {
     stoke_net_state state;
     stk_profile parts;
     char **labels; /* names of the classes, given or from the file; NULL without */
-    char *remarks[STK_NET_REMARKS];
-    size_t remark_count;
+    stk_remarks remarks;
 };
 
 /* Opening, with a table of one's own choice (tests) instead of the one in use. */

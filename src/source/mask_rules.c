@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/source/mask_rules.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stoke/tools/terminal.h>
 #include <string.h>
@@ -56,7 +55,6 @@ enum {
     CLASSES_MOST = 256,        /* more are hardly classes: ids of objects, or heights */
     USUAL_IGNORE = 255,        /* the default of ignore_index, */
     OTHER_IGNORE = UINT16_MAX, /* and what stands in for it */
-    SENTENCE = 768
 };
 
 typedef struct judging {
@@ -67,17 +65,6 @@ typedef struct judging {
     stk_mask_rules *out;
     stoke_error *err;
 } judging;
-
-static STOKE_PRINTF(3, 4) void tell(stk_say_fn *say, void *context, const char *format, ...)
-{
-    char sentence[SENTENCE];
-    va_list args;
-    if (!say) return;
-    va_start(args, format);
-    vsnprintf(sentence, sizeof sentence, format, args);
-    va_end(args);
-    say(context, sentence);
-}
 
 int stk_is_identity(const char *label_map)
 {
@@ -147,8 +134,8 @@ static void map_spread(judging *j, const seen *values)
     name_values(values, text, sizeof text);
     if (values->n == 2 && j->params->ignore_index == 255)
         snprintf(without, sizeof without, "; if 255 means no class here, set it to 0:0,255:ignore");
-    tell(j->say, j->context, "The masks hold %s: taken for %u classes in this order (`label_map` %s%s).",
-         text, values->n, j->out->label_map, without);
+    stk_say(j->say, j->context, "The masks hold %s: taken for %u classes in this order (`label_map` %s%s).",
+            text, values->n, j->out->label_map, without);
 }
 
 /* JPEG blurs numbers: between 3 and 11 there is a 7 at every border. */
@@ -176,9 +163,9 @@ static int map_sparse(judging *j, const seen *values)
     map_in_order(j, values);
     if (j->params->ignore_index >= 0)
         snprintf(ignored, sizeof ignored, "; %lld has no class", (long long)j->params->ignore_index);
-    tell(j->say, j->context,
-         "The masks hold %s, which are taken for classes 0 to %u in this order (`label_map` %s%s).", text,
-         values->n - 1, j->out->label_map, ignored);
+    stk_say(j->say, j->context,
+            "The masks hold %s, which are taken for classes 0 to %u in this order (`label_map` %s%s).", text,
+            values->n - 1, j->out->label_map, ignored);
     return STOKE_OK;
 }
 
@@ -205,8 +192,8 @@ static int take_range(judging *j, const seen *values)
                  absent == 1 ? "s" : "");
     if (p->ignore_index >= 0 && !(p->ignore_index == USUAL_IGNORE && j->out->classes > USUAL_IGNORE))
         snprintf(ignored, sizeof ignored, "; %lld is ignored", (long long)p->ignore_index);
-    tell(j->say, j->context, "%s, from the values 0 to %u in the masks%s%s%s.",
-         STOKE_COUNT(j->out->classes, "class"), values->largest, named, gaps, ignored);
+    stk_say(j->say, j->context, "%s, from the values 0 to %u in the masks%s%s%s.",
+            STOKE_COUNT(j->out->classes, "class"), values->largest, named, gaps, ignored);
     return STOKE_OK;
 }
 
@@ -250,15 +237,16 @@ static void keep_given(judging *j)
     if (spread_evenly(&all) && (int64_t)all.n == j->params->classes)
         map_spread(j, &all);
     else if (*nothing_but(j, &classes, nothing))
-        tell(j->say, j->context,
-             "The masks hold %s (%s is one): there is nothing to learn. Are these the masks?", nothing,
-             j->values->path);
+        stk_say(j->say, j->context,
+                "The masks hold %s (%s is one): there is nothing to learn. Are these the masks?", nothing,
+                j->values->path);
     else if (j->values->jpeg)
-        tell(j->say, j->context,
-             "The masks are JPEG files (%s), which do not keep numbers as they are: values at borders belong "
-             "to "
-             "no class, or to a wrong one. Save masks as PNG.",
-             j->values->jpeg);
+        stk_say(
+            j->say, j->context,
+            "The masks are JPEG files (%s), which do not keep numbers as they are: values at borders belong "
+            "to "
+            "no class, or to a wrong one. Save masks as PNG.",
+            j->values->jpeg);
 }
 
 int stk_judge_values(const stoke_data_params *params, const stk_mask_values *values, stk_say_fn *say,
@@ -305,9 +293,9 @@ void stk_judge_ignore(const stoke_data_params *params, int64_t classes, stk_say_
     *ignore_index = params->ignore_index;
     if (!stk_ignores_a_class(&settled)) return;
     *ignore_index = classes <= OTHER_IGNORE ? OTHER_IGNORE : -1;
-    tell(say, context,
-         "255 is one of %lld classes: %lld stands for pixels without a class instead (`ignore_index`).",
-         (long long)classes, (long long)*ignore_index);
+    stk_say(say, context,
+            "255 is one of %lld classes: %lld stands for pixels without a class instead (`ignore_index`).",
+            (long long)classes, (long long)*ignore_index);
 }
 
 static uint64_t pixels_of(const stk_mask_tally *const counts[2], uint32_t id)
@@ -354,11 +342,11 @@ void stk_judge_ignored(const stoke_data_params *params, const stk_mask_tally *co
         snprintf(advice, sizeof advice, "use `label_map` %s", map);
     else
         snprintf(advice, sizeof advice, "`label_map` must say so");
-    tell(say, context,
-         "%.0f %% of the pixels are %lld = `ignore_index`, and class %u never occurs: if %lld is a "
-         "class, %s",
-         100.0 * (double)ignored / (double)total, (long long)params->ignore_index, missing,
-         (long long)params->ignore_index, advice);
+    stk_say(say, context,
+            "%.0f %% of the pixels are %lld = `ignore_index`, and class %u never occurs: if %lld is a "
+            "class, %s",
+            100.0 * (double)ignored / (double)total, (long long)params->ignore_index, missing,
+            (long long)params->ignore_index, advice);
 }
 
 /* ---- masks that are pictures ---- */

@@ -17,6 +17,7 @@
 #include <stoke/image.h>
 
 #include "src/base/error.h"
+#include "src/base/remarks.h"
 
 /* How often every class occurs, in pixels and in samples. Fixed size (1.7 MB), one per thread. */
 

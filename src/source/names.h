@@ -14,6 +14,7 @@
 #include <stoke/data.h>
 
 #include "src/base/error.h"
+#include "src/base/remarks.h"
 #include "src/source/labels_internal.h"
 
 enum { STK_NAMES_ORIGIN = 4096 };

@@ -131,37 +131,27 @@ static const char *have(uint64_t n)
 
 void stk_pair_remarks(const stk_pair_counts *counts, stoke_orientation wanted, stk_say_fn *say, void *context)
 {
-    char text[512];
     if (wanted != STOKE_ORIENTATION_AUTO) return; /* who asked for one of them knows */
-    if (counts->upright) {
-        snprintf(text, sizeof text,
-                 "%" PRIu64
-                 "%s turned upright by the stored orientation (EXIF): the masks have the size of the "
-                 "turned image (`orientation` auto).",
-                 counts->upright, counts->upright == 1 ? " image is" : " images are");
-        say(context, text);
-    }
-    if (counts->stored) {
-        snprintf(text, sizeof text,
-                 "%" PRIu64 "%s an orientation (EXIF) that the masks do not follow: taken as stored "
-                 "(`orientation` auto).",
-                 counts->stored, have(counts->stored));
-        say(context, text);
-    }
+    if (counts->upright)
+        stk_say(say, context,
+                "%" PRIu64
+                "%s turned upright by the stored orientation (EXIF): the masks have the size of the "
+                "turned image (`orientation` auto).",
+                counts->upright, counts->upright == 1 ? " image is" : " images are");
+    if (counts->stored)
+        stk_say(say, context,
+                "%" PRIu64 "%s an orientation (EXIF) that the masks do not follow: taken as stored "
+                "(`orientation` auto).",
+                counts->stored, have(counts->stored));
     if (!counts->either) return;
-    if (stk_pair_settle(counts, wanted) == STOKE_ORIENTATION_APPLY) {
-        snprintf(text, sizeof text,
-                 "%" PRIu64 "%s an orientation (EXIF) and a mask that fits both ways: taken upright like the "
-                 "others (`orientation` apply; ignore takes all as stored).",
-                 counts->either, have(counts->either));
-        say(context, text);
-        return;
-    }
-    snprintf(text, sizeof text,
-             "%" PRIu64 "%s an orientation (EXIF), and no mask tells by its size whether it was drawn on the "
-             "turned image: taken as stored. `orientation` apply turns upright.",
-             counts->either, have(counts->either));
-    say(context, text);
+    stk_say(
+        say, context,
+        stk_pair_settle(counts, wanted) == STOKE_ORIENTATION_APPLY
+            ? "%" PRIu64 "%s an orientation (EXIF) and a mask that fits both ways: taken upright like the "
+              "others (`orientation` apply; ignore takes all as stored)."
+            : "%" PRIu64 "%s an orientation (EXIF), and no mask tells by its size whether it was drawn on "
+              "the turned image: taken as stored. `orientation` apply turns upright.",
+        counts->either, have(counts->either));
 }
 
 typedef struct looking {

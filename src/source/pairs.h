@@ -8,6 +8,7 @@
 
 #include "src/base/mem.h"
 #include "src/base/error.h"
+#include "src/base/remarks.h"
 #include <stoke/dataset.h>
 #include <stoke/image.h>
 

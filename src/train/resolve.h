@@ -27,8 +27,6 @@ typedef struct stk_resolve_ctx {
     stk_pairs val; /* headers of the validation set, from stk_resolve_pairs on; its user frees them */
 } stk_resolve_ctx;
 
-/* Says a sentence. */
-void stk_resolve_say(const stk_resolve_ctx *s, const char *format, ...) STOKE_PRINTF(2, 3);
 /* A copy of the text that lives as long as the setup; NULL: no memory, said in s->err. */
 const char *stk_resolve_keep(stk_resolve_ctx *s, const char *text);
 

@@ -29,19 +29,19 @@ enum {
 static void say_sample(const stk_resolve_ctx *s, const stk_resolve_survey *survey)
 {
     if (survey->read + survey->bad < survey->masks)
-        stk_resolve_say(s,
-                        "Of %llu masks %llu were looked at, evenly spread: a value that is in none of them "
-                        "will be refused when it comes; `classes` makes sure.",
-                        (unsigned long long)survey->masks, (unsigned long long)(survey->read + survey->bad));
+        stk_say(s->say, s->context,
+                "Of %llu masks %llu were looked at, evenly spread: a value that is in none of them "
+                "will be refused when it comes; `classes` makes sure.",
+                (unsigned long long)survey->masks, (unsigned long long)(survey->read + survey->bad));
 }
 
 /* Some bad masks are the loader's business, which has a policy for them. */
 static int check_read(const stk_resolve_ctx *s, const stk_resolve_survey *survey)
 {
     if (survey->read && survey->bad)
-        stk_resolve_say(s, "%llu of %s cannot be used, the first: %s; `stoke verify` lists them.",
-                        (unsigned long long)survey->bad, STOKE_COUNT(survey->read + survey->bad, "mask"),
-                        survey->first_bad.message);
+        stk_say(s->say, s->context, "%llu of %s cannot be used, the first: %s; `stoke verify` lists them.",
+                (unsigned long long)survey->bad, STOKE_COUNT(survey->read + survey->bad, "mask"),
+                survey->first_bad.message);
     if (survey->read) return STOKE_OK;
     return stk_fail(s->err, survey->first_bad.code, "no mask can be read. The first: %s",
                     survey->first_bad.message);
@@ -117,8 +117,9 @@ static int balance(stk_resolve_ctx *s, const stk_resolve_survey *survey, int raw
     if (!r) r = keep_weights(s, pixels, n);
     stk_free(pixels);
     if (!r)
-        stk_resolve_say(s, "Classes are weighted by how rare they are, from %.3g to %.3g (`class_weights`).",
-                        least, most);
+        stk_say(s->say, s->context,
+                "Classes are weighted by how rare they are, from %.3g to %.3g (`class_weights`).", least,
+                most);
     return r;
 }
 
@@ -210,10 +211,10 @@ static int judge_odd(const stk_resolve_ctx *s, const stk_resolve_survey *survey,
             s->err, STOKE_E_LABEL,
             "%llu of %llu masks hold a value that is no class, and `max_bad` allows %s. The first: %s",
             (unsigned long long)odd, (unsigned long long)looked, STOKE_COUNT(allowed, "bad sample"), first);
-    stk_resolve_say(s,
-                    "%llu of %llu masks hold%s a value that is no class and cannot be used, the first: %s; "
-                    "`stoke verify` lists them.",
-                    (unsigned long long)odd, (unsigned long long)looked, odd == 1 ? "s" : "", first);
+    stk_say(s->say, s->context,
+            "%llu of %llu masks hold%s a value that is no class and cannot be used, the first: %s; "
+            "`stoke verify` lists them.",
+            (unsigned long long)odd, (unsigned long long)looked, odd == 1 ? "s" : "", first);
     return STOKE_OK;
 }
 
@@ -228,7 +229,8 @@ static int take_map(stk_resolve_ctx *s)
     if (!p->classes) {
         p->classes = stk_labels_classes(labels);
         if (p->classes)
-            stk_resolve_say(s, "%lld classes, from `label_map` %s.", (long long)p->classes, p->label_map);
+            stk_say(s->say, s->context, "%lld classes, from `label_map` %s.", (long long)p->classes,
+                    p->label_map);
     }
     stoke_labels_destroy(&labels);
     return p->classes ? STOKE_OK
@@ -258,11 +260,6 @@ static int check_count(const stk_resolve_ctx *s)
                     (long long)classes, STOKE_CONFUSION_CLASSES);
 }
 
-static void say_it(void *context, const char *sentence)
-{
-    stk_resolve_say(context, "%s", sentence);
-}
-
 /* Masks without a map, or with one that keeps what it does not name: what their values come to. */
 static int judge(stk_resolve_ctx *s, const stk_resolve_survey *survey, const stk_names *names, int raw)
 {
@@ -274,7 +271,7 @@ static int judge(stk_resolve_ctx *s, const stk_resolve_survey *survey, const stk
                                      .names = names->count,
                                      .names_found = names->found };
     stk_mask_rules judgement;
-    int r = (raw ? stk_judge_values : stk_judge_range)(p, &values, say_it, s, &judgement, s->err);
+    int r = (raw ? stk_judge_values : stk_judge_range)(p, &values, s->say, s->context, &judgement, s->err);
     if (r) return r;
     if (chosen) say_sample(s, survey);
     /* Where the values were mapped they are classes after all. */
@@ -294,7 +291,7 @@ static int settle_count(stk_resolve_ctx *s, int raw, int balanced, stk_resolve_s
     const int open = !raw && !p->classes && leaves_open(p); /* the map does not tell how many there are */
     stk_names names = { 0 };
     int r = raw || open ? stk_resolve_names_beforehand(s, &names) : take_map(s);
-    if (!r && !raw && !open) stk_judge_ignore(p, p->classes, say_it, s, &p->ignore_index);
+    if (!r && !raw && !open) stk_judge_ignore(p, p->classes, s->say, s->context, &p->ignore_index);
     if (!r) r = check_count(s);
     if (!r) r = survey_for(s, raw, balanced, survey);
     return !r && (raw || open) ? judge(s, survey, &names, raw) : r;

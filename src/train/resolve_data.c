@@ -48,11 +48,6 @@ static int keep_list(stk_resolve_ctx *s)
     return setup->train.names ? STOKE_OK : STOKE_E_NOMEM;
 }
 
-static void say_it(void *context, const char *sentence)
-{
-    stk_resolve_say(context, "%s", sentence);
-}
-
 /* Names of classes, as many as are known. */
 static int keep_names(stk_resolve_ctx *s, const stoke_labels *labels)
 {
@@ -81,7 +76,7 @@ int stk_resolve_names(stk_resolve_ctx *s)
     int r = stk_labels_of(&labels, &s->setup->train, s->err);
     if (!r) r = stk_names_add(labels, &s->setup->train, &names, s->err);
     const uint32_t classes = s->setup->classes > 1 ? s->setup->classes : 2;
-    if (!r) stk_names_judge(labels, &names, classes, say_it, s);
+    if (!r) stk_names_judge(labels, &names, classes, s->say, s->context);
     if (!r) r = keep_names(s, labels);
     if (!r && s->setup->class_names && *names.origin) r = keep_list(s);
     stoke_labels_destroy(&labels);
@@ -131,14 +126,14 @@ static void choose_size(stk_resolve_ctx *s, uint32_t height, uint32_t width, int
     p->size[0] = rounded(height * scale);
     p->size[1] = rounded(width * scale);
     if (p->size[0] == height && p->size[1] == width)
-        stk_resolve_say(s, "Pictures are taken at %ux%u (height x width), %s (`size` sets it).", height,
-                        width, alike ? "as they are" : "the size in the middle");
+        stk_say(s->say, s->context, "Pictures are taken at %ux%u (height x width), %s (`size` sets it).",
+                height, width, alike ? "as they are" : "the size in the middle");
     else
-        stk_resolve_say(s,
-                        "Pictures are brought to %ux%u (height x width): %s %ux%u, and the network likes "
-                        "multiples of %d up to %d (`size` sets it).",
-                        p->size[0], p->size[1], alike ? "they are" : "the one in the middle is", height,
-                        width, SIZE_MULTIPLE, SIZE_MOST);
+        stk_say(s->say, s->context,
+                "Pictures are brought to %ux%u (height x width): %s %ux%u, and the network likes "
+                "multiples of %d up to %d (`size` sets it).",
+                p->size[0], p->size[1], alike ? "they are" : "the one in the middle is", height, width,
+                SIZE_MULTIPLE, SIZE_MOST);
 }
 
 /* The picture in the middle, by height and by width, with its proportions. */
@@ -179,11 +174,11 @@ static int judge_sizes(const stk_resolve_ctx *s, const stoke_dataset *set, const
             "%llu of %llu masks have another size than their image, and `max_bad` allows %s. The first: %s",
             (unsigned long long)differ, (unsigned long long)count, STOKE_COUNT(allowed, "bad sample"),
             pairs->first.message);
-    stk_resolve_say(s,
-                    "%llu of %llu masks %s another size than their image and cannot be used, the first: %s; "
-                    "`stoke verify` lists them.",
-                    (unsigned long long)differ, (unsigned long long)count, differ == 1 ? "has" : "have",
-                    pairs->first.message);
+    stk_say(s->say, s->context,
+            "%llu of %llu masks %s another size than their image and cannot be used, the first: %s; "
+            "`stoke verify` lists them.",
+            (unsigned long long)differ, (unsigned long long)count, differ == 1 ? "has" : "have",
+            pairs->first.message);
     return STOKE_OK;
 }
 
@@ -191,11 +186,12 @@ static int judge_sizes(const stk_resolve_ctx *s, const stoke_dataset *set, const
 static void settle_orientation(stk_resolve_ctx *s, const stk_pair_counts *counts)
 {
     stoke_data_params *p = &s->setup->train;
-    stk_pair_remarks(counts, (stoke_orientation)p->orientation, say_it, s);
+    stk_pair_remarks(counts, (stoke_orientation)p->orientation, s->say, s->context);
     p->orientation = stk_pair_settle(counts, (stoke_orientation)p->orientation);
     if (p->orientation != STOKE_ORIENTATION_AUTO || counts->upright || !counts->stored) return;
     p->orientation = STOKE_ORIENTATION_IGNORE;
-    stk_resolve_say(s, "So is every picture this run's network will predict (`orientation` ignore).");
+    stk_say(s->say, s->context,
+            "So is every picture this run's network will predict (`orientation` ignore).");
 }
 
 int stk_resolve_pairs(stk_resolve_ctx *s)
@@ -255,8 +251,8 @@ static void force_data(const stk_resolve_ctx *s)
 {
     stoke_data_params *p = &s->setup->train;
     if (stoke_data_image_dtype(p) != STOKE_DTYPE_F32 || p->layout != STOKE_LAYOUT_CHW)
-        stk_resolve_say(
-            s, "Pictures go to the network as f32 in chw layout, whatever `dtype` and `layout` say.");
+        stk_say(s->say, s->context,
+                "Pictures go to the network as f32 in chw layout, whatever `dtype` and `layout` say.");
     p->dtype = STOKE_IMAGE_DTYPE_F32;
     p->layout = STOKE_LAYOUT_CHW;
     p->normalize = STOKE_NORMALIZE_IMAGENET;
@@ -297,20 +293,20 @@ static void choose_parts(const stk_resolve_ctx *s, const stoke_dataset *all)
     if (!own && p->val_split <= 0 && stoke_dataset_count(all) >= FEWEST_SPLIT) {
         p->val_split = share_for_val(all, p->split_seed);
         if (p->val_split > 0)
-            stk_resolve_say(s,
-                            "The set has no val part of its own: `val_split` %g puts about that share of the "
-                            "samples aside for validation, chosen by their names.",
-                            p->val_split);
+            stk_say(s->say, s->context,
+                    "The set has no val part of its own: `val_split` %g puts about that share of the "
+                    "samples aside for validation, chosen by their names.",
+                    p->val_split);
     }
     if (own || p->val_split > 0) {
         p->split = STOKE_SPLIT_TRAIN;
         return;
     }
     s->setup->params.eval_every = 0;
-    stk_resolve_say(s,
-                    "All of the set (%s) is trained on and nothing validates: there is too little to spare "
-                    "any. Curves will show the loss of training alone.",
-                    STOKE_COUNT(stoke_dataset_count(all), "sample"));
+    stk_say(s->say, s->context,
+            "All of the set (%s) is trained on and nothing validates: there is too little to spare "
+            "any. Curves will show the loss of training alone.",
+            STOKE_COUNT(stoke_dataset_count(all), "sample"));
 }
 
 static int open_parts(const stk_resolve_ctx *s)
@@ -320,8 +316,8 @@ static int open_parts(const stk_resolve_ctx *s)
     if (r) return r;
     if (!setup->params.eval_every) {
         if (setup->params.patience)
-            stk_resolve_say(
-                s, "`patience` stops nothing in this run: gains are seen in validation, and there is none.");
+            stk_say(s->say, s->context,
+                    "`patience` stops nothing in this run: gains are seen in validation, and there is none.");
         return r;
     }
     stoke_data_params val = setup->train;
@@ -340,19 +336,19 @@ static int check_sets(const stk_resolve_ctx *s)
                         : setup->train.images ? setup->train.images
                                               : setup->train.list);
     if (setup->val_set)
-        stk_resolve_say(s, "%s to train on and %llu to validate on%s.",
-                        STOKE_COUNT(stoke_dataset_count(setup->train_set), "sample"),
-                        (unsigned long long)stoke_dataset_count(setup->val_set),
-                        setup->train.val_split > 0 ? "" : ", as the set is divided");
+        stk_say(s->say, s->context, "%s to train on and %llu to validate on%s.",
+                STOKE_COUNT(stoke_dataset_count(setup->train_set), "sample"),
+                (unsigned long long)stoke_dataset_count(setup->val_set),
+                setup->train.val_split > 0 ? "" : ", as the set is divided");
     char unread[256];
     if (*stoke_dataset_unread(setup->train_set, unread, sizeof unread))
-        stk_resolve_say(s, "Left out: %s; " STOKE_FORMATS_AND " are read.", unread);
+        stk_say(s->say, s->context, "Left out: %s; " STOKE_FORMATS_AND " are read.", unread);
     const size_t notes = stoke_dataset_notes(setup->train_set);
     if (notes)
-        stk_resolve_say(s,
-                        "%zu file%s left out, without a partner or with the name of another (first: %s); "
-                        "`stoke verify` lists them.",
-                        notes, notes == 1 ? " is" : "s are", stoke_dataset_note(setup->train_set, 0).path);
+        stk_say(s->say, s->context,
+                "%zu file%s left out, without a partner or with the name of another (first: %s); "
+                "`stoke verify` lists them.",
+                notes, notes == 1 ? " is" : "s are", stoke_dataset_note(setup->train_set, 0).path);
     return STOKE_OK;
 }
 

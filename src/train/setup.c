@@ -7,7 +7,6 @@
 
 #include <limits.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -74,19 +73,6 @@ stoke_update stk_setup_update(const stoke_train_params *p, double lr, uint64_t s
 }
 
 /* ---- settings ---- */
-
-enum { SENTENCE = 1024 };
-
-void stk_resolve_say(const stk_resolve_ctx *s, const char *format, ...)
-{
-    char sentence[SENTENCE];
-    va_list args;
-    if (!s->say) return;
-    va_start(args, format);
-    vsnprintf(sentence, sizeof sentence, format, args);
-    va_end(args);
-    s->say(s->context, sentence);
-}
 
 int stk_resolve_counted(void *count, uint64_t done, uint64_t total)
 {
@@ -165,8 +151,9 @@ static int settle_model(stk_resolve_ctx *s)
     }
     if (!r) r = stk_config_of(&config, p->model, 2, s->err);
     if (!r && p->freeze_encoder && !p->pretrained)
-        stk_resolve_say(s, "The encoder is frozen as it was drawn at random (`freeze_encoder` without "
-                           "`pretrained`): the head will learn little from it.");
+        stk_say(s->say, s->context,
+                "The encoder is frozen as it was drawn at random (`freeze_encoder` without "
+                "`pretrained`): the head will learn little from it.");
     return r;
 }
 
@@ -258,7 +245,7 @@ static void say_remarks(const stk_resolve_ctx *s)
     char text[4096];
     stoke_data_remarks(s->setup->train_set, &s->setup->train, text, sizeof text);
     for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1)
-        stk_resolve_say(s, "%.*s", (int)(end - line), line);
+        stk_say(s->say, s->context, "%.*s", (int)(end - line), line);
 }
 
 int stk_setup_make(stk_setup *setup, const stoke_data_params *data, const stoke_train_params *params,

@@ -11,6 +11,7 @@
 #include <stoke/train.h>
 
 #include "src/base/error.h"
+#include "src/base/remarks.h"
 #include "src/train/evaluate.h"
 
 enum { STK_PICTURES = 4 /* rows of a picture of predictions */ };

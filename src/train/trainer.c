@@ -331,7 +331,7 @@ void stoke_trainer_close(stoke_trainer **trainer)
     stoke_predictor_close(&t->sight.predictor);
     stoke_loader_destroy(&t->train);
     stoke_net_close(&t->net);
-    stk_trainer_drop_remarks(t);
+    stk_remarks_free(&t->remarks);
     if (t->is_alone && t->useless) stk_trainer_discard_folder(t);
     stk_free(t->identity);
     stk_free(t->folder);

@@ -15,6 +15,7 @@
 #ifndef STOKE_SRC_TRAIN_TRAINER_H
 #define STOKE_SRC_TRAIN_TRAINER_H
 
+#include "src/base/remarks.h"
 #include "src/train/checkpoint.h"
 #include "src/train/evaluate.h"
 #include "src/train/log_writer.h"
@@ -115,8 +116,7 @@ struct stoke_trainer {
     stoke_live *live; /* NULL: the page could not be made */
     stk_trainer_missing missing[STK_EXTRAS];
 
-    char **remarks; /* said before the log began, to be written then */
-    size_t n_remarks, remarks_capacity;
+    stk_remarks remarks; /* said before the log began, to be written then */
     enum { STK_LOG_LATER, STK_LOG_OPEN, STK_LOG_ENDED } log_state;
 
     stk_checkpoint_progress now;
@@ -156,7 +156,6 @@ int stk_trainer_count(stoke_trainer *trainer, stoke_train_event_kind kind, uint6
 void stk_trainer_remark(stoke_trainer *trainer, const char *format, ...) STOKE_PRINTF(2, 3);
 /* The log has begun: writes the remarks of before into it. */
 void stk_trainer_log_remarks(stoke_trainer *trainer);
-void stk_trainer_drop_remarks(stoke_trainer *trainer);
 
 /* One of them could not be made: a remark the first time, counted after that. */
 void stk_trainer_without(stoke_trainer *trainer, stk_trainer_extra what, const char *why);

@@ -134,27 +134,15 @@ static void log_remark(stoke_trainer *t, const char *text)
 {
     if (t->log_state == STK_LOG_OPEN)
         stk_log_writer_remark(t->log, t->now.step, stk_trainer_clock(t), text, NULL);
-    if (t->log_state != STK_LOG_LATER ||
-        !stk_grow((void **)&t->remarks, &t->remarks_capacity, t->n_remarks + 1, sizeof *t->remarks))
-        return;
-    char *copy = stk_strdup(text);
-    if (copy) t->remarks[t->n_remarks++] = copy;
+    if (t->log_state == STK_LOG_LATER) stk_remark_keep(&t->remarks, text);
 }
 
 void stk_trainer_log_remarks(stoke_trainer *t)
 {
-    for (size_t i = 0; i < t->n_remarks; i++)
-        stk_log_writer_remark(t->log, t->now.step, stk_trainer_clock(t), t->remarks[i], NULL);
-    stk_trainer_drop_remarks(t);
+    for (size_t i = 0; i < t->remarks.n; i++)
+        stk_log_writer_remark(t->log, t->now.step, stk_trainer_clock(t), t->remarks.text[i], NULL);
+    stk_remarks_free(&t->remarks);
     t->log_state = STK_LOG_OPEN;
-}
-
-void stk_trainer_drop_remarks(stoke_trainer *t)
-{
-    for (size_t i = 0; i < t->n_remarks; i++) stk_free(t->remarks[i]);
-    stk_free(t->remarks);
-    t->remarks = NULL;
-    t->n_remarks = t->remarks_capacity = 0;
 }
 
 void stk_trainer_remark(stoke_trainer *t, const char *format, ...)

@@ -5,7 +5,6 @@
 #include "src/net/files/pretrained.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,18 +203,6 @@ typedef struct loading {
     const stk_pretrained_how *how;
 } loading;
 
-STOKE_PRINTF(2, 3)
-static void say(const loading *l, const char *format, ...)
-{
-    char sentence[512];
-    va_list arguments;
-    if (!l->how->remark) return;
-    va_start(arguments, format);
-    vsnprintf(sentence, sizeof sentence, format, arguments);
-    va_end(arguments);
-    l->how->remark(l->how->context, sentence);
-}
-
 /* "[150, 256, 1, 1]". */
 static void shape_text(char *text, size_t size, uint32_t dims, const uint64_t *shape)
 {
@@ -273,7 +260,7 @@ static int load_parameter(loading *l, const stk_parameter *p, const stk_safetens
     const int status = stk_safetensors_floats(file, tensor, values, err);
     if (!status && !l->not_finite && !all_finite(values, p->count)) {
         l->not_finite = 1;
-        say(l, "%s holds values that are not finite", p->name);
+        stk_say(l->how->remark, l->how->context, "%s holds values that are not finite", p->name);
     }
     return status;
 }
@@ -300,8 +287,9 @@ static int load_tensor(void *context, const stk_safetensors *file, const stk_saf
 static void say_left_out(const loading *l)
 {
     if (l->left_out)
-        say(l, "%zu tensor%s of the file, such as %s, %s no part of the network: left out", l->left_out,
-            l->left_out > 1 ? "s" : "", l->first_left_out, l->left_out > 1 ? "are" : "is");
+        stk_say(l->how->remark, l->how->context,
+                "%zu tensor%s of the file, such as %s, %s no part of the network: left out", l->left_out,
+                l->left_out > 1 ? "s" : "", l->first_left_out, l->left_out > 1 ? "are" : "is");
 }
 
 /* Initialises whatever is missing, and says how much was not. */
@@ -318,9 +306,10 @@ static void complete_partial(loading *l, const char *path)
         carried += read ? p->count : 0;
         all += p->count;
     }
-    say(l, "%zu of %zu tensors (%.1f of %.1f million values) carried over from %s%s", tensors,
-        l->parameters->count, (double)carried / 1e6, (double)all / 1e6, path,
-        tensors < l->parameters->count ? "; the rest was initialised" : "");
+    stk_say(l->how->remark, l->how->context,
+            "%zu of %zu tensors (%.1f of %.1f million values) carried over from %s%s", tensors,
+            l->parameters->count, (double)carried / 1e6, (double)all / 1e6, path,
+            tensors < l->parameters->count ? "; the rest was initialised" : "");
     say_left_out(l);
 }
 
@@ -335,10 +324,13 @@ static int complete(loading *l, const char *path, int encoder_alone, stoke_error
         if (l->had[i] != READ || (classifier && l->classes))
             stk_parameter_initialise(p, l->values, l->how->seed);
     }
-    if (encoder_alone) say(l, "%s is an encoder alone: the decode head was initialised", path);
+    if (encoder_alone)
+        stk_say(l->how->remark, l->how->context, "%s is an encoder alone: the decode head was initialised",
+                path);
     if (l->classes)
-        say(l, "the classifier has %llu classes in the file and %u here: initialised",
-            (unsigned long long)l->classes, (unsigned)l->config->classes);
+        stk_say(l->how->remark, l->how->context,
+                "the classifier has %llu classes in the file and %u here: initialised",
+                (unsigned long long)l->classes, (unsigned)l->config->classes);
     say_left_out(l);
     return STOKE_OK;
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "src/base/json_read.h"
+#include "src/base/remarks.h"
 #include "src/net/files/safetensors.h"
 #include "src/net/segformer/segformer.h"
 
@@ -16,12 +17,11 @@
 int stk_pretrained_config(const char *path, stk_segformer_config *config, stoke_error *err);
 
 /* Told once per thing worth saying: "the file is an encoder alone: the decode head was initialised". */
-typedef void stk_remark_fn(void *context, const char *sentence);
 
 typedef struct stk_pretrained_how {
     uint64_t seed;
     int partial;
-    stk_remark_fn *remark; /* may be NULL */
+    stk_say_fn *remark; /* may be NULL */
     void *context;
 } stk_pretrained_how;
 
@@ -77,7 +77,7 @@ int stk_pretrained_visit(const char *path, stk_pretrained_fn *fn, void *context,
 int stk_pretrained_write_labels(FILE *out, char *const *labels, uint32_t classes);
 
 /* stk_pretrained_config with remarks. `remark` may be NULL. */
-int stk_pretrained_check(const char *path, stk_segformer_config *config, stk_remark_fn *remark, void *context,
+int stk_pretrained_check(const char *path, stk_segformer_config *config, stk_say_fn *remark, void *context,
                          stoke_error *err);
 
 #endif

@@ -415,7 +415,7 @@ static int compare(const reading *r, const stk_segformer_config *c)
     return status ? status : expect_classes(r, c->classes);
 }
 
-static void remark_ignored_label(const reading *r, stk_remark_fn *remark, void *context)
+static void remark_ignored_label(const reading *r, stk_say_fn *remark, void *context)
 {
     const char *label = stk_json_text(r->json, field(r, "semantic_loss_ignore_index"));
     char sentence[256];
@@ -427,7 +427,7 @@ static void remark_ignored_label(const reading *r, stk_remark_fn *remark, void *
     remark(context, sentence);
 }
 
-static int compare_config(const char *folder, const stk_segformer_config *config, stk_remark_fn *remark,
+static int compare_config(const char *folder, const stk_segformer_config *config, stk_say_fn *remark,
                           void *context, stoke_error *err)
 {
     char *path = stk_pretrained_path(folder, "config.json");
@@ -447,7 +447,7 @@ static int compare_config(const char *folder, const stk_segformer_config *config
     return status;
 }
 
-int stk_pretrained_check(const char *path, stk_segformer_config *config, stk_remark_fn *remark, void *context,
+int stk_pretrained_check(const char *path, stk_segformer_config *config, stk_say_fn *remark, void *context,
                          stoke_error *err)
 {
     shapes found = { 0 };

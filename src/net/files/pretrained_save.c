@@ -20,7 +20,7 @@
 
 const char *stoke_net_remark(const stoke_net *net, size_t index)
 {
-    return index < net->remark_count ? net->remarks[index] : NULL;
+    return stk_remark_at(&net->remarks, index);
 }
 
 const stoke_net_plan *stoke_net_plan_used(const stoke_net *net)

@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "src/base/error.h"
+#include "src/base/remarks.h"
 #include "src/tune/advice/advice_tables.h"
 #include "src/tune/decide/decide.h"
 #include <stoke/tools/advise.h>
@@ -68,17 +69,7 @@ static const char *number(char text[static 16], uint32_t value)
 }
 
 /* One more sentence. */
-STOKE_PRINTF(2, 3)
-static void remark(adviser *a, const char *format, ...)
-{
-    char *text = a->advice->remark;
-    const size_t used = strlen(text), room = sizeof a->advice->remark - used;
-    va_list arguments;
-    if (used && room > 1) text[used] = ' ', text[used + 1] = 0;
-    va_start(arguments, format);
-    vsnprintf(text + used + !!used, room - !!used, format, arguments);
-    va_end(arguments);
-}
+#define REMARK(a, ...) stk_text_add((a)->advice->remark, sizeof(a)->advice->remark, " ", __VA_ARGS__)
 
 /* ---- what fits ---- */
 
@@ -163,19 +154,19 @@ static void fit_remark(adviser *a, const fitted *f)
 {
     const stoke_estimate_params *c = &f->chosen;
     if (!f->fits)
-        remark(a,
+        REMARK(a,
                "Not even batch 1 with %s leaves 1 GiB free (%.1f GiB are needed at the most): lower the size "
                "of the pictures.",
                c->model, GIB(f->got.high));
     else if (is_cut(f))
-        remark(
+        REMARK(
             a,
             "What is usual and the estimate disagree: batch %u with %s would take %.1f to %.1f GiB, so batch "
             "%u with %s stands here; up to %u fits.",
             (unsigned)f->wanted_batch, f->wanted_model, GIB(f->wanted.low), GIB(f->wanted.high),
             (unsigned)c->batch, c->model, (unsigned)f->room);
     else if (f->room >= 2 * f->wanted_batch)
-        remark(a, "The usual batch is more careful than the estimate, by which up to %u fits%s",
+        REMARK(a, "The usual batch is more careful than the estimate, by which up to %u fits%s",
                (unsigned)f->room,
                a->memory ? ": a larger one is worth a trial where the card is not busy." : ".");
 }
@@ -248,7 +239,7 @@ static int segformer_lines(adviser *a, fitted *f, stoke_error *err)
              tier->scheduler > 0 ? USUAL ": one is on, and cosine is what most take" : USUAL, tier->title);
     fit_remark(a, f);
     if (!a->memory)
-        remark(a, "These are usual values for any trainer, not measured here: left alone, `stoke train` "
+        REMARK(a, "These are usual values for any trainer, not measured here: left alone, `stoke train` "
                   "takes batches "
                   "of up to 8 and the size of your pictures; `stoke find-batch` measures.");
     expect(a, card ? card->expected : a->memory ? NULL : &stk_expected_processor);
@@ -283,7 +274,7 @@ static int smallnet_lines(adviser *a, fitted *f, stoke_error *err)
              USUAL ": its network needs memory of its own", row->card);
     accumulate_line(a, f, 0);
     fit_remark(a, f);
-    remark(a, "Channels, blocks, patches and the loss are part of the experiment: with others it is another "
+    REMARK(a, "Channels, blocks, patches and the loss are part of the experiment: with others it is another "
               "one.");
     if (row->busy) expectation(a, "busy share of the card", row->busy, row->card);
     if (row->speed_up) expectation(a, "faster than before", row->speed_up, row->card);
@@ -427,10 +418,10 @@ static int find_subject(adviser *a, stoke_error *err)
     if (stk_is_at_least(a->memory, gb) && a->memory < ((uint64_t)gb << 30) / 10 * 11) {
         a->card = found.gpu;
         if (!p->memory && !found.gb && found.gpu->also_gb)
-            remark(a, "%s is also sold with %u GB: say so where yours is one.", found.gpu->name,
+            REMARK(a, "%s is also sold with %u GB: say so where yours is one.", found.gpu->name,
                    (unsigned)found.gpu->also_gb);
     } else if (a->memory != (uint64_t)found.gpu->also_gb << 30)
-        remark(a, "%s is known with %u GB; the settings are those usual for the memory there is.",
+        REMARK(a, "%s is known with %u GB; the settings are those usual for the memory there is.",
                found.gpu->name, (unsigned)gb);
     return STOKE_OK;
 }
@@ -462,7 +453,7 @@ int stoke_recommend(stoke_advice *advice, const stoke_recommend_params *params, 
     else if (!a.on_card)
         r = segformer_lines(&a, &f, err);
     else /* what needs no memory to be known follows */
-        remark(&a, "Batch and size of the network depend on the card's memory, and no card is known: name "
+        REMARK(&a, "Batch and size of the network depend on the card's memory, and no card is known: name "
                    "one, or its memory.");
     if (r) return r;
     loader_lines(&a, &f);

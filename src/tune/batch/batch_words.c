@@ -4,22 +4,15 @@
  * binds.
  */
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "src/base/remarks.h"
 #include "src/tune/batch/batch_search.h"
 #include <stoke/tools/report.h>
 #include <stoke/tools/terminal.h>
 
-static STOKE_PRINTF(2, 3) void say(stoke_batch_result *result, const char *format, ...)
-{
-    const size_t used = strlen(result->why);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(result->why + used, sizeof result->why - used, format, args);
-    va_end(args);
-}
+#define SAY(result, ...) stk_text_add((result)->why, sizeof(result)->why, "", __VA_ARGS__)
 
 static int bound_of(const stk_batch_search *s)
 {
@@ -40,34 +33,34 @@ static void say_memory(const stk_batch_search *s)
     stoke_batch_result *result = s->result;
     char budget[32], fixed[32], each[32];
     stoke_text_memory(result->budget, budget, sizeof budget);
-    say(result, "Memory: %s%u fit%s in %s", s->flat ? "" : "up to ", (unsigned)s->low, s->low == 1 ? "s" : "",
+    SAY(result, "Memory: %s%u fit%s in %s", s->flat ? "" : "up to ", (unsigned)s->low, s->low == 1 ? "s" : "",
         budget);
-    if (s->flat) say(result, ", and no more were tried");
+    if (s->flat) SAY(result, ", and no more were tried");
     if (result->linear && result->memory0 >= 0)
-        say(result, "; %s and %s a sample", stoke_text_memory((uint64_t)result->memory0, fixed, sizeof fixed),
+        SAY(result, "; %s and %s a sample", stoke_text_memory((uint64_t)result->memory0, fixed, sizeof fixed),
             stoke_text_memory((uint64_t)result->memory1, each, sizeof each));
     /* What the line says is told as such; that the set ends before is another matter. */
     const int all = s->params->largest && !s->high && result->largest_fit + s->params->multiple > s->most;
     const int said = s->params->largest_said;
     if (all && result->largest_fit > s->low)
-        say(result, ", by which all %u %s would", (unsigned)s->most,
+        SAY(result, ", by which all %u %s would", (unsigned)s->most,
             said ? "that were allowed" : "of the set");
     else if (result->largest_fit > s->low)
-        say(result, ", by which about %u would", (unsigned)result->largest_fit);
+        SAY(result, ", by which about %u would", (unsigned)result->largest_fit);
     else if (all && said)
-        say(result, "; no more than %u were to be tried", (unsigned)s->most);
+        SAY(result, "; no more than %u were to be tried", (unsigned)s->most);
     else if (all)
-        say(result, "; the set has no more than %s", STOKE_COUNT(s->most, "sample"));
-    say(result, ". ");
+        SAY(result, "; the set has no more than %s", STOKE_COUNT(s->most, "sample"));
+    SAY(result, ". ");
 }
 
 static void say_busy(const stk_batch_search *s, const char *what)
 {
     const stk_batch_fit *fit = &s->fit;
     if (fit->cores_had < fit->cores_wanted)
-        say(s->result, "%s (%.1f of %.1f cores were had)", what, fit->cores_had, fit->cores_wanted);
+        SAY(s->result, "%s (%.1f of %.1f cores were had)", what, fit->cores_had, fit->cores_wanted);
     else
-        say(s->result, "%s (steps of one trial differ by half and more)", what);
+        SAY(s->result, "%s (steps of one trial differ by half and more)", what);
 }
 
 /* What is certain when times are not. */
@@ -75,9 +68,9 @@ static void say_too_busy(stk_batch_search *s)
 {
     stoke_batch_result *result = s->result;
     say_busy(s, "This machine is too busy to tell");
-    say(result, ": the times scatter, and no batch is suggested from them. Only this is certain. ");
+    SAY(result, ": the times scatter, and no batch is suggested from them. Only this is certain. ");
     say_memory(s);
-    say(result, "Search again when the machine is quiet, or with more --steps.");
+    SAY(result, "Search again when the machine is quiet, or with more --steps.");
 }
 
 /* The choice is made by trials without data, or by their line; the table of trials has the one with the
@@ -87,18 +80,18 @@ static void say_throughput(const stk_batch_search *s)
     stoke_batch_result *result = s->result;
     const double best = result->best_images_s, made = stk_batch_whole_rate(&s->confirmed);
     const int places = best < 100;
-    say(result, "Throughput: by the %s %u reach%s %.*f images/s, %.0f %% of the best, %.*f",
+    SAY(result, "Throughput: by the %s %u reach%s %.*f images/s, %.0f %% of the best, %.*f",
         s->fit.timed ? "line" : "trials", (unsigned)result->batch, result->batch == 1 ? "es" : "", places,
         result->images_s, 100 * result->images_s / best, places, best);
-    say(result, "; the confirming trial made %.*f. ", places, made);
+    SAY(result, "; the confirming trial made %.*f. ", places, made);
 }
 
 static void say_loader(stoke_batch_result *result, const stoke_batch_params *p)
 {
     if (isnan(result->busy))
-        say(result, "Loader: n/a, the trials were without data. ");
+        SAY(result, "Loader: n/a, the trials were without data. ");
     else
-        say(result, "Loader: keeps the device busy %.0f %% of the time; wanted are %.0f %%. ",
+        SAY(result, "Loader: keeps the device busy %.0f %% of the time; wanted are %.0f %%. ",
             100 * result->busy, 100 * p->target_busy);
 }
 
@@ -107,25 +100,25 @@ static void say_bound(const stk_batch_search *s)
     stoke_batch_result *result = s->result;
     switch (result->bound) {
     case STOKE_BOUND_THROUGHPUT:
-        say(result, "Throughput binds: larger batches gain less than %.0f %%.", 100 * (1 - s->params->near));
+        SAY(result, "Throughput binds: larger batches gain less than %.0f %%.", 100 * (1 - s->params->near));
         break;
     case STOKE_BOUND_MEMORY:
-        say(result, "Memory binds: a larger batch would be faster and does not fit.");
+        SAY(result, "Memory binds: a larger batch would be faster and does not fit.");
         break;
     case STOKE_BOUND_DATA:
-        say(result, "%s",
+        SAY(result, "%s",
             s->params->largest_said
                 ? "The limit binds: a larger batch would be faster, and none was to be tried."
                 : "The data bind: a larger batch would be faster, and there are no more samples.");
         break;
     case STOKE_BOUND_LOADER:
-        say(result,
+        SAY(result,
             "The loader binds: the device waits %.3g ms a step, and another batch does not change that.",
             s->confirmed.wait_ms);
         snprintf(result->next, sizeof result->next, "stoke diagnose");
         break;
     default:
-        say(result, "A trial of %u ended with %s, so larger ones were not tried: %.120s",
+        SAY(result, "A trial of %u ended with %s, so larger ones were not tried: %.120s",
             (unsigned)s->stopped.batch, stoke_outcome_name(s->stopped.outcome), s->stopped.message);
     }
 }
@@ -141,7 +134,7 @@ void stk_batch_tell(stk_batch_search *s)
     if (!result->batch) {
         char budget[32];
         result->bound = STOKE_BOUND_MEMORY;
-        say(result,
+        SAY(result,
             "Not even one sample fits in %s. A smaller picture, a smaller model, 16-bit precision or a "
             "frozen "
             "encoder need less.",
@@ -152,7 +145,7 @@ void stk_batch_tell(stk_batch_search *s)
     result->bound = bound_of(s);
     if (result->doubtful) {
         say_busy(s, "Low confidence: the machine was busy, and its times scatter");
-        say(result, ". ");
+        SAY(result, ". ");
     }
     say_memory(s);
     say_throughput(s);

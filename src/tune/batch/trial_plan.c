@@ -2,35 +2,25 @@
  *
  * From a settings file, of any dialect, to trials of what it asks for.
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/remarks.h"
 #include "src/net/files/pretrained.h"
 #include "src/train/setup.h"
 #include "src/tune/preflight/preflight.h"
 #include "src/tune/batch/trial.h"
 
-enum { REMARKS = 8, ASSUMED_SIDE = 288 }; /* as `stoke estimate` */
+enum { ASSUMED_SIDE = 288 }; /* as `stoke estimate` */
 
 struct stoke_trial_plan {
     stk_run_config config;
     stoke_trial_params params;
     uint64_t samples;
-    char remark[REMARKS][512];
-    size_t n_remarks;
+    stk_remarks remarks;
 };
-
-static STOKE_PRINTF(2, 3) void remark(stoke_trial_plan *plan, const char *format, ...)
-{
-    va_list args;
-    if (plan->n_remarks == REMARKS) return;
-    va_start(args, format);
-    vsnprintf(plan->remark[plan->n_remarks++], sizeof plan->remark[0], format, args);
-    va_end(args);
-}
 
 static void take_wish(stoke_trial_plan *plan)
 {
@@ -76,7 +66,8 @@ static int look(stoke_trial_plan *plan, stoke_error *err)
     if (!w->has_data) return STOKE_OK;
     int r = look_as_training(plan, &own);
     if (r && w->engine == STOKE_ENGINE_TORCH && !*w->data_flag) {
-        remark(plan, "The data are left out of the trials, and so is the loader: %.400s", own.message);
+        stk_remark(&plan->remarks, "The data are left out of the trials, and so is the loader: %.400s",
+                   own.message);
         plan->params.data.data = plan->params.data.images = plan->params.data.list = NULL;
         r = STOKE_OK;
     }
@@ -95,7 +86,7 @@ static int name_model(stoke_trial_plan *plan, stoke_error *err)
     }
     train->model = "b0";
     if (!*plan->config.model_said) /* of a network of the user's own the caller knows, and tries no other */
-        remark(plan, "Nothing says the model: b0 is taken; --model says another.");
+        stk_remark(&plan->remarks, "Nothing says the model: b0 is taken; --model says another.");
     return STOKE_OK;
 }
 
@@ -104,13 +95,13 @@ static void assume(stoke_trial_plan *plan)
     stoke_trial_params *p = &plan->params;
     if (!p->data.size[0] || !p->data.size[1]) {
         p->data.size[0] = p->data.size[1] = ASSUMED_SIDE;
-        remark(plan, "Nothing says the size of pictures: %dx%d is taken; --size says another.", ASSUMED_SIDE,
-               ASSUMED_SIDE);
+        stk_remark(&plan->remarks, "Nothing says the size of pictures: %dx%d is taken; --size says another.",
+                   ASSUMED_SIDE, ASSUMED_SIDE);
     }
     if (!p->classes) {
         p->classes = stoke_estimate_classes(p->train.model);
-        remark(plan, "Nothing says the number of classes: %u is taken; --classes says another.",
-               (unsigned)p->classes);
+        stk_remark(&plan->remarks, "Nothing says the number of classes: %u is taken; --classes says another.",
+                   (unsigned)p->classes);
     }
 }
 
@@ -139,6 +130,7 @@ void stoke_trial_plan_free(stoke_trial_plan **plan)
 {
     if (!plan || !*plan) return;
     stk_run_config_free(&(*plan)->config);
+    stk_remarks_free(&(*plan)->remarks);
     stk_free(*plan);
     *plan = NULL;
 }
@@ -171,5 +163,5 @@ uint32_t stoke_trial_plan_batch(const stoke_trial_plan *plan)
 
 const char *stoke_trial_plan_remark(const stoke_trial_plan *plan, size_t index)
 {
-    return index < plan->n_remarks ? plan->remark[index] : NULL;
+    return stk_remark_at(&plan->remarks, index);
 }

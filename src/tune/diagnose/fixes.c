@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "src/base/error.h"
+#include "src/base/remarks.h"
 
 /* A step gained by less than this share of it is not worth a line in somebody's file. */
 static const double worth = 0.005;
@@ -197,18 +198,11 @@ static int book_late(const stk_fixes_ctx *fixing, stoke_fix *fix, const outlook 
     return r;
 }
 
-static void say_reason(stoke_fix *fix, const char *reason)
-{
-    const size_t at = strlen(fix->what);
-    snprintf(fix->what + at, sizeof fix->what - at, "%s", reason);
-}
-
 /* With the others it may take another number than alone. */
 static void say_number(stoke_fix *fix, uint32_t alone, uint32_t all)
 {
-    const size_t at = strlen(fix->what);
     if (fix->order && alone != all)
-        snprintf(fix->what + at, sizeof fix->what - at, "; %u with the other fixes", all);
+        stk_text_add(fix->what, sizeof fix->what, "", "; %u with the other fixes", all);
 }
 
 static int order_fixes(stoke_fixes *out, const stk_fixes_ctx *fixing, const outlook *now, sequence *s,
@@ -224,7 +218,7 @@ static int order_fixes(stoke_fixes *out, const stk_fixes_ctx *fixing, const outl
         if (!fix->applies) r = book_late(fixing, fix, now, &to, err);
         if (r) return r;
         if (!fix->order) fix->order = s->taken[which] = ++s->length;
-        say_reason(fix, to.reason);
+        stk_text_add(fix->what, sizeof fix->what, "", "%s", to.reason);
         fix->marginal_ms += s->at.forecast.step_ms - to.forecast.step_ms;
         s->at = to;
     }

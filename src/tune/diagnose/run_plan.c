@@ -4,7 +4,6 @@
  * the file does not say has the default of whoever reads it, PyTorch or `stoke train`, and every such guess
  * is a remark.
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -15,27 +14,16 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/remarks.h"
 #include "src/tune/preflight/preflight.h"
-
-enum { REMARKS = 16, REMARK_TEXT = 256 };
 
 struct stoke_run_plan {
     stk_run_config config;
     stoke_setup setup;
     stoke_data_params data;
     char folder[4096]; /* the caller's `data` */
-    char remark[REMARKS][REMARK_TEXT];
-    size_t remarks;
+    stk_remarks remarks;
 };
-
-STOKE_PRINTF(2, 3) static void say(stoke_run_plan *plan, const char *format, ...)
-{
-    va_list args;
-    if (plan->remarks == REMARKS) return;
-    va_start(args, format);
-    vsnprintf(plan->remark[plan->remarks++], REMARK_TEXT, format, args);
-    va_end(args);
-}
 
 /* ---- a PyTorch trainer's ---- */
 
@@ -43,7 +31,7 @@ STOKE_PRINTF(2, 3) static void say(stoke_run_plan *plan, const char *format, ...
 static void say_default(stoke_run_plan *plan, const char *setting, const char *value)
 {
     const char *whose = stk_run_config_default(&plan->config, setting);
-    if (whose) say(plan, "%s is not in the file: %s, %s default", setting, value, whose);
+    if (whose) stk_remark(&plan->remarks, "%s is not in the file: %s, %s default", setting, value, whose);
 }
 
 static int is_preset(const char *name)
@@ -62,8 +50,9 @@ static void take_their_workers(stoke_run_plan *plan)
     const int64_t factor = config->prefetch > 0 ? config->prefetch : 1;
     const int64_t ahead = workers * factor;
     if (*config->workers_said)
-        say(plan, "num_workers is %s, which is no number that can be read: 0 is measured; --workers sets it",
-            config->workers_said);
+        stk_remark(&plan->remarks,
+                   "num_workers is %s, which is no number that can be read: 0 is measured; --workers sets it",
+                   config->workers_said);
     say_default(plan, "num_workers", "0");
     if (workers) say_default(plan, "prefetch_factor", "2");
     if (workers) say_default(plan, "persistent_workers", "off");
@@ -82,7 +71,8 @@ static void take_their_copies(stoke_run_plan *plan)
                                                 : STOKE_TRANSFER_PAGEABLE;
     if (!ahead) say_default(plan, "pin_memory", config->pin_memory == 1 ? "on" : "off");
     if (!ahead)
-        say(plan,
+        stk_remark(
+            &plan->remarks,
             "nothing in the file copies the next batch while the card computes: copies are taken to run on "
             "the computing stream, with or without non_blocking");
 }
@@ -97,22 +87,25 @@ static void take_their_pictures(stoke_run_plan *plan)
     if (is_preset(config->augment))
         data->augment = config->augment;
     else if (*config->augment)
-        say(plan,
+        stk_remark(
+            &plan->remarks,
             "augmentation '%.60s' is no preset of ours: \"standard\" is measured; --augment names another",
             config->augment);
     else
-        say(plan,
+        stk_remark(
+            &plan->remarks,
             "the file does not say how samples are augmented: \"standard\" is measured; --augment names "
             "another");
     data->drop_last = config->drop_last == 1;
     if (config->batch > 0) data->batch = config->batch;
-    if (config->batch < 1) say(plan, "batch_size is not in the file: %d", (int)data->batch);
+    if (config->batch < 1) stk_remark(&plan->remarks, "batch_size is not in the file: %d", (int)data->batch);
     say_default(plan, "batch_size", "8");
     if (config->height > 0 && config->width > 0) {
         data->size[0] = (uint32_t)config->height;
         data->size[1] = (uint32_t)config->width;
     } else {
-        say(plan, "the size of a picture is not in the file: that of the first sample; --size sets it");
+        stk_remark(&plan->remarks,
+                   "the size of a picture is not in the file: that of the first sample; --size sets it");
     }
     if (config->classes > 0 && config->classes <= 65536) data->classes = config->classes;
 }
@@ -121,14 +114,16 @@ static void take_theirs(stoke_run_plan *plan)
 {
     const stk_run_config *config = &plan->config;
     stoke_setup *setup = &plan->setup;
-    say(plan, "the loop is PyTorch's, the data path that is measured is stoke's: its threads make a batch "
-              "together, and are started faster than PyTorch's processes");
+    stk_remark(&plan->remarks,
+               "the loop is PyTorch's, the data path that is measured is stoke's: its threads make a batch "
+               "together, and are started faster than PyTorch's processes");
     take_their_workers(plan);
     take_their_copies(plan);
     setup->placement = config->gpu_augmentation == 1 ? STOKE_PLACEMENT_DEVICE : STOKE_PLACEMENT_HOST;
     setup->sync = config->log_every == 1;
     if (config->log_every == STK_UNSAID)
-        say(plan,
+        stk_remark(
+            &plan->remarks,
             "how often the loop logs is not in the file: it is taken not to wait for every step; --sync "
             "if it prints the loss each time");
     take_their_pictures(plan);
@@ -167,10 +162,11 @@ static int take_own(stoke_run_plan *plan, const char *config, stoke_error *err)
     stoke_data_params *data = &plan->data;
     if (data->batch < 1) {
         data->batch = stoke_data_defaults().batch;
-        say(plan, "batch is auto, which training settles: %d is measured; --batch sets it", (int)data->batch);
+        stk_remark(&plan->remarks, "batch is auto, which training settles: %d is measured; --batch sets it",
+                   (int)data->batch);
     }
     setup->workers = stoke_data_workers(data);
-    if (data->workers < 0) say(plan, "workers is auto: %u here", setup->workers);
+    if (data->workers < 0) stk_remark(&plan->remarks, "workers is auto: %u here", setup->workers);
     setup->prefetch = (uint32_t)data->prefetch;
     setup->depth = (uint32_t)upload->depth;
     setup->transfer = upload->transfer;
@@ -230,6 +226,7 @@ void stoke_run_plan_free(stoke_run_plan **plan)
 {
     if (!plan || !*plan) return;
     stk_run_config_free(&(*plan)->config);
+    stk_remarks_free(&(*plan)->remarks);
     stk_free(*plan);
     *plan = NULL;
 }
@@ -256,5 +253,5 @@ const char *stoke_run_plan_dialect(const stoke_run_plan *plan)
 
 const char *stoke_run_plan_remark(const stoke_run_plan *plan, size_t index)
 {
-    return index < plan->remarks ? plan->remark[index] : NULL;
+    return stk_remark_at(&plan->remarks, index);
 }

@@ -259,7 +259,7 @@ void stk_drm_read(stk_gpus_drm *drm, size_t index, stoke_gpu *gpu)
         (!stk_tree_path(path, card->device, "vendor") || !stk_tree_text(path, vendor, sizeof vendor)))
         card->fixed.lost = gpu->lost = 1;
     if (gpu->lost) {
-        stk_gpu_remark(gpu, "the card is gone from /sys/class/drm; dmesg may say why");
+        STK_GPU_REMARK(gpu, "the card is gone from /sys/class/drm; dmesg may say why");
         return;
     }
     if (!strcmp(gpu->vendor, "amd"))

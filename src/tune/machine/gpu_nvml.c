@@ -183,7 +183,7 @@ static void read_memory(const stk_gpus_nvml *nvml, stk_nvml_card *card, stoke_gp
         if (!total || left == UINT64_MAX) return;
         if (left > total) left = total; /* swap counts there, and a card cannot use it */
         set_memory(gpu, (double)total, (double)(total - left), (double)left, STOKE_SOURCE_PROC);
-        stk_gpu_remark(gpu, "the card has no memory of its own: the machine's is shown");
+        STK_GPU_REMARK(gpu, "the card has no memory of its own: the machine's is shown");
     }
 }
 
@@ -258,7 +258,7 @@ static void give_up(const stk_nvml_card *card, stoke_gpu *gpu)
     memcpy(gpu->driver, fixed->driver, sizeof gpu->driver);
     memcpy(gpu->vendor, fixed->vendor, sizeof gpu->vendor);
     gpu->lost = 1;
-    stk_gpu_remark(gpu, "the card fell off the bus (NVML: GPU is lost); dmesg has a line with Xid that says "
+    STK_GPU_REMARK(gpu, "the card fell off the bus (NVML: GPU is lost); dmesg has a line with Xid that says "
                         "why; only a reboot brings it back");
 }
 
@@ -299,14 +299,14 @@ static void open_card(stk_gpus_nvml *nvml, unsigned index)
     const nvmlReturn_t result = handle_of(library, index, &card->handle);
     if (!stk_nvml_good(card, result)) {
         card->handle = NULL;
-        stk_gpu_remark(fixed, "NVML does not open it: %.60s (error %d); `nvidia-smi` may say more",
+        STK_GPU_REMARK(fixed, "NVML does not open it: %.60s (error %d); `nvidia-smi` may say more",
                        stk_nvml_text(library, result), result);
         return;
     }
     read_fixed(library, card);
-    if (fixed->mig) stk_gpu_remark(fixed, "cut into MIG instances: NVML does not tell how busy they are");
+    if (fixed->mig) STK_GPU_REMARK(fixed, "cut into MIG instances: NVML does not tell how busy they are");
     if (miscounts_processes(fixed->driver))
-        stk_gpu_remark(fixed, "driver %.16s lists only the first of several programs: update it",
+        STK_GPU_REMARK(fixed, "driver %.16s lists only the first of several programs: update it",
                        fixed->driver);
 }
 

@@ -4,7 +4,6 @@
  */
 #include <stoke/tools/probe.h>
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -79,7 +78,7 @@ void stoke_gpus_read(stoke_gpus *gpus, size_t index, stoke_gpu *gpu)
     else if (index < nvidia + stk_drm_count(gpus->drm))
         stk_drm_read(gpus->drm, index - nvidia, gpu);
     else
-        stk_gpu_remark(gpu, "there is no card %zu", index);
+        STK_GPU_REMARK(gpu, "there is no card %zu", index);
 }
 
 int stoke_gpu_find(stoke_gpu *gpu, int *found, char *why, size_t size, stoke_error *err)
@@ -108,18 +107,6 @@ void stk_gpus_read_link(stoke_gpus *gpus, size_t index, stoke_gpu *gpu)
 }
 
 /* ---- what both ways share ---- */
-
-void stk_gpu_remark(stoke_gpu *gpu, const char *format, ...)
-{
-    const size_t used = strlen(gpu->problem);
-    const int n = used ? snprintf(gpu->problem + used, sizeof gpu->problem - used, "; ") : 0;
-    const size_t at = used + (size_t)n;
-    if (at >= sizeof gpu->problem) return;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(gpu->problem + at, sizeof gpu->problem - at, format, arguments);
-    va_end(arguments);
-}
 
 /* The parent of a process, 0 = not to be seen. The name in brackets may hold brackets and blanks itself. */
 static uint32_t parent_of(const char *root, uint32_t pid)

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "src/base/remarks.h"
 #include <stoke/tools/probe.h>
 
 enum { STK_WHY_BYTES = 512 };
@@ -46,6 +47,6 @@ void stk_gpu_from_pci(stoke_gpu *gpu, const char *folder);
 void stk_gpu_effective(stoke_gpu *gpu);
 
 /* Adds a remark to `problem`, behind "; " when it has one. */
-void stk_gpu_remark(stoke_gpu *gpu, const char *format, ...) STOKE_PRINTF(2, 3);
+#define STK_GPU_REMARK(gpu, ...) stk_text_add((gpu)->problem, sizeof(gpu)->problem, "; ", __VA_ARGS__)
 
 #endif

@@ -99,6 +99,6 @@ void stk_nvml_read_processes(const stk_nvml_library *nvml, stk_nvml_card *card, 
     read_newest(card, nvml->nvmlDeviceGetGraphicsRunningProcesses_v3,
                 nvml->nvmlDeviceGetGraphicsRunningProcesses_v2, nvml->nvmlDeviceGetGraphicsRunningProcesses,
                 root, gpu);
-    if (!compute) stk_gpu_remark(gpu, "the driver does not list the programs on the card");
+    if (!compute) STK_GPU_REMARK(gpu, "the driver does not list the programs on the card");
     read_shares(nvml, card, gpu);
 }

@@ -129,8 +129,8 @@ static void say_outvoted(stoke_optimization *o)
         if (stk_candidates(o->yaml, s, found) != 1) continue;
         const size_t n = stk_outvoted(o->yaml, s, others);
         for (size_t j = 0; j < n; j++)
-            stk_optimize_remark(o, "%s counts and is judged; %s is left", o->yaml->nodes[found[0]].path,
-                                o->yaml->nodes[others[j]].path);
+            stk_remark(&o->remarks, "%s counts and is judged; %s is left", o->yaml->nodes[found[0]].path,
+                       o->yaml->nodes[others[j]].path);
     }
 }
 
@@ -146,11 +146,12 @@ static int decide(stoke_optimization *o, stoke_error *err)
     if (r) return r;
     complete_network(o);
     if (o->place == STK_ON_CARD)
-        stk_optimize_remark(o, "the values are those for %s, all of its memory but 1 GiB", o->advice.subject);
+        stk_remark(&o->remarks, "the values are those for %s, all of its memory but 1 GiB",
+                   o->advice.subject);
     else if (o->place == STK_ON_SOME_CARD)
-        stk_optimize_remark(o, "the values are those for any card: none is seen or named here");
+        stk_remark(&o->remarks, "the values are those for any card: none is seen or named here");
     else
-        stk_optimize_remark(o, "the values are those for the processor");
+        stk_remark(&o->remarks, "the values are those for the processor");
     say_outvoted(o);
     r = stk_optimize_precision(o, err); /* memory depends on it, and on the size of the network */
     if (!r) r = stk_optimize_model(o, err);
@@ -182,6 +183,7 @@ void stoke_optimization_destroy(stoke_optimization **optimization)
     stoke_optimization *o = optimization ? *optimization : NULL;
     if (!o) return;
     stoke_yaml_close(&o->yaml);
+    stk_remarks_free(&o->remarks);
     stk_free(o->target);
     stk_free(o);
     *optimization = NULL;
@@ -196,7 +198,7 @@ int stoke_optimization_change(const stoke_optimization *optimization, size_t ind
 
 const char *stoke_optimization_remark(const stoke_optimization *optimization, size_t index)
 {
-    return index < optimization->n_remarks ? optimization->remarks[index] : NULL;
+    return stk_remark_at(&optimization->remarks, index);
 }
 
 const char *stoke_optimization_target(const stoke_optimization *optimization)

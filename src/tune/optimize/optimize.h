@@ -5,11 +5,12 @@
 #ifndef STOKE_SRC_TUNE_OPTIMIZE_OPTIMIZE_H
 #define STOKE_SRC_TUNE_OPTIMIZE_OPTIMIZE_H
 
+#include "src/base/remarks.h"
 #include "src/tune/preflight/preflight.h"
 #include <stoke/tools/advise.h>
 #include <stoke/tools/optimize.h>
 
-enum { STK_CHANGES = 32, STK_OPTIMIZE_REMARKS = 64 };
+enum { STK_CHANGES = 32 };
 
 /* What the advice is for. */
 typedef enum stk_optimize_target {
@@ -40,8 +41,7 @@ struct stoke_optimization {
     stoke_estimate_params p; /* of the file's network, or of the usual one where it names none */
     stoke_change changes[STK_CHANGES];
     size_t n_changes;
-    const char *remarks[STK_OPTIMIZE_REMARKS]; /* kept by the yaml */
-    size_t n_remarks;
+    stk_remarks remarks;
     int marked; /* a comment was put above new keys */
     char *target;
 };
@@ -69,8 +69,7 @@ int stk_optimize_look(const stoke_optimization *o, const char *setting, stk_opti
 /* Plans the change. One that cannot be made safely becomes a remark, with its line and reason. */
 int stk_optimize_change(stoke_optimization *o, const stk_optimize_key *f, const char *to,
                         stk_optimize_reason because, stoke_error *err);
-void stk_optimize_remark(stoke_optimization *o, const char *format, ...) STOKE_PRINTF(2, 3);
-void stk_optimize_right(stoke_optimization *o, const stk_optimize_key *f);
+int stk_optimize_right(stoke_optimization *o, const stk_optimize_key *f); /* says so; STOKE_OK */
 /* A switch that should be on; a value that is neither on nor off is left. */
 int stk_optimize_switch_on(stoke_optimization *o, const char *setting, stk_optimize_reason because,
                            stoke_error *err);

@@ -27,19 +27,20 @@ static void learning_rate(stoke_optimization *o, int64_t from, int64_t to)
     double lr;
     if (stk_optimize_look(o, "learning_rate", &f, NULL)) return;
     if (!stk_parse_real(f.text, &lr) || lr <= 0) {
-        if (f.exists) stk_optimize_remark(o, "%s: %s is no number and is left", f.path, f.text);
+        if (f.exists) stk_remark(&o->remarks, "%s: %s is no number and is left", f.path, f.text);
         return;
     }
     const char *ending = strrchr(o->target, '.');
     const int is_yaml = ending && (!strcmp(ending, ".yaml") || !strcmp(ending, ".yml"));
     if (is_yaml && f.exists && o->dialect != STOKE_DIALECT_OWN && stk_yaml_number(f.text, room) != f.text)
-        stk_optimize_remark(o, "%s: PyYAML reads %s as a text, not a number; write %s", f.path, f.text, room);
+        stk_remark(&o->remarks, "%s: PyYAML reads %s as a text, not a number; write %s", f.path, f.text,
+                   room);
     if (from <= 0 || from == to) return;
     const double factor = (double)to / (double)from;
-    stk_optimize_remark(o,
-                        "%s: %s is kept. For a batch %.3g times as large the linear rule (SGD) would give "
-                        "%.3g, the square root rule (Adam) %.3g; `stoke find-lr` measures one",
-                        f.path, f.text, factor, lr * factor, lr * sqrt(factor));
+    stk_remark(&o->remarks,
+               "%s: %s is kept. For a batch %.3g times as large the linear rule (SGD) would give "
+               "%.3g, the square root rule (Adam) %.3g; `stoke find-lr` measures one",
+               f.path, f.text, factor, lr * factor, lr * sqrt(factor));
 }
 
 static void effective_batch(stoke_optimization *o, int64_t from, int64_t batch)
@@ -49,18 +50,18 @@ static void effective_batch(stoke_optimization *o, int64_t from, int64_t batch)
     const int64_t times = f.is_number && f.number > 1 && f.number <= INT32_MAX ? f.number : 1;
     const long long keeps = batch > 0 ? (long long)((from * times + batch - 1) / batch) : 0;
     if (from > batch && f.exists)
-        stk_optimize_remark(o,
-                            "%s: %lld instead of %s keeps the %lld samples that a step saw, and the "
-                            "learning rate its meaning",
-                            f.path, keeps, f.text, (long long)(from * times));
+        stk_remark(&o->remarks,
+                   "%s: %lld instead of %s keeps the %lld samples that a step saw, and the "
+                   "learning rate its meaning",
+                   f.path, keeps, f.text, (long long)(from * times));
     else if (from > batch)
-        stk_optimize_remark(o,
-                            "gradients of %lld batches added up keep the %lld samples that a step saw, and "
-                            "the learning rate its meaning",
-                            keeps, (long long)from);
+        stk_remark(&o->remarks,
+                   "gradients of %lld batches added up keep the %lld samples that a step saw, and "
+                   "the learning rate its meaning",
+                   keeps, (long long)from);
     else if (times > 1)
-        stk_optimize_remark(
-            o,
+        stk_remark(
+            &o->remarks,
             "%s: %lld batches make a step, so a step now sees %lld samples; divide it to keep the old number",
             f.path, (long long)times, (long long)(times * batch));
 }
@@ -157,11 +158,8 @@ static int measured_batch(stoke_optimization *o, const stk_optimize_key *f, stok
         if (r) return r;
         if (t.room && wanted > t.room) wanted = part_of(wanted, t.room);
     }
-    if (f->is_number && f->number == wanted) {
-        stk_optimize_remark(o, "%s: %s is right already, by trials: %s", f->path, f->text, said);
-        learning_rate(o, 0, 0);
-        return STOKE_OK;
-    }
+    if (f->is_number && f->number == wanted)
+        return stk_remark(&o->remarks, "%s: %s is right already, by trials: %s", f->path, f->text, said);
     snprintf(why, sizeof why, "found by trials: %.230s", said);
     if (f->is_number && largest && f->number > largest)
         snprintf(effect, sizeof effect, "it fits: of %.20s samples a batch, %lld are the most that do",
@@ -193,7 +191,7 @@ static void say_what_fits(stoke_optimization *o, const fitting *t)
     if (strcmp(o->model, "smallnet"))
         snprintf(other, sizeof other, "; at %ux%u, %s", (unsigned)p.height, (unsigned)p.width,
                  fits ? fits : "no SegFormer");
-    stk_optimize_remark(o, "not one picture fits: %s. With a batch of 1 %s would%s", t->name, size, other);
+    stk_remark(&o->remarks, "not one picture fits: %s. With a batch of 1 %s would%s", t->name, size, other);
 }
 
 static int lower(stoke_optimization *o, const stk_optimize_key *f, const fitting *t, stoke_error *err)
@@ -205,11 +203,10 @@ static int lower(stoke_optimization *o, const stk_optimize_key *f, const fitting
     snprintf(effect, sizeof effect, "%s %s instead of running out of memory",
              t->room ? "it fits:" : "the least there is, and even that may not fit:", takes(o, t, to, after));
     if (!t->room) say_what_fits(o, t);
-    if (f->number == to) {
-        stk_optimize_remark(o, "%s: %s is left, and will probably not fit: %s. Smaller pictures would help",
-                            f->path, f->text, why);
-        return STOKE_OK;
-    }
+    if (f->number == to)
+        return stk_remark(&o->remarks,
+                          "%s: %s is left, and will probably not fit: %s. Smaller pictures would help",
+                          f->path, f->text, why);
     return change_batch(o, f, to, (stk_optimize_reason){ why, effect, STOKE_SOURCE_ESTIMATED }, err);
 }
 
@@ -219,12 +216,10 @@ static int known_network(stoke_optimization *o, const stk_optimize_key *f, const
     char text[64], why[256];
     if (f->number > t->room) return lower(o, f, t, err);
     const int64_t to = t->wanted > t->room ? part_of(t->wanted, t->room) : t->wanted;
-    if (f->number >= to) {
-        stk_optimize_remark(o, "%s: %s is left: %s takes %s; usual are %lld, up to %u fits", f->path, f->text,
-                            t->name, takes(o, t, f->number, text), (long long)t->wanted, (unsigned)t->room);
-        learning_rate(o, 0, 0);
-        return STOKE_OK;
-    }
+    if (f->number >= to)
+        return stk_remark(&o->remarks, "%s: %s is left: %s takes %s; usual are %lld, up to %u fits", f->path,
+                          f->text, t->name, takes(o, t, f->number, text), (long long)t->wanted,
+                          (unsigned)t->room);
     if (to < t->wanted)
         snprintf(why, sizeof why, "usual for %.40s are %lld, of which up to %u fits: with %s it takes %s",
                  o->advice.subject, (long long)t->wanted, (unsigned)t->room, t->name, takes(o, t, to, text));
@@ -242,22 +237,16 @@ static int unnamed_network(stoke_optimization *o, const stk_optimize_key *f, con
 {
     char text[64], why[256];
     const int64_t to = !t->room ? 0 : t->wanted > t->room ? part_of(t->wanted, t->room) : t->wanted;
-    if (o->size == STK_SIZE_UNKNOWN) {
-        stk_optimize_remark(o,
-                            "%s: %s is left: %lld are usual for this card, not estimated: your network and "
-                            "picture size are not in the file",
-                            f->path, f->text, (long long)t->wanted);
-        learning_rate(o, 0, 0);
-        return STOKE_OK;
-    }
-    if (f->number >= to) {
-        stk_optimize_remark(o,
-                            "%s: %s is left: usual for %s are %lld; the file names no network, so whether "
-                            "more fits is not known",
-                            f->path, f->text, o->advice.subject, (long long)t->wanted);
-        learning_rate(o, 0, 0);
-        return STOKE_OK;
-    }
+    if (o->size == STK_SIZE_UNKNOWN)
+        return stk_remark(&o->remarks,
+                          "%s: %s is left: %lld are usual for this card, not estimated: your network and "
+                          "picture size are not in the file",
+                          f->path, f->text, (long long)t->wanted);
+    if (f->number >= to)
+        return stk_remark(&o->remarks,
+                          "%s: %s is left: usual for %s are %lld; the file names no network, so whether "
+                          "more fits is not known",
+                          f->path, f->text, o->advice.subject, (long long)t->wanted);
     snprintf(why, sizeof why, "a usual starting point for %.40s; the file names no network: %s would take %s",
              o->advice.subject, t->name, takes(o, t, to, text));
     return change_batch(o, f, to,
@@ -267,18 +256,16 @@ static int unnamed_network(stoke_optimization *o, const stk_optimize_key *f, con
 }
 
 /* "16-32": a choice that is left to somebody. What of it fits is said. */
-static void not_a_number(stoke_optimization *o, const stk_optimize_key *f, const fitting *t)
+static int not_a_number(stoke_optimization *o, const stk_optimize_key *f, const fitting *t)
 {
     long long low, high;
     int end = 0;
     char text[64];
     if (sscanf(f->text, "%9lld - %9lld%n", &low, &high, &end) == 2 && !f->text[end] && low > 0 &&
         high > low && t->room && *o->model)
-        stk_optimize_remark(o, "%s: the range %s is left: with %s, %lld take %s, and up to %u fits", f->path,
-                            f->text, t->name, high, takes(o, t, high, text), (unsigned)t->room);
-    else
-        stk_optimize_remark(o, "%s: %s is no size of a batch and is left", f->path, f->text);
-    learning_rate(o, 0, 0);
+        return stk_remark(&o->remarks, "%s: the range %s is left: with %s, %lld take %s, and up to %u fits",
+                          f->path, f->text, t->name, high, takes(o, t, high, text), (unsigned)t->room);
+    return stk_remark(&o->remarks, "%s: %s is no size of a batch and is left", f->path, f->text);
 }
 
 /* ---- all cases ---- */
@@ -287,66 +274,65 @@ static void not_a_number(stoke_optimization *o, const stk_optimize_key *f, const
 static int is_left(stoke_optimization *o, const stk_optimize_key *f)
 {
     if (o->framework == STOKE_FRAMEWORK_STOKE)
-        stk_optimize_remark(o,
-                            "%s: %s is left: `stoke train` computes on the processor; `stoke find-batch` "
-                            "finds a batch by trials",
-                            f->path, f->text);
+        stk_remark(&o->remarks,
+                   "%s: %s is left: `stoke train` computes on the processor; `stoke find-batch` "
+                   "finds a batch by trials",
+                   f->path, f->text);
     else if (o->place == STK_ON_PROCESSOR)
-        stk_optimize_remark(o, "%s: %s is left: the file trains on the processor", f->path, f->text);
+        stk_remark(&o->remarks, "%s: %s is left: the file trains on the processor", f->path, f->text);
     else if (*o->network)
-        stk_optimize_remark(
-            o,
+        stk_remark(
+            &o->remarks,
             "%s: %s is left: the file names %s, and how much memory a batch of that takes is not known here; "
             "stokehold.BatchSizeOptimizer finds one by trials with your own network",
             f->path, f->text, o->network);
     else if (o->place == STK_ON_SOME_CARD)
-        stk_optimize_remark(o,
-                            "%s: %s is left: how large it may be depends on the memory of the card, and none "
-                            "is seen or named",
-                            f->path, f->text);
+        stk_remark(&o->remarks,
+                   "%s: %s is left: how large it may be depends on the memory of the card, and none "
+                   "is seen or named",
+                   f->path, f->text);
     else if (*o->model && o->size == STK_SIZE_UNKNOWN)
-        stk_optimize_remark(o,
-                            "%s: %s is left: how much memory it takes depends on the size of pictures, which "
-                            "the file does not say, and no set that it names can be read here; with "
-                            "image_size in the file it is judged",
-                            f->path, f->text);
+        stk_remark(&o->remarks,
+                   "%s: %s is left: how much memory it takes depends on the size of pictures, which "
+                   "the file does not say, and no set that it names can be read here; with "
+                   "image_size in the file it is judged",
+                   f->path, f->text);
     else
         return 0;
-    learning_rate(o, 0, 0);
     return 1;
+}
+
+/* Up or down, or not at all and why. */
+static int judge_batch(stoke_optimization *o, const stk_optimize_key *f, stoke_error *err)
+{
+    fitting t = { 0 };
+    stoke_error refusal = { 0 };
+    if (o->params.measured_batch) return measured_batch(o, f, err);
+    if (is_left(o, f)) return STOKE_OK;
+    const int r = make_fitting(o, &t, &refusal);
+    if (r == STOKE_E_INVALID) /* pictures of a size that no network here takes */
+        return stk_remark(&o->remarks, "%s: %s is left: its memory cannot be estimated: %s", f->path, f->text,
+                          refusal.message);
+    if (r) return stk_fail_again(err, r, refusal.message);
+    if (o->classes_assumed && *o->model)
+        stk_remark(&o->remarks, "the number of classes is not in the file: %u assumed for the estimate",
+                   (unsigned)o->p.classes);
+    if (!is_size(f)) return not_a_number(o, f, &t);
+    return *o->model ? known_network(o, f, &t, err) : unnamed_network(o, f, &t, err);
 }
 
 int stk_optimize_batch(stoke_optimization *o, stoke_error *err)
 {
     stk_optimize_key f;
-    fitting t = { 0 };
+    const size_t before = o->n_changes;
     int r = stk_optimize_look(o, "batch_size", &f, err);
     if (r) return r;
-    if (o->params.measured_batch) return measured_batch(o, &f, err);
-    if (!f.exists && !f.is_number) {
-        stk_optimize_remark(o, "batch_size is not in the file under any name known; map it to its path");
-        return STOKE_OK;
-    }
-    if (o->framework == STOKE_FRAMEWORK_STOKE && !strcmp(f.text, "auto")) {
-        stk_optimize_right(o, &f);
-        return STOKE_OK;
-    }
-    if (is_left(o, &f)) return STOKE_OK;
-    stoke_error refusal = { 0 };
-    r = make_fitting(o, &t, &refusal);
-    if (r == STOKE_E_INVALID) { /* pictures of a size that no network here takes */
-        stk_optimize_remark(o, "%s: %s is left: its memory cannot be estimated: %s", f.path, f.text,
-                            refusal.message);
-        learning_rate(o, 0, 0);
-        return STOKE_OK;
-    }
-    if (r) return stk_fail_again(err, r, refusal.message);
-    if (o->classes_assumed && *o->model)
-        stk_optimize_remark(o, "the number of classes is not in the file: %u assumed for the estimate",
-                            (unsigned)o->p.classes);
-    if (!is_size(&f)) {
-        not_a_number(o, &f, &t);
-        return STOKE_OK;
-    }
-    return *o->model ? known_network(o, &f, &t, err) : unnamed_network(o, &f, &t, err);
+    if (!f.exists && !f.is_number && !o->params.measured_batch)
+        return stk_remark(&o->remarks,
+                          "batch_size is not in the file under any name known; map it to its path");
+    if (o->framework == STOKE_FRAMEWORK_STOKE && !strcmp(f.text, "auto") && !o->params.measured_batch)
+        return stk_optimize_right(o, &f);
+    r = judge_batch(o, &f, err);
+    if (!r && o->n_changes == before) learning_rate(o, 0, 0); /* what is odd about it is said in any case */
+    return r;
 }

@@ -3,7 +3,6 @@
  * Between the rules and the file: what a setting is called there, what stands there or counts where nothing
  * does, and how it is changed.
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -85,39 +84,20 @@ int stk_optimize_look(const stoke_optimization *o, const char *setting, stk_opti
 
 /* ---- changing ---- */
 
-void stk_optimize_remark(stoke_optimization *o, const char *format, ...)
-{
-    char text[1200];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    const char *kept =
-        o->n_remarks < STK_OPTIMIZE_REMARKS ? stk_yaml_keep(o->yaml, text, strlen(text)) : NULL;
-    if (kept) o->remarks[o->n_remarks++] = kept;
-}
-
 int stk_optimize_change(stoke_optimization *o, const stk_optimize_key *f, const char *to,
                         stk_optimize_reason because, stoke_error *err)
 {
     stoke_error refusal = { 0 };
-    if (o->n_changes == STK_CHANGES || strlen(f->path) >= sizeof o->changes[0].path) {
-        stk_optimize_remark(o, "%s is left as it is: its path is too long to show", f->setting);
-        return STOKE_OK;
-    }
-    if (!f->exists && stoke_config_of_class(o->yaml, f->setting, f->path)) {
-        stk_optimize_remark(
-            o,
-            "%s is not added: its section is handed to your class, which stops at an argument "
-            "that it has not; where it has this one, wanted was %s: %s",
-            f->path, f->setting, to);
-        return STOKE_OK;
-    }
+    if (o->n_changes == STK_CHANGES || strlen(f->path) >= sizeof o->changes[0].path)
+        return stk_remark(&o->remarks, "%s is left as it is: its path is too long to show", f->setting);
+    if (!f->exists && stoke_config_of_class(o->yaml, f->setting, f->path))
+        return stk_remark(&o->remarks,
+                          "%s is not added: its section is handed to your class, which stops at an argument "
+                          "that it has not; where it has this one, wanted was %s: %s",
+                          f->path, f->setting, to);
     const int r = stoke_yaml_set(o->yaml, f->path, to, &refusal);
-    if (r == STOKE_E_UNSUPPORTED || r == STOKE_E_NOTFOUND) {
-        stk_optimize_remark(o, "%s; wanted was %s: %s", refusal.message, f->setting, to);
-        return STOKE_OK;
-    }
+    if (r == STOKE_E_UNSUPPORTED || r == STOKE_E_NOTFOUND)
+        return stk_remark(&o->remarks, "%s; wanted was %s: %s", refusal.message, f->setting, to);
     if (r) return stk_fail_again(err, r, refusal.message);
     stoke_change *c = &o->changes[o->n_changes++];
     *c = (stoke_change){ .setting = f->setting, .source = because.source };
@@ -129,13 +109,11 @@ int stk_optimize_change(stoke_optimization *o, const stk_optimize_key *f, const 
     return STOKE_OK;
 }
 
-void stk_optimize_right(stoke_optimization *o, const stk_optimize_key *f)
+int stk_optimize_right(stoke_optimization *o, const stk_optimize_key *f)
 {
-    if (f->exists)
-        stk_optimize_remark(o, "%s: %s is right already", f->path, f->text);
-    else
-        stk_optimize_remark(o, "%s: %s is right already: %s default", f->path, f->text,
-                            stk_whose_default(o->framework, f->setting));
+    if (f->exists) return stk_remark(&o->remarks, "%s: %s is right already", f->path, f->text);
+    return stk_remark(&o->remarks, "%s: %s is right already: %s default", f->path, f->text,
+                      stk_whose_default(o->framework, f->setting));
 }
 
 int stk_optimize_switch_on(stoke_optimization *o, const char *setting, stk_optimize_reason because,
@@ -147,7 +125,7 @@ int stk_optimize_switch_on(stoke_optimization *o, const char *setting, stk_optim
     if (stk_is_on(f.text))
         stk_optimize_right(o, &f);
     else if (f.exists && !stk_is_off(f.text))
-        stk_optimize_remark(o, "%s: %s is neither on nor off; it is left as it is", f.path, f.text);
+        stk_remark(&o->remarks, "%s: %s is neither on nor off; it is left as it is", f.path, f.text);
     else
         return stk_optimize_change(o, &f, "true", because, err);
     return STOKE_OK;

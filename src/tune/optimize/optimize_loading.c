@@ -28,10 +28,7 @@ static int measured_workers(stoke_optimization *o, const stk_optimize_key *f, in
     char to[32];
     snprintf(to, sizeof to, "%lld", (long long)wanted);
     *after = wanted;
-    if (f->is_number && f->number == wanted) {
-        stk_optimize_right(o, f);
-        return STOKE_OK;
-    }
+    if (f->is_number && f->number == wanted) return stk_optimize_right(o, f);
     const size_t before = o->n_changes;
     const stk_optimize_reason because = { "what `stoke diagnose` found best for these files on this machine",
                                           workers_effect(f, wanted), STOKE_SOURCE_MEASURED };
@@ -52,15 +49,16 @@ static int workers_stay(stoke_optimization *o, const stk_optimize_key *f)
         long long low, high;
         int end = 0;
         const int range = sscanf(f->text, "%9lld - %9lld%n", &low, &high, &end) == 2 && !f->text[end];
-        stk_optimize_remark(o, "%s: %s is %s and is left", f->path, f->text, range ? "a range" : "no number");
+        stk_remark(&o->remarks, "%s: %s is %s and is left", f->path, f->text,
+                   range ? "a range" : "no number");
         return 1;
     }
     if (own || o->cores_source) return 0;
     if (stk_is_off(f->text)) return 0; /* any are better than none: the usual number */
-    stk_optimize_remark(o,
-                        "%s%s%s is left: the card is in another machine, and how many cores that has is not "
-                        "known here; with them said (cores) it becomes two thirds of them",
-                        f->path, *f->text ? ": " : "", f->text);
+    stk_remark(&o->remarks,
+               "%s%s%s is left: the card is in another machine, and how many cores that has is not "
+               "known here; with them said (cores) it becomes two thirds of them",
+               f->path, *f->text ? ": " : "", f->text);
     return 1;
 }
 
@@ -83,10 +81,7 @@ static int workers(stoke_optimization *o, int64_t *after, int *known, stoke_erro
         o->cores_source || own ? stk_decide_workers_most(o->params.cores, o->params.ranks, 0) : INT64_MAX;
     int64_t wanted = 1;
     if (!line || !stk_parse_int(line->value, &wanted)) return STOKE_OK;
-    if (f.is_number && f.number >= wanted && f.number <= most) {
-        stk_optimize_right(o, &f);
-        return STOKE_OK;
-    }
+    if (f.is_number && f.number >= wanted && f.number <= most) return stk_optimize_right(o, &f);
     char why[256], share[48] = "";
     if (o->params.ranks > 1) snprintf(share, sizeof share, " for %u processes", (unsigned)o->params.ranks);
     if (f.is_number && f.number > most)
@@ -202,14 +197,9 @@ static int prefetch(stoke_optimization *o, stoke_error *err)
     int64_t wanted = 2; /* ours counts batches in all, PyTorch's those of each worker */
     const int r = stk_optimize_look(o, "prefetch_factor", &f, err);
     if (r || f.none || (own && !f.exists) || (line && !stk_parse_int(line->value, &wanted))) return r;
-    if (f.exists && !f.is_number && !stk_is_off(f.text)) {
-        stk_optimize_remark(o, "%s: %s is no number and is left", f.path, f.text);
-        return STOKE_OK;
-    }
-    if (f.is_number && f.number >= wanted) {
-        stk_optimize_right(o, &f);
-        return STOKE_OK;
-    }
+    if (f.exists && !f.is_number && !stk_is_off(f.text))
+        return stk_remark(&o->remarks, "%s: %s is no number and is left", f.path, f.text);
+    if (f.is_number && f.number >= wanted) return stk_optimize_right(o, &f);
     const stk_optimize_reason because = { line ? line->why : "a batch is ready while another is in use",
                                           "slow samples are evened out; costs host memory, a batch each",
                                           STOKE_SOURCE_TABLE };
@@ -259,8 +249,7 @@ static int copies(stoke_optimization *o, stoke_error *err)
         const int r = stk_optimize_look(o, "device_prefetch", &f, err);
         if (r || !f.exists) return r;
         if (stk_is_one_of(f.text, slower)) return stk_optimize_change(o, &f, "stream", own, err);
-        stk_optimize_right(o, &f);
-        return STOKE_OK;
+        return stk_optimize_right(o, &f);
     }
     if (o->place == STK_ON_PROCESSOR || !will_be_on(o, "pin_memory")) return STOKE_OK;
     const int r = switch_on_known(o, "non_blocking", free_host, err);
@@ -280,12 +269,10 @@ int stk_optimize_loading(stoke_optimization *o, stoke_error *err)
     stk_optimize_key f;
     int r = stk_optimize_look(o, "num_workers", &f, err);
     if (r) return r;
-    if (f.none && o->framework == STOKE_FRAMEWORK_LIGHTNING) {
-        stk_optimize_remark(o, "nothing of loading is in the file, and Trainer takes nothing of it: "
-                               "num_workers, pin_memory, persistent_workers and prefetch_factor are "
-                               "arguments of your DataLoader");
-        return STOKE_OK;
-    }
+    if (f.none && o->framework == STOKE_FRAMEWORK_LIGHTNING)
+        return stk_remark(&o->remarks, "nothing of loading is in the file, and Trainer takes nothing of it: "
+                                       "num_workers, pin_memory, persistent_workers and prefetch_factor are "
+                                       "arguments of your DataLoader");
     r = workers(o, &n_workers, &known, err);
     if (!r && known) r = validation(o, n_workers, err);
     if (!r && o->place != STK_ON_PROCESSOR) r = stk_optimize_switch_on(o, "pin_memory", pinned, err);

@@ -27,13 +27,11 @@ static int scale(stoke_optimization *o, const char *setting, const char *effect,
     int r = stk_optimize_look(o, setting, &f, err);
     if (r || !line || !stk_parse_int(line->value, &wanted) || !f.exists || !f.is_number || f.number >= wanted)
         return r;
-    if (!o->params.allow_model_scale) {
-        stk_optimize_remark(o,
-                            "%s: %s is left (usual are %s): growing the model keeps the card busier with "
-                            "another experiment; allow_model_scale does it",
-                            f.path, f.text, line->value);
-        return STOKE_OK;
-    }
+    if (!o->params.allow_model_scale)
+        return stk_remark(&o->remarks,
+                          "%s: %s is left (usual are %s): growing the model keeps the card busier with "
+                          "another experiment; allow_model_scale does it",
+                          f.path, f.text, line->value);
     const size_t before = o->n_changes;
     r = stk_optimize_change(o, &f, line->value, (stk_optimize_reason){ line->why, effect, line->source },
                             err);
@@ -50,11 +48,9 @@ static int perceptual(stoke_optimization *o, stoke_error *err)
     if (r || !line || !f.exists || (!stk_is_on(f.text) && !stk_is_off(f.text)) ||
         stk_is_on(f.text) == stk_is_on(line->value))
         return r;
-    if (!o->params.allow_model_scale) {
-        stk_optimize_remark(o, "%s: %s is left (usual is %s): another loss is another experiment", f.path,
-                            f.text, line->value);
-        return STOKE_OK;
-    }
+    if (!o->params.allow_model_scale)
+        return stk_remark(&o->remarks, "%s: %s is left (usual is %s): another loss is another experiment",
+                          f.path, f.text, line->value);
     const stk_optimize_reason because = { line->why,
                                           "another experiment: another loss, results do not compare",
                                           line->source };

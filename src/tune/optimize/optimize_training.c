@@ -68,11 +68,10 @@ int stk_optimize_precision(stoke_optimization *o, stoke_error *err)
     const int r = stk_optimize_look(o, "mixed_precision", &f, err);
     if (r || f.none) return r;
     if (o->framework == STOKE_FRAMEWORK_STOKE) return own_precision(o, &f, err);
-    if (o->place == STK_ON_PROCESSOR) {
-        stk_optimize_remark(o, "mixed precision is left as it is: the file trains on the processor, which "
-                               "gains little by it");
-        return STOKE_OK;
-    }
+    if (o->place == STK_ON_PROCESSOR)
+        return stk_remark(&o->remarks,
+                          "mixed precision is left as it is: the file trains on the processor, which "
+                          "gains little by it");
     if (f.exists) stoke_yaml_get(o->yaml, f.path, &value);
     if (f.exists && (stk_is_one_of(f.text, half) || stk_is_on(f.text) || has_bf16(o))) {
         stk_optimize_right(o, &f);
@@ -80,10 +79,7 @@ int stk_optimize_precision(stoke_optimization *o, stoke_error *err)
         return STOKE_OK;
     }
     const char *to = half_of(o, &f, value.quoted);
-    if (!to) {
-        stk_optimize_remark(o, "%s: %s is left: it is no precision known here", f.path, f.text);
-        return STOKE_OK;
-    }
+    if (!to) return stk_remark(&o->remarks, "%s: %s is left: it is no precision known here", f.path, f.text);
     const size_t before = o->n_changes;
     const stoke_recommendation *line = stk_optimize_advised(o, "compile"); /* false: the card is too old */
     const int old = line && stk_is_off(line->value);
@@ -103,10 +99,7 @@ static int clipping(stoke_optimization *o, stoke_error *err)
     stk_optimize_key f;
     const int r = stk_optimize_look(o, "grad_clip", &f, err);
     if (r || f.none) return r;
-    if (!stk_is_off(f.text)) {
-        stk_optimize_right(o, &f);
-        return STOKE_OK;
-    }
+    if (!stk_is_off(f.text)) return stk_optimize_right(o, &f);
     return stk_optimize_change(o, &f, "1.0", because, err);
 }
 
@@ -125,8 +118,7 @@ static int augmentation(stoke_optimization *o, stoke_error *err)
     if (o->framework == STOKE_FRAMEWORK_STOKE) {
         if (!f.exists) return STOKE_OK;
         if (!strcasecmp(f.text, "host")) return stk_optimize_change(o, &f, "auto", own, err);
-        stk_optimize_right(o, &f);
-        return STOKE_OK;
+        return stk_optimize_right(o, &f);
     }
     if (o->place == STK_ON_PROCESSOR || (!f.exists && o->dialect != STOKE_DIALECT_SECTIONS)) return STOKE_OK;
     return stk_optimize_switch_on(o, "gpu_augmentation", theirs, err);

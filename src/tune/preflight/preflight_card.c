@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "src/base/remarks.h"
 #include "src/tune/decide/decide.h"
 #include "src/tune/preflight/preflight.h"
 #include <stoke/tools/report.h>
@@ -58,7 +59,7 @@ static void check_versions(stk_preflight_list *list, const stk_run_config *confi
 static void check_others(stk_preflight_list *list, const stk_preflight_surroundings *here)
 {
     const stoke_gpu *gpu = &here->gpu;
-    size_t others = 0, used = 0;
+    size_t others = 0;
     char pids[128] = "", names[160] = "", memory[32];
     double bytes = 0;
     int bytes_known = 1;
@@ -74,10 +75,8 @@ static void check_others(stk_preflight_list *list, const stk_preflight_surroundi
         bytes_known &= p->memory_bytes.source != STOKE_SOURCE_NA;
         bytes += p->memory_bytes.source ? p->memory_bytes.value : 0;
         if (others < 4) { /* to say who; a card has seldom more */
-            used += (size_t)snprintf(pids + used, sizeof pids - used, "%s%u", others ? "," : "", p->pid);
-            const size_t at = strlen(names);
-            snprintf(names + at, sizeof names - at, "%s%.32s", others ? ", " : "",
-                     *p->name ? p->name : "n/a");
+            stk_text_add(pids, sizeof pids, ",", "%u", p->pid);
+            stk_text_add(names, sizeof names, ", ", "%.32s", *p->name ? p->name : "n/a");
         }
         others++;
     }
@@ -188,16 +187,17 @@ static void check_clocks(stk_preflight_list *list, const stk_preflight_surroundi
     }
     const int bits = (int)r.value;
     line->verdict = STOKE_VERDICT_PASS;
-    STK_SAY(line->figure,
-            bits & STOKE_CLOCKS_IDLE ? "low because the card is idle" : "nothing holds them down");
-    size_t used = 0;
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
         if (!(bits & reasons[i].bit)) continue;
-        if (!used) STK_SAY(line->fix, "%s", reasons[i].fix); /* the gravest comes first */
+        const int first = line->verdict == STOKE_VERDICT_PASS; /* the gravest */
+        if (first) STK_SAY(line->fix, "%s", reasons[i].fix);
         line->verdict = STOKE_VERDICT_WARN;
-        used += (size_t)snprintf(line->figure + used, sizeof line->figure - used, "%s%s",
-                                 used ? ", " : "held down: ", reasons[i].reason);
+        stk_text_add(line->figure, sizeof line->figure, ", ", "%s%s", first ? "held down: " : "",
+                     reasons[i].reason);
     }
+    if (line->verdict == STOKE_VERDICT_PASS)
+        STK_SAY(line->figure,
+                bits & STOKE_CLOCKS_IDLE ? "low because the card is idle" : "nothing holds them down");
 }
 
 /* What the file says of several cards, and what a step sees then. */

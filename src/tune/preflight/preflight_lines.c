@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "src/base/remarks.h"
 #include "src/tune/decide/decide.h"
 #include "src/tune/preflight/preflight.h"
 #include <stoke/tools/report.h>
@@ -50,19 +51,18 @@ stk_preflight_command stk_estimate_command(const stk_run_config *config, int64_t
 {
     const stoke_estimate_params usual = stoke_estimate_defaults();
     stk_preflight_command command;
-    size_t n = 0;
-#define PUT(...)                                                                                             \
-    if (n < sizeof command.text) n += (size_t)snprintf(command.text + n, sizeof command.text - n, __VA_ARGS__)
+#define PUT(...) stk_text_add(command.text, sizeof command.text, " ", __VA_ARGS__)
+    *command.text = 0;
     PUT("stoke estimate --model %s --batch %" PRId64 " --size %" PRId64 "x%" PRId64, config->model, batch,
         config->height, config->width);
-    if (config->base_channels > 0) PUT(" --base-channels %" PRId64, config->base_channels);
-    if (config->num_blocks > 0) PUT(" --num-blocks %" PRId64, config->num_blocks);
-    if (config->classes > 0) PUT(" --classes %" PRId64, config->classes);
-    PUT(" --precision %s", stoke_precision_name(config->precision));
-    if (config->optimizer != usual.optimizer) PUT(" --optimizer sgd");
-    if (config->freeze_encoder) PUT(" --freeze-encoder");
-    if (config->average) PUT(" --average");
-    if (room > 0) PUT(" --vram %.4g", floor(room / SPARE * 100) / 100);
+    if (config->base_channels > 0) PUT("--base-channels %" PRId64, config->base_channels);
+    if (config->num_blocks > 0) PUT("--num-blocks %" PRId64, config->num_blocks);
+    if (config->classes > 0) PUT("--classes %" PRId64, config->classes);
+    PUT("--precision %s", stoke_precision_name(config->precision));
+    if (config->optimizer != usual.optimizer) PUT("--optimizer sgd");
+    if (config->freeze_encoder) PUT("--freeze-encoder");
+    if (config->average) PUT("--average");
+    if (room > 0) PUT("--vram %.4g", floor(room / SPARE * 100) / 100);
 #undef PUT
     return command;
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "src/base/remarks.h"
 #include "src/tune/why/why.h"
 #include <stoke/tools/report.h>
 
@@ -95,11 +96,10 @@ static void stages(stoke_answer *a, const stk_why_evidence *e)
     }
     const double share = e->rates.stage_wall_ms[most] / all;
     STK_SAY(r->cause, "%s takes %.0f %% of making a sample", what[most], 100 * share);
-    size_t used = 0;
-    for (int i = 0; i < MAKING && used < sizeof r->evidence; i++)
-        used += (size_t)snprintf(r->evidence + used, sizeof r->evidence - used, "%s%s %.2f ms",
-                                 used ? ", " : "a sample in RUN/live: ", what[i], e->rates.stage_wall_ms[i]);
-    if (used < sizeof r->evidence) snprintf(r->evidence + used, sizeof r->evidence - used, " [measured]");
+    for (int i = 0; i < MAKING; i++)
+        stk_text_add(r->evidence, sizeof r->evidence, ", ", "%s%s %.2f ms",
+                     i ? "" : "a sample in RUN/live: ", what[i], e->rates.stage_wall_ms[i]);
+    stk_text_add(r->evidence, sizeof r->evidence, " ", "[measured]");
     if (r->found) how_to_hasten(e, most, r);
 }
 
