@@ -12,8 +12,6 @@ typedef struct array {
     py_view view;
 } array;
 
-static PyTypeObject *array_type;
-
 /* ---- views ---- */
 
 py_view py_view_of(void *data, stoke_dtype dtype, int32_t dims, const int64_t *shape, int channels_last)
@@ -30,23 +28,18 @@ py_view py_view_of(void *data, stoke_dtype dtype, int32_t dims, const int64_t *s
     return view;
 }
 
-static int64_t elements(const py_view *view)
-{
-    int64_t n = 1;
-    for (int32_t i = 0; i < view->dims; i++) n *= view->shape[i];
-    return n;
-}
-
 size_t py_view_bytes(const py_view *view)
 {
-    return (size_t)elements(view) * stoke_dtype_bytes(view->dtype);
+    size_t bytes = stoke_dtype_bytes(view->dtype);
+    for (int32_t i = 0; i < view->dims; i++) bytes *= (size_t)view->shape[i];
+    return bytes;
 }
 
 /* ---- the object ---- */
 
 PyObject *py_array_new(stoke_hold *hold, const py_view *view)
 {
-    array *self = PyObject_New(array, array_type);
+    array *self = PyObject_New(array, py_array_type);
     if (!self) return NULL;
     self->hold = stoke_hold_take(hold);
     self->view = *view;
@@ -55,7 +48,7 @@ PyObject *py_array_new(stoke_hold *hold, const py_view *view)
 
 int py_array_get(PyObject *object, py_view *view, stoke_hold **hold)
 {
-    if (!PyObject_TypeCheck(object, array_type)) {
+    if (!PyObject_TypeCheck(object, py_array_type)) {
         PyErr_SetString(PyExc_TypeError, "not an array of stokehold");
         return 0;
     }
@@ -66,20 +59,16 @@ int py_array_get(PyObject *object, py_view *view, stoke_hold **hold)
 
 void py_let_go(stoke_hold *hold, py_place place)
 {
-    if (place.device == PY_DEVICE_CPU) {
+    if (place.device == PY_DEVICE_CPU)
         stoke_hold_drop(hold);
-        return;
-    }
-    Py_BEGIN_ALLOW_THREADS stoke_hold_drop(hold);
-    Py_END_ALLOW_THREADS
+    else
+        PY_UNLOCKED(stoke_hold_drop(hold));
 }
 
 static void array_dealloc(PyObject *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
     py_let_go(((array *)self)->hold, ((array *)self)->view.place);
-    PyObject_Free(self);
-    Py_DECREF(type);
+    py_free(self);
 }
 
 static PyObject *numbers(const int64_t *values, int32_t n, int64_t factor)
@@ -119,42 +108,26 @@ static PyObject *array_nbytes(PyObject *self, void *closure)
     return PyLong_FromSize_t(py_view_bytes(&((array *)self)->view));
 }
 
-static const char *place_text(int32_t device)
-{
-    return device == PY_DEVICE_CUDA ? " on cuda" : device == PY_DEVICE_OPENCL ? " on opencl" : "";
-}
-
 static PyObject *array_repr(PyObject *self)
 {
+    static const char *const places[] = {
+        [PY_DEVICE_CPU] = "", [PY_DEVICE_CUDA] = " on cuda", [PY_DEVICE_OPENCL] = " on opencl"
+    };
+    const py_view *view = &((array *)self)->view;
     PyObject *shape = array_shape(self, NULL), *text = NULL;
     if (shape)
-        text = PyUnicode_FromFormat("<stokehold array %S %s%s>", shape,
-                                    stoke_dtype_name(((array *)self)->view.dtype),
-                                    place_text(((array *)self)->view.place.device));
+        text = PyUnicode_FromFormat("<stokehold array %S %s%s>", shape, stoke_dtype_name(view->dtype),
+                                    places[view->place.device]);
     Py_XDECREF(shape);
     return text;
 }
 
 /* ---- for NumPy ---- */
 
-static const char *type_text(stoke_dtype dtype)
-{
-    switch (dtype) {
-    case STOKE_DTYPE_U8: return "|u1";
-    case STOKE_DTYPE_U16: return "<u2";
-    case STOKE_DTYPE_I32: return "<i4";
-    case STOKE_DTYPE_I64: return "<i8";
-    case STOKE_DTYPE_F16: return "<f2";
-    case STOKE_DTYPE_F32: return "<f4";
-    case STOKE_DTYPE_BF16: break;
-    }
-    return NULL;
-}
-
 /* NULL with an exception set when NumPy cannot have it. */
 static const char *numpy_type(const py_view *view)
 {
-    const char *type = type_text(view->dtype);
+    const char *type = py_element_of(view->dtype)->numpy;
     if (type && view->place.device == PY_DEVICE_CPU) return type;
     PyErr_SetString(
         PyExc_TypeError,
@@ -248,10 +221,10 @@ static stoke_hold *host_copy(const array *from, py_view *copy)
     copy->place = py_on_cpu;
     stoke_hold *hold = stoke_hold_memory(bytes, &copy->data);
     if (!hold) return (stoke_hold *)PyErr_NoMemory();
-    Py_BEGIN_ALLOW_THREADS r = copy_bytes(from, copy->data, bytes, &error);
-    Py_END_ALLOW_THREADS if (!r) return hold;
+    PY_UNLOCKED(r = copy_bytes(from, copy->data, bytes, &error));
+    if (!py_check(r, &error)) return hold;
     stoke_hold_drop(hold);
-    return (stoke_hold *)py_raise(r, error.message);
+    return NULL;
 }
 
 static PyObject *copied_capsule(const array *from, int versioned)
@@ -322,9 +295,8 @@ static int order(const array *own, PyObject *stream)
     stoke_lease *lease = (stoke_lease *)own->hold;
     stoke_error error = { 0 };
     int r;
-    Py_BEGIN_ALLOW_THREADS r = alone ? stoke_lease_arrive(lease, &error) : stoke_lease_lend(lease, handle, &error);
-    Py_END_ALLOW_THREADS if (r) py_raise(r, error.message);
-    return r ? -1 : 0;
+    PY_UNLOCKED(r = alone ? stoke_lease_arrive(lease, &error) : stoke_lease_lend(lease, handle, &error));
+    return py_check(r, &error);
 }
 
 /* (a, b) into two numbers; -1 with an exception set. None leaves them. */
@@ -402,10 +374,4 @@ static PyType_Slot slots[] = {
     { 0 },
 };
 
-static PyType_Spec spec = { "stokehold._stoke.Array", sizeof(array), 0, Py_TPFLAGS_DEFAULT, slots };
-
-int py_add_array(PyObject *module)
-{
-    array_type = py_add_type(module, &spec);
-    return array_type ? 0 : -1;
-}
+PyType_Spec py_array_spec = { "stokehold._stoke.Array", sizeof(array), 0, Py_TPFLAGS_DEFAULT, slots };

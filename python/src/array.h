@@ -33,6 +33,16 @@ typedef struct py_view {
     py_place place;
 } py_view;
 
+/* Types of elements as NumPy and DLPack name them; pictures have one of the first PY_PICTURE_TYPES. */
+typedef struct py_element {
+    stoke_dtype dtype;
+    const char *numpy; /* NULL: it has none */
+    uint8_t code, bits;
+} py_element;
+enum { PY_PICTURE_TYPES = 6, PY_TYPES = 8 };
+extern const py_element py_elements[PY_TYPES];
+const py_element *py_element_of(stoke_dtype dtype);
+
 /* On the processor, in C order; channels_last (four dimensions, given as N, C, H, W) lies in memory as N, H,
  * W, C. */
 py_view py_view_of(void *data, stoke_dtype dtype, int32_t dims, const int64_t *shape, int channels_last);

@@ -14,9 +14,7 @@ static int read_setup(stoke_setup *setup, const char *text)
 {
     stoke_error error = { 0 };
     *setup = stoke_setup_defaults();
-    const int r = stoke_setup_change(setup, text, &error);
-    if (r) py_raise(r, error.message);
-    return r ? -1 : 0;
+    return py_check(stoke_setup_change(setup, text, &error), &error);
 }
 
 static PyObject *setup_words(const stoke_setup *setup)
@@ -57,13 +55,9 @@ static PyObject *causes_out(const stoke_attribution *a)
 
 static PyObject *attribution_out(const stoke_attribution *a)
 {
-    PyObject *dict =
-        py_fields_out(a, attribution_fields, sizeof attribution_fields / sizeof *attribution_fields);
-    if (!dict) return NULL;
     const char *after = a->unknown_after < 0 ? NULL : stoke_idle_name(a->unknown_after);
-    if (py_put(dict, "causes", causes_out(a)) || py_put(dict, "unknown_after", py_words(after)))
-        Py_CLEAR(dict);
-    return dict;
+    PyObject *dict = py_with(py_out(a, attribution_fields), "causes", causes_out(a));
+    return py_with(dict, "unknown_after", py_words(after));
 }
 
 static PyObject *attribute(PyObject *module, PyObject *args)
@@ -78,9 +72,9 @@ static PyObject *attribute(PyObject *module, PyObject *args)
     stoke_attribution a;
     stoke_error error = { 0 };
     int r;
-    Py_BEGIN_ALLOW_THREADS r =
-        stoke_attribute(records.at, records.n, from < 0 ? 0 : (size_t)from, &setup, &a, NULL, &error);
-    Py_END_ALLOW_THREADS PyMem_Free(records.at);
+    PY_UNLOCKED(
+        r = stoke_attribute(records.at, records.n, from < 0 ? 0 : (size_t)from, &setup, &a, NULL, &error));
+    PyMem_Free(records.at);
     return r ? py_raise(r, error.message) : attribution_out(&a);
 }
 
@@ -115,14 +109,13 @@ static int read_costs(costing *c, const char *setup, PyObject *list, PyObject *n
 {
     *c = (costing){ .costs = stoke_costs_defaults(), .copy_ms = { NAN, NAN } };
     if (read_setup(&c->costs.measured, setup)) return -1;
-    if (py_fields_in(c, cost_fields, sizeof cost_fields / sizeof *cost_fields, numbers, NULL)) return -1;
+    if (py_in(c, cost_fields, numbers, NULL)) return -1;
     if (py_records_read(&c->records, list)) return -1;
     const size_t n = c->records.n;
     c->step_ms = PyMem_Malloc((n + 1) * sizeof *c->step_ms);
     if (!c->step_ms) {
         forget(c);
-        PyErr_NoMemory();
-        return -1;
+        return py_no_memory();
     }
     for (size_t i = 0; i < n; i++) {
         const stoke_step_record *r = &c->records.at[i];
@@ -144,10 +137,8 @@ static const py_field forecast_fields[] = {
 
 static PyObject *forecast_out(const stoke_forecast *f)
 {
-    PyObject *dict = py_fields_out(f, forecast_fields, sizeof forecast_fields / sizeof *forecast_fields);
-    if (dict && py_put(dict, "limit", py_words(f->limit < 0 ? "the device" : stoke_idle_name(f->limit))))
-        Py_CLEAR(dict);
-    return dict;
+    return py_with(py_out(f, forecast_fields), "limit",
+                   py_words(f->limit < 0 ? "the device" : stoke_idle_name(f->limit)));
 }
 
 static PyObject *foresee(PyObject *module, PyObject *args)
@@ -164,8 +155,8 @@ static PyObject *foresee(PyObject *module, PyObject *args)
     stoke_forecast forecast;
     stoke_error error = { 0 };
     int r = stoke_setup_change(&setup, change, &error);
-    Py_BEGIN_ALLOW_THREADS if (!r) r = stoke_foresee(&c.costs, &setup, seed, &forecast, &error);
-    Py_END_ALLOW_THREADS forget(&c);
+    PY_UNLOCKED(if (!r) r = stoke_foresee(&c.costs, &setup, seed, &forecast, &error));
+    forget(&c);
     return r ? py_raise(r, error.message) : forecast_out(&forecast);
 }
 
@@ -181,27 +172,18 @@ static const py_field fix_fields[] = {
 
 static PyObject *fix_out(const stoke_fix *fix)
 {
-    PyObject *dict = py_fields_out(fix, fix_fields, sizeof fix_fields / sizeof *fix_fields);
-    if (!dict) return NULL;
-    if (py_put(dict, "cause", py_words(stoke_cause_name(fix->cause))) ||
-        py_put(dict, "busy", fix->applies ? PyFloat_FromDouble(fix->alone.busy) : py_words(NULL)))
-        Py_CLEAR(dict);
-    return dict;
+    PyObject *dict = py_with(py_out(fix, fix_fields), "cause", py_words(stoke_cause_name(fix->cause)));
+    return py_with(dict, "busy", fix->applies ? PyFloat_FromDouble(fix->alone.busy) : py_words(NULL));
 }
 
 static PyObject *fixes_out(const stoke_fixes *found)
 {
-    PyObject *list = PyList_New(0), *dict = PyDict_New();
-    int r = list && dict ? 0 : -1;
-    for (int k = 0; !r && k < STOKE_CAUSES; k++) r = py_push(list, fix_out(&found->fix[k]));
-    if (!r) r = PyDict_SetItemString(dict, "fixes", list);
-    if (!r) r = py_put(dict, "now", forecast_out(&found->now));
-    if (!r) r = py_put(dict, "together", forecast_out(&found->together));
-    if (!r) r = py_put(dict, "all", setup_words(&found->all));
-    if (!r) r = py_put(dict, "gain_all_ms", PyFloat_FromDouble(found->gain_all_ms));
-    Py_XDECREF(list);
-    if (r) Py_CLEAR(dict);
-    return dict;
+    PyObject *list = PyList_New(0);
+    for (int k = 0; list && k < STOKE_CAUSES; k++)
+        if (py_push(list, fix_out(&found->fix[k]))) Py_CLEAR(list);
+    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:d}", "fixes", list, "now", forecast_out(&found->now), "together",
+                         forecast_out(&found->together), "all", setup_words(&found->all), "gain_all_ms",
+                         found->gain_all_ms);
 }
 
 static PyObject *fixes(PyObject *module, PyObject *args)
@@ -221,14 +203,14 @@ static PyObject *fixes(PyObject *module, PyObject *args)
     }
     stoke_error error = { 0 };
     int r;
-    Py_BEGIN_ALLOW_THREADS r = stoke_fixes_find(found, &c.costs, stoke_machine_cores().usable, seed, &error);
-    Py_END_ALLOW_THREADS forget(&c);
+    PY_UNLOCKED(r = stoke_fixes_find(found, &c.costs, stoke_machine_cores().usable, seed, &error));
+    forget(&c);
     PyObject *result = r ? py_raise(r, error.message) : fixes_out(found);
     PyMem_Free(found);
     return result;
 }
 
-static PyMethodDef functions[] = {
+PyMethodDef py_attribution_functions[] = {
     { "setup_text", setup_text, METH_VARARGS, "setup_text(changes) -> str: a setup as a sentence." },
     { "attribute", attribute, METH_VARARGS,
       "attribute(records, from_, setup) -> dict: idle time by exclusive causes." },
@@ -237,8 +219,3 @@ static PyMethodDef functions[] = {
     { "fixes", fixes, METH_VARARGS, "fixes(setup, records, costs, seed) -> dict: what each fix would give." },
     { 0 },
 };
-
-int py_add_attribution(PyObject *module)
-{
-    return PyModule_AddFunctions(module, functions);
-}

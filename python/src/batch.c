@@ -11,11 +11,9 @@ typedef struct batch {
     py_place place;
 } batch;
 
-static PyTypeObject *batch_type;
-
 PyObject *py_batch_new(stoke_hold *hold, const stoke_batch *rows, int channels_last, py_place place)
 {
-    batch *self = PyObject_New(batch, batch_type);
+    batch *self = PyObject_New(batch, py_batch_type);
     if (!self) {
         stoke_hold_drop(hold);
         return NULL;
@@ -29,17 +27,15 @@ PyObject *py_batch_new(stoke_hold *hold, const stoke_batch *rows, int channels_l
 
 stoke_hold *py_batch_hold(PyObject *object)
 {
-    if (PyObject_TypeCheck(object, batch_type)) return ((batch *)object)->hold;
+    if (PyObject_TypeCheck(object, py_batch_type)) return ((batch *)object)->hold;
     PyErr_SetString(PyExc_TypeError, "not a batch of stokehold");
     return NULL;
 }
 
 static void batch_dealloc(PyObject *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
     py_let_go(((batch *)self)->hold, ((batch *)self)->place);
-    PyObject_Free(self);
-    Py_DECREF(type);
+    py_free(self);
 }
 
 static const stoke_batch *rows_of(PyObject *self)
@@ -47,69 +43,64 @@ static const stoke_batch *rows_of(PyObject *self)
     return ((batch *)self)->rows;
 }
 
-static PyObject *array_of(PyObject *self, const py_view *view)
+/* What lies at an offset of stoke_batch. */
+static void *at_offset(PyObject *self, size_t offset)
 {
-    return py_array_new(((batch *)self)->hold, view);
+    return (char *)rows_of(self) + offset;
+}
+
+/* ---- arrays ---- */
+
+py_view py_view_of_images(const stoke_batch *like, void *data, uint32_t n, int channels_last)
+{
+    const int64_t c = like->channels, h = like->height, w = like->width;
+    const int hwc = like->layout == STOKE_LAYOUT_HWC, as_nchw = !hwc || channels_last;
+    const int64_t nchw[] = { n, c, h, w }, nhwc[] = { n, h, w, c };
+    return py_view_of(data, like->image_dtype, 4, as_nchw ? nchw : nhwc, hwc && as_nchw);
+}
+
+py_view py_view_of_masks(const stoke_batch *like, void *data, uint32_t n)
+{
+    return py_view_of(data, like->mask_dtype, 3, (int64_t[]){ n, like->height, like->width }, 0);
 }
 
 /* Of what lies where the batch does. */
 static PyObject *array_there(PyObject *self, py_view view)
 {
     view.place = ((batch *)self)->place;
-    return array_of(self, &view);
+    return py_array_new(((batch *)self)->hold, &view);
 }
-
-/* ---- arrays ---- */
 
 static PyObject *batch_images(PyObject *self, void *closure)
 {
     const stoke_batch *b = rows_of(self);
-    const int64_t n = b->count, c = b->channels, h = b->height, w = b->width;
-    const int hwc = b->layout == STOKE_LAYOUT_HWC, as_nchw = !hwc || ((batch *)self)->channels_last;
-    const int64_t nchw[] = { n, c, h, w }, nhwc[] = { n, h, w, c };
-    return array_there(self, py_view_of(b->images, b->image_dtype, 4, as_nchw ? nchw : nhwc, hwc && as_nchw));
+    return array_there(self, py_view_of_images(b, b->images, b->count, ((batch *)self)->channels_last));
 }
 
-static PyObject *masks_at(PyObject *self, void *masks)
+static PyObject *batch_masks(PyObject *self, void *offset)
 {
+    void *masks = *(void **)at_offset(self, (size_t)offset);
     if (!masks) Py_RETURN_NONE;
-    const stoke_batch *b = rows_of(self);
-    const int64_t shape[] = { b->count, b->height, b->width };
-    return array_there(self, py_view_of(masks, b->mask_dtype, 3, shape, 0));
+    return array_there(self, py_view_of_masks(rows_of(self), masks, rows_of(self)->count));
 }
 
-static PyObject *batch_masks(PyObject *self, void *closure)
-{
-    return masks_at(self, rows_of(self)->masks);
-}
-
-static PyObject *batch_masks_b(PyObject *self, void *closure)
-{
-    return masks_at(self, rows_of(self)->masks_b);
-}
-
-static PyObject *per_row(PyObject *self, const void *values, stoke_dtype dtype)
-{
-    if (!values) Py_RETURN_NONE;
-    const int64_t shape[] = { rows_of(self)->count };
-    const py_view view = py_view_of((void *)values, dtype, 1, shape, 0);
-    return array_of(self, &view);
-}
-
-static PyObject *batch_lambda(PyObject *self, void *closure)
-{
-    return per_row(self, rows_of(self)->lambda, STOKE_DTYPE_F32);
-}
-
+/* One number for each row, in host memory. */
+typedef struct per_row {
+    size_t offset;
+    stoke_dtype dtype;
+} per_row;
 /* Ids are far below 2^63, and signed is what frameworks index with. */
-static PyObject *batch_ids(PyObject *self, void *closure)
-{
-    return per_row(self, rows_of(self)->ids, STOKE_DTYPE_I64);
-}
+static per_row lambdas = { offsetof(stoke_batch, lambda), STOKE_DTYPE_F32 },
+               ids = { offsetof(stoke_batch, ids), STOKE_DTYPE_I64 },
+               statuses = { offsetof(stoke_batch, status), STOKE_DTYPE_U8 };
 
-static PyObject *batch_status(PyObject *self, void *closure)
+static PyObject *batch_per_row(PyObject *self, void *closure)
 {
-    return per_row(self, rows_of(self)->status, STOKE_DTYPE_U8);
+    const per_row *which = closure;
+    void *values = *(void **)at_offset(self, which->offset);
+    if (!values) Py_RETURN_NONE;
+    const py_view view = py_view_of(values, which->dtype, 1, (int64_t[]){ rows_of(self)->count }, 0);
+    return py_array_new(((batch *)self)->hold, &view);
 }
 
 /* ---- the rest ---- */
@@ -125,14 +116,9 @@ static PyObject *batch_names(PyObject *self, void *closure)
     return list;
 }
 
-static PyObject *batch_index(PyObject *self, void *closure)
+static PyObject *batch_number(PyObject *self, void *offset)
 {
-    return PyLong_FromUnsignedLongLong(rows_of(self)->index);
-}
-
-static PyObject *batch_epoch(PyObject *self, void *closure)
-{
-    return PyLong_FromUnsignedLongLong(rows_of(self)->epoch);
+    return PyLong_FromUnsignedLongLong(*(const uint64_t *)at_offset(self, (size_t)offset));
 }
 
 static Py_ssize_t batch_length(PyObject *self)
@@ -140,22 +126,18 @@ static Py_ssize_t batch_length(PyObject *self)
     return (Py_ssize_t)rows_of(self)->count;
 }
 
-/* May wait. */
-static int digest_of(const batch *b, uint8_t digest[16], stoke_error *err)
-{
-    if (b->place.device != PY_DEVICE_CPU) return stoke_lease_digest((stoke_lease *)b->hold, digest, err);
-    stoke_batch_digest(b->rows, digest);
-    return STOKE_OK;
-}
-
 static PyObject *batch_digest(PyObject *self, PyObject *nothing)
 {
+    const batch *b = (batch *)self;
     uint8_t digest[16];
     char text[33];
     stoke_error error = { 0 };
-    int r;
-    Py_BEGIN_ALLOW_THREADS r = digest_of((batch *)self, digest, &error);
-    Py_END_ALLOW_THREADS if (r) return py_raise(r, error.message);
+    int r = STOKE_OK;
+    if (b->place.device != PY_DEVICE_CPU)
+        PY_UNLOCKED(r = stoke_lease_digest((stoke_lease *)b->hold, digest, &error));
+    else
+        PY_UNLOCKED(stoke_batch_digest(b->rows, digest));
+    if (r) return py_raise(r, error.message);
     for (int i = 0; i < 16; i++) snprintf(text + 2 * i, 3, "%02x", digest[i]);
     return PyUnicode_FromString(text);
 }
@@ -168,14 +150,17 @@ static PyMethodDef methods[] = {
 
 static PyGetSetDef members[] = {
     { "images", batch_images, NULL, "Array of the images.", NULL },
-    { "masks", batch_masks, NULL, "Array of the masks, N x H x W.", NULL },
-    { "masks_b", batch_masks_b, NULL, "With mixup the second masks, else None.", NULL },
-    { "lambda_", batch_lambda, NULL, "With mixup the share of the first masks, by row; else None.", NULL },
-    { "ids", batch_ids, NULL, "Array of the samples' numbers in the data set.", NULL },
-    { "status", batch_status, NULL, "Array by row: 0, or 1 where a bad sample was replaced.", NULL },
+    { "masks", batch_masks, NULL, "Array of the masks, N x H x W.", (void *)offsetof(stoke_batch, masks) },
+    { "masks_b", batch_masks, NULL, "With mixup the second masks, else None.",
+      (void *)offsetof(stoke_batch, masks_b) },
+    { "lambda_", batch_per_row, NULL, "With mixup the share of the first masks, by row; else None.",
+      &lambdas },
+    { "ids", batch_per_row, NULL, "Array of the samples' numbers in the data set.", &ids },
+    { "status", batch_per_row, NULL, "Array by row: 0, or 1 where a bad sample was replaced.", &statuses },
     { "names", batch_names, NULL, "The samples' names.", NULL },
-    { "index", batch_index, NULL, "Number of the batch in its epoch, over all ranks.", NULL },
-    { "epoch", batch_epoch, NULL, "The epoch it belongs to.", NULL },
+    { "index", batch_number, NULL, "Number of the batch in its epoch, over all ranks.",
+      (void *)offsetof(stoke_batch, index) },
+    { "epoch", batch_number, NULL, "The epoch it belongs to.", (void *)offsetof(stoke_batch, epoch) },
     { 0 },
 };
 
@@ -190,10 +175,4 @@ static PyType_Slot slots[] = {
     { 0 },
 };
 
-static PyType_Spec spec = { "stokehold._stoke.Batch", sizeof(batch), 0, Py_TPFLAGS_DEFAULT, slots };
-
-int py_add_batch(PyObject *module)
-{
-    batch_type = py_add_type(module, &spec);
-    return batch_type ? 0 : -1;
-}
+PyType_Spec py_batch_spec = { "stokehold._stoke.Batch", sizeof(batch), 0, Py_TPFLAGS_DEFAULT, slots };

@@ -14,6 +14,9 @@
  * memory as N, H, W, C. `place` is where images and masks are; elsewhere than on the processor, `hold` is a
  * lease (engine.h). */
 PyObject *py_batch_new(stoke_hold *hold, const stoke_batch *rows, int channels_last, py_place place);
+/* Views of n images or masks at `data`, which lie as those of a batch do. */
+py_view py_view_of_images(const stoke_batch *like, void *data, uint32_t n, int channels_last);
+py_view py_view_of_masks(const stoke_batch *like, void *data, uint32_t n);
 /* What keeps a batch alive (borrowed); NULL with TypeError set when the object is none. */
 stoke_hold *py_batch_hold(PyObject *object);
 

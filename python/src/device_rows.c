@@ -10,8 +10,10 @@
 #include <stoke/tools/device_rows.h>
 #include <stoke/tools/device.h>
 
-#include <stoke/tools/lease.h>
+#include "python/src/batch.h"
+#include "python/src/pinned.h"
 #include "python/src/settings.h"
+#include "python/src/values.h"
 
 enum { ARRAYS = 3 }; /* images, masks, second masks */
 
@@ -104,20 +106,6 @@ static int borrow_device(maker *m, PyObject *array)
     return 0;
 }
 
-static int open_device(maker *m, PyObject *name)
-{
-    PyObject *bytes = PyUnicode_AsUTF8String(name);
-    if (!bytes) return -1;
-    const char *text = PyBytes_AsString(bytes);
-    stoke_error error = { 0 };
-    int r;
-    Py_BEGIN_ALLOW_THREADS r = stoke_device_open(&m->own, text, NULL, &error);
-    Py_END_ALLOW_THREADS Py_DECREF(bytes);
-    m->device = m->own;
-    if (r) py_raise(STOKE_E_DEVICE, error.message);
-    return r ? -1 : 0;
-}
-
 static maker *maker_new(void)
 {
     maker *m = calloc(1, sizeof *m);
@@ -134,20 +122,17 @@ static maker *maker_new(void)
 static int make(rows_object *self, PyObject *device, const unsigned int size[2], unsigned int capacity)
 {
     maker *m = self->maker = maker_new();
-    if (!m) {
-        PyErr_NoMemory();
-        return -1;
-    }
+    if (!m) return py_no_memory();
     m->height = size[0];
     m->width = size[1];
-    if (PyUnicode_Check(device) ? open_device(m, device) : borrow_device(m, device)) return -1;
+    if (PyUnicode_Check(device) ? py_device_open(&m->own, device) : borrow_device(m, device)) return -1;
+    if (m->own) m->device = m->own;
     const stoke_data_params *params = &self->settings.params;
     stoke_error error = { 0 };
     int r;
-    Py_BEGIN_ALLOW_THREADS r =
-        stoke_device_rows_create(&m->rows, m->device, params, capacity, m->width, m->height, &error);
-    Py_END_ALLOW_THREADS if (r) py_raise(r, error.message);
-    return r ? -1 : 0;
+    PY_UNLOCKED(
+        r = stoke_device_rows_create(&m->rows, m->device, params, capacity, m->width, m->height, &error));
+    return py_check(r, &error);
 }
 
 static PyObject *rows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -157,7 +142,7 @@ static PyObject *rows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTuple(args, "O!O(II)I:DeviceRows", &PyDict_Type, &dict, &device, &size[0], &size[1],
                           &capacity))
         return NULL;
-    rows_object *self = (rows_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    rows_object *self = (rows_object *)PyType_GenericAlloc(type, 0);
     if (!self) return NULL;
     if (!py_settings_read(&self->settings, NULL, Py_None, dict) && !make(self, device, size, capacity))
         return (PyObject *)self;
@@ -167,12 +152,10 @@ static PyObject *rows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 
 static void rows_dealloc(PyObject *object)
 {
-    PyTypeObject *type = Py_TYPE(object);
     rows_object *self = (rows_object *)object;
-    Py_BEGIN_ALLOW_THREADS if (self->maker) stoke_hold_drop(&self->maker->hold);
-    Py_END_ALLOW_THREADS py_settings_free(&self->settings);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-    Py_DECREF(type);
+    if (self->maker) PY_UNLOCKED(stoke_hold_drop(&self->maker->hold));
+    py_settings_free(&self->settings);
+    py_free(object);
 }
 
 /* ---- a batch ---- */
@@ -196,27 +179,16 @@ static int run(maker *m, call *c, PyObject **shares)
         py_raise(STOKE_E_STATE, "drivers do not survive a fork: make the augmentation again in this process");
         return -1;
     }
-    if (stoke_device_rows_two_masks(m->rows) && !(lambda = calloc(c->source.count + 1, sizeof *lambda))) {
-        PyErr_NoMemory();
-        return -1;
-    }
+    if (stoke_device_rows_two_masks(m->rows) && !(lambda = calloc(c->source.count + 1, sizeof *lambda)))
+        return py_no_memory();
     c->target.lambda = lambda;
-    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&m->lock);
-    r = stoke_device_rows_run(m->rows, c->epoch, c->position, &c->source, &c->target, c->has_stream,
-                              c->stream, &error);
-    pthread_mutex_unlock(&m->lock);
-    Py_END_ALLOW_THREADS *shares = NULL;
-    if (r)
-        py_raise(r, error.message);
-    else if (lambda)
-        *shares = PyList_New(0);
-    else
-        Py_INCREF(*shares = Py_None);
-    for (uint32_t i = 0; *shares && lambda && i < c->source.count; i++) {
-        PyObject *share = PyFloat_FromDouble((double)lambda[i]);
-        if (!share || PyList_Append(*shares, share)) Py_CLEAR(*shares);
-        Py_XDECREF(share);
-    }
+    PY_UNLOCKED(pthread_mutex_lock(&m->lock);
+                r = stoke_device_rows_run(m->rows, c->epoch, c->position, &c->source, &c->target,
+                                          c->has_stream, c->stream, &error);
+                pthread_mutex_unlock(&m->lock));
+    *shares = py_check(r, &error) ? NULL : lambda ? PyList_New(0) : py_words(NULL);
+    for (uint32_t i = 0; *shares && lambda && i < c->source.count; i++)
+        if (py_push(*shares, PyFloat_FromDouble((double)lambda[i]))) Py_CLEAR(*shares);
     free(lambda);
     return *shares ? 0 : -1;
 }
@@ -268,9 +240,8 @@ static int wait_for(const maker *m, stoke_hold *hold, py_place place)
         return -1;
     }
     if (py_result_is(hold) || place.device != PY_DEVICE_CUDA) return 0; /* it was waited for when it came */
-    Py_BEGIN_ALLOW_THREADS r = stoke_lease_arrive((stoke_lease *)hold, &error);
-    Py_END_ALLOW_THREADS if (r) py_raise(r, error.message);
-    return r ? -1 : 0;
+    PY_UNLOCKED(r = stoke_lease_arrive((stoke_lease *)hold, &error));
+    return py_check(r, &error);
 }
 
 /* Dense images as N, C, H, W (also those that lie in memory as N, H, W, C) or N, H, W, C. */
@@ -333,11 +304,8 @@ static PyObject *array_of(result *r, int which, const stoke_batch *b, int channe
 {
     if (!r->buffer[which]) Py_RETURN_NONE;
     void *data = (void *)(uintptr_t)stoke_device_buffer_address(r->buffer[which]);
-    const int64_t n = b->capacity, c = b->channels, h = b->height, w = b->width;
-    const int hwc = b->layout == STOKE_LAYOUT_HWC, as_nchw = !hwc || channels_last;
-    const int64_t nchw[] = { n, c, h, w }, nhwc[] = { n, h, w, c }, ids[] = { n, h, w };
-    py_view view = which ? py_view_of(data, b->mask_dtype, 3, ids, 0)
-                         : py_view_of(data, b->image_dtype, 4, as_nchw ? nchw : nhwc, hwc && as_nchw);
+    py_view view = which ? py_view_of_masks(b, data, b->capacity)
+                         : py_view_of_images(b, data, b->capacity, channels_last);
     view.place = r->maker->place;
     return py_array_new(&r->hold, &view);
 }
@@ -354,8 +322,8 @@ static PyObject *rows_run_arrays(PyObject *self, PyObject *args)
     const stoke_batch shape = stoke_device_rows_shape(m->rows, c.source.count);
     stoke_error error = { 0 };
     result *r;
-    Py_BEGIN_ALLOW_THREADS r = result_new(m, &shape, &c.target, &error);
-    Py_END_ALLOW_THREADS if (!r) return error.code ? py_raise(error.code, error.message) : PyErr_NoMemory();
+    PY_UNLOCKED(r = result_new(m, &shape, &c.target, &error));
+    if (!r) return error.code ? py_raise(error.code, error.message) : PyErr_NoMemory();
     PyObject *all = NULL;
     if (!run(m, &c, &shares))
         all = Py_BuildValue("(NNNN)", array_of(r, 0, &shape, channels_last), array_of(r, 1, &shape, 0),
@@ -406,10 +374,5 @@ static PyType_Slot slots[] = {
     { 0 },
 };
 
-static PyType_Spec spec = { "stokehold._stoke.DeviceRows", sizeof(rows_object), 0, Py_TPFLAGS_DEFAULT,
-                            slots };
-
-int py_add_device_rows(PyObject *module)
-{
-    return py_add_type(module, &spec) ? 0 : -1;
-}
+PyType_Spec py_device_rows_spec = { "stokehold._stoke.DeviceRows", sizeof(rows_object), 0, Py_TPFLAGS_DEFAULT,
+                                    slots };

@@ -47,27 +47,28 @@ static void capsule_end(PyObject *capsule)
     }
 }
 
-static uint8_t code_of(stoke_dtype dtype)
+const py_element py_elements[PY_TYPES] = {
+    { STOKE_DTYPE_U8, "|u1", DL_UINT, 8 },    { STOKE_DTYPE_U8, "|b1", DL_BOOL, 8 },
+    { STOKE_DTYPE_U16, "<u2", DL_UINT, 16 },  { STOKE_DTYPE_I32, "<i4", DL_INT, 32 },
+    { STOKE_DTYPE_I64, "<i8", DL_INT, 64 },   { STOKE_DTYPE_F32, "<f4", DL_FLOAT, 32 },
+    { STOKE_DTYPE_F16, "<f2", DL_FLOAT, 16 }, { STOKE_DTYPE_BF16, NULL, DL_BFLOAT, 16 },
+};
+
+const py_element *py_element_of(stoke_dtype dtype)
 {
-    switch (dtype) {
-    case STOKE_DTYPE_F32:
-    case STOKE_DTYPE_F16: return DL_FLOAT;
-    case STOKE_DTYPE_BF16: return DL_BFLOAT;
-    case STOKE_DTYPE_I32:
-    case STOKE_DTYPE_I64: return DL_INT;
-    case STOKE_DTYPE_U8:
-    case STOKE_DTYPE_U16: break;
-    }
-    return DL_UINT;
+    const py_element *at = py_elements;
+    while (at->dtype != dtype) at++;
+    return at;
 }
 
 static dl_tensor tensor_of(parcel *p)
 {
+    const py_element *type = py_element_of(p->view.dtype);
     return (dl_tensor){
         .data = p->view.data,
         .device = { p->view.place.device, p->view.place.id },
         .dims = p->view.dims,
-        .dtype = { code_of(p->view.dtype), (uint8_t)(8 * stoke_dtype_bytes(p->view.dtype)), 1 },
+        .dtype = { type->code, type->bits, 1 },
         .shape = p->view.shape,
         .strides = p->view.strides,
     };

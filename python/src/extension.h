@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The extension stokehold._stoke: the library's objects as Python objects, and nothing else. Every file adds
- * its types or functions to the module by a py_add_ function (module.c calls them).
+ * The extension stokehold._stoke: the library's objects as Python objects, and nothing else. module.c puts
+ * together the types and functions of the others, and turns status codes into exceptions.
  *
- *   errors.c    status codes -> exceptions of stokehold._errors
  *   settings.c  a dict of texts -> stoke_data_params, by the option tables
  *   pinned.c    _stoke.Pinned: where pinned memory comes from
- *   hold.c      who keeps memory alive: counts that need no GIL
- *   array.c     _stoke.Array: a view of such memory; dlpack.c gives it to others
- *   engine.c    a data set with its loader, closed safely while batches are out; engine_device.c: the same
- * with batches on a device; no Python inside batch.c     _stoke.Batch: one batch of an engine or of rows
- *   loader.c    _stoke.Loader: an engine
- *   picture.c   Loader.show
+ *   array.c     _stoke.Array: a view of memory that somebody holds; dlpack.c gives it to others
+ *   batch.c     _stoke.Batch: one batch of a loader or of rows
+ *   loader.c    _stoke.Loader: a data set with its loader; picture.c: Loader.picture
  *   pixels.c    an object of Python -> stoke_pixels
  *   rows.c      _stoke.Rows: batches from pictures in memory
  *   device_rows.c  _stoke.DeviceRows: the same where a batch lies on a device
@@ -19,6 +15,7 @@
  *   values.c    structs <-> dicts, by tables of fields
  *   records.c   records of steps, from dicts; attribution.c: what they tell
  *   learn.c     a curve of the loss judged; a settings file as texts
+ *   texts.c     charts and tables for people
  *   tune.c      estimate, recommend, check, optimize; search.c: a batch by trials; watch.c: _stoke.Monitor
  *
  * Limited API of CPython 3.9. Only <stoke/...> of the library is used. Rule for locks: nobody waits for the
@@ -32,30 +29,31 @@
 
 #include <stoke/common.h>
 
-/* Adds a type made from `spec` to the module, and returns it (borrowed from the module) or NULL. */
-PyTypeObject *py_add_type(PyObject *module, PyType_Spec *spec);
+/* Calls the library without the GIL: whatever may wait. */
+#define PY_UNLOCKED(...)                                                                                     \
+    do {                                                                                                     \
+        Py_BEGIN_ALLOW_THREADS __VA_ARGS__;                                                                  \
+        Py_END_ALLOW_THREADS                                                                                 \
+    } while (0)
+
+extern PyMethodDef py_settings_functions[], py_order_functions[], py_attribution_functions[],
+    py_tune_functions[], py_search_functions[], py_learn_functions[], py_texts_functions[];
+extern PyType_Spec py_pinned_spec, py_array_spec, py_batch_spec, py_loader_spec, py_rows_spec,
+    py_device_rows_spec, py_monitor_spec;
+extern PyTypeObject *py_pinned_type, *py_array_type, *py_batch_type;
 
 /* Py_tp_new of types that only the extension makes. */
 PyObject *py_not_callable(PyTypeObject *type, PyObject *args, PyObject *kwargs);
+/* The end of each Py_tp_dealloc. */
+void py_free(PyObject *object);
 
-/* Each returns 0, or -1 with an exception set. */
-int py_add_errors(PyObject *module);
-int py_add_settings(PyObject *module);
-int py_add_pinned(PyObject *module);
-int py_add_array(PyObject *module);
-int py_add_batch(PyObject *module);
-int py_add_loader(PyObject *module);
-int py_add_rows(PyObject *module);
-int py_add_device_rows(PyObject *module);
-int py_add_order(PyObject *module);
-int py_add_attribution(PyObject *module);
-int py_add_tune(PyObject *module);
-int py_add_search(PyObject *module);
-int py_add_learn(PyObject *module);
-int py_add_texts(PyObject *module);
-int py_add_watch(PyObject *module);
-
-/* errors.c: sets the exception that stands for a status; returns NULL, so that callers can return it. */
+/* Sets the exception that stands for a status; returns NULL, so that callers can return it. */
 PyObject *py_raise(int status, const char *message);
+/* 0 for STOKE_OK, else -1 with that exception set. */
+int py_check(int status, const stoke_error *error);
+/* None for STOKE_OK, else NULL with it set. */
+PyObject *py_none(int status, const stoke_error *error);
+/* -1 with MemoryError set. */
+int py_no_memory(void);
 
 #endif

@@ -21,58 +21,50 @@ static const py_field report_fields[] = {
 };
 #undef FIELD
 
+static const char *const ends[] = { "whole", "rose", "not finite" };
+
 /* From two lists of the same length; 0, or -1 with an exception set. */
-static int points_in(stoke_lr_report *report, PyObject *rates, PyObject *losses)
+static int points_in(stoke_lr_report *report, PyObject *lists[2])
 {
-    const Py_ssize_t n = PyList_Size(rates);
-    if (n != PyList_Size(losses)) {
+    report->count = (size_t)PyList_Size(lists[0]);
+    if (report->count != (size_t)PyList_Size(lists[1])) {
         PyErr_SetString(PyExc_ValueError, "as many losses as rates");
         return -1;
     }
-    report->points = calloc((size_t)n + 1, sizeof *report->points);
-    if (!report->points) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    report->count = (size_t)n;
-    for (Py_ssize_t i = 0; i < n; i++) {
-        report->points[i].lr = PyFloat_AsDouble(PyList_GetItem(rates, i));
-        report->points[i].loss = PyFloat_AsDouble(PyList_GetItem(losses, i));
-        if (PyErr_Occurred()) return -1;
-    }
-    return 0;
+    double *rates = py_reals(lists[0]), *losses = rates ? py_reals(lists[1]) : NULL;
+    if (losses && !(report->points = calloc(report->count + 1, sizeof *report->points))) PyErr_NoMemory();
+    for (size_t i = 0; report->points && i < report->count; i++)
+        report->points[i] = (stoke_lr_point){ .lr = rates[i], .loss = losses[i] };
+    free(rates);
+    free(losses);
+    return report->points ? 0 : -1;
 }
 
 static PyObject *report_out(const stoke_lr_report *report)
 {
     static const char *const confidences[] = { "low", "medium", "high" };
-    PyObject *dict = py_fields_out(report, report_fields, sizeof report_fields / sizeof *report_fields);
     PyObject *smooth = PyList_New(0);
     for (size_t i = 0; smooth && i < report->count; i++)
         if (py_push(smooth, PyFloat_FromDouble(report->points[i].smooth))) Py_CLEAR(smooth);
-    if (dict && (!smooth || PyDict_SetItemString(dict, "smooth", smooth) ||
-                 py_put(dict, "confidence", py_words(confidences[report->confidence]))))
-        Py_CLEAR(dict);
-    Py_XDECREF(smooth);
-    return dict;
+    return py_with(py_with(py_out(report, report_fields), "smooth", smooth), "confidence",
+                   py_words(confidences[report->confidence]));
 }
 
 static PyObject *lr_judge(PyObject *module, PyObject *args)
 {
-    static const char *const ends[] = { "whole", "rose", "not finite" };
-    PyObject *rates, *losses;
+    PyObject *lists[2];
     const char *end;
     stoke_lr_report report = { 0 };
-    if (!PyArg_ParseTuple(args, "O!O!sd:lr_judge", &PyList_Type, &rates, &PyList_Type, &losses, &end,
+    if (!PyArg_ParseTuple(args, "O!O!sd:lr_judge", &PyList_Type, &lists[0], &PyList_Type, &lists[1], &end,
                           &report.end_lr))
         return NULL;
-    int known = 0;
-    for (int i = 0; i <= STOKE_LR_END_NOT_FINITE; i++)
-        if (!strcmp(end, ends[i])) report.end = (stoke_lr_end)i, known = 1;
-    if (!known) return PyErr_Format(PyExc_ValueError, "a sweep cannot end as %s", end);
+    int known = STOKE_LR_END_NOT_FINITE;
+    while (known >= 0 && strcmp(end, ends[known])) known--;
+    if (known < 0) return PyErr_Format(PyExc_ValueError, "a sweep cannot end as %s", end);
+    report.end = (stoke_lr_end)known;
     PyObject *result = NULL;
     stoke_error error = { 0 };
-    if (!points_in(&report, rates, losses)) {
+    if (!points_in(&report, lists)) {
         const int r = stoke_lr_judge(&report, &error);
         result = r ? py_raise(r, error.message) : report_out(&report);
     }
@@ -83,7 +75,6 @@ static PyObject *lr_judge(PyObject *module, PyObject *args)
 /* lr_watch(state, loss) -> (state, smooth, end); state None begins. */
 static PyObject *lr_watch(PyObject *module, PyObject *args)
 {
-    static const char *const ends[] = { "whole", "rose", "not finite" };
     PyObject *state;
     double loss;
     stoke_lr_watch watch = { 0 };
@@ -98,34 +89,37 @@ static PyObject *lr_watch(PyObject *module, PyObject *args)
 
 /* ---- a settings file ---- */
 
-static PyObject *config_values(PyObject *module, PyObject *argument)
+static int value_out(void *list, const char *path, const stoke_yaml_value *value)
 {
-    PyObject *bytes;
-    stoke_yaml *yaml = NULL;
-    stoke_error error = { 0 };
-    if (!PyUnicode_FSConverter(argument, &bytes)) return NULL;
-    int r = stoke_yaml_open(&yaml, PyBytes_AsString(bytes), &error);
-    Py_DECREF(bytes);
-    if (r)
-        return py_raise(r == STOKE_E_FORMAT || r == STOKE_E_UNSUPPORTED ? STOKE_E_INVALID : r, error.message);
-    PyObject *dict = PyDict_New();
-    const char *path;
-    stoke_yaml_value value;
-    for (size_t i = 0; dict && stoke_yaml_at(yaml, i, &path, &value); i++)
-        if (value.text && py_put(dict, path, py_words(value.text))) Py_CLEAR(dict);
-    stoke_yaml_close(&yaml);
-    return dict;
+    return py_push(list, Py_BuildValue("(NNi)", py_words(path), py_words(value->text), value->quoted));
 }
 
-static PyMethodDef functions[] = {
+static PyObject *config_values(PyObject *module, PyObject *args)
+{
+    PyObject *bytes, *list = NULL;
+    int merged;
+    stoke_yaml *yaml = NULL;
+    stoke_error error = { 0 };
+    if (!PyArg_ParseTuple(args, "O&p:config_values", PyUnicode_FSConverter, &bytes, &merged)) return NULL;
+    int r = stoke_yaml_open(&yaml, PyBytes_AsString(bytes), &error);
+    Py_DECREF(bytes);
+    if (r == STOKE_E_FORMAT || r == STOKE_E_UNSUPPORTED) r = STOKE_E_INVALID;
+    if (!py_check(r, &error)) list = PyList_New(0);
+    const char *path;
+    stoke_yaml_value value;
+    for (size_t i = 0; list && stoke_yaml_at(yaml, i, &path, &value); i++)
+        if (value_out(list, path, &value)) Py_CLEAR(list);
+    if (list && merged && stoke_yaml_merged(yaml, value_out, list)) Py_CLEAR(list);
+    stoke_yaml_close(&yaml);
+    return list;
+}
+
+PyMethodDef py_learn_functions[] = {
     { "lr_judge", lr_judge, METH_VARARGS,
       "lr_judge(rates, losses, end, end_lr) -> dict: what the curve says." },
     { "lr_watch", lr_watch, METH_VARARGS, "lr_watch(state, loss) -> (state, smoothed loss, end)." },
-    { "config_values", config_values, METH_O, "config_values(path) -> dict of texts by their dotted paths." },
+    { "config_values", config_values, METH_VARARGS,
+      "config_values(path, merged) -> list of (dotted path, text or None, quoted); merged: those of << "
+      "too." },
     { 0 },
 };
-
-int py_add_learn(PyObject *module)
-{
-    return PyModule_AddFunctions(module, functions);
-}

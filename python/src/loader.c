@@ -10,10 +10,10 @@
 #include <stoke/tools/upload.h>
 
 #include "python/src/batch.h"
-#include <stoke/tools/lease.h>
 #include "python/src/picture.h"
 #include "python/src/pinned.h"
 #include "python/src/settings.h"
+#include "python/src/values.h"
 
 typedef struct loader {
     PyObject_HEAD py_settings settings;
@@ -28,11 +28,6 @@ static stoke_lender *engine_of(PyObject *self)
     return ((loader *)self)->engine;
 }
 
-static PyObject *failed(int status, const stoke_error *error)
-{
-    return py_raise(status, error->message);
-}
-
 /* ---- beginning and end ---- */
 
 /* "cuda:1" as DLPack has it. */
@@ -45,29 +40,22 @@ static py_place place_of(const stoke_lender *engine)
     return place;
 }
 
-/* Batches in host memory. May wait. */
-static int open_here(loader *self, stoke_error *err)
-{
-    py_pinned *from = self->pinned;
-    return stoke_lender_open(&self->engine, &self->settings.params, from ? &from->allocator : NULL,
-                          from ? &from->hold : NULL, err);
-}
-
 /* 0, or -1 with an exception set. */
 static int open_engine(loader *self, PyObject *to)
 {
     stoke_error error = { 0 };
     stoke_lender_route route = { .upload = self->settings.upload };
+    const stoke_data_params *params = &self->settings.params;
+    py_pinned *from = self->pinned;
     int r;
     if (to != Py_None && !(route.device = py_settings_keep(&self->settings, to))) return -1;
-    const stoke_data_params *params = &self->settings.params;
-    Py_BEGIN_ALLOW_THREADS r =
-        route.device ? stoke_lender_open_on(&self->engine, params, &route, &error) : open_here(self, &error);
-    Py_END_ALLOW_THREADS if (r)
-    {
-        if (r != STOKE_E_NOMEM || !py_pinned_raise(self->pinned)) failed(r, &error);
-        return -1;
-    }
+    if (route.device)
+        PY_UNLOCKED(r = stoke_lender_open_on(&self->engine, params, &route, &error));
+    else
+        PY_UNLOCKED(r = stoke_lender_open(&self->engine, params, from ? &from->allocator : NULL,
+                                          from ? &from->hold : NULL, &error));
+    if (r == STOKE_E_NOMEM && py_pinned_raise(from)) return -1;
+    if (py_check(r, &error)) return -1;
     self->place = place_of(self->engine);
     return 0;
 }
@@ -79,7 +67,7 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     if (!PyArg_ParseTuple(args, "O!|OpOO!O!O:Loader", &PyDict_Type, &dict, &config, &channels_last, &to,
                           &PyDict_Type, &upload, &PyDict_Type, &defaults, &pinned))
         return NULL;
-    loader *self = (loader *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    loader *self = (loader *)PyType_GenericAlloc(type, 0);
     if (!self) return NULL;
     self->channels_last = channels_last;
     if (!py_pinned_get(pinned, &self->pinned) && !py_settings_read(&self->settings, defaults, config, dict) &&
@@ -91,19 +79,16 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 
 static void loader_dealloc(PyObject *object)
 {
-    PyTypeObject *type = Py_TYPE(object);
     loader *self = (loader *)object;
-    Py_BEGIN_ALLOW_THREADS stoke_lender_drop(self->engine);
-    if (self->pinned) stoke_hold_drop(&self->pinned->hold);
-    Py_END_ALLOW_THREADS py_settings_free(&self->settings);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-    Py_DECREF(type);
+    PY_UNLOCKED(stoke_lender_drop(self->engine); if (self->pinned) stoke_hold_drop(&self->pinned->hold));
+    py_settings_free(&self->settings);
+    py_free(object);
 }
 
 static PyObject *loader_close(PyObject *self, PyObject *nothing)
 {
-    Py_BEGIN_ALLOW_THREADS stoke_lender_close(engine_of(self));
-    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+    PY_UNLOCKED(stoke_lender_close(engine_of(self)));
+    Py_RETURN_NONE;
 }
 
 /* ---- batches ---- */
@@ -118,11 +103,11 @@ static PyObject *loader_next(PyObject *self, PyObject *nothing)
     stoke_lease *lease;
     int r;
     do {
-        Py_BEGIN_ALLOW_THREADS r = stoke_lender_next(engine_of(self), SLICE_NS, &lease, &error);
-        Py_END_ALLOW_THREADS if (r == STOKE_E_TIMEOUT && PyErr_CheckSignals()) return NULL;
+        PY_UNLOCKED(r = stoke_lender_next(engine_of(self), SLICE_NS, &lease, &error));
+        if (r == STOKE_E_TIMEOUT && PyErr_CheckSignals()) return NULL;
     } while (r == STOKE_E_TIMEOUT);
     if (r == STOKE_E_END) Py_RETURN_NONE;
-    return r ? failed(r, &error)
+    return r ? py_raise(r, error.message)
              : py_batch_new(&lease->hold, &lease->batch, ((loader *)self)->channels_last,
                             ((loader *)self)->place);
 }
@@ -135,9 +120,8 @@ static PyObject *loader_set_epoch(PyObject *self, PyObject *argument)
     if (PyErr_Occurred()) return NULL;
     stoke_error error = { 0 };
     int r;
-    Py_BEGIN_ALLOW_THREADS r = stoke_lender_set_epoch(engine_of(self), epoch, &error);
-    Py_END_ALLOW_THREADS if (r) return failed(r, &error);
-    Py_RETURN_NONE;
+    PY_UNLOCKED(r = stoke_lender_set_epoch(engine_of(self), epoch, &error));
+    return py_none(r, &error);
 }
 
 static PyObject *loader_state(PyObject *self, PyObject *nothing)
@@ -145,8 +129,8 @@ static PyObject *loader_state(PyObject *self, PyObject *nothing)
     stoke_error error = { 0 };
     char text[STOKE_LENDER_STATE];
     int r;
-    Py_BEGIN_ALLOW_THREADS r = stoke_lender_state(engine_of(self), text, &error);
-    Py_END_ALLOW_THREADS return r ? failed(r, &error) : PyUnicode_FromString(text);
+    PY_UNLOCKED(r = stoke_lender_state(engine_of(self), text, &error));
+    return r ? py_raise(r, error.message) : PyUnicode_FromString(text);
 }
 
 static PyObject *loader_restore(PyObject *self, PyObject *argument)
@@ -156,10 +140,9 @@ static PyObject *loader_restore(PyObject *self, PyObject *argument)
     stoke_error error = { 0 };
     const char *text = PyBytes_AsString(bytes);
     int r;
-    Py_BEGIN_ALLOW_THREADS r = stoke_lender_restore(engine_of(self), text, &error);
-    Py_END_ALLOW_THREADS Py_DECREF(bytes);
-    if (r) return failed(r, &error);
-    Py_RETURN_NONE;
+    PY_UNLOCKED(r = stoke_lender_restore(engine_of(self), text, &error));
+    Py_DECREF(bytes);
+    return py_none(r, &error);
 }
 
 static PyObject *loader_batches(PyObject *self, PyObject *nothing)
@@ -167,117 +150,92 @@ static PyObject *loader_batches(PyObject *self, PyObject *nothing)
     stoke_error error = { 0 };
     uint64_t all, left;
     int r;
-    Py_BEGIN_ALLOW_THREADS r = stoke_lender_batches(engine_of(self), &all, &left, &error);
-    Py_END_ALLOW_THREADS return r ? failed(r, &error)
-                                  : Py_BuildValue("(KK)", (unsigned long long)all, (unsigned long long)left);
+    PY_UNLOCKED(r = stoke_lender_batches(engine_of(self), &all, &left, &error));
+    return r ? py_raise(r, error.message)
+             : Py_BuildValue("(KK)", (unsigned long long)all, (unsigned long long)left);
 }
 
 /* ---- what is known ---- */
 
-/* dict[name] = number; 0, or -1 with an exception set. */
-static int put(PyObject *dict, const char *name, uint64_t number)
-{
-    PyObject *value = PyLong_FromUnsignedLongLong(number);
-    const int r = value ? PyDict_SetItemString(dict, name, value) : -1;
-    Py_XDECREF(value);
-    return r;
-}
-
-typedef struct field {
-    const char *name;
-    uint64_t value;
-} field;
-
-static PyObject *fields_as_dict(const field *fields, size_t n)
+static PyObject *stages_out(const stoke_stage_time *stage)
 {
     PyObject *dict = PyDict_New();
-    for (size_t i = 0; dict && i < n; i++)
-        if (put(dict, fields[i].name, fields[i].value)) Py_CLEAR(dict);
+    for (int i = 0; dict && i < STOKE_STAGES; i++, stage++)
+        dict = py_with(dict, stoke_stage_name((stoke_stage)i),
+                       Py_BuildValue("(KKK)", (unsigned long long)stage->wall_ns,
+                                     (unsigned long long)stage->cpu_ns, (unsigned long long)stage->count));
     return dict;
 }
 
-static PyObject *stages_as_dict(const stoke_loader_stats_data *s)
-{
-    PyObject *dict = PyDict_New();
-    for (int i = 0; dict && i < STOKE_STAGES; i++) {
-        const stoke_stage_time *t = &s->stage[i];
-        PyObject *times = Py_BuildValue("(KKK)", (unsigned long long)t->wall_ns,
-                                        (unsigned long long)t->cpu_ns, (unsigned long long)t->count);
-        if (!times || PyDict_SetItemString(dict, stoke_stage_name((stoke_stage)i), times)) Py_CLEAR(dict);
-        Py_XDECREF(times);
-    }
-    return dict;
-}
+#define FIELD(field, kind) PY_FIELD(stoke_lender_stats, field, kind)
+static const py_field stats_fields[] = {
+    FIELD(loader.samples, PY_U64),
+    FIELD(loader.batches, PY_U64),
+    FIELD(loader.replaced, PY_U64),
+    FIELD(loader.skipped, PY_U64),
+    FIELD(loader.bad_samples, PY_U64),
+    FIELD(loader.bytes_read, PY_U64),
+    FIELD(loader.retries, PY_U64),
+    FIELD(loader.first_batch_ns, PY_U64),
+    FIELD(loader.heap_allocations, PY_U64),
+    FIELD(loader.memory_bytes, PY_U64),
+    FIELD(loader.cache_hits_ram, PY_U64),
+    FIELD(loader.cache_hits_disk, PY_U64),
+    FIELD(loader.cache_misses, PY_U64),
+    FIELD(loader.cache_stored, PY_U64),
+    FIELD(loader.cache_damaged, PY_U64),
+    FIELD(loader.cache_ram_bytes, PY_U64),
+    FIELD(loader.cache_disk_bytes, PY_U64),
+    FIELD(elapsed_ns, PY_U64),
+    FIELD(held, PY_U32),
+    FIELD(slots, PY_U32),
+    { "ready", PY_U64, offsetof(stoke_lender_stats, loader.ready_batches) },
+};
+#undef FIELD
 
 static PyObject *loader_stats(PyObject *self, PyObject *nothing)
 {
     stoke_error error = { 0 };
     stoke_lender_stats stats;
     int r = stoke_lender_stats_get(engine_of(self), &stats, &error);
-    if (r) return failed(r, &error);
-    const stoke_loader_stats_data *s = &stats.loader;
-    const field fields[] = {
-        { "samples", s->samples },
-        { "batches", s->batches },
-        { "replaced", s->replaced },
-        { "skipped", s->skipped },
-        { "bad_samples", s->bad_samples },
-        { "bytes_read", s->bytes_read },
-        { "retries", s->retries },
-        { "first_batch_ns", s->first_batch_ns },
-        { "heap_allocations", s->heap_allocations },
-        { "memory_bytes", s->memory_bytes },
-        { "cache_hits_ram", s->cache_hits_ram },
-        { "cache_hits_disk", s->cache_hits_disk },
-        { "cache_misses", s->cache_misses },
-        { "cache_stored", s->cache_stored },
-        { "cache_damaged", s->cache_damaged },
-        { "cache_ram_bytes", s->cache_ram_bytes },
-        { "cache_disk_bytes", s->cache_disk_bytes },
-        { "elapsed_ns", stats.elapsed_ns },
-        { "held", stats.held },
-        { "ready", s->ready_batches },
-        { "slots", stats.slots },
-    };
-    PyObject *dict = fields_as_dict(fields, sizeof fields / sizeof *fields), *stages = stages_as_dict(s);
-    if (dict && (!stages || PyDict_SetItemString(dict, "stages", stages))) Py_CLEAR(dict);
-    Py_XDECREF(stages);
-    return dict;
+    if (r) return py_raise(r, error.message);
+    return py_with(py_out(&stats, stats_fields), "stages", stages_out(stats.loader.stage));
 }
+
+#define FIELD(field, kind) PY_FIELD(stoke_memory_plan, field, kind)
+static const py_field plan_fields[] = {
+    FIELD(slots, PY_U32),
+    FIELD(workers, PY_U32),
+    FIELD(slot_bytes, PY_U64),
+    FIELD(worker_bytes, PY_U64),
+    FIELD(large_bytes, PY_U64),
+    FIELD(cache_bytes, PY_U64),
+    FIELD(fixed_bytes, PY_U64),
+    FIELD(total_bytes, PY_U64),
+    FIELD(limit_bytes, PY_U64),
+    FIELD(largest_width, PY_U32),
+    FIELD(largest_height, PY_U32),
+    FIELD(images_probed, PY_U64),
+    FIELD(prefetch_reduced, PY_BOOL),
+};
+#undef FIELD
 
 static PyObject *loader_memory(PyObject *self, PyObject *nothing)
 {
     const stoke_memory_plan plan = stoke_lender_memory(engine_of(self));
-    const stoke_upload_memory *device = stoke_lender_device_memory(engine_of(self));
-    const field fields[] = {
-        { "slots", plan.slots },
-        { "workers", plan.workers },
-        { "slot_bytes", plan.slot_bytes },
-        { "worker_bytes", plan.worker_bytes },
-        { "large_bytes", plan.large_bytes },
-        { "cache_bytes", plan.cache_bytes },
-        { "fixed_bytes", plan.fixed_bytes },
-        { "total_bytes", plan.total_bytes },
-        { "limit_bytes", plan.limit_bytes },
-        { "prefetch_reduced", (uint64_t)plan.prefetch_reduced },
-        { "largest_width", plan.largest_width },
-        { "largest_height", plan.largest_height },
-        { "images_probed", plan.images_probed },
-        { "device_slots", device ? device->slots : 0 },
-        { "device_bytes", device ? device->total_bytes : 0 },
-    };
-    PyObject *dict = fields_as_dict(fields, sizeof fields / sizeof *fields);
+    const stoke_upload_memory none = { 0 }, *device = stoke_lender_device_memory(engine_of(self));
     char text[512];
     int length = stoke_memory_plan_text(&plan, text, sizeof text);
     if (device) {
         length += snprintf(text + length, sizeof text - (size_t)length, "; on %s ",
                            stoke_lender_device(engine_of(self))->name);
         stoke_upload_memory_text(device, text + length, sizeof text - (size_t)length);
+    } else {
+        device = &none;
     }
-    PyObject *words = dict ? PyUnicode_FromString(text) : NULL;
-    if (dict && (!words || PyDict_SetItemString(dict, "text", words))) Py_CLEAR(dict);
-    Py_XDECREF(words);
-    return dict;
+    PyObject *dict = py_with(py_out(&plan, plan_fields), "text", PyUnicode_FromString(text));
+    dict = py_with(dict, "device_slots", PyLong_FromUnsignedLongLong(device->slots));
+    return py_with(dict, "device_bytes", PyLong_FromUnsignedLongLong(device->total_bytes));
 }
 
 static PyObject *loader_bad(PyObject *self, PyObject *nothing)
@@ -286,15 +244,13 @@ static PyObject *loader_bad(PyObject *self, PyObject *nothing)
     const stoke_lender_bad_file *bad;
     size_t n;
     int r = stoke_lender_bad(engine_of(self), &bad, &n, &error);
-    if (r) return failed(r, &error);
+    if (r) return py_raise(r, error.message);
     PyObject *list = PyList_New(0);
-    for (size_t i = 0; list && i < n; i++) {
-        PyObject *one =
-            Py_BuildValue("(NNs)", PyUnicode_DecodeFSDefault(bad[i].path),
-                          PyUnicode_DecodeFSDefault(bad[i].reason), stoke_status_name(bad[i].code));
-        if (!one || PyList_Append(list, one)) Py_CLEAR(list);
-        Py_XDECREF(one);
-    }
+    for (size_t i = 0; list && i < n; i++)
+        if (py_push(list,
+                    Py_BuildValue("(NNs)", PyUnicode_DecodeFSDefault(bad[i].path),
+                                  PyUnicode_DecodeFSDefault(bad[i].reason), stoke_status_name(bad[i].code))))
+            Py_CLEAR(list);
     return list;
 }
 
@@ -304,10 +260,10 @@ static PyObject *loader_remarks(PyObject *self, PyObject *nothing)
     stoke_error error = { 0 };
     const stoke_lender *engine = engine_of(self);
     int r = stoke_lender_warning(engine_of(self), warning, sizeof warning, &error);
-    if (r) return failed(r, &error);
-    Py_BEGIN_ALLOW_THREADS stoke_data_remarks(stoke_lender_dataset(engine), stoke_lender_params(engine), text,
-                                              sizeof text);
-    Py_END_ALLOW_THREADS PyObject *all = PyUnicode_FromFormat("%s%s", text, warning);
+    if (r) return py_raise(r, error.message);
+    PY_UNLOCKED(
+        stoke_data_remarks(stoke_lender_dataset(engine), stoke_lender_params(engine), text, sizeof text));
+    PyObject *all = PyUnicode_FromFormat("%s%s", text, warning);
     PyObject *lines = all ? PyUnicode_Splitlines(all, 0) : NULL;
     Py_XDECREF(all);
     return lines;
@@ -351,10 +307,9 @@ static PyObject *loader_picture(PyObject *self, PyObject *args)
     stoke_error error = { 0 };
     const char *name = PyBytes_AsString(path);
     int r;
-    Py_BEGIN_ALLOW_THREADS r = py_picture_write(engine_of(self), name, count, epoch, columns, tile, &error);
-    Py_END_ALLOW_THREADS Py_DECREF(path);
-    if (r) return failed(r, &error);
-    Py_RETURN_NONE;
+    PY_UNLOCKED(r = py_picture_write(engine_of(self), name, count, epoch, columns, tile, &error));
+    Py_DECREF(path);
+    return py_none(r, &error);
 }
 
 static PyMethodDef methods[] = {
@@ -395,9 +350,4 @@ static PyType_Slot slots[] = {
     { 0 },
 };
 
-static PyType_Spec spec = { "stokehold._stoke.Loader", sizeof(loader), 0, Py_TPFLAGS_DEFAULT, slots };
-
-int py_add_loader(PyObject *module)
-{
-    return py_add_type(module, &spec) ? 0 : -1;
-}
+PyType_Spec py_loader_spec = { "stokehold._stoke.Loader", sizeof(loader), 0, Py_TPFLAGS_DEFAULT, slots };

@@ -1,19 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The module stokehold._stoke: what its files add, put together.
+ * The module stokehold._stoke: what its files have, put together. The classes of its exceptions stand in
+ * stokehold/_errors.py, where people read them.
  */
 #include "python/src/extension.h"
 
-PyTypeObject *py_add_type(PyObject *module, PyType_Spec *spec)
+static PyObject *from_status; /* stokehold._errors.from_status(message, code, name) -> exception */
+
+PyObject *py_raise(int status, const char *message)
 {
-    PyObject *type = PyType_FromSpec(spec);
-    if (!type) return NULL;
-    const char *name = strrchr(spec->name, '.') + 1;
-    if (PyModule_AddObject(module, name, type)) { /* takes the reference only when it succeeds */
-        Py_DECREF(type);
-        return NULL;
-    }
-    return (PyTypeObject *)type;
+    /* A path may hold bytes that are no UTF-8: the message must come all the same. */
+    PyObject *text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)strlen(message), "backslashreplace");
+    PyObject *error =
+        text ? PyObject_CallFunction(from_status, "Ois", text, status, stoke_status_name(status)) : NULL;
+    if (error) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_XDECREF(error);
+    Py_XDECREF(text);
+    return NULL;
+}
+
+int py_check(int status, const stoke_error *error)
+{
+    if (status) py_raise(status, error->message);
+    return status ? -1 : 0;
+}
+
+PyObject *py_none(int status, const stoke_error *error)
+{
+    if (status) return py_raise(status, error->message);
+    Py_RETURN_NONE;
+}
+
+int py_no_memory(void)
+{
+    PyErr_NoMemory();
+    return -1;
 }
 
 PyObject *py_not_callable(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -22,32 +43,65 @@ PyObject *py_not_callable(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return NULL;
 }
 
+void py_free(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_Free(object);
+    Py_DECREF(type);
+}
+
 static PyObject *version(PyObject *module, PyObject *nothing)
 {
     return PyUnicode_FromString(stoke_version());
 }
 
-static PyMethodDef functions[] = {
+static PyMethodDef own_functions[] = {
     { "version", version, METH_NOARGS, "version() -> str: of the library, such as '0.1.0'." },
     { 0 },
 };
 
+static PyMethodDef *const functions[] = {
+    own_functions,     py_settings_functions, py_order_functions, py_attribution_functions,
+    py_tune_functions, py_search_functions,   py_learn_functions, py_texts_functions,
+};
+
 /* Types live in static variables, since a method cannot find its module before CPython 3.11's limited API:
  * one interpreter of a process may have them. */
+PyTypeObject *py_pinned_type, *py_array_type, *py_batch_type;
+static const struct {
+    PyType_Spec *spec;
+    PyTypeObject **type; /* where others of the extension look for it; borrowed from the module */
+} types[] = {
+    { &py_pinned_spec, &py_pinned_type },
+    { &py_array_spec, &py_array_type },
+    { &py_batch_spec, &py_batch_type },
+    { &py_loader_spec, NULL },
+    { &py_rows_spec, NULL },
+    { &py_device_rows_spec, NULL },
+    { &py_monitor_spec, NULL },
+};
+
 static int fill(PyObject *module)
 {
-    static int filled;
-    if (filled) {
+    if (from_status) {
         PyErr_SetString(PyExc_ImportError, "stokehold can be imported by one interpreter of a process only");
         return -1;
     }
-    filled = 1;
-    int (*const parts[])(PyObject *) = { py_add_errors, py_add_settings,    py_add_pinned, py_add_array,
-                                         py_add_batch,  py_add_loader,      py_add_rows,   py_add_device_rows,
-                                         py_add_order,  py_add_attribution, py_add_tune,   py_add_search,
-                                         py_add_learn,  py_add_texts,       py_add_watch };
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (parts[i](module)) return -1;
+    PyObject *errors = PyImport_ImportModule("stokehold._errors");
+    from_status = errors ? PyObject_GetAttrString(errors, "from_status") : NULL;
+    Py_XDECREF(errors);
+    if (!from_status) return -1;
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        if (PyModule_AddFunctions(module, functions[i])) return -1;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        PyObject *type = PyType_FromSpec(types[i].spec);
+        /* PyModule_AddObject takes the reference only when it succeeds. */
+        if (!type || PyModule_AddObject(module, strrchr(types[i].spec->name, '.') + 1, type)) {
+            Py_XDECREF(type);
+            return -1;
+        }
+        if (types[i].type) *types[i].type = (PyTypeObject *)type;
+    }
     return 0;
 }
 
@@ -57,7 +111,6 @@ static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "_stoke",
     .m_doc = "The C side of stokehold; use the classes of the package.",
-    .m_methods = functions,
     .m_slots = slots,
 };
 

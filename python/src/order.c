@@ -79,7 +79,7 @@ static PyObject *shard_batch(PyObject *module, PyObject *args)
     return Py_BuildValue("(KI)", (unsigned long long)position, (unsigned int)rows);
 }
 
-static PyMethodDef functions[] = {
+PyMethodDef py_order_functions[] = {
     { "order", order_ids, METH_VARARGS,
       "order(count, seed, epoch, shuffle, position, rows) -> list of int: the samples at those positions." },
     { "substitute", order_substitute, METH_VARARGS,
@@ -90,8 +90,3 @@ static PyMethodDef functions[] = {
       "shard_batch(count, start, batch, rank, world, drop_last, k) -> (position, rows) of its batch k." },
     { 0 },
 };
-
-int py_add_order(PyObject *module)
-{
-    return PyModule_AddFunctions(module, functions);
-}

@@ -26,8 +26,6 @@ typedef struct pinned_object {
     PyObject_HEAD source *source;
 } pinned_object;
 
-static PyTypeObject *pinned_type;
-
 /* ---- memory from a function of Python ---- */
 
 /* The GIL held. 0 with an exception set. */
@@ -117,60 +115,50 @@ static source *source_new(void)
     return s;
 }
 
-/* 0, or -1 with an exception set. */
-static int open_device(source *s, PyObject *name)
+int py_device_open(stoke_device **device, PyObject *name)
 {
     PyObject *bytes = PyUnicode_AsUTF8String(name);
     if (!bytes) return -1;
     const char *text = PyBytes_AsString(bytes);
     stoke_error error = { 0 };
     int r;
-    Py_BEGIN_ALLOW_THREADS r = stoke_device_open(&s->device, text, NULL, &error);
-    Py_END_ALLOW_THREADS Py_DECREF(bytes);
-    if (r) {
-        py_raise(STOKE_E_DEVICE, error.message);
-        return -1;
-    }
-    s->base.allocator = stoke_device_pinned(s->device);
-    return 0;
+    PY_UNLOCKED(r = stoke_device_open(device, text, NULL, &error));
+    Py_DECREF(bytes);
+    return py_check(r ? STOKE_E_DEVICE : STOKE_OK, &error);
 }
 
 static PyObject *pinned_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     PyObject *from;
     if (!PyArg_ParseTuple(args, "O:Pinned", &from)) return NULL;
-    pinned_object *self = (pinned_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    pinned_object *self = (pinned_object *)PyType_GenericAlloc(type, 0);
     if (!self) return NULL;
-    self->source = source_new();
-    if (!self->source) {
+    source *s = self->source = source_new();
+    if (!s || (PyUnicode_Check(from) && py_device_open(&s->device, from))) {
         Py_DECREF(self);
-        return PyErr_NoMemory();
+        return s ? NULL : PyErr_NoMemory();
     }
-    if (PyUnicode_Check(from)) {
-        if (!open_device(self->source, from)) return (PyObject *)self;
-        Py_DECREF(self);
-        return NULL;
+    if (s->device) {
+        s->base.allocator = stoke_device_pinned(s->device);
+    } else {
+        Py_INCREF(s->take = from);
+        s->base.allocator = (stoke_allocator){ python_alloc, python_release, s };
     }
-    Py_INCREF(from);
-    self->source->take = from;
-    self->source->base.allocator = (stoke_allocator){ python_alloc, python_release, self->source };
     return (PyObject *)self;
 }
 
 static void pinned_dealloc(PyObject *object)
 {
-    PyTypeObject *type = Py_TYPE(object);
     source *s = ((pinned_object *)object)->source;
     if (s) stoke_hold_drop(&s->base.hold);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-    Py_DECREF(type);
+    py_free(object);
 }
 
 int py_pinned_get(PyObject *object, py_pinned **out)
 {
     *out = NULL;
     if (!object || object == Py_None) return 0;
-    if (!PyObject_TypeCheck(object, pinned_type)) {
+    if (!PyObject_TypeCheck(object, py_pinned_type)) {
         PyErr_SetString(PyExc_TypeError, "not a Pinned of stokehold");
         return -1;
     }
@@ -190,8 +178,7 @@ int py_pinned_raise(py_pinned *pinned)
         return 1;
     }
     const int r = s->device ? stoke_device_pinned_failed(s->device, &error) : STOKE_OK;
-    if (r) py_raise(r, error.message);
-    return r != STOKE_OK;
+    return py_check(r, &error) != 0;
 }
 
 static PyType_Slot slots[] = {
@@ -202,10 +189,5 @@ static PyType_Slot slots[] = {
     { 0 },
 };
 
-static PyType_Spec spec = { "stokehold._stoke.Pinned", sizeof(pinned_object), 0, Py_TPFLAGS_DEFAULT, slots };
-
-int py_add_pinned(PyObject *module)
-{
-    pinned_type = py_add_type(module, &spec);
-    return pinned_type ? 0 : -1;
-}
+PyType_Spec py_pinned_spec = { "stokehold._stoke.Pinned", sizeof(pinned_object), 0, Py_TPFLAGS_DEFAULT,
+                               slots };

@@ -15,6 +15,8 @@ typedef struct py_pinned {
     stoke_allocator allocator;
 } py_pinned;
 
+/* Opens a device by its name. 0, or -1 with an exception set. */
+int py_device_open(stoke_device **device, PyObject *name);
 /* The source behind a _stoke.Pinned, with a count for the caller; *out is NULL for None. 0, or -1 with
  * TypeError set. */
 int py_pinned_get(PyObject *object, py_pinned **out);

@@ -47,16 +47,9 @@ static void dense(found *f)
 
 static int type_of_text(const char *text, stoke_dtype *dtype)
 {
-    static const struct {
-        const char *text;
-        stoke_dtype dtype;
-    } known[] = {
-        { "|u1", STOKE_DTYPE_U8 },  { "|b1", STOKE_DTYPE_U8 },  { "<u2", STOKE_DTYPE_U16 },
-        { "<i4", STOKE_DTYPE_I32 }, { "<i8", STOKE_DTYPE_I64 }, { "<f4", STOKE_DTYPE_F32 },
-    };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcmp(text, known[i].text)) {
-            *dtype = known[i].dtype;
+    for (int i = 0; i < PY_PICTURE_TYPES; i++)
+        if (!strcmp(text, py_elements[i].numpy)) {
+            *dtype = py_elements[i].dtype;
             return 0;
         }
     return refuse_type(text);
@@ -124,17 +117,10 @@ static int read_interface(PyObject *dict, found *f)
 
 static int type_of_code(const dl_tensor *t, stoke_dtype *dtype)
 {
-    static const struct {
-        uint8_t code, bits;
-        stoke_dtype dtype;
-    } known[] = {
-        { DL_UINT, 8, STOKE_DTYPE_U8 },  { DL_BOOL, 8, STOKE_DTYPE_U8 },  { DL_UINT, 16, STOKE_DTYPE_U16 },
-        { DL_INT, 32, STOKE_DTYPE_I32 }, { DL_INT, 64, STOKE_DTYPE_I64 }, { DL_FLOAT, 32, STOKE_DTYPE_F32 },
-    };
     char text[48];
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (t->dtype.code == known[i].code && t->dtype.bits == known[i].bits && t->dtype.lanes == 1) {
-            *dtype = known[i].dtype;
+    for (const py_element *at = py_elements; at < py_elements + PY_PICTURE_TYPES; at++)
+        if (t->dtype.code == at->code && t->dtype.bits == at->bits && t->dtype.lanes == 1) {
+            *dtype = at->dtype;
             return 0;
         }
     snprintf(text, sizeof text, "number %u of DLPack with %u bits", t->dtype.code, t->dtype.bits);

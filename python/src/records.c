@@ -34,8 +34,8 @@ static const py_field fields[] = {
     FIELD(start, PY_U64),
     FIELD(end, PY_U64),
     FIELD(busy_ns, PY_U64),
+    FIELD(making, PY_OTHER),
 };
-enum { FIELDS = sizeof fields / sizeof *fields };
 
 static int read_making(stoke_step_record *record, PyObject *making)
 {
@@ -62,13 +62,9 @@ static int read_one(stoke_step_record *record, PyObject *dict)
         PyErr_SetString(PyExc_TypeError, "a record is a dict");
         return -1;
     }
-    PyObject *plain = PyDict_Copy(dict), *making = PyDict_GetItemString(dict, "making");
-    int r = plain ? 0 : -1;
-    if (!r && making) r = PyDict_DelItemString(plain, "making");
-    if (!r) r = py_fields_in(record, fields, FIELDS, plain, NULL);
-    if (!r && making) r = read_making(record, making);
-    Py_XDECREF(plain);
-    return r;
+    PyObject *making = PyDict_GetItemString(dict, "making");
+    if (py_in(record, fields, dict, NULL)) return -1;
+    return making ? read_making(record, making) : 0;
 }
 
 int py_records_read(py_records *records, PyObject *list)
@@ -78,10 +74,7 @@ int py_records_read(py_records *records, PyObject *list)
     if (n < 0) return -1;
     const size_t bytes =
         ((size_t)n + 1) * sizeof *records->at; /* never 0; n dicts of more bytes exist already */
-    if (!(records->at = PyMem_Malloc(bytes))) {
-        PyErr_NoMemory();
-        return -1;
-    }
+    if (!(records->at = PyMem_Malloc(bytes))) return py_no_memory();
     memset(records->at, 0, bytes);
     records->n = (size_t)n;
     for (Py_ssize_t i = 0; i < n; i++)

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 #include "python/src/batch.h"
 #include <stoke/tools/lease.h>
 #include "python/src/pinned.h"
@@ -70,18 +69,14 @@ static int make(rows_object *self, PyObject *dict, PyObject *config, PyObject *d
         params->size[1] = size[1];
     }
     self->maker = calloc(1, sizeof *self->maker);
-    if (!self->maker) {
-        PyErr_NoMemory();
-        return -1;
-    }
+    if (!self->maker) return py_no_memory();
     stoke_hold_begin(&self->maker->hold, maker_end);
     if (py_pinned_get(pinned, &self->maker->pinned)) return -1;
     const stoke_allocator *memory = self->maker->pinned ? &self->maker->pinned->allocator : NULL;
     stoke_error error = { 0 };
     int r;
-    Py_BEGIN_ALLOW_THREADS r = stoke_rows_create(&self->maker->rows, params, memory, &error);
-    Py_END_ALLOW_THREADS if (r) py_raise(stoke_lender_status(r, error.message), error.message);
-    return r ? -1 : 0;
+    PY_UNLOCKED(r = stoke_rows_create(&self->maker->rows, params, memory, &error));
+    return py_check(r ? stoke_lender_status(r, error.message) : STOKE_OK, &error);
 }
 
 static PyObject *rows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -92,7 +87,7 @@ static PyObject *rows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTuple(args, "O!|Op(II)O!O:Rows", &PyDict_Type, &dict, &config, &channels_last, &size[0],
                           &size[1], &PyDict_Type, &defaults, &pinned))
         return NULL;
-    rows_object *self = (rows_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    rows_object *self = (rows_object *)PyType_GenericAlloc(type, 0);
     if (!self) return NULL;
     self->channels_last = channels_last;
     if (!make(self, dict, config, defaults, pinned, size)) return (PyObject *)self;
@@ -102,24 +97,13 @@ static PyObject *rows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 
 static void rows_dealloc(PyObject *object)
 {
-    PyTypeObject *type = Py_TYPE(object);
     rows_object *self = (rows_object *)object;
     if (self->maker) stoke_hold_drop(&self->maker->hold);
     py_settings_free(&self->settings);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-    Py_DECREF(type);
+    py_free(object);
 }
 
 /* ---- a batch ---- */
-
-static void lent_free(lent *l)
-{
-    free(l->ids);
-    free(l->status);
-    free(l->names);
-    free(l->texts);
-    free(l);
-}
 
 /* By whoever lets go last, in any thread, with or without the GIL. */
 static void lent_end(stoke_hold *hold)
@@ -128,20 +112,20 @@ static void lent_end(stoke_hold *hold)
     stoke_rows_release(l->maker->rows, &l->slot);
     atomic_fetch_sub(&l->maker->held, 1);
     stoke_hold_drop(&l->maker->hold);
-    lent_free(l);
+    free(l);
 }
 
-static lent *lent_new(uint32_t count)
+/* With its rows' arrays behind it. */
+static lent *lent_new(size_t count)
 {
-    lent *l = calloc(1, sizeof *l);
+    lent *l =
+        calloc(1, sizeof *l + count * (sizeof *l->ids + sizeof *l->names + NAME_BYTES + sizeof *l->status));
     if (!l) return NULL;
-    l->ids = calloc(count, sizeof *l->ids);
-    l->status = calloc(count, sizeof *l->status);
-    l->names = calloc(count, sizeof *l->names);
-    l->texts = calloc(count, sizeof *l->texts);
-    if (l->ids && l->status && l->names && l->texts) return l;
-    lent_free(l);
-    return NULL;
+    l->ids = (uint64_t *)(l + 1);
+    l->names = (const char **)(l->ids + count);
+    l->texts = (char(*)[NAME_BYTES])(l->names + count);
+    l->status = (uint8_t *)(l->texts + count);
+    return l;
 }
 
 /* From a sequence of numbers, or position, position + 1, ...; -1 with an exception set. */
@@ -167,19 +151,18 @@ static PyObject *rows_begin(PyObject *self, PyObject *args)
     unsigned long long epoch, position, index = 0;
     PyObject *ids = Py_None;
     if (!PyArg_ParseTuple(args, "IKK|KO:begin", &count, &epoch, &position, &index, &ids)) return NULL;
-    lent *l = lent_new(count ? count : 1);
+    lent *l = lent_new(count);
     if (!l) return PyErr_NoMemory();
     if (fill_ids(l, ids, count, position)) {
-        lent_free(l);
+        free(l);
         return NULL;
     }
     maker *m = maker_of(self);
     stoke_error error = { 0 };
     int r;
-    Py_BEGIN_ALLOW_THREADS r = stoke_rows_begin(m->rows, count, epoch, position, &l->slot, &error);
-    Py_END_ALLOW_THREADS if (r)
-    {
-        lent_free(l);
+    PY_UNLOCKED(r = stoke_rows_begin(m->rows, count, epoch, position, &l->slot, &error));
+    if (r) {
+        free(l);
         return r == STOKE_E_NOMEM && py_pinned_raise(m->pinned) ? NULL : py_raise(r, error.message);
     }
     l->batch = *l->slot;
@@ -228,9 +211,9 @@ static PyObject *rows_put(PyObject *self, PyObject *args)
     }
     stoke_error error = { 0 };
     int r;
-    Py_BEGIN_ALLOW_THREADS r = stoke_rows_put(l->maker->rows, l->slot, row, &pixels[0].pixels,
-                                              mask != Py_None ? &pixels[1].pixels : NULL, &error);
-    Py_END_ALLOW_THREADS for (int i = 0; i < 2; i++) py_pixels_drop(&pixels[i]);
+    PY_UNLOCKED(r = stoke_rows_put(l->maker->rows, l->slot, row, &pixels[0].pixels,
+                                   mask != Py_None ? &pixels[1].pixels : NULL, &error));
+    for (int i = 0; i < 2; i++) py_pixels_drop(&pixels[i]);
     if (r) return py_raise(r, error.message);
     if (substitute != Py_None) {
         l->ids[row] = id;
@@ -246,9 +229,8 @@ static PyObject *rows_finish(PyObject *self, PyObject *batch)
     if (!l) return NULL;
     stoke_error error = { 0 };
     int r;
-    Py_BEGIN_ALLOW_THREADS r = stoke_rows_finish(l->maker->rows, l->slot, &error);
-    Py_END_ALLOW_THREADS if (r) return py_raise(r, error.message);
-    Py_RETURN_NONE;
+    PY_UNLOCKED(r = stoke_rows_finish(l->maker->rows, l->slot, &error));
+    return py_none(r, &error);
 }
 
 /* ---- what is known ---- */
@@ -274,12 +256,12 @@ static PyObject *rows_running(PyObject *self, void *closure)
     static const char *const orders[] = { "shuffle", "sequential", "weighted", "balanced" };
     static const char *const policies[] = { "replace", "skip", "stop" };
     const stoke_data_params *p = &((rows_object *)self)->settings.params;
-    return Py_BuildValue(
-        "{s:L,s:s,s:L,s:L,s:L,s:L,s:i,s:L,s:L,s:s,s:s}", "batch", (long long)(p->batch < 0 ? 8 : p->batch),
-        "order", orders[p->order], "seed", (long long)p->seed, "epoch", (long long)p->epoch, "rank",
-        (long long)p->rank, "world", (long long)p->world, "drop_last", p->drop_last, "workers",
-        (long long)stoke_data_workers(p), "prefetch",
-        (long long)p->prefetch, "policy", policies[p->policy], "max_bad", p->max_bad ? p->max_bad : "");
+    return Py_BuildValue("{s:L,s:s,s:L,s:L,s:L,s:L,s:i,s:L,s:L,s:s,s:s}", "batch",
+                         (long long)(p->batch < 0 ? 8 : p->batch), "order", orders[p->order], "seed",
+                         (long long)p->seed, "epoch", (long long)p->epoch, "rank", (long long)p->rank,
+                         "world", (long long)p->world, "drop_last", p->drop_last, "workers",
+                         (long long)stoke_data_workers(p), "prefetch", (long long)p->prefetch, "policy",
+                         policies[p->policy], "max_bad", p->max_bad ? p->max_bad : "");
 }
 
 static PyMethodDef methods[] = {
@@ -312,9 +294,4 @@ static PyType_Slot slots[] = {
     { 0 },
 };
 
-static PyType_Spec spec = { "stokehold._stoke.Rows", sizeof(rows_object), 0, Py_TPFLAGS_DEFAULT, slots };
-
-int py_add_rows(PyObject *module)
-{
-    return py_add_type(module, &spec) ? 0 : -1;
-}
+PyType_Spec py_rows_spec = { "stokehold._stoke.Rows", sizeof(rows_object), 0, Py_TPFLAGS_DEFAULT, slots };

@@ -18,14 +18,14 @@ static const py_field search_params[] = {
 };
 #undef FIELD
 #define FIELD(field, kind) PY_FIELD(stoke_trial, field, kind)
-/* Of what the function returns; and of what is told in the end. */
+/* What is told in the end; but for the first two, what the function returns. */
 static const py_field trial_fields[] = {
     FIELD(batch, PY_U32),    FIELD(with_loader, PY_BOOL), FIELD(allocated, PY_U64),  FIELD(reserved, PY_U64),
     FIELD(step_ms, PY_REAL), FIELD(step_low, PY_REAL),    FIELD(step_high, PY_REAL), FIELD(busy, PY_REAL),
-    FIELD(wait_ms, PY_REAL), FIELD(message, PY_TEXT),
+    FIELD(wait_ms, PY_REAL), FIELD(message, PY_TEXT),     FIELD(outcome, PY_OTHER),
 };
 #undef FIELD
-enum { ASKED = 2, MESSAGE = 1, TRIAL_FIELDS = sizeof trial_fields / sizeof *trial_fields };
+enum { ASKED = 2, RETURNED = sizeof trial_fields / sizeof *trial_fields - ASKED };
 #define FIELD(field, kind) PY_FIELD(stoke_batch_result, field, kind)
 static const py_field result_fields[] = {
     FIELD(too_busy, PY_BOOL),    FIELD(batch, PY_U32),          FIELD(largest_ok, PY_U32),
@@ -73,15 +73,13 @@ static int trial_in(stoke_trial *trial, PyObject *dict)
         PyErr_SetString(PyExc_TypeError, "a trial returns a dict");
         return -1;
     }
-    PyObject *numbers = PyDict_Copy(dict), *message = PyDict_GetItemString(dict, "message");
-    PyObject *end = PyDict_GetItemString(dict, "outcome");
-    int r = numbers && end ? 0 : -1;
-    if (numbers && !end) PyErr_SetString(PyExc_TypeError, "a trial returns its outcome");
-    if (!r && message) r = message_in(trial, message) || PyDict_DelItemString(numbers, "message");
-    if (!r) r = outcome_in(trial, end) || PyDict_DelItemString(numbers, "outcome");
-    if (!r) r = py_fields_in(trial, trial_fields + ASKED, TRIAL_FIELDS - ASKED - MESSAGE, numbers, NULL);
-    Py_XDECREF(numbers);
-    return r ? -1 : 0;
+    PyObject *message = PyDict_GetItemString(dict, "message"), *end = PyDict_GetItemString(dict, "outcome");
+    if (!end) {
+        PyErr_SetString(PyExc_TypeError, "a trial returns its outcome");
+        return -1;
+    }
+    if ((message && message_in(trial, message)) || outcome_in(trial, end)) return -1;
+    return py_fields_in(trial, trial_fields + ASKED, RETURNED, dict, NULL);
 }
 
 /* The search runs without the GIL; a trial takes it. An exception stops the search and is passed on. */
@@ -100,22 +98,18 @@ static PyObject *trials_out(const stoke_batch_result *found)
 {
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < found->n_trials; i++) {
-        PyObject *dict = py_fields_out(&found->trial[i], trial_fields, TRIAL_FIELDS);
-        if (dict && py_put(dict, "outcome", py_words(stoke_outcome_name(found->trial[i].outcome))))
-            Py_CLEAR(dict);
-        if (py_push(list, dict)) Py_CLEAR(list);
+        const stoke_trial *trial = &found->trial[i];
+        if (py_push(list, py_with(py_out(trial, trial_fields), "outcome",
+                                  py_words(stoke_outcome_name(trial->outcome)))))
+            Py_CLEAR(list);
     }
     return list;
 }
 
 static PyObject *result_out(const stoke_batch_result *found)
 {
-    PyObject *dict = py_fields_out(found, result_fields, sizeof result_fields / sizeof *result_fields);
-    if (!dict) return NULL;
-    if (py_put(dict, "bound", py_words(stoke_bound_name(found->bound))) ||
-        py_put(dict, "trials", trials_out(found)))
-        Py_CLEAR(dict);
-    return dict;
+    PyObject *dict = py_with(py_out(found, result_fields), "bound", py_words(stoke_bound_name(found->bound)));
+    return py_with(dict, "trials", trials_out(found));
 }
 
 static PyObject *batch_search(PyObject *module, PyObject *args)
@@ -124,14 +118,13 @@ static PyObject *batch_search(PyObject *module, PyObject *args)
     const char *journal, *key;
     if (!PyArg_ParseTuple(args, "O!Ozz:batch_search", &PyDict_Type, &dict, &run, &journal, &key)) return NULL;
     stoke_batch_params params = stoke_batch_defaults();
-    if (py_fields_in(&params, search_params, sizeof search_params / sizeof *search_params, dict, NULL))
-        return NULL;
+    if (py_in(&params, search_params, dict, NULL)) return NULL;
     stoke_batch_result *found = PyMem_Malloc(sizeof *found);
     if (!found) return PyErr_NoMemory();
     stoke_error error = { 0 };
     int r;
-    Py_BEGIN_ALLOW_THREADS r = stoke_batch_search(found, &params, run_trial, run, journal, key, &error);
-    Py_END_ALLOW_THREADS PyObject *result = NULL;
+    PY_UNLOCKED(r = stoke_batch_search(found, &params, run_trial, run, journal, key, &error));
+    PyObject *result = NULL;
     if (PyErr_Occurred())
         ; /* of a trial */
     else
@@ -145,14 +138,9 @@ static PyObject *oom_kills(PyObject *module, PyObject *nothing)
     return PyLong_FromUnsignedLongLong(stoke_oom_kills());
 }
 
-static PyMethodDef functions[] = {
+PyMethodDef py_search_functions[] = {
     { "batch_search", batch_search, METH_VARARGS,
       "batch_search(params, run(batch, with_loader) -> dict, journal, key) -> dict." },
     { "oom_kills", oom_kills, METH_NOARGS, "oom_kills() -> int: of the control group, so far." },
     { 0 },
 };
-
-int py_add_search(PyObject *module)
-{
-    return PyModule_AddFunctions(module, functions);
-}

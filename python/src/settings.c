@@ -12,6 +12,8 @@
 #include <stoke/tools/data.h>
 #include <stoke/tools/upload.h>
 
+#include "python/src/values.h"
+
 /* clang-format off: one line each */
 static const struct {
     const char *name, *stands_for; /* NULL: always so, or of no meaning here; accepted and left alone */
@@ -25,28 +27,12 @@ enum { ALIASES = sizeof aliases / sizeof *aliases };
 /* What differs from the table: a module leaves no file in the folder it is used in unless it is told to. */
 static const char quarantine_name[] = "quarantine", quarantine_default[] = "";
 
-/* And the host augments unless told otherwise: what auto would measure takes a step's time, which nobody
- * knows here, and a compiler for the device's kernels, which pip does not bring. */
-static stoke_upload_params feed_defaults(void)
-{
-    stoke_upload_params upload = stoke_upload_defaults();
-    upload.placement = STOKE_PLACEMENT_HOST;
-    return upload;
-}
-
 /* The aliases as options, so that they are offered to somebody who misspelt one. */
 static stoke_option_group alias_group(stoke_option options[ALIASES])
 {
     for (int i = 0; i < ALIASES; i++)
         options[i] = (stoke_option){ .name = aliases[i].name, .type = STOKE_OPT_STRING };
     return (stoke_option_group){ "aliases", options, ALIASES, NULL };
-}
-
-static int alias_of(const char *name)
-{
-    for (int i = 0; i < ALIASES; i++)
-        if (!strcmp(aliases[i].name, name)) return i;
-    return -1;
 }
 
 /* Of `shuffle`, which PyTorch has as a bool. */
@@ -58,11 +44,9 @@ static const char *value_for(const char *name, const char *value)
 
 static int raise_option(int r, const stoke_error *error)
 {
-    if (r == STOKE_E_NOTFOUND)
-        PyErr_SetString(PyExc_TypeError, error->message);
-    else if (r)
-        py_raise(r, error->message);
-    return r ? -1 : 0;
+    if (r != STOKE_E_NOTFOUND) return py_check(r, error);
+    PyErr_SetString(PyExc_TypeError, error->message);
+    return -1;
 }
 
 /* "batch: '0' is out of range" about batch_size. */
@@ -75,12 +59,13 @@ static void name_as_given(stoke_error *error, const char *name, const char *give
     snprintf(error->message, sizeof error->message, "%s%s", given, rest);
 }
 
-static int set(stoke_data_params *params, const char *given, const char *value)
+static int set(py_settings *settings, const char *given, const char *value)
 {
-    const int alias = alias_of(given);
+    int alias = ALIASES - 1;
+    while (alias >= 0 && strcmp(aliases[alias].name, given)) alias--;
     if (alias >= 0 && !aliases[alias].stands_for) return 0;
     stoke_option more[ALIASES];
-    const stoke_option_group groups[] = { stoke_data_options(params), alias_group(more) };
+    const stoke_option_group groups[] = { stoke_data_options(&settings->params), alias_group(more) };
     stoke_error error = { 0 };
     /* An alias is resolved before the tables see it: the second group is only looked through for near names.
      */
@@ -94,9 +79,8 @@ const char *py_settings_keep(py_settings *settings, PyObject *text)
 {
     PyObject *bytes = NULL;
     if (!PyUnicode_FSConverter(text, &bytes)) return NULL;
-    const char *chars = PyList_Append(settings->texts, bytes) ? NULL : PyBytes_AsString(bytes);
-    Py_DECREF(bytes);
-    return chars;
+    const char *chars = PyBytes_AsString(bytes);
+    return py_push(settings->texts, bytes) ? NULL : chars;
 }
 
 /* batch and batch_size at once: nobody can tell which was meant. */
@@ -136,10 +120,7 @@ static int read_file(py_settings *settings, PyObject *config)
     int r = stoke_config_open(&yaml, path, &error);
     if (!r) r = stoke_config_apply(yaml, &use, &settings->params, &settings->file, &error);
     stoke_yaml_close(&yaml);
-    if (r) {
-        py_raise(r, error.message);
-        return -1;
-    }
+    if (py_check(r, &error)) return -1;
     const size_t length = strlen(remarks);
     if (!length) return 0;
     /* Without the newline of the last one. A long value is cut at a byte, in the middle of a letter too. */
@@ -149,40 +130,44 @@ static int read_file(py_settings *settings, PyObject *config)
     return warned;
 }
 
-static int set_all(py_settings *settings, PyObject *dict)
+/* Each of a dict, by `set` or `set_feed`. */
+static int set_all(py_settings *settings, PyObject *dict,
+                   int (*one)(py_settings *, const char *, const char *))
 {
     Py_ssize_t at = 0;
     PyObject *name, *value;
     while (PyDict_Next(dict, &at, &name, &value)) {
         const char *name_text = py_settings_keep(settings, name), *text = py_settings_keep(settings, value);
-        if (!name_text || !text || set(&settings->params, name_text, text)) return -1;
+        if (!name_text || !text || one(settings, name_text, text)) return -1;
     }
     return 0;
 }
 
 int py_settings_read(py_settings *settings, PyObject *defaults, PyObject *config, PyObject *dict)
 {
-    *settings =
-        (py_settings){ .params = stoke_data_defaults(), .upload = feed_defaults(), .texts = PyList_New(0) };
+    *settings = (py_settings){ .params = stoke_data_defaults(),
+                               .upload = stoke_upload_defaults(),
+                               .texts = PyList_New(0) };
+    /* The host augments unless told otherwise: what auto would measure takes a step's time, which nobody
+     * knows here, and a compiler for the device's kernels, which pip does not bring. */
+    settings->upload.placement = STOKE_PLACEMENT_HOST;
     if (!settings->texts || check_twice(dict)) return -1;
-    if (set(&settings->params, quarantine_name, quarantine_default)) return -1;
-    if (defaults && set_all(settings, defaults)) return -1;
+    if (set(settings, quarantine_name, quarantine_default)) return -1;
+    if (defaults && set_all(settings, defaults, set)) return -1;
     if (config != Py_None && read_file(settings, config)) return -1;
-    return set_all(settings, dict);
+    return set_all(settings, dict, set);
+}
+
+static int set_feed(py_settings *settings, const char *name, const char *value)
+{
+    const stoke_option_group group = stoke_upload_options(&settings->upload);
+    stoke_error error = { 0 };
+    return raise_option(stoke_options_set(&group, 1, name, value, &error), &error);
 }
 
 int py_settings_read_feed(py_settings *settings, PyObject *dict)
 {
-    const stoke_option_group group = stoke_upload_options(&settings->upload);
-    Py_ssize_t at = 0;
-    PyObject *name, *value;
-    while (PyDict_Next(dict, &at, &name, &value)) {
-        const char *name_text = py_settings_keep(settings, name), *text = py_settings_keep(settings, value);
-        stoke_error error = { 0 };
-        if (!name_text || !text) return -1;
-        if (raise_option(stoke_options_set(&group, 1, name_text, text, &error), &error)) return -1;
-    }
-    return 0;
+    return set_all(settings, dict, set_feed);
 }
 
 void py_settings_free(py_settings *settings)
@@ -202,12 +187,6 @@ int py_pipeline_mixes_up(const char *text)
 
 /* ---- what there is, for stubs, docstrings and the tests that compare them ---- */
 
-static PyObject *text_or_none(const char *text)
-{
-    if (text) return PyUnicode_FromString(text);
-    Py_RETURN_NONE;
-}
-
 static PyObject *describe(const stoke_option *option)
 {
     const char *value = !strcmp(option->name, quarantine_name) ? quarantine_default : option->default_text;
@@ -219,8 +198,7 @@ static PyObject *describe(const stoke_option *option)
     };
     const char *choices = option->type == STOKE_OPT_CHOICE ? option->choices : NULL;
     return Py_BuildValue("{s:s,s:s,s:N,s:N,s:s}", "name", option->name, "type", types[option->type],
-                         "default", text_or_none(value), "choices", text_or_none(choices), "help",
-                         option->help);
+                         "default", py_words(value), "choices", py_words(choices), "help", option->help);
 }
 
 static PyObject *options(PyObject *module, PyObject *nothing)
@@ -228,33 +206,22 @@ static PyObject *options(PyObject *module, PyObject *nothing)
     stoke_data_params params;
     const stoke_option_group group = stoke_data_options(&params);
     PyObject *list = PyList_New(0);
-    for (size_t i = 0; list && i < group.count; i++) {
-        PyObject *one = describe(&group.options[i]);
-        if (!one || PyList_Append(list, one)) Py_CLEAR(list);
-        Py_XDECREF(one);
-    }
+    for (size_t i = 0; list && i < group.count; i++)
+        if (py_push(list, describe(&group.options[i]))) Py_CLEAR(list);
     return list;
 }
 
 static PyObject *option_aliases(PyObject *module, PyObject *nothing)
 {
     PyObject *dict = PyDict_New();
-    for (int i = 0; dict && i < ALIASES; i++) {
-        PyObject *target = text_or_none(aliases[i].stands_for);
-        if (!target || PyDict_SetItemString(dict, aliases[i].name, target)) Py_CLEAR(dict);
-        Py_XDECREF(target);
-    }
+    for (int i = 0; dict && i < ALIASES; i++)
+        dict = py_with(dict, aliases[i].name, py_words(aliases[i].stands_for));
     return dict;
 }
 
-static PyMethodDef functions[] = {
+PyMethodDef py_settings_functions[] = {
     { "options", options, METH_NOARGS, "options() -> list of dict: the table of the settings of data." },
     { "aliases", option_aliases, METH_NOARGS,
       "aliases() -> dict: other names of settings; None: accepted and of no effect." },
     { 0 },
 };
-
-int py_add_settings(PyObject *module)
-{
-    return PyModule_AddFunctions(module, functions);
-}

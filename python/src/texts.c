@@ -13,39 +13,12 @@
 
 /* ---- a curve of the loss ---- */
 
-typedef struct drawing {
-    size_t n;
-    double *x, *y, *smooth;
-} drawing;
-
-/* Three lists of the same length; 0, or -1 with an exception set. */
-static int drawing_in(drawing *d, PyObject *lists[3])
-{
-    d->n = (size_t)PyList_Size(lists[0]);
-    double **const to[] = { &d->x, &d->y, &d->smooth };
-    for (int k = 0; k < 3; k++) {
-        if ((size_t)PyList_Size(lists[k]) != d->n || !d->n) {
-            PyErr_SetString(PyExc_ValueError, "a curve has as many losses as rates, one at least");
-            return -1;
-        }
-        *to[k] = calloc(d->n, sizeof **to[k]);
-        if (!*to[k]) {
-            PyErr_NoMemory();
-            return -1;
-        }
-        for (size_t i = 0; i < d->n; i++)
-            (*to[k])[i] = PyFloat_AsDouble(PyList_GetItem(lists[k], (Py_ssize_t)i));
-        if (PyErr_Occurred()) return -1;
-    }
-    return 0;
-}
-
-static int draw(const drawing *d, double suggested, int svg, FILE *out, stoke_error *err)
+static int draw(double *const curves[3], size_t n, double suggested, int svg, FILE *out, stoke_error *err)
 {
     enum { COLUMNS = 72, ROWS = 16 };
     const stoke_series series[] = {
-        { .name = "loss", .x = d->x, .y = d->y, .count = d->n, .faint = 1 },
-        { .name = "smoothed", .x = d->x, .y = d->smooth, .count = d->n },
+        { .name = "loss", .x = curves[0], .y = curves[1], .count = n, .faint = 1 },
+        { .name = "smoothed", .x = curves[0], .y = curves[2], .count = n },
     };
     const stoke_mark mark = { .x = suggested, .text = "suggested" };
     stoke_chart chart = stoke_chart_defaults();
@@ -68,21 +41,23 @@ static PyObject *lr_chart(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!O!O!dp:lr_chart", &PyList_Type, &lists[0], &PyList_Type, &lists[1],
                           &PyList_Type, &lists[2], &suggested, &svg))
         return NULL;
-    drawing d = { 0 };
+    const Py_ssize_t n = PyList_Size(lists[0]);
+    if (!n || PyList_Size(lists[1]) != n || PyList_Size(lists[2]) != n)
+        return PyErr_Format(PyExc_ValueError, "a curve has as many losses as rates, one at least");
     PyObject *result = NULL;
     char *text = NULL;
     size_t bytes = 0;
     stoke_error error = { 0 };
-    if (!drawing_in(&d, lists)) {
+    double *curves[3] = { 0 };
+    for (int i = 0; i < 3 && !PyErr_Occurred(); i++) curves[i] = py_reals(lists[i]);
+    if (!PyErr_Occurred()) {
         FILE *out = open_memstream(&text, &bytes);
-        const int r = out ? draw(&d, suggested, svg, out, &error) : STOKE_E_NOMEM;
+        const int r = out ? draw(curves, (size_t)n, suggested, svg, out, &error) : STOKE_E_NOMEM;
         if (out) fclose(out);
         result = r ? py_raise(r, error.message) : PyUnicode_DecodeUTF8(text, (Py_ssize_t)bytes, "replace");
     }
     free(text);
-    free(d.x);
-    free(d.y);
-    free(d.smooth);
+    for (int i = 0; i < 3; i++) free(curves[i]);
     return result;
 }
 
@@ -149,14 +124,9 @@ static PyObject *table(PyObject *module, PyObject *args)
     return result;
 }
 
-static PyMethodDef functions[] = {
+PyMethodDef py_texts_functions[] = {
     { "lr_chart", lr_chart, METH_VARARGS,
       "lr_chart(rates, losses, smooth, suggested, svg) -> str: SVG, or characters for a terminal." },
     { "table", table, METH_VARARGS, "table(headings, rows) -> str: as the command sets its tables." },
     { 0 },
 };
-
-int py_add_texts(PyObject *module)
-{
-    return PyModule_AddFunctions(module, functions);
-}

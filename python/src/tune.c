@@ -13,10 +13,9 @@
 
 #include "python/src/values.h"
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
-
 /* A struct of parameters from a dict; the texts live in the list that is returned, NULL with an exception. */
-static PyObject *read_params(void *params, const py_field *fields, size_t n, PyObject *dict)
+#define read_params(params, fields, dict) read_table(params, fields, sizeof(fields) / sizeof *(fields), dict)
+static PyObject *read_table(void *params, const py_field *fields, size_t n, PyObject *dict)
 {
     PyObject *keep = PyList_New(0);
     if (keep && py_fields_in(params, fields, n, dict, keep)) Py_CLEAR(keep);
@@ -41,9 +40,8 @@ static PyObject *machine(PyObject *module, PyObject *nothing)
     stoke_machine_facts facts;
     stoke_error error = { 0 };
     int r;
-    Py_BEGIN_ALLOW_THREADS r = stoke_machine_probe(&facts, 0, NULL, &error);
-    Py_END_ALLOW_THREADS return r ? py_raise(r, error.message)
-                                  : py_fields_out(&facts, machine_fields, COUNT(machine_fields));
+    PY_UNLOCKED(r = stoke_machine_probe(&facts, 0, NULL, &error));
+    return r ? py_raise(r, error.message) : py_out(&facts, machine_fields);
 }
 
 /* What is wrong here is never a sample: a table has no such row, a text is no settings file. Where nothing is
@@ -67,29 +65,15 @@ static const py_field estimate_params[] = {
 #undef FIELD
 #define FIELD(field, kind) PY_FIELD(stoke_estimate, field, kind)
 static const py_field estimate_fields[] = {
-    FIELD(total, PY_U64),
-    FIELD(low, PY_U64),
-    FIELD(high, PY_U64),
-    FIELD(allocated, PY_U64),
-    FIELD(reserved_low, PY_U64),
-    FIELD(reserved_high, PY_U64),
-    FIELD(card, PY_U64),
-    FIELD(parameters, PY_U64),
+    FIELD(total, PY_U64),     FIELD(low, PY_U64),          FIELD(high, PY_U64),
+    FIELD(allocated, PY_U64), FIELD(reserved_low, PY_U64), FIELD(reserved_high, PY_U64),
+    FIELD(card, PY_U64),      FIELD(parameters, PY_U64),   FIELD(source, PY_SOURCE),
 };
 #undef FIELD
 
-static PyObject *terms_out(const stoke_estimate *estimate)
-{
-    PyObject *dict = PyDict_New();
-    for (int k = 0; dict && k < STOKE_TERMS; k++)
-        if (py_put(dict, stoke_memory_term_name(k), PyLong_FromUnsignedLongLong(estimate->bytes[k])))
-            Py_CLEAR(dict);
-    return dict;
-}
-
-/* For people: what was asked, and what it comes to. */
-static int words_out(PyObject *dict, const stoke_estimate *estimate, stoke_engine engine,
-                     const stoke_estimate_params *params)
+/* For people: what was asked, and what it comes to. Returns dict, or NULL with an exception set. */
+static PyObject *words_out(PyObject *dict, const stoke_estimate *estimate, stoke_engine engine,
+                           const stoke_estimate_params *params)
 {
     char *text[2] = { 0 };
     size_t bytes;
@@ -100,27 +84,26 @@ static int words_out(PyObject *dict, const stoke_estimate *estimate, stoke_engin
         fputc('\n', verdict);
         stoke_estimate_levels(verdict, estimate);
     }
-    int r = subject && verdict ? 0 : -1;
-    if (subject && fclose(subject)) r = -1;
-    if (verdict && fclose(verdict)) r = -1;
-    if (r) PyErr_NoMemory();
-    if (!r) r = py_put(dict, "subject", py_words(text[0])) || py_put(dict, "verdict", py_words(text[1]));
-    free(text[0]);
-    free(text[1]);
-    return r;
+    const int failed = !subject || !verdict;
+    const int lost = (subject && fclose(subject)) | (verdict && fclose(verdict));
+    const char *const names[] = { "subject", "verdict" };
+    for (int i = 0; i < 2; i++) {
+        dict = py_with(dict, names[i], failed || lost ? PyErr_NoMemory() : py_words(text[i]));
+        free(text[i]);
+    }
+    return dict;
 }
 
 static PyObject *estimate_out(const stoke_estimate *estimate, uint32_t largest, stoke_engine engine,
                               const stoke_estimate_params *params)
 {
-    PyObject *dict = py_fields_out(estimate, estimate_fields, COUNT(estimate_fields));
-    if (!dict) return NULL;
-    if (words_out(dict, estimate, engine, params) || py_put(dict, "bytes", terms_out(estimate)) ||
-        py_put(dict, "dominant", py_words(stoke_memory_term_name(estimate->dominant))) ||
-        py_put(dict, "source", py_words(stoke_source_name(estimate->source))) ||
-        py_put(dict, "largest_batch", PyLong_FromUnsignedLong(largest)))
-        Py_CLEAR(dict);
-    return dict;
+    PyObject *dict = py_out(estimate, estimate_fields), *terms = PyDict_New();
+    for (int k = 0; terms && k < STOKE_TERMS; k++)
+        terms = py_with(terms, stoke_memory_term_name(k), PyLong_FromUnsignedLongLong(estimate->bytes[k]));
+    dict = words_out(dict, estimate, engine, params);
+    dict = py_with(dict, "bytes", terms);
+    dict = py_with(dict, "dominant", py_words(stoke_memory_term_name(estimate->dominant)));
+    return py_with(dict, "largest_batch", PyLong_FromUnsignedLong(largest));
 }
 
 /* The names of what was assumed. */
@@ -128,11 +111,8 @@ static PyObject *assumed_out(unsigned assumed)
 {
     static const char *const names[] = { "model", "batch_size", "image_size", "classes", "precision" };
     PyObject *list = PyList_New(0);
-    for (unsigned i = 0; list && i < COUNT(names); i++) {
-        PyObject *name = assumed >> i & 1 ? py_words(names[i]) : NULL;
-        if (assumed >> i & 1 && (!name || PyList_Append(list, name))) Py_CLEAR(list);
-        Py_XDECREF(name);
-    }
+    for (unsigned i = 0; list && i < sizeof names / sizeof *names; i++)
+        if (assumed >> i & 1 && py_push(list, py_words(names[i]))) Py_CLEAR(list);
     return list;
 }
 
@@ -141,7 +121,7 @@ static PyObject *term_meanings(PyObject *module, PyObject *nothing)
 {
     PyObject *dict = PyDict_New();
     for (int k = 0; dict && k < STOKE_TERMS; k++)
-        if (py_put(dict, stoke_memory_term_name(k), py_words(stoke_memory_term_meaning(k)))) Py_CLEAR(dict);
+        dict = py_with(dict, stoke_memory_term_name(k), py_words(stoke_memory_term_meaning(k)));
     return dict;
 }
 
@@ -156,12 +136,10 @@ static PyObject *estimate_config(PyObject *module, PyObject *args)
     char name[32];
     int r;
     params.model = model;
-    Py_BEGIN_ALLOW_THREADS r = stoke_estimate_config(&params, PyBytes_AsString(path), name, &assumed, &error);
-    Py_END_ALLOW_THREADS Py_DECREF(path);
+    PY_UNLOCKED(r = stoke_estimate_config(&params, PyBytes_AsString(path), name, &assumed, &error));
+    Py_DECREF(path);
     if (r) return fail_at(r, &error, 1);
-    PyObject *dict = py_fields_out(&params, estimate_params, COUNT(estimate_params));
-    if (dict && py_put(dict, "assumed", assumed_out(assumed))) Py_CLEAR(dict);
-    return dict;
+    return py_with(py_out(&params, estimate_params), "assumed", assumed_out(assumed));
 }
 
 static PyObject *precision(PyObject *module, PyObject *word)
@@ -181,7 +159,7 @@ static PyObject *estimate(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!pKK:estimate", &PyDict_Type, &dict, &torch, &memory, &spare)) return NULL;
     stoke_estimate_params params = stoke_estimate_defaults();
     params.classes = 0;
-    PyObject *keep = read_params(&params, estimate_params, COUNT(estimate_params), dict);
+    PyObject *keep = read_params(&params, estimate_params, dict);
     if (!keep) return NULL;
     if (!params.classes) params.classes = stoke_estimate_classes(params.model);
     const stoke_engine engine = torch ? STOKE_ENGINE_TORCH : STOKE_ENGINE_NATIVE;
@@ -189,10 +167,10 @@ static PyObject *estimate(PyObject *module, PyObject *args)
     stoke_error error = { 0 };
     uint32_t largest = 0;
     int r;
-    Py_BEGIN_ALLOW_THREADS r = stoke_estimate_make(&result, engine, &params, &error);
-    if (!r && memory) r = stoke_estimate_batch(engine, &params, memory, spare, 1, &largest, &error);
-    Py_END_ALLOW_THREADS PyObject *found =
-        r ? fail_at(r, &error, 0) : estimate_out(&result, largest, engine, &params);
+    PY_UNLOCKED(r = stoke_estimate_make(&result, engine, &params, &error));
+    if (!r && memory)
+        PY_UNLOCKED(r = stoke_estimate_batch(engine, &params, memory, spare, 1, &largest, &error));
+    PyObject *found = r ? fail_at(r, &error, 0) : estimate_out(&result, largest, engine, &params);
     Py_DECREF(keep); /* the model's name lies there */
     return found;
 }
@@ -238,37 +216,30 @@ static PyObject *recommendations_out(const stoke_recommendation *line, size_t n)
 
 static PyObject *advice_out(const stoke_advice *advice)
 {
-    PyObject *list = recommendations_out(advice->line, advice->n);
-    PyObject *expected = recommendations_out(advice->expected, advice->n_expected);
-    const int r = list && expected ? 0 : -1;
-    PyObject *dict =
-        r ? NULL
-          : Py_BuildValue("{s:s,s:K,s:O,s:O,s:s}", "subject", advice->subject, "memory",
-                          (unsigned long long)advice->memory, "lines", list, "expected", expected, "remark",
-                          advice->remark);
-    Py_XDECREF(list);
-    Py_XDECREF(expected);
-    return dict;
+    return Py_BuildValue("{s:s,s:K,s:N,s:N,s:s}", "subject", advice->subject, "memory",
+                         (unsigned long long)advice->memory, "lines",
+                         recommendations_out(advice->line, advice->n), "expected",
+                         recommendations_out(advice->expected, advice->n_expected), "remark", advice->remark);
 }
 
 static PyObject *recommend(PyObject *module, PyObject *dict)
 {
     stoke_recommend_params params = stoke_recommend_defaults();
     if (!PyDict_Check(dict)) return PyErr_Format(PyExc_TypeError, "recommend takes a dict");
-    PyObject *keep = read_params(&params, recommend_params, COUNT(recommend_params), dict);
+    PyObject *keep = read_params(&params, recommend_params, dict);
     if (!keep) return NULL;
     stoke_advice advice;
     stoke_error error = { 0 };
     stoke_gpu gpu;
     const int given = PyDict_GetItemString(dict, "cores") != NULL;
     int r, elsewhere = 0;
-    Py_BEGIN_ALLOW_THREADS r = choose_card(&params.gpu, &params.memory, &elsewhere, &gpu, &error);
+    PY_UNLOCKED(r = choose_card(&params.gpu, &params.memory, &elsewhere, &gpu, &error));
     if (given)
         params.cores_source = STOKE_SOURCE_GIVEN;
     else if (elsewhere)
         params.cores_source = STOKE_SOURCE_NA;
-    if (!r) r = stoke_recommend(&advice, &params, &error);
-    Py_END_ALLOW_THREADS Py_DECREF(keep);
+    if (!r) PY_UNLOCKED(r = stoke_recommend(&advice, &params, &error));
+    Py_DECREF(keep);
     return r ? fail_at(r, &error, 0) : advice_out(&advice);
 }
 
@@ -285,16 +256,11 @@ static PyObject *lines_out(const stoke_preflight *preflight)
 {
     PyObject *list = PyList_New(0);
     stoke_preflight_line line;
-    for (size_t i = 0; list && stoke_preflight_at(preflight, i, &line); i++) {
-        PyObject *figure = py_words(line.figure), *fix = py_words(line.fix);
-        PyObject *row =
-            figure && fix ? Py_BuildValue("(ssssOO)", line.key, line.title, stoke_verdict_name(line.verdict),
-                                          stoke_source_name(line.source), figure, fix)
-                          : NULL;
-        Py_XDECREF(figure);
-        Py_XDECREF(fix);
-        if (py_push(list, row)) Py_CLEAR(list);
-    }
+    for (size_t i = 0; list && stoke_preflight_at(preflight, i, &line); i++)
+        if (py_push(list,
+                    Py_BuildValue("(ssssNN)", line.key, line.title, stoke_verdict_name(line.verdict),
+                                  stoke_source_name(line.source), py_words(line.figure), py_words(line.fix))))
+            Py_CLEAR(list);
     return list;
 }
 
@@ -302,22 +268,18 @@ static PyObject *check(PyObject *module, PyObject *dict)
 {
     stoke_preflight_params params = stoke_preflight_defaults();
     if (!PyDict_Check(dict)) return PyErr_Format(PyExc_TypeError, "check takes a dict");
-    PyObject *keep = read_params(&params, check_params, COUNT(check_params), dict);
+    PyObject *keep = read_params(&params, check_params, dict);
     if (!keep) return NULL;
     stoke_preflight *preflight = NULL;
     stoke_error error = { 0 };
     int r;
-    Py_BEGIN_ALLOW_THREADS r = stoke_preflight_run(&preflight, &params, &error);
-    Py_END_ALLOW_THREADS Py_DECREF(keep);
+    PY_UNLOCKED(r = stoke_preflight_run(&preflight, &params, &error));
+    Py_DECREF(keep);
     if (r) return fail_at(r, &error, 1);
-    PyObject *lines = lines_out(preflight);
-    PyObject *result =
-        lines ? Py_BuildValue("{s:O,s:s,s:s,s:s}", "lines", lines, "dialect",
-                              stoke_preflight_dialect(preflight), "engine",
-                              stoke_preflight_engine(preflight) == STOKE_ENGINE_TORCH ? "torch" : "native",
-                              "no_card", stoke_preflight_no_card(preflight))
-              : NULL;
-    Py_XDECREF(lines);
+    PyObject *result = Py_BuildValue(
+        "{s:N,s:s,s:s,s:s}", "lines", lines_out(preflight), "dialect", stoke_preflight_dialect(preflight),
+        "engine", stoke_preflight_engine(preflight) == STOKE_ENGINE_TORCH ? "torch" : "native", "no_card",
+        stoke_preflight_no_card(preflight));
     stoke_preflight_destroy(&preflight);
     return result;
 }
@@ -340,65 +302,21 @@ static const py_field optimize_params[] = {
 #undef FIELD
 #define FIELD(field, kind) PY_FIELD(stoke_change, field, kind)
 static const py_field change_fields[] = {
-    FIELD(setting, PY_NAME), FIELD(path, PY_TEXT), FIELD(from, PY_TEXT),
-    FIELD(to, PY_TEXT),      FIELD(why, PY_TEXT),  FIELD(effect, PY_TEXT),
+    FIELD(setting, PY_NAME), FIELD(path, PY_TEXT),   FIELD(from, PY_TEXT),     FIELD(to, PY_TEXT),
+    FIELD(why, PY_TEXT),     FIELD(effect, PY_TEXT), FIELD(source, PY_SOURCE),
 };
 #undef FIELD
 
-static PyObject *change_out(const stoke_change *change)
-{
-    PyObject *dict = py_fields_out(change, change_fields, COUNT(change_fields));
-    if (dict && py_put(dict, "source", py_words(stoke_source_name(change->source)))) Py_CLEAR(dict);
-    return dict;
-}
-
-static int value_out(void *list, const char *path, const stoke_yaml_value *value)
-{
-    PyObject *name = py_words(path), *text = py_words(value->text);
-    PyObject *row = name && text ? Py_BuildValue("(OOi)", name, text, value->quoted) : NULL;
-    Py_XDECREF(name);
-    Py_XDECREF(text);
-    return py_push(list, row);
-}
-
-/* Every value of the file that was written, those of merges too: path, text, whether it is quoted. */
-static PyObject *values_out(const char *written)
-{
-    PyObject *list = PyList_New(0);
-    stoke_error error = { 0 };
-    stoke_yaml *yaml = NULL;
-    stoke_yaml_value value;
-    const char *path;
-    int r = stoke_yaml_open(&yaml, written, &error);
-    if (r || !list) {
-        Py_XDECREF(list);
-        return r ? py_raise(r, error.message) : NULL;
-    }
-    for (size_t i = 0; list && stoke_yaml_at(yaml, i, &path, &value); i++)
-        if (value_out(list, path, &value)) Py_CLEAR(list);
-    if (list && stoke_yaml_merged(yaml, value_out, list)) Py_CLEAR(list);
-    stoke_yaml_close(&yaml);
-    return list;
-}
-
 static PyObject *optimization_out(const stoke_optimization *found, const char *written)
 {
-    PyObject *changes = PyList_New(0), *remarks = PyList_New(0), *dict = PyDict_New();
+    PyObject *changes = PyList_New(0), *remarks = PyList_New(0);
     stoke_change change;
     const char *remark;
-    int r = changes && remarks && dict ? 0 : -1;
-    for (size_t i = 0; !r && stoke_optimization_change(found, i, &change); i++)
-        r = py_push(changes, change_out(&change));
-    for (size_t i = 0; !r && (remark = stoke_optimization_remark(found, i)); i++)
-        r = py_push(remarks, py_words(remark));
-    if (!r) r = PyDict_SetItemString(dict, "changes", changes);
-    if (!r) r = PyDict_SetItemString(dict, "remarks", remarks);
-    if (!r) r = py_put(dict, "path", py_words(written));
-    if (!r) r = py_put(dict, "values", values_out(written));
-    Py_XDECREF(changes);
-    Py_XDECREF(remarks);
-    if (r) Py_CLEAR(dict);
-    return dict;
+    for (size_t i = 0; changes && stoke_optimization_change(found, i, &change); i++)
+        if (py_push(changes, py_out(&change, change_fields))) Py_CLEAR(changes);
+    for (size_t i = 0; remarks && (remark = stoke_optimization_remark(found, i)); i++)
+        if (py_push(remarks, py_words(remark))) Py_CLEAR(remarks);
+    return Py_BuildValue("{s:N,s:N,s:N}", "changes", changes, "remarks", remarks, "path", py_words(written));
 }
 
 static PyObject *optimize(PyObject *module, PyObject *args)
@@ -408,7 +326,7 @@ static PyObject *optimize(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!Op:optimize", &PyDict_Type, &dict, &target, &force)) return NULL;
     stoke_optimize_params params = stoke_optimize_defaults();
     params.measured_source = STOKE_SOURCE_MEASURED;
-    PyObject *bytes = NULL, *keep = read_params(&params, optimize_params, COUNT(optimize_params), dict);
+    PyObject *bytes = NULL, *keep = read_params(&params, optimize_params, dict);
     if (!keep) return NULL;
     if (target != Py_None && !PyUnicode_FSConverter(target, &bytes)) {
         Py_DECREF(keep);
@@ -420,14 +338,14 @@ static PyObject *optimize(PyObject *module, PyObject *args)
     stoke_error error = { 0 };
     stoke_gpu gpu;
     int r, replaces;
-    Py_BEGIN_ALLOW_THREADS r = choose_card(&params.gpu, &params.memory, &params.elsewhere, &gpu, &error);
-    if (!r) r = stoke_optimize(&found, &params, &error);
+    PY_UNLOCKED(r = choose_card(&params.gpu, &params.memory, &params.elsewhere, &gpu, &error));
+    if (!r) PY_UNLOCKED(r = stoke_optimize(&found, &params, &error));
     if (!r && !path) path = stoke_optimization_target(found);
     if (!r && !stoke_optimization_is_at(found, path)) {
         r = stoke_output_check(path, force, &replaces, &error);
-        if (!r) r = stoke_optimization_write(found, path, &proof, &error);
+        if (!r) PY_UNLOCKED(r = stoke_optimization_write(found, path, &proof, &error));
     }
-    Py_END_ALLOW_THREADS PyObject *result = r ? fail_at(r, &error, 1) : optimization_out(found, path);
+    PyObject *result = r ? fail_at(r, &error, 1) : optimization_out(found, path);
     stoke_optimization_destroy(&found);
     Py_XDECREF(bytes);
     Py_DECREF(keep);
@@ -443,11 +361,10 @@ static PyObject *check_output(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "O&p:check_output", PyUnicode_FSConverter, &bytes, &force)) return NULL;
     const int r = stoke_output_check(PyBytes_AsString(bytes), force, &replaces, &error);
     Py_DECREF(bytes);
-    if (r) return py_raise(r, error.message);
-    Py_RETURN_NONE;
+    return py_none(r, &error);
 }
 
-static PyMethodDef functions[] = {
+PyMethodDef py_tune_functions[] = {
     { "check_output", check_output, METH_VARARGS,
       "check_output(path, force): raises where a file is that is not stokehold's own." },
     { "machine", machine, METH_NOARGS, "machine() -> dict: processor and memory, (value, source) each." },
@@ -461,8 +378,3 @@ static PyMethodDef functions[] = {
     { "optimize", optimize, METH_VARARGS, "optimize(params, target, force) -> dict; the file is written." },
     { 0 },
 };
-
-int py_add_tune(PyObject *module)
-{
-    return PyModule_AddFunctions(module, functions);
-}

@@ -5,6 +5,7 @@
 #include "python/src/values.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 PyObject *py_words(const char *text)
@@ -13,11 +14,11 @@ PyObject *py_words(const char *text)
     return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "surrogateescape");
 }
 
-int py_put(PyObject *dict, const char *name, PyObject *value)
+PyObject *py_with(PyObject *dict, const char *name, PyObject *value)
 {
-    const int r = value ? PyDict_SetItemString(dict, name, value) : -1;
+    if (dict && (!value || PyDict_SetItemString(dict, name, value))) Py_CLEAR(dict);
     Py_XDECREF(value);
-    return r;
+    return dict;
 }
 
 int py_push(PyObject *list, PyObject *value)
@@ -27,16 +28,27 @@ int py_push(PyObject *list, PyObject *value)
     return r;
 }
 
-static PyObject *real(double value)
+double *py_reals(PyObject *list)
 {
-    if (isnan(value)) Py_RETURN_NONE;
-    return PyFloat_FromDouble(value);
+    const size_t n = (size_t)PyList_Size(list);
+    double *numbers = calloc(n + 1, sizeof *numbers);
+    if (!numbers) return (double *)PyErr_NoMemory();
+    for (size_t i = 0; i < n; i++) numbers[i] = PyFloat_AsDouble(PyList_GetItem(list, (Py_ssize_t)i));
+    if (!PyErr_Occurred()) return numbers;
+    free(numbers);
+    return NULL;
 }
 
-PyObject *py_figure(stoke_figure figure)
+static PyObject *figure_out(stoke_figure figure)
 {
     if (figure.source == STOKE_SOURCE_NA) Py_RETURN_NONE;
     return Py_BuildValue("(ds)", figure.value, stoke_source_name(figure.source));
+}
+
+static PyObject *spread_out(const stoke_spread *spread)
+{
+    return Py_BuildValue("(NNNN)", figure_out(spread->mean), figure_out(spread->p5), figure_out(spread->p95),
+                         figure_out(spread->peak));
 }
 
 static PyObject *value_out(const void *at, py_kind kind)
@@ -46,10 +58,14 @@ static PyObject *value_out(const void *at, py_kind kind)
     case PY_U32: return PyLong_FromUnsignedLong(*(const uint32_t *)at);
     case PY_INT: return PyLong_FromLong(*(const int *)at);
     case PY_BOOL: return PyBool_FromLong(*(const int *)at);
-    case PY_REAL: return real(*(const double *)at);
+    case PY_REAL:
+        return isnan(*(const double *)at) ? py_words(NULL) : PyFloat_FromDouble(*(const double *)at);
     case PY_TEXT: return py_words(at);
     case PY_NAME: return py_words(*(const char *const *)at);
-    case PY_FIGURE: return py_figure(*(const stoke_figure *)at);
+    case PY_SOURCE: return py_words(stoke_source_name(*(const int *)at));
+    case PY_FIGURE: return figure_out(*(const stoke_figure *)at);
+    case PY_SPREAD: return spread_out(at);
+    case PY_OTHER: break;
     }
     return NULL;
 }
@@ -57,46 +73,36 @@ static PyObject *value_out(const void *at, py_kind kind)
 PyObject *py_fields_out(const void *from, const py_field *fields, size_t n)
 {
     PyObject *dict = PyDict_New();
-    for (size_t i = 0; dict && i < n; i++)
-        if (py_put(dict, fields[i].name, value_out((const char *)from + fields[i].offset, fields[i].kind)))
-            Py_CLEAR(dict);
+    for (size_t i = 0; dict && i < n; i++) {
+        if (fields[i].kind == PY_OTHER) continue;
+        const char *inner = strrchr(fields[i].name, '.');
+        dict = py_with(dict, inner ? inner + 1 : fields[i].name,
+                       value_out((const char *)from + fields[i].offset, fields[i].kind));
+    }
     return dict;
-}
-
-/* The bytes live as long as `keep` does. */
-static int name_in(const char **at, PyObject *value, PyObject *keep)
-{
-    PyObject *bytes = NULL;
-    if (value == Py_None) {
-        *at = NULL;
-        return 0;
-    }
-    if (!PyUnicode_FSConverter(value, &bytes)) return -1;
-    *at = PyBytes_AsString(bytes);
-    return py_push(keep, bytes);
-}
-
-static int u32_in(uint32_t *at, const char *name, PyObject *value)
-{
-    const unsigned long number = PyLong_AsUnsignedLong(value);
-    if (PyErr_Occurred()) return -1;
-    if (number > UINT32_MAX) {
-        PyErr_Format(PyExc_OverflowError, "%s: %lu is too large", name, number);
-        return -1;
-    }
-    *at = (uint32_t)number;
-    return 0;
 }
 
 static int value_in(void *at, const py_field *field, PyObject *value, PyObject *keep)
 {
+    PyObject *bytes = NULL;
+    unsigned long number;
     switch (field->kind) {
     case PY_U64: *(uint64_t *)at = PyLong_AsUnsignedLongLong(value); break;
-    case PY_U32: return u32_in(at, field->name, value);
+    case PY_U32:
+        number = PyLong_AsUnsignedLong(value);
+        *(uint32_t *)at = (uint32_t)number;
+        if (!PyErr_Occurred() && number > UINT32_MAX)
+            PyErr_Format(PyExc_OverflowError, "%s: %lu is too large", field->name, number);
+        break;
     case PY_INT: *(int *)at = (int)PyLong_AsLong(value); break;
     case PY_BOOL: *(int *)at = PyObject_IsTrue(value); break;
     case PY_REAL: *(double *)at = value == Py_None ? NAN : PyFloat_AsDouble(value); break;
-    case PY_NAME: return name_in(at, value, keep);
+    case PY_NAME:
+        if (value != Py_None && !PyUnicode_FSConverter(value, &bytes)) return -1;
+        *(const char **)at = bytes ? PyBytes_AsString(bytes) : NULL;
+        return bytes ? py_push(keep, bytes) : 0;
+    case PY_TEXT:
+    case PY_OTHER: break;
     default: PyErr_Format(PyExc_TypeError, "%s cannot be set", field->name);
     }
     return PyErr_Occurred() ? -1 : 0;

@@ -34,13 +34,13 @@ def _torch_with_cuda() -> Any:
 def asked_by(config: Any) -> bool:
     """Whether a settings file wants it, under either name, outside of the sections of evaluation."""
     try:
-        values = {} if config is None else _stoke.config_values(config)
+        values = [] if config is None else _stoke.config_values(config, False)
     except (Error, OSError):
         return False  # the loader reads it too, and says what is wrong
-    for path, text in values.items():
+    for path, text, _ in values:
         *sections, name = path.lower().split(".")
         elsewhere = any(section.startswith(("val", "test", "eval", "infer", "predict")) for section in sections)
-        if name in ("pin_memory", "dataloader_pin_memory") and not elsewhere and text.lower() in ("true", "yes", "on", "1"):
+        if name in ("pin_memory", "dataloader_pin_memory") and not elsewhere and str(text).lower() in ("true", "yes", "on", "1"):
             return True
     return False
 

@@ -19,13 +19,14 @@ def mapping_of(config: Any) -> Any:
     if not isinstance(config, (str, os.PathLike)):
         return config
     tree: Dict[str, Any] = {}
-    for path, value in _stoke.config_values(config).items():
+    for path, value, _ in _stoke.config_values(config, False):
         *sections, name = path.split(".")
         at = tree
         for section in sections:
             inner = at.setdefault(section, {})
             at = inner if isinstance(inner, dict) else {}
-        at[name] = value
+        if value is not None:
+            at[name] = value
     return tree
 
 

@@ -185,9 +185,7 @@ class Loader(Batches):
     @property
     def memory(self) -> MemoryPlan:
         """How much memory it takes at most."""
-        plan = self._core.memory()
-        plan["prefetch_reduced"] = bool(plan["prefetch_reduced"])
-        return MemoryPlan(**plan)
+        return MemoryPlan(**self._core.memory())
 
     def bad_files(self) -> List[BadFile]:
         """Samples that could not be read so far, each once."""

@@ -263,7 +263,7 @@ def auto_optimize_config(src: Path, dst: Optional[Path] = None, *, gpu: Optional
         params["measured_why"] = _checks.word("measured_why", measured_why)
     found = _stoke.optimize(params, None if dst is None else _checks.path("dst", dst), _checks.flag("force", force))
     changes = (_take(Change, change, from_=change["from"]) for change in found["changes"])
-    return Optimization(found["values"], found["path"], changes, found["remarks"])
+    return Optimization(_stoke.config_values(found["path"], True), found["path"], changes, found["remarks"])
 
 
 # ---- memory ----
