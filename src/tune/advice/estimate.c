@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Memory before anything runs. The native column is the engine's own plan, exact to the byte, in host memory;
- * the torch column (estimate_torch.c) is a model of PyTorch on a card. Both are asked backwards too: what is
+ * the torch column is a model of PyTorch on a card. Both are asked backwards too: what is
  * the largest batch or picture that fits.
  */
 #include "src/tune/advice/estimate.h"
@@ -10,7 +10,323 @@
 
 #include "src/base/error.h"
 #include <stoke/net.h>
+#include <stoke/tools/advise.h>
 #include <stoke/tools/machine.h>
+#include <stoke/tools/terminal.h>
+
+/* Of the whole network, and of the part before the decode head, which can be frozen. */
+typedef struct estimate_parameter_count {
+    uint64_t all, encoder;
+} estimate_parameter_count;
+
+/* What PyTorch takes on a card for one step of training.
+ *
+ * Saved tensors are counted operation by operation, as Hugging Face's SegFormer runs in eager mode, in fp32
+ * and by the rules of CUDA's autocast: both agree with what saved-tensor hooks see within 2 %
+ * (tests/parity/memory_live.py), and with peaks of live tensors within 6 % (b0 to b5; the points stand in
+ * tests/unit/test_estimate.c).
+ *
+ * Around that lie what nobody can compute: the driver's context, cuDNN's and cuBLAS's workspaces, the
+ * allocator's slack. They are the range.
+ *
+ * Public figures behind these:
+ * - context: 287 MB with lazy loading of kernels, 667 MB without (pytorch/pytorch pull 86509); "about 300 MB,
+ *   more than 1000 MB before CUDA 11.7" (pytorch/pytorch issue 107667); 1008 MB on a Titan V (issue 28394)
+ *   and 1001 MiB on an RTX 3090 (issue 54564) before anything was computed;
+ * - a desktop: 692 MiB of Xorg and gnome-shell (stackoverflow.com/questions/70074789);
+ * - tensors: mmsegmentation's SegFormer peaks at 2.1 (b0) to 7.2 GB (b5) with 2 pictures of 512 x 512 and
+ *   150 classes, at 3.64 to 18.0 GB with one of 1024 x 1024 and 19 (configs/segformer/README.md). That is
+ *   1.3 to 1.5 times what Hugging Face's keeps: its attention and MLP copy between two layouts.
+ *
+ * Four figures of nvidia-smi (b0, 2 pictures of 224, 2.5 GB; b2, 4 of 256, 4.5; b4, 8 of 288, 7.5; b5, 16 of
+ * 288, 12; precision, CUDA and desktop not said) lie within 20 % of `card` in fp32, and within 20 % of the
+ * high end under autocast. docs/accuracy.md tells what speaks for which. */
+
+/* Bytes. The middle goes into the total, the ends into the range. */
+typedef struct span {
+    uint64_t low, middle, high;
+} span;
+
+static const span CONTEXT = { 300000000, 600000000, 600000000 };
+/* Not the process's own, or not of a present CUDA: a desktop, and kernels that are loaded all at once. */
+static const uint64_t DESKTOP = 700000000, EAGER_KERNELS = 550000000;
+/* cuBLAS takes 8 to 33 MB a stream; cuDNN as much as its algorithm wants. With cudnn.benchmark the first
+ * steps may take several GB more, which no estimate covers. */
+static const span WORKSPACE = { 64000000, 400000000, 1000000000 };
+
+/* Thousandths. The allocator's blocks are larger than what is in them. */
+static const span FRAGMENTS = { 50, 60, 100 };
+static const span ACTIVATIONS_FP32 = { 950, 1000, 1050 };
+/* More upwards: what autocast casts differs between versions of PyTorch. */
+static const span ACTIVATIONS_AUTOCAST = { 950, 1000, 1100 };
+
+/* Bytes of a value: the result of a product, and of what autocast leaves in or brings to fp32. */
+typedef struct widths {
+    uint64_t product, kept;
+    int autocast;
+} widths;
+
+/* ---- parameters ---- */
+
+static uint64_t block_parameters(uint64_t c, uint64_t reduction, uint64_t ratio)
+{
+    const uint64_t norms = 2 * 2 * c, projections = 4 * (c * c + c);
+    const uint64_t reducing = reduction > 1 ? reduction * reduction * c * c + c + 2 * c : 0;
+    const uint64_t hidden = ratio * c;
+    return norms + projections + reducing + (c * hidden + hidden) + (9 * hidden + hidden) + (hidden * c + c);
+}
+
+static estimate_parameter_count segformer_parameters(const stk_segformer_config *config)
+{
+    const uint64_t d = config->decoder;
+    uint64_t encoder = 0, head = 4 * d * d + 2 * d + d * config->classes + config->classes, in = 3;
+    for (int i = 0; i < STK_CONFIG_STAGES; i++) {
+        const uint64_t c = config->hidden[i], patch = config->patch[i];
+        encoder += patch * patch * in * c + c + 2 * c; /* embedding and its norm */
+        encoder += config->depths[i] * block_parameters(c, config->reduction[i], config->mlp_ratio);
+        encoder += 2 * c;
+        head += c * d + d;
+        in = c;
+    }
+    return (estimate_parameter_count){ encoder + head, encoder };
+}
+
+/* smallnet, a plain residual network: a 3 x 3 convolution to base_channels, num_blocks times (convolution,
+ * ReLU, convolution, sum), one back to the classes. All at the size of the patch. */
+static estimate_parameter_count smallnet_parameters(const stoke_estimate_params *p)
+{
+    const uint64_t c = p->base_channels, block = 2 * (9 * c * c + c);
+    return (estimate_parameter_count){
+        9 * 3 * c + c + p->num_blocks * block + 9 * c * p->classes + p->classes, 0
+    };
+}
+
+/* ---- saved tensors ---- */
+
+/* A stage of N tokens of C channels whose attention looks at `keys` tokens. */
+typedef struct stage {
+    uint64_t tokens, keys, channels, heads, depth;
+    int reduces;
+} stage;
+
+static uint32_t after_convolution(uint32_t side, uint32_t patch, uint32_t stride)
+{
+    return (side + 2 * (patch / 2) - patch) / stride + 1;
+}
+
+static void stages_of(stage stages[STK_CONFIG_STAGES], const stk_segformer_config *config, uint32_t height,
+                      uint32_t width)
+{
+    for (int i = 0; i < STK_CONFIG_STAGES; i++) {
+        const uint32_t reduction = config->reduction[i];
+        height = after_convolution(height, config->patch[i], config->stride[i]);
+        width = after_convolution(width, config->patch[i], config->stride[i]);
+        stages[i] = (stage){ .tokens = (uint64_t)height * width,
+                             .keys = (uint64_t)(height / reduction) * (width / reduction),
+                             .channels = config->hidden[i],
+                             .heads = config->heads[i],
+                             .depth = config->depths[i],
+                             .reduces = reduction > 1 };
+    }
+}
+
+/* Of one picture, in units of N C: the inputs of both norms; the norms' results, q and the context as inputs
+ * of products; three of the MLP, four times as wide. Autocast casts the first norm's result once for each
+ * product that takes it: query and reduction, or query, key and value. */
+static uint64_t block_bytes(const stage *s, widths w)
+{
+    const uint64_t copies = !w.autocast ? 1 : s->reduces ? 2 : 3;
+    const uint64_t wide = 2 * w.kept + (copies + 3 + 12) * w.product;
+    const uint64_t statistics = 4 * 4; /* mean and deviation of both norms, always fp32 */
+    /* Softmax keeps its result in fp32; under autocast the product with v keeps a copy of it too. */
+    const uint64_t scores = w.kept + (w.autocast ? w.product : 0);
+    uint64_t bytes = s->tokens * (s->channels * wide + statistics) + s->heads * s->tokens * s->keys * scores +
+                     2 * s->keys * s->channels * w.product;
+    if (s->reduces) /* the norm's input, and its result for key and value */
+        bytes += s->keys * (s->channels * (w.kept + (w.autocast ? 2 : 1) * w.product) + 2 * 4);
+    return bytes;
+}
+
+static uint64_t stage_bytes(const stage *s, widths w)
+{
+    /* the inputs of both norms; the feature as the input of the next stage and of the head */
+    const uint64_t ends = s->tokens * (s->channels * (2 * w.kept + 2 * w.product) + 4 * 4);
+    return ends + s->depth * block_bytes(s, w);
+}
+
+/* Eight maps of the decoder's width at a quarter of the size: four concatenated, then norm, ReLU, dropout and
+ * classifier. Two more are gradients on their way: that is what measured peaks lie above the saved tensors,
+ * 28 to 33 MiB a picture for 768 channels at 288 x 288. */
+static uint64_t head_bytes(const stage *first, const stk_segformer_config *config, widths w)
+{
+    return (8 + 2) * config->decoder * first->tokens * w.product;
+}
+
+static uint64_t segformer_bytes(const stoke_estimate_params *p, const stk_segformer_config *config, widths w)
+{
+    stage stages[STK_CONFIG_STAGES];
+    uint64_t features = 0, largest = 0, all = 0;
+    stages_of(stages, config, p->height, p->width);
+    for (int i = 0; i < STK_CONFIG_STAGES; i++) {
+        const uint64_t block = block_bytes(&stages[i], w);
+        if (block > largest) largest = block;
+        features += stages[i].tokens * stages[i].channels * w.product;
+        all += stage_bytes(&stages[i], w);
+    }
+    /* A frozen encoder keeps nothing but its features; one block at a time passes through. */
+    return (p->freeze_encoder ? features + largest : all) + head_bytes(&stages[0], config, w);
+}
+
+/* Input of every convolution, after ReLU in place; one more map is the gradient on its way. */
+static uint64_t smallnet_bytes(const stoke_estimate_params *p, widths w)
+{
+    const uint64_t maps = 2 * (uint64_t)p->num_blocks + 1 + 1;
+    return maps * p->base_channels * p->height * p->width * w.product;
+}
+
+/* ---- the sum ---- */
+
+static uint64_t thousandths(uint64_t bytes, uint64_t share)
+{
+    return bytes / 1000 * share + bytes % 1000 * share / 1000;
+}
+
+/* One end of the range of what the allocator takes. Fragments come with everything it hands out. */
+static uint64_t end_of(uint64_t sure, uint64_t varying, uint64_t activations, uint64_t workspace,
+                       uint64_t fragments)
+{
+    const uint64_t held = sure + thousandths(varying, activations) + workspace;
+    return held + thousandths(held, fragments);
+}
+
+/* Fills the terms and the range for PyTorch on a card; the parameters have been checked. config: NULL for
+ * smallnet. */
+static void stk_estimate_torch(stoke_estimate *e, const stoke_estimate_params *p,
+                               const stk_segformer_config *config)
+{
+    const int autocast = p->precision != STOKE_PRECISION_FP32;
+    const widths w = { .product = autocast ? 2 : 4, .kept = 4, .autocast = autocast };
+    const span varies = autocast ? ACTIVATIONS_AUTOCAST : ACTIVATIONS_FP32;
+    const estimate_parameter_count count = config ? segformer_parameters(config) : smallnet_parameters(p);
+    const uint64_t trained = count.all - (p->freeze_encoder ? count.encoder : 0);
+    const uint64_t pixels = (uint64_t)p->batch * p->height * p->width;
+    const uint64_t picture = config ? segformer_bytes(p, config, w) : smallnet_bytes(p, w);
+    uint64_t *bytes = e->bytes;
+
+    e->parameters = count.all;
+    bytes[STOKE_TERM_WEIGHTS] = 4 * count.all;
+    bytes[STOKE_TERM_GRADIENTS] = 4 * trained;
+    bytes[STOKE_TERM_OPTIMIZER] = (p->optimizer == STOKE_OPTIMIZER_SGD ? 4 : 8) * trained;
+    bytes[STOKE_TERM_EXTRA] = (autocast ? 2 * count.all : 0) + (p->average ? 4 * count.all : 0);
+    bytes[STOKE_TERM_ACTIVATIONS] = p->batch * picture + (autocast ? 3 * 2 * pixels : 0); /* pictures cast */
+    /* In fp32 whatever the precision: cross-entropy is computed there. */
+    bytes[STOKE_TERM_LOGITS] = 2 * 4 * (uint64_t)p->classes * pixels;
+    bytes[STOKE_TERM_BATCHES] =
+        (uint64_t)(p->prefetch + 1) * (3 * 4 + 8) * pixels; /* f32, masks of 64 bits */
+    bytes[STOKE_TERM_WORKSPACE] = WORKSPACE.middle;
+    bytes[STOKE_TERM_CONTEXT] = CONTEXT.middle;
+
+    /* The optimiser's step works on lists of tensors and takes a copy of all trained weights for it, when the
+     * activations are gone: only a tiny batch has less of these. */
+    const uint64_t step = 4 * trained, freed = bytes[STOKE_TERM_ACTIVATIONS] + bytes[STOKE_TERM_LOGITS];
+    if (step > freed) bytes[STOKE_TERM_EXTRA] += step - freed;
+
+    const uint64_t varying = bytes[STOKE_TERM_ACTIVATIONS];
+    const uint64_t sure = bytes[STOKE_TERM_WEIGHTS] + bytes[STOKE_TERM_GRADIENTS] +
+                          bytes[STOKE_TERM_OPTIMIZER] + bytes[STOKE_TERM_EXTRA] + bytes[STOKE_TERM_LOGITS] +
+                          bytes[STOKE_TERM_BATCHES];
+    bytes[STOKE_TERM_FRAGMENTS] = thousandths(sure + varying + WORKSPACE.middle, FRAGMENTS.middle);
+    for (int i = 0; i < STOKE_TERMS; i++) e->total += bytes[i];
+    e->allocated = sure + varying;
+    e->reserved = e->total - CONTEXT.middle;
+    e->reserved_low = end_of(sure, varying, varies.low, WORKSPACE.low, FRAGMENTS.low);
+    e->reserved_high = end_of(sure, varying, varies.high, WORKSPACE.high, FRAGMENTS.high);
+    e->low = e->reserved_low + CONTEXT.low;
+    e->high = e->reserved_high + CONTEXT.high;
+    e->card = e->total + DESKTOP + EAGER_KERNELS;
+}
+
+/* ---- estimates in words: the same for the command and for Python ---- */
+
+static double gib(uint64_t bytes)
+{
+    return (double)bytes / (double)(UINT64_C(1) << 30);
+}
+
+const char *stoke_memory_term_name(int term)
+{
+    static const char *const names[STOKE_TERMS] = { "weights",     "gradients", "optimizer", "extra",
+                                                    "activations", "logits",    "batches",   "workspace",
+                                                    "context",     "fragments" };
+    return term >= 0 && term < STOKE_TERMS ? names[term] : "n/a";
+}
+
+const char *stoke_memory_term_meaning(int term)
+{
+    static const char *const meanings[STOKE_TERMS] = {
+        [STOKE_TERM_WEIGHTS] = "fp32 masters",
+        [STOKE_TERM_GRADIENTS] = "of the trained weights, fp32",
+        [STOKE_TERM_OPTIMIZER] = "moments, fp32",
+        [STOKE_TERM_EXTRA] = "copies: autocast's, packed ones, the average",
+        [STOKE_TERM_ACTIVATIONS] = "kept for the backward pass",
+        [STOKE_TERM_LOGITS] = "in full size, and their gradient; native: fused",
+        [STOKE_TERM_BATCHES] = "the one in use and those that wait",
+        [STOKE_TERM_WORKSPACE] = "of cuBLAS and cuDNN; of the native kernels",
+        [STOKE_TERM_CONTEXT] = "the driver's; native: the process",
+        [STOKE_TERM_FRAGMENTS] = "what the allocator rounds up",
+    };
+    return term >= 0 && term < STOKE_TERMS ? meanings[term] : "n/a";
+}
+
+void stoke_estimate_subject(FILE *out, const stoke_estimate *estimate, const stoke_estimate_params *params)
+{
+    stoke_text_print(out, "%s, %llu parameters, batch %u, %u x %u, %u classes, %s\n", params->model,
+                     (unsigned long long)estimate->parameters, (unsigned)params->batch,
+                     (unsigned)params->height, (unsigned)params->width, (unsigned)params->classes,
+                     params->optimizer == STOKE_OPTIMIZER_SGD ? "SGD" : "AdamW");
+}
+
+const char *stoke_estimate_precision(stoke_engine engine, const stoke_estimate_params *params)
+{
+    if (engine == STOKE_ENGINE_TORCH) return params->precision == STOKE_PRECISION_FP32 ? "fp32" : "autocast";
+    stoke_net_params net = stoke_net_defaults();
+    stoke_net_plan plan;
+    net.model = params->model;
+    net.classes = params->classes;
+    net.height = net.width = 64;
+    net.precision = params->precision;
+    return stoke_net_plan_of(&net, &plan, NULL) ? "n/a" : stoke_precision_name(plan.precision);
+}
+
+void stoke_estimate_verdict(FILE *out, const stoke_estimate *estimate, stoke_engine engine,
+                            const stoke_estimate_params *params)
+{
+    const char *name = engine == STOKE_ENGINE_TORCH ? "torch" : "native";
+    const char *precision = stoke_estimate_precision(engine, params);
+    if (engine == STOKE_ENGINE_TORCH)
+        stoke_text_print(out, "%-6s  %.1f to %.1f GiB of a card, %s: estimated, for the process\n", name,
+                         gib(estimate->low), gib(estimate->high), precision);
+    else
+        stoke_text_print(out, "%-6s  %.1f GiB of host memory, %s: the engine's own plan\n", name,
+                         gib(estimate->total), precision);
+}
+
+void stoke_estimate_levels(FILE *out, const stoke_estimate *e)
+{
+    const uint64_t beside = e->card - e->total; /* what is on the card, too */
+    stoke_text_print(out, "torch, by who counts:\n");
+    stoke_text_print(out, "  allocator, tensors   about %.1f GiB      torch.cuda.max_memory_allocated()\n",
+                     gib(e->allocated));
+    stoke_text_print(out, "  allocator, reserved  %5.1f to %.1f GiB    torch.cuda.max_memory_reserved()\n",
+                     gib(e->reserved_low), gib(e->reserved_high));
+    stoke_text_print(out, "  process              %5.1f to %.1f GiB    its line in nvidia-smi\n", gib(e->low),
+                     gib(e->high));
+    stoke_text_print(
+        out,
+        "  card                 %5.1f to %.1f GiB    nvidia-smi's sum, with a desktop on the card "
+        "and CUDA before 11.7\n",
+        gib(e->low + beside), gib(e->high + beside));
+}
 
 enum { SIDE_STEP = 32, CHANNELS_MOST = 4096, BLOCKS_MOST = 1024, PREFETCH_MOST = 1024 };
 
@@ -33,7 +349,7 @@ uint32_t stoke_estimate_classes(const char *model)
     return model && !strcmp(model, "smallnet") ? 3 : stoke_estimate_defaults().classes;
 }
 
-int stk_is_smallnet(const stoke_estimate_params *params)
+static int is_smallnet(const stoke_estimate_params *params)
 {
     return !strcmp(params->model, "smallnet");
 }
@@ -68,7 +384,7 @@ static int check(const stoke_estimate_params *p, stk_segformer_config *config, s
         p->optimizer < STOKE_OPTIMIZER_ADAMW || p->optimizer > STOKE_OPTIMIZER_SGD)
         return stk_fail(err, STOKE_E_INVALID, "precision %d or optimizer %d is none of the known ones",
                         p->precision, p->optimizer);
-    if (stk_is_smallnet(p)) return check_smallnet(p, err);
+    if (is_smallnet(p)) return check_smallnet(p, err);
     const int found = stk_config_of(config, p->model, p->classes, err);
     if (found != STOKE_E_NOTFOUND) return found;
     return stk_fail(err, found, "no model is called \"%s\": there are b0, b1, b2, b3, b4, b5 and smallnet",
@@ -104,14 +420,14 @@ int stk_estimate_plan(stoke_net_plan *plan, const stoke_estimate_params *p, int 
 static int estimate_native(stoke_estimate *e, const stoke_estimate_params *p,
                            const stk_segformer_config *config, stoke_error *err)
 {
-    if (stk_is_smallnet(p))
+    if (is_smallnet(p))
         return stk_fail(err, STOKE_E_UNSUPPORTED,
                         "the native engine trains SegFormer b0 to b5, not smallnet");
     stoke_net_plan plan;
     const int r = stk_estimate_plan(&plan, p, STOKE_MEMORY_PLAIN, err);
     if (r) return r;
 
-    const stk_estimate_parameter_count count = stk_segformer_parameters(config);
+    const estimate_parameter_count count = segformer_parameters(config);
     const uint64_t trained = count.all - (p->freeze_encoder ? count.encoder : 0);
     uint64_t *bytes = e->bytes;
     e->parameters = plan.parameter_count;
@@ -143,7 +459,7 @@ int stoke_estimate_make(stoke_estimate *estimate, stoke_engine engine, const sto
     if (!r && engine == STOKE_ENGINE_NATIVE)
         r = estimate_native(estimate, params, &config, err);
     else if (!r)
-        stk_estimate_torch(estimate, params, stk_is_smallnet(params) ? NULL : &config);
+        stk_estimate_torch(estimate, params, is_smallnet(params) ? NULL : &config);
     if (r) return r;
     estimate->source = STOKE_SOURCE_ESTIMATED;
     for (int i = 1; i < STOKE_TERMS; i++)

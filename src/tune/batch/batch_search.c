@@ -4,14 +4,184 @@
  * halves where they are wrong, and confirms its choice with the loader on. Every decision follows from the
  * trials alone, so that a search that goes on from a journal ends as one that was never stopped.
  */
-#include "src/tune/batch/batch_search.h"
-
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/remarks.h"
 #include "src/net/segformer/segformer.h"
+#include "src/tune/batch/batch_fit.h"
+#include "src/tune/batch/trial_log.h"
+#include <stoke/tools/report.h>
+#include <stoke/tools/terminal.h>
+
+typedef struct batch_search {
+    const stoke_batch_params *params;
+    stoke_trial_fn run;
+    void *context;
+    stoke_batch_result *result;
+    stk_trial_log journal;
+    stk_batch_fit fit;
+    uint32_t low;        /* the largest that fits; 0 = none yet */
+    uint32_t high;       /* the smallest that does not; 0 = none yet */
+    uint32_t most;       /* never tried beyond */
+    int flat;            /* two doublings gained less than 5 % each: larger ones were not tried */
+    stoke_trial stopped; /* what else went wrong, twice; its outcome is ok when nothing did */
+    stoke_trial confirmed;
+} batch_search;
+
+/* What a search found, in words: memory, throughput and loader, each with what it allows, and which one
+ * binds. */
+
+#define SAY(result, ...) stk_text_add((result)->why, sizeof(result)->why, "", __VA_ARGS__)
+
+static int bound_of(const batch_search *s)
+{
+    const stoke_batch_result *result = s->result;
+    const stoke_batch_params *p = s->params;
+    if (result->busy < p->target_busy) return STOKE_BOUND_LOADER; /* NaN: not measured */
+    const uint32_t next = stk_batch_floor(s->low + p->multiple, p->multiple);
+    /* Would twice the largest still gain? Then it is not throughput that ends the search. Of one point nobody
+     * can tell. */
+    const double twice = stk_batch_fit_rate(&s->fit, 2 * s->low), now = stk_batch_fit_rate(&s->fit, s->low);
+    if (s->flat || (s->fit.n_points > 1 && !(p->near * twice > now))) return STOKE_BOUND_THROUGHPUT;
+    if (s->stopped.outcome != STOKE_OUTCOME_OK) return STOKE_BOUND_FAILURE;
+    return next > s->most && !s->high ? STOKE_BOUND_DATA : STOKE_BOUND_MEMORY;
+}
+
+static void say_memory(const batch_search *s)
+{
+    stoke_batch_result *result = s->result;
+    char budget[32], fixed[32], each[32];
+    stoke_text_memory(result->budget, budget, sizeof budget);
+    SAY(result, "Memory: %s%u fit%s in %s", s->flat ? "" : "up to ", (unsigned)s->low, s->low == 1 ? "s" : "",
+        budget);
+    if (s->flat) SAY(result, ", and no more were tried");
+    if (result->linear && result->memory0 >= 0)
+        SAY(result, "; %s and %s a sample", stoke_text_memory((uint64_t)result->memory0, fixed, sizeof fixed),
+            stoke_text_memory((uint64_t)result->memory1, each, sizeof each));
+    /* What the line says is told as such; that the set ends before is another matter. */
+    const int all = s->params->largest && !s->high && result->largest_fit + s->params->multiple > s->most;
+    const int said = s->params->largest_said;
+    if (all && result->largest_fit > s->low)
+        SAY(result, ", by which all %u %s would", (unsigned)s->most,
+            said ? "that were allowed" : "of the set");
+    else if (result->largest_fit > s->low)
+        SAY(result, ", by which about %u would", (unsigned)result->largest_fit);
+    else if (all && said)
+        SAY(result, "; no more than %u were to be tried", (unsigned)s->most);
+    else if (all)
+        SAY(result, "; the set has no more than %s", STOKE_COUNT(s->most, "sample"));
+    SAY(result, ". ");
+}
+
+static void say_busy(const batch_search *s, const char *what)
+{
+    const stk_batch_fit *fit = &s->fit;
+    if (fit->cores_had < fit->cores_wanted)
+        SAY(s->result, "%s (%.1f of %.1f cores were had)", what, fit->cores_had, fit->cores_wanted);
+    else
+        SAY(s->result, "%s (steps of one trial differ by half and more)", what);
+}
+
+/* What is certain when times are not. */
+static void say_too_busy(batch_search *s)
+{
+    stoke_batch_result *result = s->result;
+    say_busy(s, "This machine is too busy to tell");
+    SAY(result, ": the times scatter, and no batch is suggested from them. Only this is certain. ");
+    say_memory(s);
+    SAY(result, "Search again when the machine is quiet, or with more --steps.");
+}
+
+/* Samples a second with the loader on. */
+static double batch_whole_rate(const stoke_trial *t)
+{
+    return 1000.0 * t->batch / (t->step_ms + t->wait_ms);
+}
+
+/* The choice is made by trials without data, or by their line; the table of trials has the one with the
+ * loader on too, which may be slower. */
+static void say_throughput(const batch_search *s)
+{
+    stoke_batch_result *result = s->result;
+    const double best = result->best_images_s, made = batch_whole_rate(&s->confirmed);
+    const int places = best < 100;
+    SAY(result, "Throughput: by the %s %u reach%s %.*f images/s, %.0f %% of the best, %.*f",
+        s->fit.timed ? "line" : "trials", (unsigned)result->batch, result->batch == 1 ? "es" : "", places,
+        result->images_s, 100 * result->images_s / best, places, best);
+    SAY(result, "; the confirming trial made %.*f. ", places, made);
+}
+
+static void say_loader(stoke_batch_result *result, const stoke_batch_params *p)
+{
+    if (isnan(result->busy))
+        SAY(result, "Loader: n/a, the trials were without data. ");
+    else
+        SAY(result, "Loader: keeps the device busy %.0f %% of the time; wanted are %.0f %%. ",
+            100 * result->busy, 100 * p->target_busy);
+}
+
+static void say_bound(const batch_search *s)
+{
+    stoke_batch_result *result = s->result;
+    switch (result->bound) {
+    case STOKE_BOUND_THROUGHPUT:
+        SAY(result, "Throughput binds: larger batches gain less than %.0f %%.", 100 * (1 - s->params->near));
+        break;
+    case STOKE_BOUND_MEMORY:
+        SAY(result, "Memory binds: a larger batch would be faster and does not fit.");
+        break;
+    case STOKE_BOUND_DATA:
+        SAY(result, "%s",
+            s->params->largest_said
+                ? "The limit binds: a larger batch would be faster, and none was to be tried."
+                : "The data bind: a larger batch would be faster, and there are no more samples.");
+        break;
+    case STOKE_BOUND_LOADER:
+        SAY(result,
+            "The loader binds: the device waits %.3g ms a step, and another batch does not change that.",
+            s->confirmed.wait_ms);
+        snprintf(result->next, sizeof result->next, "stoke diagnose");
+        break;
+    default:
+        SAY(result, "A trial of %u ended with %s, so larger ones were not tried: %.120s",
+            (unsigned)s->stopped.batch, stoke_outcome_name(s->stopped.outcome), s->stopped.message);
+    }
+}
+
+/* Fills bound, why and next of the result. */
+static void batch_tell(batch_search *s)
+{
+    stoke_batch_result *result = s->result;
+    if (result->too_busy) {
+        result->bound = STOKE_BOUND_MEMORY;
+        say_too_busy(s);
+        return;
+    }
+    if (!result->batch) {
+        char budget[32];
+        result->bound = STOKE_BOUND_MEMORY;
+        SAY(result,
+            "Not even one sample fits in %s. A smaller picture, a smaller model, 16-bit precision or a "
+            "frozen "
+            "encoder need less.",
+            stoke_text_memory(result->budget, budget, sizeof budget));
+        snprintf(result->next, sizeof result->next, "stoke estimate");
+        return;
+    }
+    result->bound = bound_of(s);
+    if (result->doubtful) {
+        say_busy(s, "Low confidence: the machine was busy, and its times scatter");
+        SAY(result, ". ");
+    }
+    say_memory(s);
+    say_throughput(s);
+    say_loader(result, s->params);
+    say_bound(s);
+}
 
 enum {
     SURE_PROBES = 8, /* 1, 2, 4, 8 are tried whatever they take: fewer points make no line */
@@ -61,7 +231,7 @@ static int is_short_of_memory(const stoke_trial *t)
     return t->outcome == STOKE_OUTCOME_OOM || t->outcome == STOKE_OUTCOME_HOST_OOM;
 }
 
-static int ask(stk_batch_search *s, uint32_t batch, int with_loader, stoke_trial *trial, stoke_error *err)
+static int ask(batch_search *s, uint32_t batch, int with_loader, stoke_trial *trial, stoke_error *err)
 {
     stoke_batch_result *result = s->result;
     const stoke_trial *known = stk_trial_log_take(&s->journal, batch, with_loader);
@@ -85,8 +255,7 @@ static int ask(stk_batch_search *s, uint32_t batch, int with_loader, stoke_trial
 }
 
 /* A failure that says nothing about memory may be an accident: it gets a second chance. */
-static int try_batch(stk_batch_search *s, uint32_t batch, int with_loader, stoke_trial *trial,
-                     stoke_error *err)
+static int try_batch(batch_search *s, uint32_t batch, int with_loader, stoke_trial *trial, stoke_error *err)
 {
     int r = ask(s, batch, with_loader, trial, err);
     if (!r && trial->outcome != STOKE_OUTCOME_OK && !is_short_of_memory(trial))
@@ -94,13 +263,13 @@ static int try_batch(stk_batch_search *s, uint32_t batch, int with_loader, stoke
     return r;
 }
 
-static int fits(const stk_batch_search *s, const stoke_trial *t)
+static int fits(const batch_search *s, const stoke_trial *t)
 {
     return t->outcome == STOKE_OUTCOME_OK && t->reserved <= s->result->budget;
 }
 
 /* Tries a batch and moves the end of the range it belongs to. */
-static int probe(stk_batch_search *s, uint32_t batch, stoke_error *err)
+static int probe(batch_search *s, uint32_t batch, stoke_error *err)
 {
     stoke_batch_result *result = s->result;
     stoke_trial t;
@@ -120,7 +289,7 @@ static int probe(stk_batch_search *s, uint32_t batch, stoke_error *err)
     return STOKE_OK;
 }
 
-static int has_stopped(const stk_batch_search *s)
+static int has_stopped(const batch_search *s)
 {
     return s->stopped.outcome != STOKE_OUTCOME_OK;
 }
@@ -128,7 +297,7 @@ static int has_stopped(const stk_batch_search *s)
 /* ---- how far memory reaches ---- */
 
 /* What the trial of a batch measured; 0 = it was none, or failed. */
-static double rate_at(const stk_batch_search *s, uint32_t batch)
+static double rate_at(const batch_search *s, uint32_t batch)
 {
     for (size_t i = 0; i < s->fit.n_points; i++)
         if (s->fit.point[i].batch == batch) return 1000.0 * batch / s->fit.point[i].ms;
@@ -136,14 +305,14 @@ static double rate_at(const stk_batch_search *s, uint32_t batch)
 }
 
 /* Over two doublings, so that one disturbed trial does not end the search. */
-static int is_flat(const stk_batch_search *s, uint32_t batch)
+static int is_flat(const batch_search *s, uint32_t batch)
 {
     const double now = rate_at(s, batch), quarter = rate_at(s, batch / 4), near = s->params->near;
     return quarter > 0 && now * near * near < quarter;
 }
 
 /* 1, 2, 4, 8, and on until the line can be extended to the budget, or larger batches gain nothing. */
-static int probe_all(stk_batch_search *s, stoke_error *err)
+static int probe_all(batch_search *s, stoke_error *err)
 {
     for (uint32_t batch = 1; batch <= s->most; batch *= 2) {
         const int r = probe(s, batch, err);
@@ -158,7 +327,7 @@ static int probe_all(stk_batch_search *s, stoke_error *err)
 }
 
 /* Within the ends of the range, and one of the batches that are worth it; `low` when there is none. */
-static uint32_t between(const stk_batch_search *s, double wanted)
+static uint32_t between(const batch_search *s, double wanted)
 {
     const uint32_t top = s->high && s->high <= s->most ? s->high - 1 : s->most;
     const uint32_t batch = wanted < top ? (uint32_t)wanted : top;
@@ -170,7 +339,7 @@ static uint32_t between(const stk_batch_search *s, double wanted)
  * extended again. Returns with high - low small, or with a line that was right. *right: nothing is left to
  * do.
  */
-static int follow_line(stk_batch_search *s, int *right, stoke_error *err)
+static int follow_line(batch_search *s, int *right, stoke_error *err)
 {
     *right = 0;
     while (s->fit.linear && !has_stopped(s)) {
@@ -193,7 +362,7 @@ static int follow_line(stk_batch_search *s, int *right, stoke_error *err)
 }
 
 /* Doubles where there is no line and nothing failed yet, then halves what is left. */
-static int halve(stk_batch_search *s, stoke_error *err)
+static int halve(batch_search *s, stoke_error *err)
 {
     for (;;) {
         const double wanted = s->high ? 0.5 * ((double)s->low + s->high) : 2.0 * s->low;
@@ -204,7 +373,7 @@ static int halve(stk_batch_search *s, stoke_error *err)
     }
 }
 
-static int find_largest(stk_batch_search *s, stoke_error *err)
+static int find_largest(batch_search *s, stoke_error *err)
 {
     int right = 0, r = probe_all(s, err);
     if (r || !s->low || s->flat || has_stopped(s)) return r;
@@ -214,19 +383,14 @@ static int find_largest(stk_batch_search *s, stoke_error *err)
 
 /* ---- the choice ---- */
 
-double stk_batch_whole_rate(const stoke_trial *t)
-{
-    return 1000.0 * t->batch / (t->step_ms + t->wait_ms);
-}
-
 /* A fifth less, as far as a batch can be; 0 = there is none below. */
-static uint32_t lower(const stk_batch_search *s, uint32_t batch)
+static uint32_t lower(const batch_search *s, uint32_t batch)
 {
     return stk_batch_floor(batch - (batch + 4) / 5, s->params->multiple);
 }
 
 /* Memory may be short with the loader on, as on a machine where both take it from one place. */
-static int confirm(stk_batch_search *s, uint32_t batch, stoke_error *err)
+static int confirm(batch_search *s, uint32_t batch, stoke_error *err)
 {
     for (; batch; batch = lower(s, batch)) {
         const int r = try_batch(s, batch, 1, &s->confirmed, err);
@@ -248,15 +412,14 @@ static int confirm(stk_batch_search *s, uint32_t batch, stoke_error *err)
 
 /* A device that idles at the choice is looked at with the largest batch too: only if it idles there as well
  * is the batch not to blame. */
-static int look_at_largest(stk_batch_search *s, stoke_error *err)
+static int look_at_largest(batch_search *s, stoke_error *err)
 {
     const stoke_trial chosen = s->confirmed;
     const uint32_t largest = stk_batch_floor(s->low, s->params->multiple);
     stoke_trial t;
     if (!(chosen.busy < s->params->target_busy) || largest <= chosen.batch) return STOKE_OK;
     const int r = try_batch(s, largest, 1, &t, err);
-    if (r || !fits(s, &t) || stk_batch_whole_rate(&t) * s->params->near < stk_batch_whole_rate(&chosen))
-        return r;
+    if (r || !fits(s, &t) || batch_whole_rate(&t) * s->params->near < batch_whole_rate(&chosen)) return r;
     s->confirmed = t;
     s->result->batch = largest;
     s->result->busy = t.busy;
@@ -265,7 +428,7 @@ static int look_at_largest(stk_batch_search *s, stoke_error *err)
 
 /* The largest that fits: what was tried, or where larger ones gain nothing, what the line says, up to `most`.
  */
-static uint32_t largest_fit(const stk_batch_search *s, uint32_t most)
+static uint32_t largest_fit(const batch_search *s, uint32_t most)
 {
     if (!s->flat) return s->low;
     const uint32_t said = stk_batch_fit_largest(&s->fit, s->result->budget);
@@ -273,7 +436,7 @@ static uint32_t largest_fit(const stk_batch_search *s, uint32_t most)
     return floor > s->low ? floor : s->low;
 }
 
-static int choose(stk_batch_search *s, stoke_error *err)
+static int choose(batch_search *s, stoke_error *err)
 {
     stoke_batch_result *result = s->result;
     const stoke_batch_params *p = s->params;
@@ -287,7 +450,7 @@ static int choose(stk_batch_search *s, stoke_error *err)
     return r;
 }
 
-static void report_fit(stk_batch_search *s)
+static void report_fit(batch_search *s)
 {
     stoke_batch_result *result = s->result;
     const stk_batch_fit *fit = &s->fit;
@@ -301,7 +464,7 @@ static void report_fit(stk_batch_search *s)
     result->largest_fit = largest_fit(s, s->most);
 }
 
-static int search(stk_batch_search *s, stoke_error *err)
+static int search(batch_search *s, stoke_error *err)
 {
     int r = find_largest(s, err);
     if (!r && !s->low && has_stopped(s))
@@ -319,7 +482,7 @@ static int search(stk_batch_search *s, stoke_error *err)
     if (r) return r;
     stk_batch_fit_make(&s->fit, s->result->trial, s->result->n_trials);
     report_fit(s);
-    stk_batch_tell(s);
+    batch_tell(s);
     return STOKE_OK;
 }
 
@@ -329,7 +492,7 @@ int stoke_batch_search(stoke_batch_result *result, const stoke_batch_params *par
     *result = (stoke_batch_result){ .busy = NAN, .images_s = NAN, .best_images_s = NAN };
     int r = check_params(params, err);
     if (r) return r;
-    stk_batch_search *s = stk_calloc(1, sizeof *s); /* 60 KB: not for the stack of whoever calls */
+    batch_search *s = stk_calloc(1, sizeof *s); /* 60 KB: not for the stack of whoever calls */
     if (!s) return stk_fail(err, STOKE_E_NOMEM, "no memory for a search");
     s->params = params;
     s->run = run;

@@ -3,7 +3,7 @@
  * A trial on a simulated GPU: the estimate of PyTorch's memory, term by term, taken and given back by a
  * caching allocator through a few steps; times by a line. With the loader on, the real data path feeds the
  * simulated GPU, which shows how long it waits.
- * The line, where none is given, is the card's bandwidth (sim_time.c).
+ * The line, where none is given, is the card's bandwidth.
  */
 #include <math.h>
 #include <string.h>
@@ -11,11 +11,162 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/device/sim.h"
+#include "src/net/segformer/segformer.h"
 #include "src/tune/batch/sim_allocator.h"
 #include "src/tune/batch/sim_time.h"
 #include "src/tune/batch/trial.h"
-#include <stoke/tools/upload.h>
 #include <stoke/tools/device.h>
+#include <stoke/tools/upload.h>
+
+/* ---- blocks in a table, found by looking at all of them: there are a few hundred ---- */
+
+#define KB UINT64_C(1024)
+#define MB (1024 * KB)
+static const uint64_t ROUND = 512, SMALL = MB, SMALL_SEGMENT = 2 * MB;
+static const uint64_t LARGE = 10 * MB, LARGE_SEGMENT = 20 * MB, WHOLE = 2 * MB;
+
+void stk_sim_allocator_begin(stk_sim_allocator *paper, uint64_t limit)
+{
+    *paper = (stk_sim_allocator){ .limit = limit };
+}
+
+static uint64_t up_to(uint64_t bytes, uint64_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
+
+/* An unused line of the table. */
+static int32_t new_block(stk_sim_allocator *p)
+{
+    for (int32_t i = 0; i < p->n; i++)
+        if (!p->block[i].there) return i;
+    return p->n < STK_SIM_ALLOCATOR_BLOCKS ? p->n++ : -1;
+}
+
+/* The smallest free one that is large enough. */
+static int32_t best_free(const stk_sim_allocator *p, uint64_t bytes, int small)
+{
+    int32_t best = -1;
+    for (int32_t i = 0; i < p->n; i++) {
+        const stk_sim_allocator_block *b = &p->block[i];
+        if (!b->there || b->used || b->small != small || b->bytes < bytes) continue;
+        if (best < 0 || b->bytes < p->block[best].bytes) best = i;
+    }
+    return best;
+}
+
+/* Whole segments that nobody uses, back to the card. */
+static void give_back(stk_sim_allocator *p)
+{
+    for (int32_t i = 0; i < p->n; i++) {
+        stk_sim_allocator_block *b = &p->block[i];
+        if (!b->there || b->used || b->before >= 0 || b->after >= 0) continue;
+        b->there = 0;
+        p->reserved -= b->bytes;
+    }
+}
+
+static int32_t new_segment(stk_sim_allocator *p, uint64_t bytes, int small)
+{
+    const uint64_t size = small ? SMALL_SEGMENT : bytes < LARGE ? LARGE_SEGMENT : up_to(bytes, WHOLE);
+    if (size > p->limit || p->reserved > p->limit - size) give_back(p);
+    if (size > p->limit || p->reserved > p->limit - size) return -1;
+    const int32_t i = new_block(p);
+    if (i < 0) return -1;
+    p->block[i] = (stk_sim_allocator_block){
+        .bytes = size, .before = -1, .after = -1, .small = (uint8_t)small, .there = 1
+    };
+    p->reserved += size;
+    if (p->reserved > p->peak_reserved) p->peak_reserved = p->reserved;
+    return i;
+}
+
+/* What is left of a block becomes one of its own, where it is worth it. */
+static void split(stk_sim_allocator *p, int32_t i, uint64_t bytes)
+{
+    stk_sim_allocator_block *b = &p->block[i];
+    const uint64_t left = b->bytes - bytes;
+    if (b->small ? left < ROUND : left <= SMALL) return;
+    const int32_t k = new_block(p);
+    if (k < 0) return;
+    p->block[k] = (stk_sim_allocator_block){
+        .bytes = left, .before = i, .after = b->after, .small = b->small, .there = 1
+    };
+    if (b->after >= 0) p->block[b->after].before = k;
+    b->after = k;
+    b->bytes = bytes;
+}
+
+int32_t stk_sim_allocator_take(stk_sim_allocator *paper, uint64_t bytes)
+{
+    if (bytes > UINT64_MAX / 2) return -1;
+    const uint64_t size = up_to(bytes ? bytes : 1, ROUND);
+    const int small = size <= SMALL;
+    int32_t i = best_free(paper, size, small);
+    if (i < 0) i = new_segment(paper, size, small);
+    if (i < 0) return -1;
+    split(paper, i, size);
+    paper->block[i].used = 1;
+    paper->allocated += paper->block[i].bytes;
+    if (paper->allocated > paper->peak_allocated) paper->peak_allocated = paper->allocated;
+    return i;
+}
+
+/* Takes the block after `i` into it. */
+static void join(stk_sim_allocator *p, int32_t i)
+{
+    stk_sim_allocator_block *b = &p->block[i], *next = &p->block[b->after];
+    b->bytes += next->bytes;
+    b->after = next->after;
+    if (b->after >= 0) p->block[b->after].before = i;
+    next->there = 0;
+}
+
+void stk_sim_allocator_give(stk_sim_allocator *paper, int32_t handle)
+{
+    if (handle < 0) return;
+    stk_sim_allocator_block *b = &paper->block[handle];
+    paper->allocated -= b->bytes;
+    b->used = 0;
+    if (b->after >= 0 && !paper->block[b->after].used) join(paper, handle);
+    if (b->before >= 0 && !paper->block[b->before].used) join(paper, b->before);
+}
+
+/* The card's bandwidth: SegFormer in eager mode reads and writes its maps more than it computes. It is
+ * emulated, and its errors are those of a simulation: fit for the logic of a search and for comparing
+ * models, not for a promise. */
+
+/* A map is written and read by the forward pass, read twice by the backward one, its gradient written and
+ * read: six times its bytes cross the memory, and about as much again for what is not kept. */
+static const double PASSES = 12;
+/* Kernels of a block's forward and backward pass, and of everything around the blocks. */
+static const double BLOCK_KERNELS = 110, OTHER_KERNELS = 260;
+
+static double blocks_of(const stoke_estimate_params *p)
+{
+    stk_segformer_config config;
+    double blocks = 0;
+    if (!strcmp(p->model, "smallnet")) return p->num_blocks;
+    if (stk_config_of(&config, p->model, p->classes, NULL)) return 0;
+    for (int i = 0; i < STK_CONFIG_STAGES; i++) blocks += config.depths[i];
+    return blocks;
+}
+
+int stk_sim_step_ms(double *ms, const stoke_estimate_params *params, const stoke_card *card, stoke_error *err)
+{
+    stoke_estimate_params p = *params;
+    stoke_estimate one;
+    p.batch = 1;
+    const int r = stoke_estimate_make(&one, STOKE_ENGINE_TORCH, &p, err);
+    if (r) return r;
+    const double maps = (double)(one.bytes[STOKE_TERM_ACTIVATIONS] + one.bytes[STOKE_TERM_LOGITS]);
+    const double state = (double)(one.bytes[STOKE_TERM_WEIGHTS] + one.bytes[STOKE_TERM_GRADIENTS] +
+                                  one.bytes[STOKE_TERM_OPTIMIZER]);
+    const double per_ms = card->memory_gb_s * 1e6;
+    const double launches = (BLOCK_KERNELS * blocks_of(&p) + OTHER_KERNELS) * card->launch_us / 1000;
+    *ms = launches + 2 * state / per_ms + params->batch * PASSES * maps / per_ms;
+    return STOKE_OK;
+}
 
 enum {
     TENSORS = 64,   /* of a term, at most */

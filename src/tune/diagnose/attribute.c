@@ -11,11 +11,176 @@
  *
  * Whole nanoseconds, so that the pieces sum to the idle time exactly, whatever the records say.
  */
-#include "src/tune/diagnose/attribute.h"
+#include <stdlib.h>
+#include <string.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/tune/diagnose/cover.h"
+#include "src/upload/observer.h"
+#include <stoke/tools/diagnose.h>
+
+typedef struct stk_cover {
+    stk_busy_interval *part; /* in order, disjoint, not empty */
+    uint64_t *before;        /* length of all parts before this one */
+    size_t n, room;
+} stk_cover;
+
+__extension__ typedef unsigned __int128 stk_wide;
+
+/* What the last batches took to make, by cause; of EPOCH_START and ORDER nothing. Wide: nothing that records
+ * may claim overflows it. */
+typedef struct attribute_sums {
+    stk_wide weight[STOKE_IDLE_INPUTS];
+} attribute_sums;
+
+/* ---- the union of intervals, and how much of it lies within another ---- */
+
+static void cover_destroy(stk_cover *cover)
+{
+    stk_free(cover->part);
+    stk_free(cover->before);
+    *cover = (stk_cover){ 0 };
+}
+
+/* Room for so many intervals. */
+static int cover_create(stk_cover *cover, size_t room, stoke_error *err)
+{
+    *cover = (stk_cover){ .room = room };
+    cover->part = stk_calloc(room, sizeof *cover->part);
+    cover->before = stk_calloc(room, sizeof *cover->before);
+    if (cover->part && cover->before) return STOKE_OK;
+    cover_destroy(cover);
+    return stk_fail(err, STOKE_E_NOMEM, "no memory for %zu intervals", room);
+}
+
+/* One that is empty or turned round adds nothing. */
+static void cover_add(stk_cover *cover, uint64_t start, uint64_t end)
+{
+    if (start < end && cover->n < cover->room) cover->part[cover->n++] = (stk_busy_interval){ start, end };
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const stk_busy_interval *x = a, *y = b;
+    return (x->start > y->start) - (x->start < y->start);
+}
+
+/* After the last one: sorts and unites them. */
+static void cover_unite(stk_cover *cover)
+{
+    size_t n = 0;
+    if (cover->n) qsort(cover->part, cover->n, sizeof *cover->part, by_start);
+    for (size_t i = 0; i < cover->n; i++) {
+        const stk_busy_interval next = cover->part[i];
+        if (n && next.start <= cover->part[n - 1].end) {
+            if (next.end > cover->part[n - 1].end) cover->part[n - 1].end = next.end;
+        } else {
+            cover->part[n++] = next;
+        }
+    }
+    cover->n = n;
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        cover->before[i] = sum;
+        sum += cover->part[i].end - cover->part[i].start;
+    }
+}
+
+/* Covered before a time. */
+static uint64_t until(const stk_cover *cover, uint64_t time)
+{
+    size_t low = 0, high = cover->n; /* the first part that starts at `time` or later */
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (cover->part[middle].start < time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (!low) return 0;
+    const stk_busy_interval *last = &cover->part[low - 1];
+    return cover->before[low - 1] + (time < last->end ? time : last->end) - last->start;
+}
+
+/* How much of [start, end] is covered. */
+static uint64_t cover_within(const stk_cover *cover, uint64_t start, uint64_t end)
+{
+    return start < end ? until(cover, end) - until(cover, start) : 0;
+}
+
+/* The wait for input, divided by what the pipeline was doing over the last batches, not by what happened to
+ * run during the wait: the last stage of a batch always does, whatever held the batch up. */
+
+static const int cause_of[STOKE_WORK_KINDS] = {
+    [STOKE_WORK_READ] = STOKE_IDLE_READ,       [STOKE_WORK_DECODE] = STOKE_IDLE_DECODE,
+    [STOKE_WORK_FIT] = STOKE_IDLE_FIT,         [STOKE_WORK_AUGMENT] = STOKE_IDLE_AUGMENT,
+    [STOKE_WORK_COLLATE] = STOKE_IDLE_COLLATE,
+};
+
+static attribute_sums weigh(const stoke_step_record *record)
+{
+    attribute_sums w = { 0 };
+    for (int i = 0; i < STOKE_WORK_KINDS; i++) {
+        const stoke_work_time *time = &record->making[i];
+        const stk_wide on_cpu = (stk_wide)time->cpu_ns + time->queued_ns;
+        w.weight[cause_of[i]] += time->cpu_ns;
+        w.weight[STOKE_IDLE_CONTENTION] += time->queued_ns;
+        if (time->wall_ns > on_cpu) w.weight[STOKE_IDLE_FILES] += time->wall_ns - on_cpu;
+    }
+    w.weight[STOKE_IDLE_WINDOW] = record->window_ns;
+    return w;
+}
+
+static void batch_times_add(attribute_sums *sums, const stoke_step_record *record)
+{
+    const attribute_sums w = weigh(record);
+    for (int i = 0; i < STOKE_IDLE_INPUTS; i++) sums->weight[i] += w.weight[i];
+}
+
+static void batch_times_take_off(attribute_sums *sums, const stoke_step_record *record)
+{
+    const attribute_sums w = weigh(record);
+    for (int i = 0; i < STOKE_IDLE_INPUTS; i++) sums->weight[i] -= w.weight[i];
+}
+
+/* Weights cut to a sum below 2^63, so that their products with any ns are below 2^127. */
+static uint64_t narrow(const attribute_sums *sums, uint64_t weight[STOKE_IDLE_INPUTS])
+{
+    stk_wide total = 0;
+    unsigned shift = 0;
+    for (int i = 0; i < STOKE_IDLE_INPUTS; i++) total += sums->weight[i];
+    while (total >> shift >> 63) shift++;
+    uint64_t narrow_total = 0;
+    for (int i = 0; i < STOKE_IDLE_INPUTS; i++) {
+        weight[i] = (uint64_t)(sums->weight[i] >> shift);
+        narrow_total += weight[i];
+    }
+    return narrow_total;
+}
+
+/* Divides `ns` by the shares, to the nanosecond: added to row. 0 = the sums are empty, and row is as before.
+ */
+static int batch_times_divide(const attribute_sums *sums, uint64_t ns, uint64_t row[STOKE_IDLES])
+{
+    uint64_t weight[STOKE_IDLE_INPUTS], rest[STOKE_IDLE_INPUTS], left = ns;
+    const uint64_t total = narrow(sums, weight);
+    if (!total) return 0;
+    for (int i = 0; i < STOKE_IDLE_INPUTS; i++) {
+        const stk_wide product = (stk_wide)ns * weight[i];
+        const uint64_t share = (uint64_t)(product / total);
+        rest[i] = (uint64_t)(product % total);
+        row[i] += share;
+        left -= share;
+    }
+    for (; left; left--) { /* fewer than there are causes: the largest remainders get one each */
+        int most = 0;
+        for (int i = 1; i < STOKE_IDLE_INPUTS; i++)
+            if (rest[i] > rest[most]) most = i;
+        row[most]++;
+        rest[most] = 0;
+    }
+    return 1;
+}
 
 enum { POINTS = 8, INPUT = -1 };
 
@@ -36,7 +201,7 @@ typedef struct attributing {
     const stoke_setup *setup;
     stk_cover busy;        /* within the window */
     uint64_t *later_ready; /* the first time that any batch after this one was ready */
-    stk_attribute_sums sums;
+    attribute_sums sums;
     uint64_t unknown_after[STOKE_IDLES]; /* ns */
     stoke_attribution *out;
 } attributing;
@@ -110,7 +275,7 @@ static void straighten(chain *c, uint64_t low, uint64_t high)
 
 static uint64_t idle_within(const attributing *a, uint64_t start, uint64_t end)
 {
-    return end - start - stk_cover_within(&a->busy, start, end);
+    return end - start - cover_within(&a->busy, start, end);
 }
 
 static void add_unknown(attributing *a, uint64_t *row, int after, uint64_t ns)
@@ -132,7 +297,7 @@ static void divide_input(attributing *a, size_t i, uint64_t start, uint64_t end,
         out_of_order = idle_within(a, most(start, a->later_ready[i]), end);
     row[STOKE_IDLE_ORDER] += out_of_order;
     /* Nothing is known of its making: the wait is one after the step before. */
-    if (!stk_batch_times_divide(&a->sums, ns - out_of_order, row))
+    if (!batch_times_divide(&a->sums, ns - out_of_order, row))
         add_unknown(a, row, STOKE_IDLE_INSIDE, ns - out_of_order);
 }
 
@@ -215,17 +380,16 @@ static int unite_busy(attributing *a, uint64_t low, uint64_t high, stoke_error *
 {
     size_t room;
     if (!stk_mul(a->n, 2, &room)) return stk_fail(err, STOKE_E_NOMEM, "no memory for %zu steps", a->n);
-    const int r = stk_cover_create(&a->busy, room, err);
+    const int r = cover_create(&a->busy, room, err);
     if (r) return r;
     for (size_t i = 0; i < a->n; i++) {
         const stoke_step_record *record = &a->records[i];
         if (record->augment_start)
-            stk_cover_add(&a->busy, clamp(record->augment_start, low, high),
-                          clamp(record->augment_end, low, high));
-        if (i >= a->from)
-            stk_cover_add(&a->busy, clamp(record->start, low, high), clamp(record->end, low, high));
+            cover_add(&a->busy, clamp(record->augment_start, low, high),
+                      clamp(record->augment_end, low, high));
+        if (i >= a->from) cover_add(&a->busy, clamp(record->start, low, high), clamp(record->end, low, high));
     }
-    stk_cover_unite(&a->busy);
+    cover_unite(&a->busy);
     return STOKE_OK;
 }
 
@@ -252,7 +416,7 @@ static void sum_work(const attributing *a, uint64_t low, uint64_t high)
         const uint64_t kernels_end = clamp(record->augment_end, low, high);
         if (record->copy_start && start < end) {
             add_up(&out->copy_ns, end - start);
-            add_up(&out->overlapped_copy_ns, stk_cover_within(&a->busy, start, end));
+            add_up(&out->overlapped_copy_ns, cover_within(&a->busy, start, end));
         }
         if (record->augment_start && kernels < kernels_end) add_up(&out->augment_ns, kernels_end - kernels);
     }
@@ -265,8 +429,8 @@ static void go_through(attributing *a, uint64_t (*per_step)[STOKE_IDLES])
     for (size_t i = 0; i < a->n; i++) {
         uint64_t row[STOKE_IDLES] = { 0 };
         ready = most(ready, a->records[i].ready);
-        stk_batch_times_add(&a->sums, &a->records[i]);
-        if (i >= window) stk_batch_times_take_off(&a->sums, &a->records[i - window]);
+        batch_times_add(&a->sums, &a->records[i]);
+        if (i >= window) batch_times_take_off(&a->sums, &a->records[i - window]);
         if (i < a->from) continue;
         take_in(a, i, a->records[i].ready ? ready : 0, row);
         for (int k = 0; k < STOKE_IDLES; k++) {
@@ -282,7 +446,7 @@ static int close_books(attributing *a, uint64_t low, uint64_t high, stoke_error 
     uint64_t sum = 0, longest = 0;
     out->steps = a->n - a->from;
     out->elapsed_ns = high - low;
-    out->busy_ns = stk_cover_within(&a->busy, low, high) - out->idle[STOKE_IDLE_INSIDE];
+    out->busy_ns = cover_within(&a->busy, low, high) - out->idle[STOKE_IDLE_INSIDE];
     out->idle_ns = out->elapsed_ns - out->busy_ns;
     out->unknown_after = -1;
     for (int k = 0; k < STOKE_IDLES; k++) {
@@ -315,6 +479,6 @@ int stoke_attribute(const stoke_step_record *records, size_t n, size_t from, con
         r = close_books(&a, low, high, err);
     }
     stk_free(a.later_ready);
-    stk_cover_destroy(&a.busy);
+    cover_destroy(&a.busy);
     return r;
 }

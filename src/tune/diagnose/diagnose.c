@@ -11,12 +11,248 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <stoke/tools/machine.h>
-
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/rng.h"
+#include "src/loader/memory_plan.h"
+#include "src/report/trace.h"
 #include "src/tune/decide/decide.h"
 #include "src/tune/diagnose/fixes.h"
+#include <stoke/memory.h>
+#include <stoke/tools/loader.h>
+#include <stoke/tools/machine.h>
+#include <stoke/tools/upload.h>
+
+/* Left out before steps count: `asked`, or what is made ahead and one more. */
+static uint32_t diagnose_warm_up(uint32_t asked, const stoke_setup *setup)
+{
+    const uint32_t ahead = setup->prefetch + (setup->transfer == STOKE_TRANSFER_STREAM ? setup->depth : 0);
+    return asked ? asked : 1 + ahead;
+}
+
+/* What a diagnosis will take of memory. Its stretches come one after the other, so the largest of them
+ * counts: both sides to augment on, and with verify whatever setup a fix may propose. */
+
+/* Records, causes and forecasts; with the spans of the steps that are kept. */
+static uint64_t times_bytes(const stoke_diagnose_params *p, const stoke_setup *setup)
+{
+    enum {
+        RECORDS = 3,       /* of a stretch that was kept, of one that runs, and the feed's own */
+        STEP = 512,        /* its causes, and its part in a forecast */
+        SAMPLE_SPANS = 12, /* stages of a sample, and waiting for a slot */
+        STEP_SPANS = 64
+    };
+    const uint64_t steps = (uint64_t)diagnose_warm_up(p->warm_up, setup) + p->steps;
+    const uint64_t spans = steps * ((uint64_t)setup->batch * SAMPLE_SPANS + STEP_SPANS);
+    return steps * (RECORDS * sizeof(stoke_step_record) + STEP) +
+           (p->trace ? stk_trace_bytes(p->trace, spans) : 0);
+}
+
+/* A device of the host's own cores: augmenting there would free none of them, and is not measured. */
+static int diagnose_same_cores(stoke_device *device, int placement)
+{
+    const stoke_device_info *info = stoke_device_describe(device);
+    return placement == STOKE_PLACEMENT_DEVICE && info->shares_cores && !info->emulated;
+}
+
+static int plan_feed(const stoke_diagnose_params *p, const stoke_setup *setup, const stoke_data_params *data,
+                     stoke_memory_plan *host, stoke_error *err)
+{
+    stoke_upload_memory memory;
+    stoke_upload_params params = stoke_upload_defaults();
+    params.placement = setup->placement;
+    params.transfer = setup->transfer;
+    params.depth = setup->depth;
+    const int r = stoke_upload_estimate(&memory, p->dataset, data, p->device, &params, err);
+    *host = memory.host;
+    if (r || diagnose_same_cores(p->device, !setup->placement)) return r;
+    params.placement = !setup->placement; /* measured where it can be */
+    if (!stoke_upload_estimate(&memory, p->dataset, data, p->device, &params, NULL) &&
+        memory.host.total_bytes > host->total_bytes)
+        *host = memory.host;
+    return r;
+}
+
+static int plan_native(const stoke_diagnose_params *p, const stoke_data_params *data, stoke_memory_plan *host,
+                       stoke_error *err)
+{
+    stk_loader_plan plan;
+    stoke_memory_share network;
+    int r = stk_diagnose_network(&network, p, data, err);
+    if (!r) r = stk_loader_plan_of(&plan, p->dataset, data, err);
+    if (r) return r;
+    plan.shown.beside = network.name;
+    plan.shown.beside_bytes = network.bytes;
+    r = stk_loader_plan_settle(&plan, err);
+    *host = plan.shown;
+    return r;
+}
+
+/* STOKE_E_LIMIT: *host is the least that would do. */
+static int plan_largest(const stoke_diagnose_params *p, const stoke_setup *now, uint64_t limit,
+                        stoke_memory_plan *host, stoke_error *err)
+{
+    const stoke_setup setup = p->pairs ? stk_fixes_largest(now, stoke_machine_cores().usable) : *now;
+    stoke_data_params data = stk_diagnose_data(p, &setup);
+    data.memory_limit = limit;
+    return p->device ? plan_feed(p, &setup, &data, host, err) : plan_native(p, &data, host, err);
+}
+
+/* Of everything, before the first stretch. *room: what memory_limit leaves to the loader of a stretch,
+ * without the process; 0 = no limit. */
+static int stk_diagnose_memory(stoke_memory_sum *sum, uint64_t *room, const stoke_diagnose_params *p,
+                               const stoke_setup *setup, stoke_error *err)
+{
+    /* Forecasts, pictures, and what workers that have ended leave in the C library's heaps: 0.7-2.4 MB. */
+    enum { LEFT_BEHIND = 3 << 20 };
+    const uint64_t limit = p->data.memory_limit, times = times_bytes(p, setup), own = times + LEFT_BEHIND;
+    stoke_memory_plan host = { 0 };
+    const int r = plan_largest(p, setup, !limit ? 0 : limit > own ? limit - own : 1, &host, err);
+    if (r && !(r == STOKE_E_LIMIT && host.fixed_bytes)) return r;
+    *sum = (stoke_memory_sum){ .limit_bytes = limit };
+    stoke_memory_add_loader(sum, &host);
+    stoke_memory_add(sum, "times of steps", 1, times);
+    stoke_memory_add(sum, "process", 1, host.fixed_bytes + LEFT_BEHIND);
+    if (r) return stk_memory_refuse(sum, "the diagnosis needs", "lower steps, batch, size or workers", err);
+    /* Its maker takes a little before it is made: streams, decoders, tables. */
+    *room = limit ? limit - own - host.fixed_bytes + STK_CODE_BYTES : 0;
+    return STOKE_OK;
+}
+
+/* A fix is believed when it has been seen: blocks of steps with and without it take turns (ABAB..), the same
+ * batches in each, so that whatever drifts (clocks, the page cache, other programs) meets both. The gain is
+ * the median of the differences of neighbours; its interval comes from drawing pairs again. */
+
+enum { DRAWS = 1000, PAIRS = 64 };
+
+typedef struct verifier {
+    const stoke_diagnose_params *params;
+    const stoke_setup *now;
+    stk_diagnose_progress *progress;
+} verifier;
+
+typedef struct block {
+    double step_ms, busy;
+} block;
+
+/* ---- setups measured in turns: blocks ---- */
+
+static uint32_t pairs_of(const stoke_diagnose_params *params)
+{
+    return params->pairs < PAIRS ? params->pairs : PAIRS;
+}
+
+static int run_block(const verifier *v, const stoke_setup *setup, block *out, stoke_error *err)
+{
+    const stk_diagnose_run_job job = { .params = v->params,
+                                       .setup = *setup,
+                                       .steps = v->params->steps,
+                                       .warm_up = diagnose_warm_up(v->params->warm_up, setup),
+                                       .progress = v->progress };
+    stk_diagnose_run s;
+    stoke_attribution a;
+    int r = stk_diagnose_run_run(&s, &job, err);
+    if (r) return r;
+    r = stoke_attribute(s.records, s.n, s.from, setup, &a, NULL, err);
+    stk_diagnose_run_free(&s);
+    if (r) return r;
+    *out = (block){ (double)a.elapsed_ns / (double)a.steps / 1e6,
+                    a.elapsed_ns ? (double)a.busy_ns / (double)a.elapsed_ns : 0 };
+    return STOKE_OK;
+}
+
+/* ---- what pairs say ---- */
+
+typedef struct verdict {
+    double gain_ms, low, high, busy;
+    int confirmed;
+} verdict;
+
+static verdict judge(const double *gain, double *busy, uint32_t n, double predicted, uint64_t seed)
+{
+    double medians[DRAWS], drawn[PAIRS];
+    for (uint32_t i = 0; i < DRAWS; i++) {
+        for (uint32_t k = 0; k < n; k++)
+            drawn[k] = gain[stk_below(stk_mix64(seed + (uint64_t)i * PAIRS + k + 1), n)];
+        medians[i] = stk_median(drawn, n);
+    }
+    stk_median(medians, DRAWS); /* sorts */
+    memcpy(drawn, gain, n * sizeof *drawn);
+    verdict v = { .low = medians[DRAWS / 20], .high = medians[DRAWS - 1 - DRAWS / 20] };
+    v.gain_ms = stk_median(drawn, n);
+    v.busy = stk_median(busy, n);
+    v.confirmed = predicted < 0 ? v.high < 0 : v.low > 0;
+    return v;
+}
+
+static int compare(const verifier *v, const stoke_setup *with, double predicted, verdict *out,
+                   stoke_error *err)
+{
+    double gain[PAIRS], busy[PAIRS];
+    const uint32_t n = pairs_of(v->params);
+    for (uint32_t i = 0; i < n; i++) {
+        block a, b;
+        int r = run_block(v, v->now, &a, err);
+        if (!r) r = run_block(v, with, &b, err);
+        if (r) return r;
+        gain[i] = a.step_ms - b.step_ms;
+        busy[i] = b.busy;
+    }
+    *out = judge(gain, busy, n, predicted, v->params->seed);
+    return STOKE_OK;
+}
+
+/* ---- every fix in turn ---- */
+
+static int any_applies(const stoke_fixes *fixes)
+{
+    for (int i = 0; i < STOKE_CAUSES; i++)
+        if (fixes->fix[i].applies) return 1;
+    return 0;
+}
+
+/* Steps that it will take. */
+static uint64_t diagnose_verify_steps(const stoke_fixes *fixes, const stoke_diagnose_params *params,
+                                      const stoke_setup *now)
+{
+    const uint64_t own = diagnose_warm_up(params->warm_up, now) + params->steps;
+    uint64_t steps = 0;
+    for (int i = 0; i < STOKE_CAUSES; i++)
+        if (fixes->fix[i].applies)
+            steps += own + diagnose_warm_up(params->warm_up, &fixes->fix[i].setup) + params->steps;
+    if (steps) steps += own + diagnose_warm_up(params->warm_up, &fixes->all) + params->steps;
+    return steps * pairs_of(params);
+}
+
+/* Every fix that applies, and all together, in turns with the setup as it is. */
+static int stk_diagnose_verify(stoke_fixes *fixes, const stoke_diagnose_params *params,
+                               const stoke_setup *now, stk_diagnose_progress *progress, stoke_error *err)
+{
+    const verifier v = { params, now, progress };
+    verdict seen;
+    for (int i = 0; i < STOKE_CAUSES; i++) {
+        stoke_fix *fix = &fixes->fix[i];
+        if (!fix->applies) continue;
+        const int r = compare(&v, &fix->setup, fix->gain_ms, &seen, err);
+        if (r) return r;
+        fix->pairs = pairs_of(params);
+        fix->measured_ms = seen.gain_ms;
+        fix->measured_low = seen.low;
+        fix->measured_high = seen.high;
+        fix->measured_busy = seen.busy;
+        fix->confirmed = seen.confirmed;
+    }
+    if (!any_applies(fixes)) return STOKE_OK;
+    const int r = compare(&v, &fixes->all, fixes->gain_all_ms, &seen, err);
+    if (r) return r;
+    fixes->pairs = pairs_of(params);
+    fixes->measured_ms = seen.gain_ms;
+    fixes->measured_low = seen.low;
+    fixes->measured_high = seen.high;
+    fixes->measured_busy = seen.busy;
+    fixes->confirmed = seen.confirmed;
+    return STOKE_OK;
+}
 
 enum {
     OTHER_STEPS = 12, /* batches made on the other side: their mean is within 10 % of that of many */
@@ -65,12 +301,6 @@ static int check(const stoke_diagnose_params *p, stoke_error *err)
     return check_setup(&p->setup, err);
 }
 
-uint32_t stk_diagnose_warm_up(uint32_t asked, const stoke_setup *setup)
-{
-    const uint32_t ahead = setup->prefetch + (setup->transfer == STOKE_TRANSFER_STREAM ? setup->depth : 0);
-    return asked ? asked : 1 + ahead;
-}
-
 /* ---- measuring ---- */
 
 static int measure(stoke_diagnosis *d, const stoke_diagnose_params *p, stk_diagnose_progress *progress,
@@ -79,17 +309,11 @@ static int measure(stoke_diagnosis *d, const stoke_diagnose_params *p, stk_diagn
     const stk_diagnose_run_job job = { .params = p,
                                        .setup = d->setup,
                                        .steps = p->steps,
-                                       .warm_up = stk_diagnose_warm_up(p->warm_up, &d->setup),
+                                       .warm_up = diagnose_warm_up(p->warm_up, &d->setup),
                                        .restarts = RESTARTS,
                                        .trace = p->trace,
                                        .progress = progress };
     return stk_diagnose_run_run(&d->run, &job, err);
-}
-
-int stk_diagnose_same_cores(stoke_device *device, int placement)
-{
-    const stoke_device_info *info = stoke_device_describe(device);
-    return placement == STOKE_PLACEMENT_DEVICE && info->shares_cores && !info->emulated;
 }
 
 /* Augmenting on the other side. A device that cannot is no failure: why_not says what it said. */
@@ -108,7 +332,7 @@ static int measure_other_side(stoke_diagnosis *d, const stoke_diagnose_params *p
     job.setup.placement =
         d->setup.placement == STOKE_PLACEMENT_HOST ? STOKE_PLACEMENT_DEVICE : STOKE_PLACEMENT_HOST;
     job.setup.persistent = 1;
-    if (stk_diagnose_same_cores(p->device, job.setup.placement)) {
+    if (diagnose_same_cores(p->device, job.setup.placement)) {
         snprintf(why_not, size, "%s computes on the host's own cores", info->name);
         return STOKE_OK;
     }
@@ -257,7 +481,7 @@ static int diagnose(stoke_diagnosis *d, const stoke_diagnose_params *p, stoke_er
     stk_diagnose_progress progress = {
         .tell = p->progress,
         .context = p->context,
-        .total = stk_diagnose_warm_up(p->warm_up, &d->setup) + p->steps +
+        .total = diagnose_warm_up(p->warm_up, &d->setup) + p->steps +
                  (d->native ? 0 : 2 + OTHER_STEPS + LINK_STEPS),
     };
     char why_not[160] = "";
@@ -268,7 +492,7 @@ static int diagnose(stoke_diagnosis *d, const stoke_diagnose_params *p, stoke_er
     if (!r) r = fill_costs(d, err);
     if (!r) r = find_fixes(d, p, why_not, err);
     if (!r && p->pairs) {
-        progress.total = progress.done + stk_diagnose_verify_steps(&d->fixes, p, &d->setup);
+        progress.total = progress.done + diagnose_verify_steps(&d->fixes, p, &d->setup);
         r = stk_diagnose_verify(&d->fixes, p, &d->setup, &progress, err);
     }
     return r;

@@ -2,22 +2,17 @@
  *
  * The inside of a diagnosis, shared by its files:
  *
- *   diagnose.c         the order of things, costs, fixes; what others ask of the result
- *   diagnose_run.c     a stretch of steps: the loop, epochs, workers started again
+ *   diagnose.c         memory, costs, fixes, setups measured in turns; what others ask
+ *   diagnose_run.c     a stretch of steps: the loop, epochs, cores that workers could have
  *   diagnose_feed.c    what such a loop does on a device
  *   diagnose_native.c  the same on this processor, by the native engine
- *   diagnose_memory.c  what all of it will take of memory
- *   diagnose_load.c    cores that workers could have meanwhile
- *   diagnose_verify.c  setups measured in turns
- *   diagnosis_bars.c, diagnosis_page.c: pictures
+ *   diagnosis_page.c   bars, and the page around them
  */
 #ifndef STOKE_SRC_TUNE_DIAGNOSE_DIAGNOSE_H
 #define STOKE_SRC_TUNE_DIAGNOSE_DIAGNOSE_H
 
 #include <stoke/tools/diagnose.h>
 #include <stoke/tools/probe.h>
-
-/* ---- diagnose_load.c ---- */
 
 /* What took processors between two moments. Begin when warm-up is over. */
 typedef struct stk_diagnose_load_seen {
@@ -48,8 +43,6 @@ typedef struct stk_diagnose_progress {
     void *context;
     uint64_t done, total;
 } stk_diagnose_progress;
-/* One more step; STOKE_E_CANCELLED when the caller has had enough. */
-int stk_diagnose_step_done(stk_diagnose_progress *progress, stoke_error *err);
 
 typedef struct stk_diagnose_run {
     stoke_step_record *records;
@@ -117,25 +110,6 @@ extern const stk_diagnose_loop_way stk_way_of_feed, stk_way_of_native;
 int stk_diagnose_network(stoke_memory_share *share, const stoke_diagnose_params *params,
                          const stoke_data_params *data, stoke_error *err);
 
-/* ---- diagnose_memory.c ---- */
-/* Of everything, before the first stretch. *room: what memory_limit leaves to the loader of a stretch, without
- * the process; 0 = no limit. */
-int stk_diagnose_memory(stoke_memory_sum *sum, uint64_t *room, const stoke_diagnose_params *params,
-                        const stoke_setup *setup, stoke_error *err);
-
-/* ---- diagnose_verify.c ---- */
-/* Every fix that applies, and all together, in turns with the setup as it is. */
-int stk_diagnose_verify(stoke_fixes *fixes, const stoke_diagnose_params *params, const stoke_setup *now,
-                        stk_diagnose_progress *progress, stoke_error *err);
-/* Steps that it will take. */
-uint64_t stk_diagnose_verify_steps(const stoke_fixes *fixes, const stoke_diagnose_params *params,
-                                   const stoke_setup *now);
-/* Left out before steps count: `asked`, or what is made ahead and one more. */
-uint32_t stk_diagnose_warm_up(uint32_t asked, const stoke_setup *setup);
-
-/* ---- diagnose.c ---- */
-/* A device of the host's own cores: augmenting there would free none of them, and is not measured. */
-int stk_diagnose_same_cores(stoke_device *device, int placement);
 struct stoke_diagnosis {
     stoke_setup setup;
     int native, emulated, although_busy;

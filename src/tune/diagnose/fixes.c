@@ -7,11 +7,305 @@
 #include "src/tune/diagnose/fixes.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "src/base/error.h"
 #include "src/base/remarks.h"
+#include "src/tune/decide/decide.h"
+#include <stoke/tools/diagnose.h>
+
+/* What the search knows. */
+typedef struct fixes_ctx {
+    const stoke_costs *costs;
+    uint32_t usable;
+    uint64_t seed;
+    const char *const *not_here; /* NULL = all can be made */
+} fixes_ctx;
+
+/* A setup without this fault. */
+typedef struct fixes_proposal {
+    stoke_setup setup;
+    char what[160], change[96];
+} fixes_proposal;
+
+/* What causes of idle time are called, and what they mean. Batches may be made without workers, by the loop
+ * itself: only what has workers names them. */
+
+static const struct {
+    const char *name, *meaning;
+} idles[STOKE_IDLES] = {
+    [STOKE_IDLE_EPOCH_START] = { "epoch start",
+                                 "workers were started for the epoch and made its first batch" },
+    [STOKE_IDLE_ORDER] = { "order", "a later batch was ready, but a slow sample held up the line" },
+    [STOKE_IDLE_CONTENTION] = { "contention", "what makes batches was ready to run and had no core" },
+    [STOKE_IDLE_FILES] = { "files", "files were waited for" },
+    [STOKE_IDLE_DECODE] = { "decode", "images and masks were decoded" },
+    [STOKE_IDLE_FIT] = { "fit", "images were cut and resized" },
+    [STOKE_IDLE_AUGMENT] = { "augment", "images were augmented and written into the batch" },
+    [STOKE_IDLE_COLLATE] = { "collate", "samples were stacked and passed between processes" },
+    [STOKE_IDLE_READ] = { "read", "reading files took CPU time" },
+    [STOKE_IDLE_WINDOW] = { "window", "workers had stood still because all slots were full" },
+    [STOKE_IDLE_PIN] = { "pin", "the batch was copied into pinned memory" },
+    [STOKE_IDLE_HOST] = { "host", "the loop did something else: logging, metrics, checkpoints" },
+    [STOKE_IDLE_COPY_QUEUE] = { "copy queue", "the copy was put on its stream late, or waited for a slot" },
+    [STOKE_IDLE_COPY] = { "copy", "the batch was being copied to the device" },
+    [STOKE_IDLE_LAUNCH] = { "launch", "everything was there, but the first kernel had not begun" },
+    [STOKE_IDLE_INSIDE] = { "inside", "the step itself had gaps between its kernels" },
+    [STOKE_IDLE_UNKNOWN] = { "unknown", "a moment was not recorded" },
+};
+
+static const char *const causes[STOKE_CAUSES] = {
+    [STOKE_CAUSE_CPU_AUGMENT] = "augmentation on the CPU",
+    [STOKE_CAUSE_FEW_WORKERS] = "too few workers",
+    [STOKE_CAUSE_NO_PINNING] = "no pinned memory",
+    [STOKE_CAUSE_SYNC_COPIES] = "copies that nothing overlaps",
+    [STOKE_CAUSE_RESTARTED_WORKERS] = "workers restarted every epoch",
+    [STOKE_CAUSE_SYNC_LOOP] = "a loop that waits for every step",
+    [STOKE_CAUSE_SHORT_PREFETCH] = "too few batches made ahead",
+};
+
+const char *stoke_idle_name(int idle)
+{
+    return idle >= 0 && idle < STOKE_IDLES ? idles[idle].name : "none";
+}
+
+const char *stoke_idle_meaning(int idle)
+{
+    return idle >= 0 && idle < STOKE_IDLES ? idles[idle].meaning : "no such cause";
+}
+
+const char *stoke_cause_name(int cause)
+{
+    return cause >= 0 && cause < STOKE_CAUSES ? causes[cause] : "none";
+}
+
+/* What each fix makes of a setup. How many workers, and how far ahead, is answered by the forecast: the
+ * smallest number that is nearly as good as the best. */
+
+enum {
+    TRIES = 48,
+    SEARCH_RESAMPLES = 9 /* the median of these finds a number; the fix itself is judged by all */
+};
+static const double workers_alike = 1.02, prefetch_alike = 1.005;
+
+STOKE_PRINTF(2, 3) static int no(fixes_proposal *proposal, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(proposal->what, sizeof proposal->what, format, arguments);
+    va_end(arguments);
+    return 0;
+}
+
+/* By its change, so that text and setup cannot differ. */
+static int yes(fixes_proposal *proposal, stoke_error *err)
+{
+    const int r = stoke_setup_change(&proposal->setup, proposal->change, err);
+    return r ? r : 1;
+}
+
+STOKE_PRINTF(2, 3) static void change_by(fixes_proposal *proposal, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(proposal->change, sizeof proposal->change, format, arguments);
+    va_end(arguments);
+}
+
+/* ---- a number by forecast ---- */
+
+typedef struct search {
+    stoke_setup setup[TRIES]; /* smallest first */
+    size_t n;
+    double alike;
+} search;
+
+static int find_smallest(const fixes_ctx *fixing, const search *tried, size_t *found, stoke_error *err)
+{
+    double ms[TRIES], best = INFINITY;
+    for (size_t i = 0; i < tried->n; i++) {
+        stoke_forecast forecast;
+        const int r = stk_foresee(fixing->costs, &tried->setup[i], fixing->seed, SEARCH_RESAMPLES, &forecast,
+                                  NULL, err);
+        if (r) return r;
+        ms[i] = forecast.step_ms;
+        best = fmin(best, ms[i]);
+    }
+    *found = 0;
+    while (ms[*found] > best * tried->alike) ++*found;
+    return STOKE_OK;
+}
+
+/* ---- workers ---- */
+
+/* Workers that mostly wait for files leave cores to others: more of them than cores help. */
+static int files_dominate(const stoke_side *side)
+{
+    double on_core = 0, elsewhere = 0;
+    for (size_t i = 0; i < side->n; i++)
+        for (int k = 0; k < STOKE_WORK_KINDS; k++) {
+            const stoke_work_time *time = &side->records[i].making[k];
+            const double io = (double)time->wall_ns - (double)time->cpu_ns - (double)time->queued_ns;
+            on_core += (double)time->cpu_ns;
+            if (io > 0) elsewhere += io;
+        }
+    return elsewhere > on_core;
+}
+
+/* PyTorch counts what is made ahead by worker; 2 each when it is not said. */
+static stoke_setup with_workers(const stoke_setup *from, uint32_t workers)
+{
+    stoke_setup to = *from;
+    to.workers = workers;
+    if (from->by_batch) {
+        const uint32_t each =
+            from->workers ? from->prefetch / from->workers + (from->prefetch % from->workers != 0) : 2;
+        to.prefetch = workers * (each ? each : 1);
+    }
+    return to;
+}
+
+static uint32_t usable_cores(uint32_t usable)
+{
+    return usable < 256 ? usable ? usable : 1 : 256;
+}
+
+static int more_workers(const fixes_ctx *fixing, const stoke_setup *from, fixes_proposal *proposal,
+                        stoke_error *err)
+{
+    const int by_files = files_dominate(&fixing->costs->side[from->placement]);
+    const uint32_t cores = usable_cores(fixing->usable);
+    const uint32_t most = stk_decide_workers_most(cores, 1, by_files);
+    search tried = { .alike = workers_alike };
+    /* One by one up to 16, then by eighths: 1024 is the 49th. */
+    for (uint32_t w = 1; w < most && tried.n < TRIES - 1; w += 1 + w / 16 * 2)
+        tried.setup[tried.n++] = with_workers(from, w);
+    tried.setup[tried.n++] = with_workers(from, most);
+    size_t found;
+    const int r = find_smallest(fixing, &tried, &found, err);
+    if (r) return r;
+    const stoke_setup *to = &tried.setup[found];
+    if (to->workers <= from->workers) {
+        if (from->workers < most) return no(proposal, "more than %u would not help", from->workers);
+        return no(proposal, "more than %u would not help on %u core%s", from->workers, cores,
+                  cores == 1 ? "" : "s");
+    }
+    snprintf(proposal->what, sizeof proposal->what, "workers %u -> %u", from->workers, to->workers);
+    if (to->prefetch == from->prefetch)
+        change_by(proposal, "workers=%u", to->workers);
+    else
+        change_by(proposal, "workers=%u prefetch=%u", to->workers, to->prefetch);
+    return yes(proposal, err);
+}
+
+/* ---- prefetch ---- */
+
+/* What is made ahead is a multiple of it: PyTorch counts by worker. */
+static uint32_t prefetch_unit(const stoke_setup *setup)
+{
+    return setup->by_batch ? setup->workers : 1;
+}
+
+/* PyTorch: up to 4 each. */
+static uint32_t prefetch_most(const stoke_setup *setup)
+{
+    const uint32_t unit = prefetch_unit(setup);
+    return setup->by_batch      ? unit * (unit >= 4 ? 4 : 4 / unit + 3)
+           : setup->workers > 2 ? 2 * setup->workers
+                                : 4;
+}
+
+stoke_setup stk_fixes_largest(const stoke_setup *from, uint32_t usable)
+{
+    const uint32_t most = stk_decide_workers_most(usable_cores(usable), 1, 1);
+    stoke_setup to = from->workers < most ? with_workers(from, most) : *from;
+    const uint32_t ahead = prefetch_most(&to);
+    if (to.prefetch < from->prefetch) to.prefetch = from->prefetch;
+    if (to.prefetch < ahead) to.prefetch = ahead;
+    return to;
+}
+
+static int prefetch_more(const fixes_ctx *fixing, const stoke_setup *from, fixes_proposal *proposal,
+                         stoke_error *err)
+{
+    if (!from->workers) return no(proposal, "without workers nothing is made ahead");
+    const uint32_t unit = prefetch_unit(from), each = prefetch_most(from) / unit;
+    search tried = { .alike = prefetch_alike };
+    tried.setup[tried.n++] = *from;
+    for (uint32_t k = from->prefetch / unit + 1; k <= each && tried.n < TRIES; k++) {
+        tried.setup[tried.n] = *from;
+        tried.setup[tried.n++].prefetch = k * unit;
+    }
+    if (tried.n == 1) return no(proposal, "more than %u made ahead would not help", from->prefetch);
+    size_t found;
+    const int r = find_smallest(fixing, &tried, &found, err);
+    if (r) return r;
+    if (!found) found = tried.n - 1; /* none is better: say what the most would give */
+    const uint32_t to = tried.setup[found].prefetch;
+    snprintf(proposal->what, sizeof proposal->what, "batches made ahead %u -> %u", from->prefetch, to);
+    change_by(proposal, "prefetch=%u", to);
+    return yes(proposal, err);
+}
+
+/* ---- all of them ---- */
+
+static int put(fixes_proposal *proposal, const char *what, const char *change, stoke_error *err)
+{
+    snprintf(proposal->what, sizeof proposal->what, "%s", what);
+    change_by(proposal, "%s", change);
+    return yes(proposal, err);
+}
+
+/* NULL: it can be made, where a device computes. */
+static const char *not_on_processor(int cause)
+{
+    switch (cause) {
+    case STOKE_CAUSE_CPU_AUGMENT: return "the processor is the device: there is nowhere else to augment";
+    case STOKE_CAUSE_NO_PINNING:
+    case STOKE_CAUSE_SYNC_COPIES: return "the processor is the device: nothing is copied";
+    case STOKE_CAUSE_SYNC_LOOP: return "the processor is the device: the loop cannot run ahead of it";
+    }
+    return NULL;
+}
+
+/* 1: there is one; 0: there is not, and `what` says why; negative: an error. */
+static int fix_propose(const fixes_ctx *fixing, int cause, const stoke_setup *from, fixes_proposal *proposal,
+                       stoke_error *err)
+{
+    *proposal = (fixes_proposal){ .setup = *from };
+    if (fixing->not_here && fixing->not_here[cause]) return no(proposal, "%s", fixing->not_here[cause]);
+    const char *why_not = fixing->costs->processor ? not_on_processor(cause) : NULL;
+    if (why_not) return no(proposal, "%s", why_not);
+    const int pageable = from->transfer == STOKE_TRANSFER_PAGEABLE;
+    switch (cause) {
+    case STOKE_CAUSE_CPU_AUGMENT:
+        if (from->placement == STOKE_PLACEMENT_DEVICE) return no(proposal, "the device augments already");
+        return put(proposal, "augmenting on the host -> on the device", "placement=device", err);
+    case STOKE_CAUSE_FEW_WORKERS: return more_workers(fixing, from, proposal, err);
+    case STOKE_CAUSE_NO_PINNING:
+        if (!pageable) return no(proposal, "batches lie in pinned memory already");
+        return put(proposal, "copies from pageable memory -> from pinned memory", "transfer=pinned", err);
+    case STOKE_CAUSE_SYNC_COPIES:
+        if (from->transfer == STOKE_TRANSFER_STREAM)
+            return no(proposal, "copies have a stream of their own already");
+        return put(proposal,
+                   pageable ? "copies on the loop's stream -> on a stream of their own, from pinned memory"
+                            : "copies on the loop's stream -> on a stream of their own",
+                   from->depth ? "transfer=stream" : "transfer=stream depth=1", err);
+    case STOKE_CAUSE_RESTARTED_WORKERS:
+        if (from->persistent) return no(proposal, "workers are kept already");
+        if (!from->workers) return no(proposal, "there are no workers to restart");
+        if (!fixing->costs->steps_per_epoch) return no(proposal, "the epoch never ends");
+        return put(proposal, "workers restarted every epoch -> kept", "persistent=yes", err);
+    case STOKE_CAUSE_SYNC_LOOP:
+        if (!from->sync) return no(proposal, "the loop does not wait for its steps");
+        return put(proposal, "waiting for every step -> only where a figure is shown", "sync=no", err);
+    case STOKE_CAUSE_SHORT_PREFETCH: return prefetch_more(fixing, from, proposal, err);
+    }
+    return stk_fail(err, STOKE_E_INVALID, "there is no cause %d", cause);
+}
 
 /* A step gained by less than this share of it is not worth a line in somebody's file. */
 static const double worth = 0.005;
@@ -30,31 +324,30 @@ static const char *const settings[STOKE_CAUSES] = {
 
 /* A setup with its forecast. */
 typedef struct outlook {
-    stk_fixes_proposal proposal;
+    fixes_proposal proposal;
     stoke_forecast forecast;
     double steps[STK_RESAMPLES];
     int unmeasured;   /* there is a proposal, but its costs are not known */
     char reason[128]; /* of a step back in the sequence; "" = it is none */
 } outlook;
 
-static int look(const stk_fixes_ctx *fixing, outlook *at, stoke_error *err)
+static int look(const fixes_ctx *fixing, outlook *at, stoke_error *err)
 {
     return stk_foresee(fixing->costs, &at->proposal.setup, fixing->seed, STK_RESAMPLES, &at->forecast,
                        at->steps, err);
 }
 
-/* As stk_fix_propose, with the forecast. What was not measured cannot be proposed. */
-static int try_fix(const stk_fixes_ctx *fixing, int cause, const stoke_setup *from, outlook *to,
-                   stoke_error *err)
+/* As fix_propose, with the forecast. What was not measured cannot be proposed. */
+static int try_fix(const fixes_ctx *fixing, int cause, const stoke_setup *from, outlook *to, stoke_error *err)
 {
     stoke_error own = { 0 };
-    int r = stk_fix_propose(fixing, cause, from, &to->proposal, err);
+    int r = fix_propose(fixing, cause, from, &to->proposal, err);
     to->unmeasured = 0;
     *to->reason = 0;
     if (r <= 0) return r;
     r = look(fixing, to, &own);
     if (r == STOKE_E_NOTFOUND) {
-        to->proposal = (stk_fixes_proposal){ .setup = *from };
+        to->proposal = (fixes_proposal){ .setup = *from };
         to->unmeasured = 1;
         snprintf(to->proposal.what, sizeof to->proposal.what, "%.*s", (int)sizeof to->proposal.what - 1,
                  own.message);
@@ -110,7 +403,7 @@ static int is_through(const sequence *s, int cause)
 
 /* Every fix that does no harm, one after the other, and once more, since some matter after others: is there
  * anything to be had? */
-static int all_at_once(const stk_fixes_ctx *fixing, const sequence *s, outlook *to, stoke_error *err)
+static int all_at_once(const fixes_ctx *fixing, const sequence *s, outlook *to, stoke_error *err)
 {
     *to = s->at;
     for (int i = 0; i < 2 * STOKE_CAUSES; i++) {
@@ -125,7 +418,7 @@ static int all_at_once(const stk_fixes_ctx *fixing, const sequence *s, outlook *
 }
 
 /* The one that gives most; -1: there is none. `first`: taken before it, for a look two steps ahead. */
-static int best_single(const stk_fixes_ctx *fixing, const sequence *s, const outlook *from, int first,
+static int best_single(const fixes_ctx *fixing, const sequence *s, const outlook *from, int first,
                        outlook *best, int *which, stoke_error *err)
 {
     *which = -1;
@@ -151,7 +444,7 @@ static void say_pair(const sequence *s, const outlook *second, outlook *first)
 }
 
 /* Two chains of the same length: none of the fixes helps alone. Takes the first one of the best pair. */
-static int best_of_pairs(const stk_fixes_ctx *fixing, const sequence *s, outlook *best, int *which,
+static int best_of_pairs(const fixes_ctx *fixing, const sequence *s, outlook *best, int *which,
                          stoke_error *err)
 {
     double shortest = s->at.forecast.step_ms * (1 - worth);
@@ -173,7 +466,7 @@ static int best_of_pairs(const stk_fixes_ctx *fixing, const sequence *s, outlook
     return STOKE_OK;
 }
 
-static int next_in_sequence(const stk_fixes_ctx *fixing, const sequence *s, outlook *to, int *which,
+static int next_in_sequence(const fixes_ctx *fixing, const sequence *s, outlook *to, int *which,
                             stoke_error *err)
 {
     const double enough = s->at.forecast.step_ms * (1 - worth);
@@ -187,7 +480,7 @@ static int next_in_sequence(const stk_fixes_ctx *fixing, const sequence *s, outl
 }
 
 /* One that matters after others only: what it gives alone is known now. */
-static int book_late(const stk_fixes_ctx *fixing, stoke_fix *fix, const outlook *now, const outlook *to,
+static int book_late(const fixes_ctx *fixing, stoke_fix *fix, const outlook *now, const outlook *to,
                      stoke_error *err)
 {
     outlook alone = *to;
@@ -205,7 +498,7 @@ static void say_number(stoke_fix *fix, uint32_t alone, uint32_t all)
         stk_text_add(fix->what, sizeof fix->what, "", "; %u with the other fixes", all);
 }
 
-static int order_fixes(stoke_fixes *out, const stk_fixes_ctx *fixing, const outlook *now, sequence *s,
+static int order_fixes(stoke_fixes *out, const fixes_ctx *fixing, const outlook *now, sequence *s,
                        stoke_error *err)
 {
     s->at = *now;
@@ -234,7 +527,7 @@ static int order_fixes(stoke_fixes *out, const stk_fixes_ctx *fixing, const outl
 int stk_fixes_find(stoke_fixes *out, const stoke_costs *costs, uint32_t usable, uint64_t seed,
                    const char *const not_here[STOKE_CAUSES], stoke_error *err)
 {
-    const stk_fixes_ctx fixing = { costs, usable, seed, not_here };
+    const fixes_ctx fixing = { costs, usable, seed, not_here };
     outlook now = { .proposal.setup = costs->measured };
     sequence s = { 0 };
     memset(out, 0, sizeof *out);

@@ -12,23 +12,6 @@
 int stk_fixes_find(stoke_fixes *out, const stoke_costs *costs, uint32_t usable, uint64_t seed,
                    const char *const not_here[STOKE_CAUSES], stoke_error *err);
 
-/* What the search knows. */
-typedef struct stk_fixes_ctx {
-    const stoke_costs *costs;
-    uint32_t usable;
-    uint64_t seed;
-    const char *const *not_here; /* NULL = all can be made */
-} stk_fixes_ctx;
-
-/* A setup without this fault. */
-typedef struct stk_fixes_proposal {
-    stoke_setup setup;
-    char what[160], change[96];
-} stk_fixes_proposal;
-
-/* 1: there is one; 0: there is not, and `what` says why; negative: an error. */
-int stk_fix_propose(const stk_fixes_ctx *fixing, int cause, const stoke_setup *from,
-                    stk_fixes_proposal *proposal, stoke_error *err);
 /* With as many workers and as much made ahead as any fix of it may propose. */
 stoke_setup stk_fixes_largest(const stoke_setup *from, uint32_t usable);
 

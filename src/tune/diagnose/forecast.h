@@ -34,26 +34,6 @@ typedef struct stk_forecast_model {
     double part[STOKE_IDLES]; /* mean making by its parts, FILES and the stages */
 } stk_forecast_model;
 
-/* Costs for a setup; STOKE_E_INVALID, STOKE_E_NOTFOUND as stoke_foresee. */
-int stk_model_make(stk_forecast_model *model, const stoke_costs *costs, const stoke_setup *setup,
-                   stoke_error *err);
-void stk_model_free(stk_forecast_model *model);
-
-/* Workers that really work at once: one that makes whole batches needs a place for each. */
-double stk_model_hands(const stk_forecast_model *model);
-/* How often they have a batch: limited by themselves, or by the cores. */
-double stk_input_interval(const stk_forecast_model *model, stk_forecast_batch_cost cost);
-/* What one takes without workers: a machine that has less than a core to spare shows there too. */
-double stk_input_alone(const stk_forecast_model *model, stk_forecast_batch_cost cost);
-
-/* The first batch of workers that were just started. */
-double stk_model_first(const stk_forecast_model *model);
-/* What starting workers adds to a step, whose interval is so long without it, in the mean over an epoch. */
-double stk_model_restart(const stk_forecast_model *model, double interval);
-
-/* The step by mean costs, with room for everything that is made ahead; *limit as in stoke_forecast. */
-double stk_closed_form(const stk_forecast_model *model, int *limit);
-
 /* Batches and steps that are drawn: indices into those of a model, repeated when they end. */
 typedef struct stk_forecast_draw {
     uint32_t *batch, *step;
@@ -77,7 +57,6 @@ enum { STK_MOMENTS = 8 };
 typedef struct stk_forecast_replay_size {
     size_t warm_up, counted;
 } stk_forecast_replay_size;
-stk_forecast_replay_size stk_replay_measure(const stk_forecast_model *model);
 
 /* Mean interval between ends of steps. *busy = the device's share of it. */
 double stk_replay(const stk_forecast_model *model, const stk_forecast_draw *draw,

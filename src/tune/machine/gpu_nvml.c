@@ -5,16 +5,212 @@
  */
 #include <ctype.h>
 #include <dirent.h>
+#include <dlfcn.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "src/base/driver_probe.h"
 #include "src/base/error.h"
 #include "src/base/machine.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
 #include "src/tune/machine/gpus.h"
-#include "src/tune/machine/nvml_card.h"
+#include "src/tune/machine/nvml.h"
 #include "src/tune/machine/tree.h"
+
+/* A card as its reader keeps it between two readings. */
+typedef struct stk_nvml_card {
+    nvmlDevice_t handle; /* NULL: it could not be opened */
+    stoke_gpu fixed;     /* name, uuid, pci, driver, vendor, what never changes; `lost`, which never ends */
+    unsigned long long busy_seen, memory_seen, process_seen; /* newest sample, microseconds */
+} stk_nvml_card;
+
+/* ---- opening NVML, and saying in words why it does not work ---- */
+
+/* The library's text for a result, never NULL. */
+static const char *nvml_text(const stk_nvml_library *nvml, nvmlReturn_t result)
+{
+    const char *text = nvml->nvmlErrorString ? nvml->nvmlErrorString(result) : NULL;
+    return text ? text : "no text";
+}
+
+static int open_file(stk_nvml_library *nvml, const char *file, stoke_error *err)
+{
+    static const char *const usual[] = { "libnvidia-ml.so.1", "libnvidia-ml.so",
+                                         "/usr/lib/wsl/lib/libnvidia-ml.so.1" };
+    const char *named = getenv("STOKE_LIBNVML");
+    if (!file && named && *named) file = named;
+    const int r = stk_driver_probe(STK_DRIVER_NVML, file, err);
+    if (r) return r;
+    if (file) {
+        nvml->library = dlopen(file, RTLD_LAZY | RTLD_LOCAL);
+    } else {
+        for (size_t i = 0; !nvml->library && i < sizeof usual / sizeof *usual; i++)
+            nvml->library = dlopen(usual[i], RTLD_LAZY | RTLD_LOCAL);
+    }
+    if (nvml->library) return STOKE_OK;
+    return stk_fail(err, STOKE_E_NOTFOUND,
+                    "NVIDIA: %s cannot be opened; install the driver, or start the container with --gpus all "
+                    "(capability utility)",
+                    file ? file : usual[0]);
+}
+
+/* What a person can do when the library does not start. */
+static const char *advice_of(nvmlReturn_t result)
+{
+    switch (result) {
+    case NVML_ERROR_NO_PERMISSION: return "this user may not use /dev/nvidia*: ask for it";
+    case NVML_ERROR_DRIVER_NOT_LOADED:
+        return "the kernel module is not loaded: `modprobe nvidia`, or look into dmesg why it does not load";
+    case NVML_ERROR_LIBRARY_NOT_FOUND:
+        return "a part of the driver is missing: reinstall it (in a container: capability utility)";
+    case NVML_ERROR_GPU_IS_LOST:
+    case NVML_ERROR_RESET_REQUIRED: return "a card is lost: dmesg has a line with Xid; reboot";
+    case NVML_ERROR_OPERATING_SYSTEM:
+        return "the system refused it, often a container whose /dev/nvidia* were taken away: start it again";
+    case NVML_ERROR_LIB_RM_VERSION_MISMATCH:
+        return "the kernel module and the library are of two versions: reboot after an update of the driver";
+    default: return "`nvidia-smi` may say more";
+    }
+}
+
+/* Opens and starts the library: `file`, or when that is NULL what STOKE_LIBNVML names, or the usual places.
+ * The message says why not and what to do. */
+static int nvml_library_open(stk_nvml_library *nvml, const char *file, stoke_error *err)
+{
+    memset(nvml, 0, sizeof *nvml);
+    int r = open_file(nvml, file, err);
+    if (r) return r;
+        /* A function is no object in C; POSIX says that dlsym's answer may be read as one. */
+#define NVML_FN(name, arguments) *(void **)&nvml->name = dlsym(nvml->library, #name);
+#include "src/tune/machine/nvml_functions.def"
+#undef NVML_FN
+    *(void **)&nvml->nvmlErrorString = dlsym(nvml->library, "nvmlErrorString");
+    if ((!nvml->nvmlInit_v2 && !nvml->nvmlInit) || !nvml->nvmlShutdown ||
+        (!nvml->nvmlDeviceGetCount_v2 && !nvml->nvmlDeviceGetCount) ||
+        (!nvml->nvmlDeviceGetHandleByIndex_v2 && !nvml->nvmlDeviceGetHandleByIndex)) {
+        nvml->nvmlShutdown = NULL; /* what was not started is not ended */
+        return stk_fail(
+            err, STOKE_E_UNSUPPORTED,
+            "NVIDIA: the libnvidia-ml found is none (nvmlInit, nvmlShutdown, nvmlDeviceGetCount or "
+            "nvmlDeviceGetHandleByIndex is missing); reinstall the driver");
+    }
+    const nvmlReturn_t result = nvml->nvmlInit_v2 ? nvml->nvmlInit_v2() : nvml->nvmlInit();
+    if (result == NVML_SUCCESS) return STOKE_OK;
+    nvml->nvmlShutdown = NULL;
+    return stk_fail(err, STOKE_E_DEVICE, "NVIDIA: NVML does not start: %s (error %d); %s",
+                    nvml_text(nvml, result), result, advice_of(result));
+}
+
+static void nvml_library_close(stk_nvml_library *nvml)
+{
+    if (nvml->nvmlShutdown) nvml->nvmlShutdown();
+    if (nvml->library) dlclose(nvml->library);
+    memset(nvml, 0, sizeof *nvml);
+}
+
+/* Programs on an NVIDIA card: three lists (compute, compute through MPS, graphics) in three versions each,
+ * and the share of each program. */
+
+enum {
+    LISTED_MAX = 4096,
+    SPARE = 8 /* programs that may start between asking how many there are and asking who */
+};
+
+typedef nvmlReturn_t list_function(nvmlDevice_t device, unsigned *count, void *processes);
+
+static int nvml_good(stk_nvml_card *card, nvmlReturn_t result)
+{
+    if (result == NVML_ERROR_GPU_IS_LOST) card->fixed.lost = 1;
+    return result == NVML_SUCCESS;
+}
+
+/* One list by one version. Returns 1 when the driver answered, with nothing on it as well. */
+static int read_list(stk_nvml_card *card, list_function *function, size_t record, const char *root,
+                     stoke_gpu *gpu)
+{
+    if (!function || card->fixed.lost) return 0;
+    unsigned count = 0;
+    nvmlReturn_t result = function(card->handle, &count, NULL);
+    if (nvml_good(card, result)) return 1; /* success with no room: there are none */
+    if (result != NVML_ERROR_INSUFFICIENT_SIZE || count > LISTED_MAX) return 0;
+    count += SPARE;
+    const unsigned room = count;
+    char *records = stk_calloc(count, record);
+    if (!records) return 0;
+    result = function(card->handle, &count, records);
+    if (nvml_good(card, result)) {
+        uint32_t more = 0;
+        for (unsigned i = 0; i < count && i < room; i++) {
+            nvmlProcessInfo_v1_t info; /* how both versions begin */
+            memcpy(&info, records + i * record, sizeof info);
+            stoke_gpu_process *process = stk_gpu_process(gpu, root, info.pid);
+            more += !process;
+            if (process && info.usedGpuMemory != ~0ull)
+                process->memory_bytes = stk_figure((double)info.usedGpuMemory, STOKE_SOURCE_NVML);
+        }
+        /* A program that computes and draws is on two lists: the longest tells how many there are at least.
+         */
+        if (more > gpu->more_processes) gpu->more_processes = more;
+    }
+    stk_free(records);
+    return result == NVML_SUCCESS;
+}
+
+static int read_newest(stk_nvml_card *card, list_function *v3, list_function *v2, list_function *v1,
+                       const char *root, stoke_gpu *gpu)
+{
+    return read_list(card, v3, sizeof(nvmlProcessInfo_v2_t), root, gpu) ||
+           read_list(card, v2, sizeof(nvmlProcessInfo_v2_t), root, gpu) ||
+           read_list(card, v1, sizeof(nvmlProcessInfo_v1_t), root, gpu);
+}
+
+/* The newest sample of each program. Some drivers put rubbish into the buffer (a share of 37100 %, programs
+ * that never were), so only those count that are listed, new and possible. */
+static void read_shares(const stk_nvml_library *nvml, stk_nvml_card *card, stoke_gpu *gpu)
+{
+    if (!nvml->nvmlDeviceGetProcessUtilization || card->fixed.lost || !gpu->n_processes) return;
+    unsigned count = 0;
+    const unsigned long long after = card->process_seen;
+    nvmlReturn_t result = nvml->nvmlDeviceGetProcessUtilization(card->handle, NULL, &count, after);
+    nvml_good(card, result);
+    if (result != NVML_ERROR_INSUFFICIENT_SIZE || !count || count > LISTED_MAX) return;
+    const unsigned room = count;
+    nvmlProcessUtilizationSample_t *samples = stk_calloc(count, sizeof *samples);
+    if (!samples) return;
+    result = nvml->nvmlDeviceGetProcessUtilization(card->handle, samples, &count, after);
+    if (!nvml_good(card, result)) count = 0;
+    for (uint32_t p = 0; p < gpu->n_processes; p++) {
+        unsigned long long newest = after;
+        for (unsigned i = 0; i < count && i < room; i++) {
+            if (samples[i].pid != gpu->process[p].pid || samples[i].timeStamp <= newest ||
+                samples[i].smUtil > 100)
+                continue;
+            newest = samples[i].timeStamp;
+            gpu->process[p].busy_percent = stk_figure(samples[i].smUtil, STOKE_SOURCE_NVML);
+        }
+        if (newest > card->process_seen) card->process_seen = newest;
+    }
+    stk_free(samples);
+}
+
+static void nvml_read_processes(const stk_nvml_library *nvml, stk_nvml_card *card, const char *root,
+                                stoke_gpu *gpu)
+{
+    const int compute = read_newest(card, nvml->nvmlDeviceGetComputeRunningProcesses_v3,
+                                    nvml->nvmlDeviceGetComputeRunningProcesses_v2,
+                                    nvml->nvmlDeviceGetComputeRunningProcesses, root, gpu);
+    read_newest(card, nvml->nvmlDeviceGetMPSComputeRunningProcesses_v3,
+                nvml->nvmlDeviceGetMPSComputeRunningProcesses_v2,
+                nvml->nvmlDeviceGetMPSComputeRunningProcesses, root, gpu);
+    read_newest(card, nvml->nvmlDeviceGetGraphicsRunningProcesses_v3,
+                nvml->nvmlDeviceGetGraphicsRunningProcesses_v2, nvml->nvmlDeviceGetGraphicsRunningProcesses,
+                root, gpu);
+    if (!compute) STK_GPU_REMARK(gpu, "the driver does not list the programs on the card");
+    read_shares(nvml, card, gpu);
+}
 
 enum {
     CARDS_MAX = 64,
@@ -31,15 +227,9 @@ struct stk_gpus_nvml {
     stk_nvml_card *card;
 };
 
-int stk_nvml_good(stk_nvml_card *card, nvmlReturn_t result)
-{
-    if (result == NVML_ERROR_GPU_IS_LOST) card->fixed.lost = 1;
-    return result == NVML_SUCCESS;
-}
-
 /* Calls a function when the library has it and the card is there; 1 = it succeeded. */
 #define ASK(card, function, ...)                                                                             \
-    ((function) && !(card)->fixed.lost && stk_nvml_good((card), (function)(__VA_ARGS__)))
+    ((function) && !(card)->fixed.lost && nvml_good((card), (function)(__VA_ARGS__)))
 
 /* ---- what never changes ---- */
 
@@ -172,7 +362,7 @@ static void read_memory(const stk_gpus_nvml *nvml, stk_nvml_card *card, stoke_gp
     nvmlMemory_t memory = { 0 };
     if (!library->nvmlDeviceGetMemoryInfo || card->fixed.lost) return;
     const nvmlReturn_t result = library->nvmlDeviceGetMemoryInfo(card->handle, &memory);
-    if (stk_nvml_good(card, result)) {
+    if (nvml_good(card, result)) {
         set_memory(gpu, (double)memory.total, (double)memory.used, (double)memory.free, STOKE_SOURCE_NVML);
     } else if (result == NVML_ERROR_NOT_SUPPORTED && !card->fixed.mig) {
         char proc[STK_TREE_PATH], cgroup[STK_TREE_PATH];
@@ -273,7 +463,7 @@ void stk_nvml_read(stk_gpus_nvml *nvml, size_t index, stoke_gpu *gpu)
         read_power(&nvml->library, card, gpu);
         read_pcie(nvml, card, gpu);
         if (nvml->slow) stk_nvml_read_link(nvml, index, gpu);
-        stk_nvml_read_processes(&nvml->library, card, nvml->root, gpu);
+        nvml_read_processes(&nvml->library, card, nvml->root, gpu);
         stk_gpu_effective(gpu);
     }
     if (card->fixed.lost) give_up(card, gpu);
@@ -297,10 +487,10 @@ static void open_card(stk_gpus_nvml *nvml, unsigned index)
     if (library->nvmlSystemGetDriverVersion)
         library->nvmlSystemGetDriverVersion(fixed->driver, sizeof fixed->driver);
     const nvmlReturn_t result = handle_of(library, index, &card->handle);
-    if (!stk_nvml_good(card, result)) {
+    if (!nvml_good(card, result)) {
         card->handle = NULL;
         STK_GPU_REMARK(fixed, "NVML does not open it: %.60s (error %d); `nvidia-smi` may say more",
-                       stk_nvml_text(library, result), result);
+                       nvml_text(library, result), result);
         return;
     }
     read_fixed(library, card);
@@ -365,7 +555,7 @@ static int open_cards(stk_gpus_nvml *nvml, char why[STK_WHY_BYTES], stoke_error 
     if (result != NVML_SUCCESS || !count) {
         char reason[256];
         snprintf(reason, sizeof reason, "NVIDIA: the driver works but shows no card%s%.100s",
-                 result ? ": " : "", result ? stk_nvml_text(library, result) : "");
+                 result ? ": " : "", result ? nvml_text(library, result) : "");
         say_why(nvml, reason, why);
         return STOKE_OK;
     }
@@ -387,7 +577,7 @@ int stk_nvml_open(stk_gpus_nvml **out, const stoke_gpus_params *params, char why
     *out = nvml;
     snprintf(nvml->root, sizeof nvml->root, "%s", params->root);
     nvml->slow = params->slow;
-    if (stk_nvml_library_open(&nvml->library, params->nvml, &reason) == STOKE_OK)
+    if (nvml_library_open(&nvml->library, params->nvml, &reason) == STOKE_OK)
         return open_cards(nvml, why, err);
     say_why(nvml, reason.message, why);
     return STOKE_OK;
@@ -396,7 +586,7 @@ int stk_nvml_open(stk_gpus_nvml **out, const stoke_gpus_params *params, char why
 void stk_nvml_close(stk_gpus_nvml **nvml)
 {
     if (!*nvml) return;
-    stk_nvml_library_close(&(*nvml)->library);
+    nvml_library_close(&(*nvml)->library);
     stk_free((*nvml)->card);
     stk_free(*nvml);
     *nvml = NULL;

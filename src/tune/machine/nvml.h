@@ -102,12 +102,4 @@ typedef struct stk_nvml_library {
 #undef NVML_FN
 } stk_nvml_library;
 
-/* Opens and starts the library: `file`, or when that is NULL what STOKE_LIBNVML names, or the usual places.
- * The message says why not and what to do. */
-int stk_nvml_library_open(stk_nvml_library *nvml, const char *file, stoke_error *err);
-void stk_nvml_library_close(stk_nvml_library *nvml); /* also after a failed open; zeroed is fine */
-
-/* The library's text for a result, never NULL. */
-const char *stk_nvml_text(const stk_nvml_library *nvml, nvmlReturn_t result);
-
 #endif

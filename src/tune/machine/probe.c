@@ -4,8 +4,6 @@
  * /proc and /sys: the few numbers wanted here are one small file each, and a library for them (hwloc) would
  * read the same files.
  */
-#include <stoke/tools/probe.h>
-
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -19,6 +17,26 @@
 #include "src/base/mem.h"
 #include "src/tune/machine/tree.h"
 #include <stoke/tools/machine.h>
+#include <stoke/tools/probe.h>
+
+/* ---- where a figure comes from, in a word ---- */
+
+const char *stoke_source_name(int source)
+{
+    switch (source) {
+    case STOKE_SOURCE_NVML: return "nvml";
+    case STOKE_SOURCE_SYSFS: return "sysfs";
+    case STOKE_SOURCE_PROC: return "proc";
+    case STOKE_SOURCE_FDINFO: return "fdinfo";
+    case STOKE_SOURCE_DRIVER: return "driver";
+    case STOKE_SOURCE_MEASURED: return "measured";
+    case STOKE_SOURCE_TABLE: return "table";
+    case STOKE_SOURCE_ESTIMATED: return "estimated";
+    case STOKE_SOURCE_EMULATED: return "emulated";
+    case STOKE_SOURCE_GIVEN: return "given";
+    default: return "n/a";
+    }
+}
 
 enum {
     CPUS_MAX = 8192, /* the largest NR_CPUS Linux can be built with */

@@ -4,12 +4,279 @@
  */
 #include "src/tune/monitor/monitor.h"
 
+#include <ctype.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
+#include "src/base/machine.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
+#include "src/tune/machine/gpus.h"
 #include "src/tune/machine/tree.h"
+
+/* The monitor's slow thread: drivers count what crosses the link while the caller waits, 20 ms for each
+ * direction by NVML, a second from AMD's file. With two cards that would take 80 of the 100 ms a reading has.
+ */
+
+#define PERIOD_NS UINT64_C(1000000000)
+#define STALE_NS  (5 * PERIOD_NS) /* the driver hangs, or the card is gone */
+
+typedef struct link_reading {
+    stoke_figure to_device, from_device;
+    uint64_t ns;
+} link_reading;
+
+struct stk_monitor_links {
+    stoke_gpus *gpus; /* the thread's alone */
+    size_t count;
+    pthread_t thread;
+    int started, locks_made;
+    pthread_mutex_t lock;
+    pthread_cond_t end;
+    int stopping;          /* this and the next under the lock */
+    link_reading *reading; /* one for each card */
+};
+
+static void read_card(stk_monitor_links *links, size_t index, stoke_gpu *gpu)
+{
+    stk_gpus_read_link(links->gpus, index, gpu); /* blocks */
+    pthread_mutex_lock(&links->lock);
+    links->reading[index] = (link_reading){ gpu->pcie_to_device, gpu->pcie_from_device, stk_now_ns() };
+    pthread_mutex_unlock(&links->lock);
+}
+
+/* 1: it is time to go. */
+static int wait_until(stk_monitor_links *links, uint64_t ns)
+{
+    const struct timespec time = { (time_t)(ns / 1000000000u), (long)(ns % 1000000000u) };
+    pthread_mutex_lock(&links->lock);
+    while (!links->stopping && stk_now_ns() < ns) pthread_cond_timedwait(&links->end, &links->lock, &time);
+    const int stopping = links->stopping;
+    pthread_mutex_unlock(&links->lock);
+    return stopping;
+}
+
+static void *run(void *argument)
+{
+    stk_monitor_links *links = argument;
+    stoke_gpu gpu;
+    uint64_t next = stk_now_ns();
+    do {
+        next += PERIOD_NS;
+        for (size_t i = 0; i < links->count && !wait_until(links, 0); i++) read_card(links, i, &gpu);
+        if (next < stk_now_ns()) next = stk_now_ns(); /* it took longer than that */
+    } while (!wait_until(links, next));
+    return NULL;
+}
+
+static int make_locks(stk_monitor_links *links)
+{
+    pthread_condattr_t monotonic;
+    if (pthread_condattr_init(&monotonic)) return 0;
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    links->locks_made =
+        !pthread_mutex_init(&links->lock, NULL) && !pthread_cond_init(&links->end, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    return links->locks_made;
+}
+
+static int start(stk_monitor_links *links, stoke_error *err)
+{
+    sigset_t all, old;
+    if (!make_locks(links)) return stk_fail(err, STOKE_E_NOMEM, "cannot make the locks of a thread");
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the caller's */
+    const int number = stk_thread_start(&links->thread, run, links);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (number) return stk_fail_errno(err, STOKE_E_NOMEM, number, "cannot start a thread");
+    links->started = 1;
+    pthread_setname_np(links->thread, "stoke-links");
+    return STOKE_OK;
+}
+
+/* Waits for the call that is under way. */
+static void links_close(stk_monitor_links **pointer)
+{
+    stk_monitor_links *links = *pointer;
+    if (!links) return;
+    *pointer = NULL;
+    if (links->started) {
+        pthread_mutex_lock(&links->lock);
+        links->stopping = 1;
+        pthread_cond_broadcast(&links->end);
+        pthread_mutex_unlock(&links->lock);
+        pthread_join(links->thread, NULL);
+    }
+    if (links->locks_made) {
+        pthread_mutex_destroy(&links->lock);
+        pthread_cond_destroy(&links->end);
+    }
+    stoke_gpus_close(&links->gpus);
+    stk_free(links->reading);
+    stk_free(links);
+}
+
+/* `cards`: how many the monitor has. *out stays NULL where there are none, or suddenly not as many. */
+static int links_open(stk_monitor_links **out, const stoke_gpus_params *params, size_t cards,
+                      stoke_error *err)
+{
+    *out = NULL;
+    if (!cards) return STOKE_OK;
+    stk_monitor_links *links = stk_calloc(1, sizeof *links);
+    if (!links) return stk_fail(err, STOKE_E_NOMEM, "no memory to watch the links of %zu cards", cards);
+    links->count = cards;
+    links->reading = stk_calloc(cards, sizeof *links->reading);
+    int r = links->reading ? stoke_gpus_open(&links->gpus, params, err)
+                           : stk_fail(err, STOKE_E_NOMEM, "no memory to watch the links of %zu cards", cards);
+    const int same = !r && stoke_gpus_count(links->gpus) == cards;
+    if (same) r = start(links, err);
+    if (same && !r)
+        *out = links;
+    else
+        links_close(&links);
+    return r;
+}
+
+/* The newest figures into a reading of the card; old ones are none. Accepts NULL. */
+static void links_take(stk_monitor_links *links, size_t index, stoke_gpu *gpu)
+{
+    if (!links || gpu->lost) return;
+    pthread_mutex_lock(&links->lock);
+    const link_reading newest = links->reading[index];
+    pthread_mutex_unlock(&links->lock);
+    if (!newest.ns || stk_now_ns() - newest.ns > STALE_NS) return;
+    gpu->pcie_to_device = newest.to_device;
+    gpu->pcie_from_device = newest.from_device;
+}
+
+/* Processor, memory and disks of the machine, from /proc/stat, /proc/meminfo and /proc/diskstats. */
+
+static int read_proc(const char *root, const char *name, char *text, size_t size)
+{
+    char path[STK_TREE_PATH];
+    return stk_tree_path(path, root, "proc/%s", name) && stk_tree_text(path, text, size);
+}
+
+static void count_cpu(stk_monitor_load_count *count, const char *root)
+{
+    char text[256]; /* the line of all processors is the first */
+    uint64_t user, nice, system, idle, iowait = 0, irq = 0, softirq = 0, steal = 0;
+    if (!read_proc(root, "stat", text, sizeof text)) return;
+    /* What guests use is in `user` and `nice` already. */
+    if (sscanf(text,
+               "cpu %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64
+               " %" SCNu64,
+               &user, &nice, &system, &idle, &iowait, &irq, &softirq, &steal) < 4)
+        return;
+    count->has_cpu = 1;
+    count->cpu_busy = user + nice + system + irq + softirq + steal;
+    count->cpu_all = count->cpu_busy + idle + iowait;
+}
+
+/* Disks that lie on others would count twice; those of memory and of files are no disks. */
+static int is_disk(const char *name)
+{
+    static const char *const others[] = { "loop", "ram", "zram", "dm-", "md", "sr", "fd", "nbd" };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (!strncmp(name, others[i], strlen(others[i]))) return 0;
+    return 1;
+}
+
+/* sda1 of sda, nvme0n1p2 of nvme0n1: the kernel lists them after their disk. */
+static int is_part_of(const char *name, const char *disk)
+{
+    const size_t n = strlen(disk);
+    if (!n || strncmp(name, disk, n) != 0) return 0;
+    const char *rest = name + n;
+    if (isdigit((unsigned char)disk[n - 1]) && *rest++ != 'p') return 0;
+    return isdigit((unsigned char)*rest) != 0;
+}
+
+static void count_disks(stk_monitor_load_count *count, const char *root)
+{
+    char text[32768], *rest = text;
+    if (!read_proc(root, "diskstats", text, sizeof text)) return;
+    count->has_disks = 1;
+    for (char *line; (line = strsep(&rest, "\n")) && count->n_disks < STK_DISKS;) {
+        stk_monitor_disk_count disk = { 0 };
+        if (sscanf(line, " %*s %*s %31s %*s %*s %" SCNu64 " %*s %*s %*s %" SCNu64 " %*s %*s %" SCNu64,
+                   disk.name, &disk.read, &disk.written, &disk.busy_ms) != 4 ||
+            !is_disk(disk.name))
+            continue;
+        if (count->n_disks && is_part_of(disk.name, count->disk[count->n_disks - 1].name)) continue;
+        count->disk[count->n_disks++] = disk;
+    }
+}
+
+void stk_load_count_read(stk_monitor_load_count *count, const char *root)
+{
+    *count = (stk_monitor_load_count){ 0 };
+    count_cpu(count, root);
+    count_disks(count, root);
+}
+
+static void read_memory(stoke_load *load, const char *root)
+{
+    char text[512]; /* both lie in the first three lines */
+    uint64_t total, available;
+    if (!read_proc(root, "meminfo", text, sizeof text)) return;
+    const char *a = strstr(text, "MemTotal:"), *b = strstr(text, "MemAvailable:");
+    if (!a || sscanf(a, "MemTotal: %" SCNu64, &total) != 1) return;
+    load->memory_total = stk_figure((double)total * 1024, STOKE_SOURCE_PROC);
+    if (!b || sscanf(b, "MemAvailable: %" SCNu64, &available) != 1 || available > total) return;
+    load->memory_used = stk_figure((double)(total - available) * 1024, STOKE_SOURCE_PROC);
+}
+
+static const stk_monitor_disk_count *find_disk(const stk_monitor_load_count *count, const char *name)
+{
+    for (size_t i = 0; i < count->n_disks; i++)
+        if (!strcmp(count->disk[i].name, name)) return &count->disk[i];
+    return NULL;
+}
+
+static void disks_between(stoke_load *load, const stk_monitor_load_count *before,
+                          const stk_monitor_load_count *after, double seconds)
+{
+    double read = 0, written = 0, busiest = -1;
+    for (size_t i = 0; i < after->n_disks; i++) {
+        const stk_monitor_disk_count *now = &after->disk[i], *then = find_disk(before, now->name);
+        /* A disk that came just now, or came again with its counters at 0. */
+        if (!then || now->read < then->read || now->written < then->written || now->busy_ms < then->busy_ms)
+            continue;
+        read += (double)(now->read - then->read) * 512;
+        written += (double)(now->written - then->written) * 512;
+        double busy = (double)(now->busy_ms - then->busy_ms) / (10 * seconds);
+        if (busy > 100) busy = 100; /* the kernel's clock and ours are read at different moments */
+        if (busy > busiest) {
+            busiest = busy;
+            snprintf(load->disk, sizeof load->disk, "%s", now->name);
+        }
+    }
+    if (busiest < 0) return;
+    load->disk_busy_percent = stk_figure(busiest, STOKE_SOURCE_PROC);
+    load->disk_read = stk_figure(read / seconds, STOKE_SOURCE_PROC);
+    load->disk_write = stk_figure(written / seconds, STOKE_SOURCE_PROC);
+}
+
+void stk_load_between(stoke_load *load, const stk_monitor_load_count *before,
+                      const stk_monitor_load_count *after, double seconds, const char *root)
+{
+    *load = (stoke_load){ 0 };
+    read_memory(load, root);
+    /* Idle time may run backwards by a tick on some kernels: such a reading is n/a. */
+    if (before->has_cpu && after->has_cpu && after->cpu_all > before->cpu_all &&
+        after->cpu_busy >= before->cpu_busy &&
+        after->cpu_busy - before->cpu_busy <= after->cpu_all - before->cpu_all)
+        load->cpu_percent = stk_figure(100.0 * (double)(after->cpu_busy - before->cpu_busy) /
+                                           (double)(after->cpu_all - before->cpu_all),
+                                       STOKE_SOURCE_PROC);
+    if (before->has_disks && after->has_disks && seconds > 0) disks_between(load, before, after, seconds);
+}
 
 /* Of a reading the ring keeps percentages alone; negative = n/a. */
 enum { MACHINE_SERIES = STOKE_SERIES_GPU, GPU_SERIES = 2, HISTORY_MOST = 1 << 20 };
@@ -64,7 +331,7 @@ int stoke_monitor_open(stoke_monitor **out, const stoke_monitor_params *params, 
     gpus.root = used.root;
     int r = stoke_gpus_open(&m->gpus, &gpus, err);
     if (!r) r = make_room(m, &used, err);
-    if (!r && used.slow) r = stk_links_open(&m->links, &gpus, m->n_gpus, err);
+    if (!r && used.slow) r = links_open(&m->links, &gpus, m->n_gpus, err);
     if (r) {
         stoke_monitor_close(&m);
         return r;
@@ -81,7 +348,7 @@ void stoke_monitor_close(stoke_monitor **monitor)
 {
     stoke_monitor *m = *monitor;
     if (!m) return;
-    stk_links_close(&m->links);
+    links_close(&m->links);
     stoke_gpus_close(&m->gpus);
     stk_free(m->root);
     stk_free(m->gpu);
@@ -134,7 +401,7 @@ void stoke_monitor_read(stoke_monitor *m)
     stk_load_sums_add(&m->load_sums, &m->load);
     for (size_t i = 0; i < m->n_gpus; i++) {
         stoke_gpus_read(m->gpus, i, &m->gpu[i]);
-        stk_links_take(m->links, i, &m->gpu[i]);
+        links_take(m->links, i, &m->gpu[i]);
         stk_gpu_sums_add(&m->gpu_sums[i], &m->gpu[i], seconds);
     }
     keep(m);

@@ -79,11 +79,5 @@ void stk_load_sums_finish(const stk_monitor_load_sums *sums, stoke_monitor_summa
 /* A thread that reads what the links carry, every second, by cards it has opened for itself: readings ten
  * times a second do not wait for it. */
 typedef struct stk_monitor_links stk_monitor_links;
-/* `cards`: how many the monitor has. *out stays NULL where there are none, or suddenly not as many. */
-int stk_links_open(stk_monitor_links **out, const stoke_gpus_params *params, size_t cards, stoke_error *err);
-/* Waits for the call that is under way. */
-void stk_links_close(stk_monitor_links **links);
-/* The newest figures into a reading of the card; old ones are none. Accepts NULL. */
-void stk_links_take(stk_monitor_links *links, size_t index, stoke_gpu *gpu);
 
 #endif

@@ -88,7 +88,7 @@ int stk_optimize_training(stoke_optimization *o, stoke_error *err);
 int stk_optimize_batch(stoke_optimization *o, stoke_error *err);
 /* Workers, copies, prefetching (optimize_loading.c). */
 int stk_optimize_loading(stoke_optimization *o, stoke_error *err);
-/* The size of the network, where that was asked for (optimize_model.c). */
+/* The size of the network, where that was asked for (optimize_training.c). */
 int stk_optimize_model(stoke_optimization *o, stoke_error *err);
 
 /* The file with all changes and a comment above keys that a trainer must learn to read (optimize_mark.c). The

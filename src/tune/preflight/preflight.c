@@ -7,12 +7,232 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/number.h"
 #include "src/base/retry.h"
+#include "src/base/terminal.h"
+#include "src/settings/keys.h"
+#include "src/tune/advice/advice_tables.h"
 #include "src/tune/decide/decide.h"
+#include "src/tune/machine/tree.h"
+
+/* ---- memory nodes and large pages: what a machine has beside enough of everything ---- */
+
+/* Whether a number is in a list such as "0-3,8". */
+static int is_in(const char *text, long number)
+{
+    stk_tree_cpu_list list = stk_cpu_list_begin(text);
+    for (long n; stk_cpu_list_next(&list, &n);)
+        if (n == number) return 1;
+    return 0;
+}
+
+static void look_at_cores(stk_preflight_surroundings *here, const char *root)
+{
+    char path[STK_TREE_PATH], status[8192], near[4096];
+    const stoke_figure node = here->gpu.numa_node;
+    if (!node.source || node.value < 0 || !stk_tree_path(path, root, "proc/self/status") ||
+        !stk_tree_text(path, status, sizeof status))
+        return;
+    const char *allowed = strstr(status, "Cpus_allowed_list:");
+    if (!allowed || !stk_tree_path(path, root, "sys/devices/system/node/node%d/cpulist", (int)node.value) ||
+        !stk_tree_text(path, near, sizeof near))
+        return;
+    stk_tree_cpu_list list = stk_cpu_list_begin(allowed + strlen("Cpus_allowed_list:"));
+    int all = 0, there = 0;
+    for (long cpu; all < 8192 && stk_cpu_list_next(&list, &cpu); all++) there += is_in(near, cpu);
+    if (!all) return;
+    here->cpus_allowed = stk_figure(all, STOKE_SOURCE_PROC);
+    here->cpus_near = stk_figure(there, STOKE_SOURCE_SYSFS);
+}
+
+void stk_look_at_nodes(stk_preflight_surroundings *here, const char *root)
+{
+    char path[STK_TREE_PATH], text[128];
+    look_at_cores(here, root);
+    if (!stk_tree_path(path, root, "sys/kernel/mm/transparent_hugepage/enabled") ||
+        !stk_tree_text(path, text, sizeof text))
+        return;
+    const char *word = strchr(text, '['); /* "always [madvise] never" */
+    if (word) STK_SAY(here->huge_pages, "%.*s", (int)strcspn(word + 1, "]"), word + 1);
+}
+
+static void check_nodes(stk_preflight_list *list, const stk_run_config *config,
+                        const stk_preflight_surroundings *here)
+{
+    stoke_preflight_line *line = stk_check_add(list, "numa", "memory nodes");
+    const stoke_figure nodes = here->machine.numa_nodes;
+    if (!nodes.source) {
+        STK_SAY(line->figure, "the system does not tell them");
+        return;
+    }
+    line->source = nodes.source;
+    if (nodes.value < 2) {
+        line->verdict = STOKE_VERDICT_PASS;
+        STK_SAY(line->figure, "1: memory is equally near to all cores");
+        return;
+    }
+    if (config->engine == STOKE_ENGINE_NATIVE) {
+        STK_SAY(line->figure, "%.0f; what it costs shows only when it runs", nodes.value);
+        STK_SAY(line->fix, "try it, then compare: numactl --interleave=all stoke train --config %s%s",
+                config->config, config->data_flag);
+        return;
+    }
+    if (!here->cpus_allowed.source) {
+        STK_SAY(line->figure, "%.0f; which of them the card is at is not known", nodes.value);
+        return;
+    }
+    const int node = (int)here->gpu.numa_node.value;
+    const double near = here->cpus_near.value, all = here->cpus_allowed.value;
+    STK_SAY(line->figure, "%.0f; the card is at node %d, and so are %.0f of the %.0f cores of this shell",
+            nodes.value, node, near, all);
+    line->verdict = near < all ? STOKE_VERDICT_WARN : STOKE_VERDICT_PASS;
+    if (near < all)
+        STK_SAY(line->fix,
+                "numactl --cpunodebind=%d --membind=%d python3 ...   for the training and its workers", node,
+                node);
+}
+
+/* Our network asks for them (madvise); PyTorch does not, and has them where they are given to all. */
+static void check_pages(stk_preflight_list *list, const stk_run_config *config,
+                        const stk_preflight_surroundings *here)
+{
+    stoke_preflight_line *line = stk_check_add(list, "huge_pages", "large pages");
+    const int native = config->engine == STOKE_ENGINE_NATIVE, never = !strcmp(here->huge_pages, "never");
+    if (!*here->huge_pages) {
+        STK_SAY(line->figure, "the kernel does not tell, or has none");
+        return;
+    }
+    line->source = STOKE_SOURCE_SYSFS;
+    line->verdict = native && never ? STOKE_VERDICT_WARN : STOKE_VERDICT_PASS;
+    STK_SAY(line->figure, "%.15s%s", here->huge_pages,
+            !native ? "; of little weight where a card computes"
+            : never ? ": the network asks for them and gets none"
+                    : ": the network gets them");
+    if (line->verdict)
+        STK_SAY(line->fix, "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled");
+}
+
+void stk_check_machine(stk_preflight_list *list, const stk_run_config *config,
+                       const stk_preflight_surroundings *here)
+{
+    check_nodes(list, config, here);
+    check_pages(list, config, here);
+}
+
+/* The card that is meant where it is in another machine: what the tables know of it by its name, or its
+ * memory alone. */
+
+/* One of those seen here that has the name; -1: none. */
+static int seen_here(stk_preflight_surroundings *here, stoke_gpus *gpus, const stk_gpu *gpu)
+{
+    for (size_t i = 0; gpu && i < here->n_gpus; i++) {
+        stoke_gpus_read(gpus, i, &here->gpu);
+        if (!here->gpu.lost && stk_gpu_named(here->gpu.name).gpu == gpu) return (int)i;
+    }
+    return -1;
+}
+
+/* The card that is meant, from the tables; or one of those seen here that has its name. `gpus` may be empty.
+ */
+static int find_meant(stk_preflight_surroundings *here, stoke_gpus *gpus, const stoke_preflight_params *p,
+                      stoke_error *err)
+{
+    const stk_gpu_name name = p->card ? stk_gpu_named(p->card) : (stk_gpu_name){ 0 };
+    if (p->card && !name.gpu && !name.gb && !p->card_memory)
+        return stk_fail(err, STOKE_E_INVALID,
+                        "no card is known as '%.80s'%s%s%s (`--vram` with its memory will do, too)", p->card,
+                        name.nearest ? ": did you mean " : "", name.nearest ? name.nearest : "",
+                        name.nearest ? "?" : "");
+    const int seen = p->card_memory ? -1 : seen_here(here, gpus, name.gpu);
+    if (seen >= 0) {
+        here->index = (size_t)seen;
+        return STOKE_OK;
+    }
+    const uint32_t gb = name.gb ? name.gb : name.gpu ? name.gpu->gb : 0;
+    const uint64_t memory = p->card_memory ? p->card_memory : (uint64_t)gb << 30;
+    stoke_gpu *gpu = &here->gpu;
+    *gpu = (stoke_gpu){ 0 };
+    here->n_gpus = 0;
+    here->meant = 1;
+    if (name.gpu)
+        STK_SAY(gpu->name, "%s", name.gpu->name);
+    else
+        STK_SAY(gpu->name, "a card of %.4g GiB", (double)memory / (double)STK_SPARE_BYTES);
+    gpu->memory_total = gpu->memory_free = stk_figure((double)memory, STOKE_SOURCE_TABLE);
+    const double capability = name.gpu ? name.gpu->capability : 0;
+    if (capability > 0) gpu->compute_capability = stk_figure(capability, STOKE_SOURCE_TABLE);
+    char word[80] = "";
+    if (name.gpu && !p->card_memory && *stoke_text_word(p->card, word, sizeof word))
+        STK_SAY(here->card_flag, " --gpu %s", word);
+    else
+        STK_SAY(here->card_flag, " --vram %.4g", (double)memory / (double)STK_SPARE_BYTES);
+    return STOKE_OK;
+}
+
+int stk_has_card(const stk_preflight_surroundings *here)
+{
+    return here->n_gpus > 0 || here->meant;
+}
+
+stoke_figure stk_card_memory(const stk_preflight_surroundings *here)
+{
+    return here->gpu.memory_total.source ? here->gpu.memory_total : here->gpu.memory_free;
+}
+
+stoke_figure stk_cores(const stk_preflight_surroundings *here)
+{
+    if (here->cores_given) return stk_figure(here->cores_given, STOKE_SOURCE_TABLE);
+    return here->meant ? (stoke_figure){ 0 } : here->machine.usable;
+}
+
+int stk_slow_files(const stk_preflight_surroundings *here)
+{
+    const stoke_disk_facts *disk = &here->disk;
+    const int turns = disk->rotational.source && disk->rotational.value > 0;
+    return here->data_there && (turns || (disk->network.source && disk->network.value > 0));
+}
+
+/* Cards of "0,1", and of a list; 0: it is one number, which counts them, or a word. */
+static int64_t listed(const stoke_yaml *yaml, uint32_t node, const char *text)
+{
+    int64_t n = 1;
+    if (yaml->nodes[node].kind != STK_YAML_SEQUENCE && !strchr(text, ',')) return 0;
+    for (; (text = strchr(text, ',')); text++) n++;
+    return n;
+}
+
+int64_t stk_cards_asked(const stoke_yaml *yaml, char said[32])
+{
+    const char *text;
+    char room[64];
+    uint32_t node;
+    int64_t n = 0;
+    *said = 0;
+    if (stk_setting_node(yaml, stk_setting_named("devices"), NULL, &node, NULL) || node == STK_YAML_NONE ||
+        !(text = stk_value_text(yaml, node, room, sizeof room)))
+        return 0;
+    snprintf(said, 32, "%.31s", text);
+    if (!strcmp(text, "-1") || !strcasecmp(text, "auto") || !strcasecmp(text, "all")) return -1;
+    const int64_t in_list = listed(yaml, node, text);
+    if (in_list) return in_list;
+    return stk_parse_int(text, &n) && n > 0 && n <= 1024 ? n : 0;
+}
+
+void stk_resolve_ranks(stk_run_config *config, stk_preflight_surroundings *here, const char *file)
+{
+    stoke_yaml *yaml;
+    if (!file || config->engine != STOKE_ENGINE_TORCH || config->ranks > 1) return;
+    if (stoke_yaml_open(&yaml, file, NULL)) return;
+    const int64_t n = stk_cards_asked(yaml, here->devices);
+    if (n < 0 && here->n_gpus) config->ranks = (int64_t)here->n_gpus;
+    if (n > 0) config->ranks = n;
+    stoke_yaml_close(&yaml);
+}
 
 /* Files whose size is asked for; of larger sets these are taken for the rest. A stat takes about 2 us here
  * and 1 ms on a slow network, so this is 4 s at most. */
@@ -120,7 +340,7 @@ static int look_at_cards(stk_preflight_surroundings *here, const stoke_preflight
     here->index = p->gpu;
     STK_SAY(here->why_no_gpu, "%.380s", stoke_gpus_why(gpus));
     if (p->card || p->card_memory)
-        r = stk_find_meant(here, gpus, p, err);
+        r = find_meant(here, gpus, p, err);
     else if (p->gpu && p->gpu >= here->n_gpus)
         r = stk_fail(err, STOKE_E_INVALID, "there is no card %u: %zu %s here; `stoke doctor` lists them",
                      (unsigned)p->gpu, here->n_gpus, here->n_gpus == 1 ? "is" : "are");

@@ -47,10 +47,6 @@ typedef struct stk_preflight_list {
 void stk_preflight_judge(stk_preflight_list *list, const stk_run_config *config,
                          const stk_preflight_surroundings *here);
 
-/* The card that is meant, from the tables; or one of those seen here that has its name. `gpus` may be empty.
- */
-int stk_find_meant(stk_preflight_surroundings *here, stoke_gpus *gpus, const stoke_preflight_params *params,
-                   stoke_error *err);
 /* Whether anything is known of the card: it is seen, or it was named. */
 int stk_has_card(const stk_preflight_surroundings *here);
 /* What of the card's memory counts for a batch: all of it, as for optimize. What other programs hold just

@@ -3,19 +3,23 @@
  * What a settings file asks for: ours with its own tables, a PyTorch trainer's by the names its dialect has
  * for things.
  */
+#include "src/tune/preflight/run_config.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "src/base/error.h"
+#include "src/base/file.h"
 #include "src/base/option_table.h"
 #include "src/base/terminal.h"
 #include "src/settings/foreign.h"
 #include "src/settings/values.h"
+#include "src/source/pairs.h"
 #include "src/tune/preflight/preflight.h"
-#include <stoke/tools/train.h>
 #include <stoke/tools/data.h>
+#include <stoke/tools/train.h>
 #include <stoke/tools/upload.h>
 
 /* ---- ours ---- */
@@ -189,13 +193,6 @@ static int take_data(stk_run_config *config, const stoke_yaml *yaml, const char 
     return r;
 }
 
-void stk_run_config_network(stk_run_config *config, const stoke_yaml *yaml)
-{
-    *config = (stk_run_config){ .height = STK_UNSAID, .width = STK_UNSAID, .classes = STK_UNSAID };
-    take_model(config, yaml, NULL);
-    take_shape(config, yaml, NULL);
-}
-
 static int read_others(stk_run_config *config, const stoke_yaml *yaml, const char *const *map,
                        stoke_error *err)
 {
@@ -334,4 +331,95 @@ int stk_run_config_read(stk_run_config *config, const stoke_preflight_params *p,
 void stk_run_config_free(stk_run_config *config)
 {
     stoke_options_free_storage(&config->storage);
+}
+
+/* The size of pictures of a file that does not say it: that of the set it names, by headers. */
+
+/* Headers that are read, spread over the set: 10 us each, so no set makes a person wait. */
+enum { HEADERS = 64, HEADER_FILE = 64 << 20 };
+
+static void widen(stk_run_config *config, const stoke_image_info *info)
+{
+    uint32_t width, height;
+    stk_size_shown(info, STOKE_ORIENTATION_IGNORE, &width, &height);
+    if ((int64_t)width * height <= config->height * config->width) return;
+    config->height = height;
+    config->width = width;
+}
+
+static void look(stk_run_config *config, const stoke_dataset *dataset, stoke_decoder *decoder)
+{
+    const uint64_t n = stoke_dataset_count(dataset), looked = n < HEADERS ? n : HEADERS;
+    stk_mem_buffer buffer = { 0 };
+    stoke_image_info info;
+    config->height = config->width = 0;
+    for (uint64_t i = 0; i < looked; i++) {
+        const stoke_sample sample = stoke_dataset_sample(dataset, i * n / looked);
+        if (stk_header_read(decoder, &buffer, &sample.image, HEADER_FILE, &info)) widen(config, &info);
+    }
+    stk_buffer_free(&buffer);
+    config->size_seen = config->height > 0;
+    if (!config->size_seen) config->height = config->width = STK_UNSAID;
+}
+
+void stk_run_config_see_size(stk_run_config *config)
+{
+    stoke_dataset *dataset = NULL;
+    stoke_decoder *decoder = NULL;
+    if (config->engine != STOKE_ENGINE_TORCH || config->height > 0 || !config->has_data) return;
+    if (!stoke_dataset_open(&dataset, &config->data, NULL) && !stoke_decoder_create(&decoder, NULL))
+        look(config, dataset, decoder);
+    stoke_decoder_destroy(&decoder);
+    stoke_dataset_close(&dataset);
+}
+
+/* ---- what a settings file says to the estimate of memory ---- */
+
+static unsigned take(stoke_estimate_params *p, const stk_run_config *config)
+{
+    unsigned assumed = 0;
+    if (config->batch > 0)
+        p->batch = (uint32_t)config->batch;
+    else
+        assumed |= STOKE_ASSUMED_BATCH;
+    if (config->height > 0 && config->width > 0)
+        p->height = (uint32_t)config->height, p->width = (uint32_t)config->width;
+    else
+        assumed |= STOKE_ASSUMED_SIZE;
+    if (config->classes < 1) assumed |= STOKE_ASSUMED_CLASSES;
+    p->classes = config->classes > 0 ? (uint32_t)config->classes : stoke_estimate_classes(p->model);
+    if (config->engine == STOKE_ENGINE_TORCH && stk_run_config_default(config, "mixed_precision"))
+        assumed |= STOKE_ASSUMED_PRECISION;
+    p->precision = config->precision;
+    p->optimizer = config->optimizer;
+    p->freeze_encoder = config->freeze_encoder;
+    p->average = config->average;
+    if (config->base_channels > 0) p->base_channels = (uint32_t)config->base_channels;
+    if (config->num_blocks > 0) p->num_blocks = (uint32_t)config->num_blocks;
+    return assumed;
+}
+
+int stoke_estimate_config(stoke_estimate_params *p, const char *path, char model[32], unsigned *assumed,
+                          stoke_error *err)
+{
+    stoke_preflight_params ask = stoke_preflight_defaults();
+    stk_run_config config;
+    ask.config = path;
+    int r = stk_run_config_read(&config, &ask, err);
+    if (!r && !p->model && !*config.model && *config.model_said)
+        r = stk_fail(err, STOKE_E_UNSUPPORTED,
+                     "%.256s: %s is no network that the estimate knows: b0 to b5 and smallnet", path,
+                     config.model_said);
+    if (!r) {
+        /* Our own file leaves it out for b0. */
+        const int said = config.engine == STOKE_ENGINE_NATIVE ? config.train.model || config.train.pretrained
+                                                              : *config.model != 0;
+        const int named = p->model || said;
+        snprintf(model, 32, "%s", p->model ? p->model : *config.model ? config.model : "b0");
+        p->model = model;
+        stk_run_config_see_size(&config);
+        *assumed = take(p, &config) | (named ? 0 : STOKE_ASSUMED_MODEL);
+    }
+    stk_run_config_free(&config);
+    return r;
 }

@@ -46,9 +46,6 @@ typedef struct stk_run_config {
  * stk_run_config_free. */
 int stk_run_config_read(stk_run_config *config, const stoke_preflight_params *params, stoke_error *err);
 void stk_run_config_free(stk_run_config *config);
-/* Of a file of another dialect only its network and the size of its pictures: model, model_said, height,
- * width, classes, as far as it says them. Never fails. */
-void stk_run_config_network(stk_run_config *config, const stoke_yaml *yaml);
 /* Where a file of another dialect says no size of pictures: that of the largest that is seen in the set it
  * names. It stays unsaid where that cannot be read. */
 void stk_run_config_see_size(stk_run_config *config);

@@ -50,10 +50,6 @@ typedef struct stk_why_evidence {
     stoke_figure load;        /* /proc/loadavg, of the last minute */
 } stk_why_evidence;
 
-/* Starts from a zeroed struct; free it in every case. */
-int stk_evidence_gather(stk_why_evidence *evidence, const stoke_why_params *params, stoke_error *err);
-void stk_evidence_free(stk_why_evidence *evidence);
-
 /* The next reason; the texts are the caller's to fill. */
 stoke_reason *stk_reason_add(stoke_answer *answer, int found, double weight);
 /* One that a line of the pre-flight check tells of; nothing when the list has no such line. */

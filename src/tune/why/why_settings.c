@@ -134,7 +134,8 @@ static int planned(const stk_why_evidence *e, const char *setting, stoke_change 
     return 0;
 }
 
-/* What optimize leaves to the user: the section is handed to a class of theirs, which may not take the key. */
+/* What optimize leaves to the user: the section is handed to a class of theirs, which may not take the key.
+ */
 static int is_of_class(const stk_why_evidence *e, const char *setting)
 {
     const char *path;
@@ -150,8 +151,8 @@ static void one_setting(stoke_answer *answer, const stk_why_evidence *e, size_t 
     stoke_change c;
     int changes = planned(e, setting, &c);
     /* The plan was given this machine's cores: where they are from is known here. */
-    const int of_cores = changes && meanings[m].judge == judge_workers && !e->here.cores_given &&
-                         stk_cores(&e->here).source;
+    const int of_cores =
+        changes && meanings[m].judge == judge_workers && !e->here.cores_given && stk_cores(&e->here).source;
     const int source = of_cores ? stk_cores(&e->here).source : changes ? c.source : STOKE_SOURCE_NA;
     const int is_switch = strcmp(setting, "batch_size") && strcmp(setting, "prefetch_factor");
     const int wrong = meanings[m].judge ? meanings[m].judge(e, why, sizeof why)
