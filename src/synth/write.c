@@ -4,7 +4,6 @@
  * the same for any number of threads.
  */
 #include <errno.h>
-#include <pthread.h>
 #include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,23 +16,17 @@
 #include "src/base/mem.h"
 #include "src/base/ours.h"
 #include "src/base/retry.h"
+#include "src/base/threadpool.h"
 #include "src/codec/write.h"
 #include "src/synth/synth.h"
 
 enum { THREADS_MAX = 256, PATH_EXTRA = 40 /* what a path has behind its folder */ };
 
-typedef struct job {
+typedef struct set {
     const stoke_synth_params *params;
     const char *folder;
     size_t path_room;
-    pthread_mutex_t lock;
-    pthread_cond_t moved;
-    /* under the lock */
-    uint64_t next, done;
-    unsigned running;
-    int stop, status;
-    stoke_error error; /* of the first thread that failed */
-} job;
+} set;
 
 /* What one thread needs, allocated before its first scene. */
 typedef struct desk {
@@ -41,27 +34,27 @@ typedef struct desk {
     char *path;
 } desk;
 
-static int desk_create(desk *d, const job *j, stoke_error *err)
+static stoke_image picture(const stoke_synth_params *p, uint8_t channels)
 {
-    const stoke_synth_params *p = j->params;
-    *d = (desk){
-        .image = { .stride = (size_t)p->width * 3,
-                   .width = p->width,
-                   .height = p->height,
-                   .channels = 3,
-                   .depth = 1 },
-        .mask = { .stride = p->width, .width = p->width, .height = p->height, .channels = 1, .depth = 1 }
-    };
-    d->image.data = stk_alloc(d->image.stride * p->height);
-    d->mask.data = stk_alloc(d->mask.stride * p->height);
-    d->path = stk_alloc(j->path_room);
+    const size_t stride = (size_t)p->width * channels;
+    return (stoke_image){ stk_alloc(stride * p->height), stride, p->width, p->height, channels, 1 };
+}
+
+static int start(void *context, void *member, stoke_error *err)
+{
+    const set *whole = context;
+    const stoke_synth_params *p = whole->params;
+    desk *d = member;
+    *d = (desk){ picture(p, 3), picture(p, 1), stk_alloc(whole->path_room) };
     if (d->image.data && d->mask.data && d->path) return STOKE_OK;
     return stk_fail(err, STOKE_E_NOMEM, "out of memory for a scene of %u x %u", (unsigned)p->height,
                     (unsigned)p->width);
 }
 
-static void desk_free(desk *d)
+static void finish(void *context, void *member)
 {
+    desk *d = member;
+    (void)context;
     stk_free(d->image.data);
     stk_free(d->mask.data);
     stk_free(d->path);
@@ -72,14 +65,16 @@ static void name_file(char *path, size_t room, const char *folder, uint64_t inde
     snprintf(path, room, mask ? "%s/masks/%06" PRIu64 ".png" : "%s/images/%06" PRIu64 ".jpg", folder, index);
 }
 
-static int write_scene(const job *j, desk *d, uint64_t index, stoke_error *err)
+static int write_scene(void *context, void *member, uint64_t index, stoke_error *err)
 {
-    int status = stoke_synth_draw(j->params, index, &d->image, &d->mask, err);
+    const set *whole = context;
+    desk *d = member;
+    int status = stoke_synth_draw(whole->params, index, &d->image, &d->mask, err);
     if (status) return status;
-    name_file(d->path, j->path_room, j->folder, index, 0);
-    status = stk_sealed_write_jpeg(d->path, &d->image, j->params->jpeg_quality, err);
+    name_file(d->path, whole->path_room, whole->folder, index, 0);
+    status = stk_sealed_write_jpeg(d->path, &d->image, whole->params->jpeg_quality, err);
     if (status) return status;
-    name_file(d->path, j->path_room, j->folder, index, 1);
+    name_file(d->path, whole->path_room, whole->folder, index, 1);
     return stk_sealed_write_png(d->path, &d->mask, err);
 }
 
@@ -111,90 +106,6 @@ static int plan_memory(const stoke_synth_params *p, unsigned *threads, stoke_err
         if (p->planned) p->planned(p->planned_context, &sum);
         return STOKE_OK;
     }
-}
-
-/* Next index, or 0 when there is no more to do. */
-static int take(job *j, uint64_t *index)
-{
-    pthread_mutex_lock(&j->lock);
-    int more = !j->stop && j->next < j->params->count;
-    if (more) *index = j->next++;
-    pthread_mutex_unlock(&j->lock);
-    return more;
-}
-
-static void report(job *j, int status, const stoke_error *err, int finished)
-{
-    pthread_mutex_lock(&j->lock);
-    if (status && !j->status) {
-        j->status = status;
-        j->error = *err;
-    }
-    if (status) j->stop = 1;
-    if (finished)
-        j->running--;
-    else if (!status)
-        j->done++;
-    pthread_cond_signal(&j->moved);
-    pthread_mutex_unlock(&j->lock);
-}
-
-static void *worker(void *argument)
-{
-    job *j = argument;
-    desk d;
-    stoke_error err;
-    uint64_t index;
-    int status = desk_create(&d, j, &err);
-    while (!status && take(j, &index)) {
-        status = write_scene(j, &d, index, &err);
-        report(j, status, &err, 0);
-    }
-    desk_free(&d);
-    report(j, status, &err, 1);
-    return NULL;
-}
-
-/* The calling thread only watches: progress callbacks belong to it. */
-static void watch(job *j, stoke_progress_fn progress, void *context)
-{
-    pthread_mutex_lock(&j->lock);
-    uint64_t seen = 0;
-    while (j->running) {
-        if (progress && j->done != seen) {
-            seen = j->done;
-            pthread_mutex_unlock(&j->lock);
-            int cancel = progress(context, seen, j->params->count);
-            pthread_mutex_lock(&j->lock);
-            if (cancel && !j->stop) {
-                j->stop = 1;
-                if (!j->status) j->status = stk_fail(&j->error, STOKE_E_CANCELLED, "cancelled");
-            }
-        } else {
-            pthread_cond_wait(&j->moved, &j->lock);
-        }
-    }
-    pthread_mutex_unlock(&j->lock);
-    if (progress && j->done != seen) progress(context, j->done, j->params->count);
-}
-
-static int run(job *j, unsigned threads, stoke_progress_fn progress, void *context, stoke_error *err)
-{
-    pthread_t handle[THREADS_MAX];
-    unsigned started = 0;
-    int failure = 0;
-    j->running = threads;
-    while (started < threads && !(failure = stk_thread_start(&handle[started], worker, j))) started++;
-    if (started < threads) { /* fewer than asked for is enough; none is not */
-        pthread_mutex_lock(&j->lock);
-        j->running -= threads - started;
-        if (!started) j->status = stk_fail_errno(&j->error, STOKE_E_NOMEM, failure, "cannot start a thread");
-        pthread_mutex_unlock(&j->lock);
-    }
-    watch(j, progress, context);
-    for (unsigned i = 0; i < started; i++) pthread_join(handle[i], NULL);
-    if (j->status && err) *err = j->error;
-    return j->status;
 }
 
 /* ---- whose folder, whose files ---- */
@@ -243,33 +154,26 @@ static int claim(const stoke_synth_params *params, const char *folder, stoke_err
     return r;
 }
 
-static int make_folder(const char *folder, const char *name, char *path, size_t room, stoke_error *err)
-{
-    snprintf(path, room, "%s/%s", folder, name);
-    return stk_make_folders(path, err);
-}
-
 int stoke_synth_write(const stoke_synth_params *params, const char *folder, unsigned threads,
                       stoke_progress_fn progress, void *context, stoke_error *err)
 {
+    static const char *const parts[] = { "images", "masks" };
     int status = stk_synth_check(params, err);
     if (status) return status;
-    job j = { .params = params, .folder = folder, .path_room = strlen(folder) + PATH_EXTRA };
-    char *path = stk_alloc(j.path_room);
+    set whole = { params, folder, strlen(folder) + PATH_EXTRA };
+    char *path = stk_alloc(whole.path_room);
     if (!path) return stk_fail(err, STOKE_E_NOMEM, "out of memory");
     if (params->count) status = plan_memory(params, &threads, err);
     if (!status) status = claim(params, folder, err);
     uint64_t others;
     if (!status && !params->force)
         status = stoke_synth_others(params, folder, progress, context, &others, err);
-    if (!status) status = make_folder(folder, "images", path, j.path_room, err);
-    if (!status) status = make_folder(folder, "masks", path, j.path_room, err);
+    for (int i = 0; !status && i < 2; i++) {
+        snprintf(path, whole.path_room, "%s/%s", folder, parts[i]);
+        status = stk_make_folders(path, err);
+    }
     stk_free(path);
     if (status || !params->count) return status;
-    pthread_mutex_init(&j.lock, NULL);
-    pthread_cond_init(&j.moved, NULL);
-    status = run(&j, threads, progress, context, err);
-    pthread_cond_destroy(&j.moved);
-    pthread_mutex_destroy(&j.lock);
-    return status;
+    const stk_parallel_job job = { params->count, &whole, sizeof(desk), start, write_scene, finish };
+    return stk_parallel_for(&job, threads, progress, context, err);
 }
