@@ -40,6 +40,9 @@ const char *stk_text_brief(double value, char *text, size_t size);
 void stk_html_text(FILE *out, const char *text);
 /* Its first bytes, which end between two characters. */
 void stk_html_bytes(FILE *out, const char *text, size_t size);
+/* fprintf of pages: %s is such text, %.1f has a point in every locale and is "n/a" for what is not finite;
+ * %u, %lu, %d, %ld and %%. */
+void stk_html_print(FILE *out, const char *format, ...) STOKE_PRINTF(2, 3);
 /* Bytes as base64, for data: addresses. */
 void stk_html_base64(FILE *out, const void *bytes, size_t size);
 

@@ -13,7 +13,6 @@
 
 #include <math.h>
 
-
 enum {
     MARGIN = 14,
     TITLE_LINE = 26,
@@ -49,6 +48,12 @@ static unsigned colour_of(const stoke_chart *chart, size_t index)
     return strong % STK_SVG_COLOURS;
 }
 
+static void begin_path(const frame *f, size_t index)
+{
+    fprintf(f->out, "<path%s style=\"stroke:var(--s%u)\" d=\"",
+            f->chart->series[index].faint ? " class=\"a\"" : "", colour_of(f->chart, index));
+}
+
 /* Draws the legend (draw 0: only counts); returns its lines. */
 static int put_legend(const frame *f, int draw)
 {
@@ -68,9 +73,8 @@ static int put_legend(const frame *f, int draw)
         }
         const double y = MARGIN + (c->title ? TITLE_LINE : 0) + LEGEND_LINE * lines - 6;
         if (draw) {
-            char a[32], b[32];
-            fprintf(f->out, "<path%s style=\"stroke:var(--s%u)\" d=\"M%s %sh18\"/>\n",
-                    s->faint ? " class=\"a\"" : "", colour_of(c, i), stk_svg_at(x, a), stk_svg_at(y - 4, b));
+            begin_path(f, i);
+            stk_html_print(f->out, "M%.1f %.1fh18\"/>\n", x, y - 4);
             stk_svg_text(f->out, x + 24, y, "start", NULL, s->name);
         }
         x += width;
@@ -100,14 +104,10 @@ typedef struct pen {
 static void draw_to(pen *p, double x, double y)
 {
     const double px = screen_x(p->f, x), py = screen_y(p->f, y);
-    char a[32], b[32];
-    if (isnan(px) || isnan(py)) {
-        p->down = 0;
-        return;
-    }
+    const int there = !isnan(px) && !isnan(py);
     /* "h0": a value alone between gaps is a dot. */
-    fprintf(p->f->out, p->down ? "L%s %s" : "M%s %sh0", stk_svg_at(px, a), stk_svg_at(py, b));
-    p->down = 1;
+    if (there) stk_html_print(p->f->out, p->down ? "L%.1f %.1f" : "M%.1f %.1fh0", px, py);
+    p->down = there;
 }
 
 static int has_point(const frame *f, const stoke_series *s, size_t i)
@@ -139,8 +139,7 @@ static void put_curve(const frame *f, size_t index)
     const stoke_series *s = &f->chart->series[index];
     pen p = { f, 0 };
     if (!s->count) return;
-    fprintf(f->out, "<path%s style=\"stroke:var(--s%u)\" d=\"", s->faint ? " class=\"a\"" : "",
-            colour_of(f->chart, index));
+    begin_path(f, index);
     if (s->count <= MANY) {
         for (size_t i = 0; i < s->count; i++) draw_to(&p, s->x[i], s->y[i]);
     } else {
@@ -158,14 +157,14 @@ static void put_points(const frame *f, size_t index)
     const stoke_series *s = &f->chart->series[index];
     if (!s->points || s->count > POINTS_AT_MOST) return;
     for (size_t i = 0; i < s->count; i++) {
-        char a[32], b[32];
+        char y[32], x[32];
         if (!has_point(f, s, i)) continue;
-        fprintf(f->out, "<circle cx=\"%s\" cy=\"%s\" r=\"3\" style=\"fill:var(--s%u)\"><title>",
-                stk_svg_at(screen_x(f, s->x[i]), a), stk_svg_at(screen_y(f, s->y[i]), b),
-                colour_of(f->chart, index));
-        stk_html_text(f->out, s->name);
-        fprintf(f->out, "%s%s", s->name && *s->name ? " " : "", stk_text_brief(s->y[i], a, sizeof a));
-        fprintf(f->out, " at %s</title></circle>\n", stk_text_brief(s->x[i], b, sizeof b));
+        stk_html_print(f->out,
+                       "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" style=\"fill:var(--s%u)\"><title>%s%s%s at "
+                       "%s</title></circle>\n",
+                       screen_x(f, s->x[i]), screen_y(f, s->y[i]), colour_of(f->chart, index), s->name,
+                       is_listed(s) ? " " : "", stk_text_brief(s->y[i], y, sizeof y),
+                       stk_text_brief(s->x[i], x, sizeof x));
     }
 }
 
@@ -233,16 +232,14 @@ int stoke_chart_svg(const stoke_chart *chart, FILE *out, stoke_error *err)
     const int status = stk_chart_take(&c, chart, err);
     if (status) return status;
     frame f = { .chart = &c, .out = out };
-    char a[32], b[32], w[32], h[32];
     measure(&f);
     stk_svg_begin(out, c.width, c.height, c.title ? c.title : "chart");
     stk_svg_text(out, MARGIN, MARGIN + 13, "start", "t", c.title);
     put_legend(&f, 1);
     put_axes(&f);
     /* An inner element cuts curves at its edges. */
-    fprintf(out, "<svg x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\">\n", stk_svg_at(f.left - BLEED, a),
-            stk_svg_at(f.top - BLEED, b), stk_svg_at(f.width + 2 * BLEED, w),
-            stk_svg_at(f.height + 2 * BLEED, h));
+    stk_html_print(out, "<svg x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\">\n", f.left - BLEED,
+                   f.top - BLEED, f.width + 2 * BLEED, f.height + 2 * BLEED);
     for (int strong = 0; strong < 2; strong++)
         for (size_t i = 0; i < c.n_series; i++)
             if (strong == !c.series[i].faint) put_curve(&f, i);

@@ -4,7 +4,7 @@
  */
 #include "src/report/chart.h"
 
-#include <inttypes.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "src/base/utf8.h"
@@ -31,13 +31,11 @@ static const char style[] =
 
 void stk_svg_begin(FILE *out, uint32_t width, uint32_t height, const char *label)
 {
-    fprintf(out,
-            "<!-- " STOKE_OUTPUT_MARK " -->\n"
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"stk-chart\" viewBox=\"0 0 %" PRIu32 " %" PRIu32
-            "\" width=\"%" PRIu32 "\" height=\"%" PRIu32 "\" role=\"img\" aria-label=\"",
-            width, height, width, height);
-    stk_html_text(out, label);
-    fputs("\">\n", out);
+    stk_html_print(out,
+                   "<!-- " STOKE_OUTPUT_MARK " -->\n"
+                   "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"stk-chart\" viewBox=\"0 0 %u %u\" "
+                   "width=\"%u\" height=\"%u\" role=\"img\" aria-label=\"%s\">\n",
+                   width, height, width, height, label);
     fputs(style, out);
     fputs("<rect width=\"100%\" height=\"100%\" style=\"fill:var(--paper)\"/>\n", out);
 }
@@ -61,19 +59,16 @@ size_t stk_svg_letters(const char *text)
 
 void stk_svg_text(FILE *out, double x, double y, const char *anchor, const char *class, const char *text)
 {
-    char a[32], b[32];
     if (!text || !*text) return;
-    fprintf(out, "<text x=\"%s\" y=\"%s\" text-anchor=\"%s\"%s%s%s>", stk_svg_at(x, a), stk_svg_at(y, b),
-            anchor, class ? " class=\"" : "", class ? class : "", class ? "\"" : "");
-    stk_html_text(out, text);
-    fputs("</text>\n", out);
+    stk_html_print(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\"", x, y, anchor);
+    if (class) stk_html_print(out, " class=\"%s\"", class);
+    stk_html_print(out, ">%s</text>\n", text);
 }
 
 void stk_svg_line(FILE *out, const char *class, double x1, double y1, double x2, double y2)
 {
-    char a[32], b[32], c[32], d[32];
-    fprintf(out, "<line class=\"%s\" x1=\"%s\" y1=\"%s\" x2=\"%s\" y2=\"%s\"/>\n", class, stk_svg_at(x1, a),
-            stk_svg_at(y1, b), stk_svg_at(x2, c), stk_svg_at(y2, d));
+    stk_html_print(out, "<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", class, x1,
+                   y1, x2, y2);
 }
 
 /* ---- HTML ---- */
@@ -109,6 +104,28 @@ void stk_html_bytes(FILE *out, const char *text, size_t size)
                 fputs("\xef\xbf\xbd", out);
         }
     }
+}
+
+void stk_html_print(FILE *out, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    for (const char *at; (at = strchr(format, '%')); format = at + 1) {
+        char number[32];
+        int decimals = 0, longs = 0;
+        fwrite(format, 1, (size_t)(at++ - format), out);
+        if (*at == '.') decimals = at[1] - '0', at += 2;
+        for (; *at == 'l'; at++) longs++;
+        switch (*at) {
+        case 's': stk_html_text(out, va_arg(args, const char *)); break;
+        case 'f': fputs(stk_text_fixed(va_arg(args, double), decimals, number, sizeof number), out); break;
+        case 'u': fprintf(out, "%lu", longs ? va_arg(args, unsigned long) : va_arg(args, unsigned)); break;
+        case 'd': fprintf(out, "%ld", longs ? va_arg(args, long) : va_arg(args, int)); break;
+        default: fputc('%', out);
+        }
+    }
+    fputs(format, out);
+    va_end(args);
 }
 
 void stk_html_base64(FILE *out, const void *bytes, size_t size)

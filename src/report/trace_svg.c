@@ -157,10 +157,10 @@ static uint64_t busy_of(const picture *p, size_t first, size_t last)
 
 static void put_bar(const picture *p, double x, double y, double width, const char *what, double opacity)
 {
-    char a[32], b[32], c[32], d[32], fill[40];
-    fprintf(p->out, "<rect x=\"%s\" y=\"%s\" width=\"%s\" height=\"%d\" style=\"%s\"", stk_svg_at(x, a),
-            stk_svg_at(y, b), stk_svg_at(width, c), BAR, fill_of(p, what, fill));
-    if (opacity < 0.995) fprintf(p->out, " opacity=\"%s\"", stk_text_fixed(opacity, 2, d, sizeof d));
+    char fill[40];
+    stk_html_print(p->out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" style=\"%s\"", x, y,
+                   width, BAR, fill_of(p, what, fill));
+    if (opacity < 0.995) stk_html_print(p->out, " opacity=\"%.2f\"", opacity);
 }
 
 /* Its name and number where there is room; the rest for a resting pointer. */
@@ -168,12 +168,11 @@ static void put_span(const picture *p, const stk_trace_span *s, double x, double
 {
     char number[32] = "", text[96], took[32], since[32];
     put_bar(p, x, y, width - seam, s->what, 1);
-    fputs("><title>", p->out);
-    stk_html_text(p->out, s->what);
     if (s->number >= 0) snprintf(number, sizeof number, "%" PRId64, s->number);
-    fprintf(p->out, "%s%s: %s, %s after the start</title></rect>\n", *number ? ", batch " : "", number,
-            stoke_text_seconds((double)(s->end - s->start) / 1e9, took, sizeof took),
-            stoke_text_seconds((double)(s->start - p->sheet->start) / 1e9, since, sizeof since));
+    stk_html_print(p->out, "><title>%s%s%s: %s, %s after the start</title></rect>\n", s->what,
+                   *number ? ", batch " : "", number,
+                   stoke_text_seconds((double)(s->end - s->start) / 1e9, took, sizeof took),
+                   stoke_text_seconds((double)(s->start - p->sheet->start) / 1e9, since, sizeof since));
     snprintf(text, sizeof text, "%.60s%s%s", s->what, *number ? " " : "", number);
     const double room = (width - 6) / STK_SVG_LETTER;
     const char *shown = room >= (double)stk_svg_letters(text) ? text : number;
@@ -240,10 +239,10 @@ static int put_legend(const picture *p, int draw)
             lines++;
         }
         if (draw) {
-            char a[32], b[32], fill[40];
+            char fill[40];
             const double y = MARGIN + TITLE_LINE + LEGEND_LINE * lines - 8;
-            fprintf(p->out, "<rect x=\"%s\" y=\"%s\" width=\"12\" height=\"12\" style=\"%s\"/>\n",
-                    stk_svg_at(x, a), stk_svg_at(y - 10, b), fill_of(p, word, fill));
+            stk_html_print(p->out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"12\" height=\"12\" style=\"%s\"/>\n",
+                           x, y - 10, fill_of(p, word, fill));
             stk_svg_text(p->out, x + 18, y, "start", NULL, word);
         }
         x += width;

@@ -78,18 +78,9 @@ enum { CURVE_WIDTH = 540 }; /* two side by side, letters at their size */
 
 /* ---- small things ---- */
 
-/* 3716457 as "3.7 million". */
-static void put_millions(FILE *out, uint64_t count)
-{
-    stk_run_put_fixed(out, (double)count / 1e6, 1);
-    fputs(" million", out);
-}
-
 static void put_card(FILE *out, const char *value, const char *label)
 {
-    fprintf(out, "<div class=\"card\"><b>%s</b><span>", value);
-    stk_html_text(out, label);
-    fputs("</span></div>\n", out);
+    stk_html_print(out, "<div class=\"card\"><b>%s</b><span>%s</span></div>\n", value, label);
 }
 
 /* Settings stand in backquotes. One without a partner is only a character. */
@@ -117,15 +108,13 @@ static void put_status(const stk_run_page *page)
 {
     const stk_run_log *log = page->log;
     const uint64_t steps = stk_run_uint(&log->start, "steps");
-    fputs("<p class=\"sub\">", page->out);
+    fprintf(page->out, "<p class=\"sub\">%s step %" PRIu64, is_done(log) ? "Ended at" : "Not ended: at",
+            log->step);
+    if (steps) fprintf(page->out, " of %" PRIu64, steps);
     if (is_done(log)) {
-        fprintf(page->out, "Ended at step %" PRIu64, log->step);
-        if (steps) fprintf(page->out, " of %" PRIu64, steps);
         fputs(": ", page->out);
         put_sentence(page->out, log->why);
     } else {
-        fprintf(page->out, "Not ended: at step %" PRIu64, log->step);
-        if (steps) fprintf(page->out, " of %" PRIu64, steps);
         fputs(" when this page was made. Either it is still going, or it was stopped from outside and "
               "<code>stoke train --resume</code> goes on with it",
               page->out);
@@ -139,27 +128,19 @@ static void put_head(const stk_run_page *page)
     const stk_json *start = &page->log->start;
     const char *model = stk_run_text(start, "model"), *data = stk_run_text(start, "data");
     FILE *out = page->out;
-    fputs("<!doctype html>\n<!-- " STOKE_OUTPUT_MARK " -->\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-          "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>",
-          out);
-    stk_html_text(out, page->name);
-    fputs(": report of a training</title>\n<style>\n", out);
+    stk_html_print(out,
+                   "<!doctype html>\n<!-- " STOKE_OUTPUT_MARK " -->\n<html lang=\"en\"><head><meta "
+                   "charset=\"utf-8\"><meta name=\"viewport\" "
+                   "content=\"width=device-width,initial-scale=1\">\n<title>%s: report of a "
+                   "training</title>\n<style>\n",
+                   page->name);
     fputs(style, out);
-    fputs("</style></head>\n<body><main>\n<header><h1>", out);
-    stk_html_text(out, page->name);
-    fputs("</h1>\n", out);
-    if (model) {
-        fputs("<p class=\"sub\">SegFormer ", out);
-        stk_html_text(out, model);
-        if (data) {
-            fputs(" on ", out);
-            stk_html_text(out, data);
-        }
-        fprintf(out, ": %s, %s to train, %" PRIu64 " to validate</p>\n",
-                STOKE_COUNT(stk_run_uint(start, "classes"), "class"),
-                STOKE_COUNT(stk_run_uint(start, "train_samples"), "image"),
-                stk_run_uint(start, "val_samples"));
-    }
+    stk_html_print(out, "</style></head>\n<body><main>\n<header><h1>%s</h1>\n", page->name);
+    if (model)
+        stk_html_print(
+            out, "<p class=\"sub\">SegFormer %s%s%s: %s, %s to train, %" PRIu64 " to validate</p>\n", model,
+            data ? " on " : "", data ? data : "", STOKE_COUNT(stk_run_uint(start, "classes"), "class"),
+            STOKE_COUNT(stk_run_uint(start, "train_samples"), "image"), stk_run_uint(start, "val_samples"));
     put_status(page);
     fputs("</header>\n", out);
 }
@@ -211,108 +192,81 @@ static void put_cards(const stk_run_page *page)
 
 /* ---- remarks ---- */
 
-typedef struct remarks {
-    FILE *out;
-    int any;
-} remarks;
-
-static void remark(remarks *r)
+/* What begins a sentence of the list; *any: one was written. */
+static FILE *remark(const stk_run_page *page, int *any)
 {
-    fputs(r->any++ ? "</li>\n<li>" : "<section><h2>Remarks</h2>\n<ul><li>", r->out);
+    fputs((*any)++ ? "</li>\n<li>" : "<section><h2>Remarks</h2>\n<ul><li>", page->out);
+    return page->out;
 }
 
 static void put_remarks(const stk_run_page *page)
 {
     const stk_run_log *log = page->log;
-    remarks r = { page->out, 0 };
+    int any = 0;
     size_t holes = 0;
     for (size_t i = 0; i < log->n_steps; i++) holes += !isfinite(log->steps[i].loss);
-    if (!log->evaluations) {
-        remark(&r);
+    if (!log->evaluations)
         fputs(stk_run_uint(&log->start, "val_samples")
                   ? "No evaluation yet: there are no scores, and no network is known to be the best."
                   : "The run has no validation images: nothing tells how good the network is on what it has "
-                    "not "
-                    "seen. <code>--val-split 0.2</code> keeps a fifth of the images for that.",
-              r.out);
-    }
-    if (holes) {
-        remark(&r);
-        fprintf(r.out,
+                    "not seen. <code>--val-split 0.2</code> keeps a fifth of the images for that.",
+              remark(page, &any));
+    if (holes)
+        fprintf(remark(page, &any),
                 "The loss of %zu logged step%s was not a number. A lower learning rate "
                 "(<code>stoke find-lr</code>) or <code>--clip-norm 1</code> helps as a rule.",
                 holes, holes == 1 ? "" : "s");
-    }
-    if (log->skipped) {
-        remark(&r);
-        fprintf(r.out, "%" PRIu64 " step%s skipped because of gradients that were not finite.", log->skipped,
-                log->skipped == 1 ? " was" : "s were");
-    }
+    if (log->skipped)
+        fprintf(remark(page, &any), "%" PRIu64 " step%s skipped because of gradients that were not finite.",
+                log->skipped, log->skipped == 1 ? " was" : "s were");
     const stk_json *shown = stk_run_shown(log);
     const stk_json_value *average = shown ? stk_json_find(shown, shown->values, "average") : NULL;
-    if (average && average->kind == STK_JSON_TRUE) {
-        remark(&r);
+    if (average && average->kind == STK_JSON_TRUE)
         fputs(
             "Scores, and the network in <code>best/</code>, are those of the moving average of the weights.",
-            r.out);
-    }
-    if (log->step_seconds > 10 && log->data_seconds > 0.1 * log->step_seconds) {
-        remark(&r);
-        stk_run_put_fixed(r.out, 100 * log->data_seconds / log->step_seconds, 0);
-        fputs(" % of the time of steps was spent waiting for data: more <code>--workers</code>, a "
-              "<code>--cache</code> or smaller files would make the run faster.",
-              r.out);
-    }
-    if (log->damaged) {
-        remark(&r);
-        fprintf(r.out, "%" PRIu64 " of %" PRIu64 " lines of log.jsonl are damaged and were passed over.",
+            remark(page, &any));
+    if (log->step_seconds > 10 && log->data_seconds > 0.1 * log->step_seconds)
+        stk_html_print(
+            remark(page, &any),
+            "%.0f %% of the time of steps was spent waiting for data: more <code>--workers</code>, "
+            "a <code>--cache</code> or smaller files would make the run faster.",
+            100 * log->data_seconds / log->step_seconds);
+    if (log->damaged)
+        fprintf(remark(page, &any),
+                "%" PRIu64 " of %" PRIu64 " lines of log.jsonl are damaged and were passed over.",
                 log->damaged, log->lines);
-    }
-    for (size_t i = 0; i < log->n_remarks; i++) {
-        remark(&r);
-        put_sentence(r.out, log->remarks[i]);
-    }
-    if (r.any) fputs("</li></ul></section>\n", r.out);
+    for (size_t i = 0; i < log->n_remarks; i++) put_sentence(remark(page, &any), log->remarks[i]);
+    if (any) fputs("</li></ul></section>\n", page->out);
 }
 
 /* ---- settings ---- */
 
 static void put_term(FILE *out, const char *term, const char *text)
 {
-    if (!text || !*text) return;
-    fprintf(out, "<dt>%s</dt><dd>", term);
-    stk_html_text(out, text);
-    fputs("</dd>\n", out);
+    if (text && *text) stk_html_print(out, "<dt>%s</dt><dd>%s</dd>\n", term, text);
 }
 
 static void put_machine(const stk_run_page *page)
 {
     const stk_json *start = &page->log->start;
     const stk_json_value *size = stk_json_find(start, start->values, "size");
+    const char *cpu = stk_run_text(start, "cpu");
     FILE *out = page->out;
     double height = NAN, width = NAN;
-    char text[160], a[32], b[32];
     if (!start->values) return;
     if (stk_json_real(start, stk_json_first(start, size), &height))
         stk_json_real(start, stk_json_next(start, stk_json_first(start, size)), &width);
-    fputs("<dl>\n<dt>network</dt><dd>SegFormer ", out);
-    stk_html_text(out, stk_run_text(start, "model"));
-    fputs(", ", out);
-    put_millions(out, stk_run_uint(start, "parameters"));
-    fputs(" parameters, ", out);
-    stk_html_text(out, stk_run_text(start, "precision"));
-    fputs("</dd>\n", out);
-    snprintf(text, sizeof text, "%s x %s pixels, batches of %" PRIu64 "%s",
-             stk_text_fixed(height, 0, a, sizeof a), stk_text_fixed(width, 0, b, sizeof b),
-             stk_run_uint(start, "batch"), stk_run_uint(start, "accumulate") > 1 ? ", several per step" : "");
-    put_term(out, "images", text);
-    snprintf(text, sizeof text, "%s, %" PRIu64 " per epoch",
-             STOKE_COUNT(stk_run_uint(start, "steps"), "step"), stk_run_uint(start, "steps_per_epoch"));
-    put_term(out, "length", text);
+    stk_html_print(out,
+                   "<dl>\n<dt>network</dt><dd>SegFormer %s, %.1f million parameters, %s</dd>\n"
+                   "<dt>images</dt><dd>%.0f x %.0f pixels, batches of %" PRIu64 "%s</dd>\n"
+                   "<dt>length</dt><dd>%s, %" PRIu64 " per epoch</dd>\n",
+                   stk_run_text(start, "model"), (double)stk_run_uint(start, "parameters") / 1e6,
+                   stk_run_text(start, "precision"), height, width, stk_run_uint(start, "batch"),
+                   stk_run_uint(start, "accumulate") > 1 ? ", several per step" : "",
+                   STOKE_COUNT(stk_run_uint(start, "steps"), "step"), stk_run_uint(start, "steps_per_epoch"));
     put_term(out, "processor", stk_run_text(start, "machine"));
-    snprintf(text, sizeof text, "%s, %.40s", STOKE_COUNT(stk_run_uint(start, "threads"), "thread"),
-             stk_run_text(start, "cpu") ? stk_run_text(start, "cpu") : "");
-    put_term(out, "of it", text);
+    stk_html_print(out, "<dt>of it</dt><dd>%s, %s</dd>\n",
+                   STOKE_COUNT(stk_run_uint(start, "threads"), "thread"), cpu);
     put_term(out, "begun", stk_run_text(start, "time"));
     put_term(out, "stoke", stk_run_text(start, "version"));
     fputs("</dl>\n", out);
@@ -334,10 +288,8 @@ static void put_settings_file(const stk_run_page *page)
             const size_t length = (size_t)((stop ? stop : end) - text);
             snprintf(line, sizeof line, "%.*s", length < sizeof line ? (int)length : (int)sizeof line - 1,
                      text);
-            if (line[strspn(line, " \t\r")] && line[strspn(line, " \t")] != '#') {
-                stk_html_text(page->out, line);
-                fputc('\n', page->out);
-            }
+            if (line[strspn(line, " \t\r")] && line[strspn(line, " \t")] != '#')
+                stk_html_print(page->out, "%s\n", line);
             text += length + 1;
         }
         fputs("</pre>\n", page->out);

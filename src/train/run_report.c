@@ -81,24 +81,22 @@ static void put_address(FILE *out, const uint8_t *png, size_t size)
 static void put_picture(const stk_run_page *page, const stk_json *eval, const char *which)
 {
     const char *relative = stk_run_text(eval, "picture");
-    char path[4096], score[32];
+    char path[4096];
     stk_mem_buffer bytes = { 0 };
     size_t size = 0;
     if (!relative || !is_below(relative)) return;
     if ((size_t)snprintf(path, sizeof path, "%s/%s", page->folder, relative) >= sizeof path) return;
     const int there = !stk_file_read(path, FILE_BYTES, &bytes, &size, NULL) && size > 8 &&
                       !memcmp(bytes.data, "\x89PNG\r\n\x1a\n", 8);
-    stk_text_fixed(stk_run_real(eval, eval->values, "miou"), 3, score, sizeof score);
-    fprintf(page->out, "<figure><figcaption>The %s evaluation: step %" PRIu64 ", mIoU %s</figcaption>\n",
-            which, stk_run_uint(eval, "step"), score);
+    stk_html_print(page->out,
+                   "<figure><figcaption>The %s evaluation: step %" PRIu64 ", mIoU %.3f</figcaption>\n", which,
+                   stk_run_uint(eval, "step"), stk_run_real(eval, eval->values, "miou"));
     if (there) {
         fprintf(page->out, "<img alt=\"Predictions of the %s evaluation\" src=\"", which);
         put_address(page->out, bytes.data, size);
         fputs("\">", page->out);
     } else {
-        fputs("<p class=\"note\">The picture is gone: ", page->out);
-        stk_html_text(page->out, relative);
-        fputs("</p>", page->out);
+        stk_html_print(page->out, "<p class=\"note\">The picture is gone: %s</p>", relative);
     }
     fputs("</figure>\n", page->out);
     stk_buffer_free(&bytes);

@@ -95,9 +95,6 @@ int stk_run_page_write(const stk_run_page *page, stoke_error *err);
 /* The evaluation that is shown in full: the best one, or the last when none is marked. NULL: none at all. */
 const stk_json *stk_run_shown(const stk_run_log *log);
 
-/* A number with so many decimals. */
-void stk_run_put_fixed(FILE *out, double value, int decimals);
-
 void stk_run_table_time(const stk_run_page *page);
 void stk_run_table_classes(const stk_run_page *page);
 void stk_run_table_confusion(const stk_run_page *page);

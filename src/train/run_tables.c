@@ -31,12 +31,6 @@ static const stk_json_value *member(const stk_json *json, const char *key)
     return json && json->values ? stk_json_find(json, json->values, key) : NULL;
 }
 
-void stk_run_put_fixed(FILE *out, double value, int decimals)
-{
-    char text[32];
-    fputs(stk_text_fixed(value, decimals, text, sizeof text), out);
-}
-
 /* Name of a class: the log's, or its number. Returns `text` or the log's own. */
 static const char *run_class(const stk_run_log *log, uint32_t id, char text[32])
 {
@@ -77,21 +71,17 @@ void stk_run_table_time(const stk_run_page *page)
     const double all = log->t > booked ? log->t : booked;
     if (!(all > 0)) return;
     fputs("<section><h2>Where time went</h2>\n<div class=\"stack\">", out);
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        fputs("<span style=\"width:", out);
-        stk_run_put_fixed(out, 100 * parts[i].seconds / all, 2);
-        fprintf(out, "%%;background:var(%s)\"></span>", parts[i].color);
-    }
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        stk_html_print(out, "<span style=\"width:%.2f%%;background:var(%s)\"></span>",
+                       100 * parts[i].seconds / all, parts[i].color);
     fputs("</div>\n<table class=\"narrow\"><tbody>\n", out);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         char text[32];
-        fprintf(out,
-                "<tr><td><span class=\"swatch\" style=\"background:var(%s)\"></span>%s</td><td "
-                "class=\"n\">%s</td>"
-                "<td class=\"n\">",
-                parts[i].color, parts[i].name, stoke_text_seconds(parts[i].seconds, text, sizeof text));
-        stk_run_put_fixed(out, 100 * parts[i].seconds / all, 1);
-        fputs(" %</td></tr>\n", out);
+        stk_html_print(out,
+                       "<tr><td><span class=\"swatch\" style=\"background:var(%s)\"></span>%s</td><td "
+                       "class=\"n\">%s</td><td class=\"n\">%.1f %%</td></tr>\n",
+                       parts[i].color, parts[i].name, stoke_text_seconds(parts[i].seconds, text, sizeof text),
+                       100 * parts[i].seconds / all);
     }
     fputs("</tbody></table></section>\n", out);
 }
@@ -122,13 +112,10 @@ static double walk_on(walk *w)
 static void put_score(FILE *out, double value, int barred)
 {
     const int known = value >= 0 && value <= 1;
-    fputs("<td class=\"n\">", out);
-    stk_run_put_fixed(out, known ? value : NAN, 3);
-    fputs("</td>", out);
-    if (!barred) return;
-    fputs("<td class=\"bar\"><span style=\"width:", out);
-    stk_run_put_fixed(out, known ? 100 * value : 0, 1);
-    fputs("%\"></span></td>", out);
+    stk_html_print(out, "<td class=\"n\">%.3f</td>", known ? value : NAN);
+    if (barred)
+        stk_html_print(out, "<td class=\"bar\"><span style=\"width:%.1f%%\"></span></td>",
+                       known ? 100 * value : 0);
 }
 
 /* Pixels of the truth per class; NULL when the log has no matrix (or no memory for the sums). */
@@ -167,13 +154,8 @@ void stk_run_table_classes(const stk_run_page *page)
         char text[32];
         fputs("<tr><td>", out);
         put_swatch(out, i);
-        stk_html_text(out, run_class(page->log, i, text));
-        fputs("</td>", out);
-        if (shares) {
-            fputs("<td class=\"n\">", out);
-            stk_run_put_fixed(out, 100 * shares[i], 1);
-            fputs(" %</td>", out);
-        }
+        stk_html_print(out, "%s</td>", run_class(page->log, i, text));
+        if (shares) stk_html_print(out, "<td class=\"n\">%.1f %%</td>", 100 * shares[i]);
         put_score(out, walk_on(&iou), 1);
         if (both) put_score(out, walk_on(&now), 1);
         put_score(out, walk_on(&f1), 0);
@@ -183,9 +165,7 @@ void stk_run_table_classes(const stk_run_page *page)
     if (classes > MOST_ROWS)
         fprintf(out, "<p class=\"note\">The first %d of %" PRIu32 " classes; metrics.csv has them all.</p>\n",
                 MOST_ROWS, classes);
-    fputs("<p class=\"note\">", out);
-    stk_html_text(out, stoke_scores_convention());
-    fputs("</p></section>\n", out);
+    stk_html_print(out, "<p class=\"note\">%s</p></section>\n", stoke_scores_convention());
     stk_free(shares);
 }
 
@@ -215,9 +195,7 @@ static void put_matrix_row(const stk_run_page *page, const double *counts, uint3
     char text[32], name[32];
     double sum = 0;
     for (uint32_t i = 0; i < size; i++) sum += counts[i];
-    fputs("<tr><th scope=\"row\">", out);
-    stk_html_text(out, run_class(page->log, truth, text));
-    fputs("</th>", out);
+    stk_html_print(out, "<tr><th scope=\"row\">%s</th>", run_class(page->log, truth, text));
     for (uint32_t i = 0; i < size; i++) {
         const double share = sum > 0 ? counts[i] / sum : NAN, percent = floor(100 * share + 0.5);
         /* The square root lifts small mistakes to where they can be seen. */
@@ -225,19 +203,12 @@ static void put_matrix_row(const stk_run_page *page, const double *counts, uint3
         if (isnan(share)) {
             fputs(" class=\"none\"", out);
         } else if (share > 0.0005) {
-            fprintf(out, "%s style=\"--v:", share > 0.3 ? " class=\"deep\"" : "");
-            stk_run_put_fixed(out, sqrt(share), 2);
-            fputc('"', out);
-            fputs(" title=\"", out);
-            stk_html_text(out, run_class(page->log, truth, text));
-            fputs(" taken for ", out);
-            stk_html_text(out, run_class(page->log, i, name));
-            fputs(": ", out);
-            stk_run_put_fixed(out, 100 * share, 1);
-            fputs(" %\"", out);
+            fputs(share > 0.3 ? " class=\"deep\"" : "", out);
+            stk_html_print(out, " style=\"--v:%.2f\" title=\"%s taken for %s: %.1f %%\"", sqrt(share),
+                           run_class(page->log, truth, text), run_class(page->log, i, name), 100 * share);
         }
         fputc('>', out);
-        if (size <= NUMBERED && percent >= 1) stk_run_put_fixed(out, percent, 0);
+        if (size <= NUMBERED && percent >= 1) stk_html_print(out, "%.0f", percent);
         fputs("</td>", out);
     }
     fputs("</tr>\n", out);
@@ -257,9 +228,7 @@ void stk_run_table_confusion(const stk_run_page *page)
     fputs(size > NUMBERED ? " small\"><thead><tr><td></td>" : "\"><thead><tr><td></td>", out);
     for (uint32_t i = 0; i < size; i++) {
         char text[32];
-        fputs("<th scope=\"col\"><span>", out);
-        stk_html_text(out, run_class(page->log, i, text));
-        fputs("</span></th>", out);
+        stk_html_print(out, "<th scope=\"col\"><span>%s</span></th>", run_class(page->log, i, text));
     }
     fputs("</tr></thead><tbody>\n", out);
     for (uint32_t i = 0; i < size; i++) put_matrix_row(page, counts + (size_t)i * size, size, i);
@@ -283,9 +252,7 @@ void stk_run_table_worst(const stk_run_page *page)
           out);
     for (int n = 0; at && n < WORST_SHOWN; n++, at = stk_json_next(json, at)) {
         const char *name = stk_json_text(json, stk_json_find(json, at, "name"));
-        fputs("<tr><td class=\"file\">", out);
-        stk_html_text(out, name ? name : "n/a");
-        fputs("</td>", out);
+        stk_html_print(out, "<tr><td class=\"file\">%s</td>", name ? name : "n/a");
         put_score(out, stk_run_real(json, at, "miou"), 1);
         put_score(out, stk_run_real(json, at, "accuracy"), 0);
         fputs("</tr>\n", out);
