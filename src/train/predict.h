@@ -11,7 +11,7 @@
 
 #include "src/base/mem.h"
 #include "src/loader/memory_plan.h"
-#include "src/loader/scratch.h"
+#include "src/loader/sample.h"
 #include "src/pix/pix.h"
 #include <stoke/dataset.h>
 #include <stoke/image.h>
@@ -179,42 +179,28 @@ int stk_predict_squeeze(stk_predict_work *work, const stk_probe *probe, uint64_t
 /* ---- picture.c ---- */
 
 /* Pictures from files, as the loader makes them: its own decoding, windows of 16-bit values and resize, so
- * that a network sees in prediction what it saw in validation. (Loader and network have types of the same
- * names: this header shows neither.) */
+ * that a network sees in prediction what it saw in validation. */
 
-/* Settings, shared by all readers. */
-typedef struct stk_pictures stk_pictures;
-int stk_pictures_open(stk_pictures **out, const stoke_data_params *data, uint32_t height, uint32_t width,
-                      stoke_error *err);
-void stk_pictures_close(stk_pictures **pictures);
-/* As if each of them were a sample. */
-const stk_loader_config *stk_pictures_config(const stk_pictures *pictures);
-/* 1: fitting may decode less than the whole (JPEG in mode fast); the pixels then differ a little. */
-int stk_pictures_shrink(const stk_pictures *pictures);
+/* The settings of all readers, as if each picture were a sample; stk_loader_config_destroy it in any case. */
+int stk_pictures_config(stk_loader_config *config, const stoke_data_params *data, uint32_t height,
+                        uint32_t width, stoke_error *err);
 
-/* One per thread. */
-typedef struct stk_picture_reader stk_picture_reader;
-int stk_picture_reader_create(stk_picture_reader **out, const stk_pictures *pictures, stoke_error *err);
-void stk_picture_reader_destroy(stk_picture_reader **reader);
+/* One per thread. Its scratch is created and destroyed by who has it; pixels live there until the next call.
+ */
+typedef struct stk_picture_reader {
+    const stk_loader_config *config;
+    stk_scratch scratch;
+    stk_sample_ctx ctx; /* width and height are those of the picture as it will be shown */
+} stk_picture_reader;
 
-/* Bytes it keeps for the next file. */
-uint64_t stk_picture_reader_memory(const stk_picture_reader *reader);
-/* Gives them back; pixels it handed out are gone. */
-int stk_picture_reader_renew(stk_picture_reader *reader, stoke_error *err);
-
-/* Reads the file; *width and *height are those of the picture as it will be shown, orientation applied. The
- * message of a failure names the file. */
-int stk_picture_read(stk_picture_reader *reader, const stoke_sample *file, uint32_t *width, uint32_t *height,
-                     stoke_error *err);
-/* What decoding it takes. */
-stk_scratch_bytes stk_picture_need(const stk_picture_reader *reader);
+/* Reads the file and applies its orientation. The message of a failure names the file. */
+int stk_picture_read(stk_picture_reader *reader, const stoke_sample *file, stoke_error *err);
 /* Its stored orientation: 0: there is none, 1: applied, -1: left alone. */
 int stk_picture_turned(const stk_picture_reader *reader);
-/* Then: its pixels at its own size, or at that given to stk_pictures_open. The reader's until it is used
- * again. 3 channels, u8 or, from 16-bit files, u16. */
-int stk_picture_whole(stk_picture_reader *reader, stoke_image *image, stoke_error *err);
-int stk_picture_fitted(stk_picture_reader *reader, stoke_image *image, stoke_error *err);
-/* The same from pixels one has. */
+/* Then: its pixels at a size, 3 channels, u8 or, from 16-bit files, u16. */
+int stk_picture_decode(stk_picture_reader *reader, uint32_t width, uint32_t height, stoke_image *image,
+                       stoke_error *err);
+/* From pixels one has, at the size of the settings. */
 int stk_picture_fit(stk_picture_reader *reader, const stoke_image *whole, stoke_image *image,
                     stoke_error *err);
 

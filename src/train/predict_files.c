@@ -51,7 +51,7 @@ typedef struct slot {
 typedef struct work {
     stoke_predictor *predictor;
     const stoke_predict_job *job;
-    stk_pictures *pictures;
+    stk_loader_config pictures;
     stk_predict_work plan;
     uint32_t n_slots, n_helpers;
     slot *slots;
@@ -179,14 +179,16 @@ static int take_pixels(work *w, stk_picture_reader *reader, slot *s)
     int status = STOKE_OK;
     const int whole = w->job->images || s->mode == STOKE_PREDICT_SLIDE;
     if (whole) {
-        status = stk_picture_whole(reader, &pixels, &s->error);
+        status = stk_picture_decode(reader, reader->ctx.width, reader->ctx.height, &pixels, &s->error);
         if (!status) status = keep(&s->pixels, &pixels, &s->image, &s->error);
         if (!status) stk_image_values(&s->image, &s->low, &s->high);
     }
     if (status || s->mode == STOKE_PREDICT_SLIDE) return status;
-    status = whole && !stk_pictures_shrink(w->pictures)
+    /* A JPEG in mode fast may be decoded smaller than it is; the pixels then differ a little. */
+    const stk_loader_config *config = reader->config;
+    status = whole && config->image_decode.mode != STOKE_DECODE_FAST
                  ? stk_picture_fit(reader, &s->image, &pixels, &s->error)
-                 : stk_picture_fitted(reader, &pixels, &s->error);
+                 : stk_picture_decode(reader, config->width, config->height, &pixels, &s->error);
     if (!status && !whole) stk_image_values(&pixels, &s->low, &s->high);
     return status ? status : keep(&s->small, &pixels, &s->fitted, &s->error);
 }
@@ -195,9 +197,9 @@ static int take_pixels(work *w, stk_picture_reader *reader, slot *s)
  * What the slot has is a copy. */
 static int give_back(const work *w, stk_picture_reader *reader, stoke_error *err)
 {
-    return stk_picture_reader_memory(reader) > stk_predict_kept(&w->plan)
-               ? stk_picture_reader_renew(reader, err)
-               : STOKE_OK;
+    if (stk_scratch_memory(&reader->scratch) <= stk_predict_kept(&w->plan)) return STOKE_OK;
+    stk_scratch_destroy(&reader->scratch);
+    return stk_scratch_create(&reader->scratch, err);
 }
 
 /* What the picture's mask says, to compare with. A reader of its own each time keeps nothing. */
@@ -223,10 +225,11 @@ static int read_file(work *w, stk_picture_reader *reader, slot *s, stk_predict_b
 {
     const stoke_sample *file = &w->job->files[s->index];
     const uint8_t depth = w->predictor->classes > 256 ? 2 : 1;
-    uint32_t width, height;
+    const stk_sample_ctx *ctx = &reader->ctx;
     s->image = s->fitted = s->mask = s->truth = (stoke_image){ 0 };
     s->error = (stoke_error){ 0 };
-    int status = stk_picture_read(reader, file, &width, &height, &s->error);
+    int status = stk_picture_read(reader, file, &s->error);
+    const uint32_t width = ctx->width, height = ctx->height;
     s->turned = 0;
     s->low = UINT32_MAX;
     s->high = 0;
@@ -234,10 +237,11 @@ static int read_file(work *w, stk_picture_reader *reader, slot *s, stk_predict_b
     s->turned = stk_picture_turned(reader);
     stoke_image none;
     if ((uint64_t)width * height > (uint64_t)w->job->data->max_pixels)
-        return stk_picture_whole(reader, &none, &s->error); /* the decoder refuses it, with the reason */
+        return stk_picture_decode(reader, width, height, &none,
+                                  &s->error); /* the decoder refuses it, with the reason */
     s->mode = stoke_predictor_plan(w->predictor, width, height).mode;
     const int whole = w->job->images || s->mode == STOKE_PREDICT_SLIDE;
-    const stk_scratch_bytes need = stk_picture_need(reader);
+    const stk_scratch_bytes need = stk_scratch_need(ctx->config, &ctx->image_info, ctx->image_bytes, NULL, 0);
     *booked = stk_predict_book(&w->plan, (uint64_t)width * height, whole, &need);
     if (!admit(w, s, booked->slot + booked->reading)) return STOKE_E_CANCELLED;
     status = room_for(&s->ids, width, height, 1, depth, &s->mask, &s->error);
@@ -291,16 +295,16 @@ static void step_back(void)
 static void *run_helper(void *argument)
 {
     work *w = argument;
-    stk_picture_reader *reader;
+    stk_picture_reader reader = { .config = &w->pictures };
     stoke_error error = { 0 };
     step_back();
-    const int status = stk_picture_reader_create(&reader, w->pictures, &error);
+    const int status = stk_scratch_create(&reader.scratch, &error);
     pthread_mutex_lock(&w->lock);
     if (status) stop(w, status, &error);
     while (!w->stopping && w->done < w->job->count)
-        if (!help(w, reader)) pthread_cond_wait(&w->changed, &w->lock);
+        if (!help(w, &reader)) pthread_cond_wait(&w->changed, &w->lock);
     pthread_mutex_unlock(&w->lock);
-    stk_picture_reader_destroy(&reader);
+    stk_scratch_destroy(&reader.scratch);
     return NULL;
 }
 
@@ -474,11 +478,11 @@ int stoke_predict_files(stoke_predictor *predictor, const stoke_predict_job *job
     const uint64_t begin = stk_now_ns();
     work w = { .predictor = predictor, .job = job, .err = err, .report = report };
     prepare_lock(&w);
-    int status = stk_pictures_open(&w.pictures, job->data, predictor->height, predictor->width, err);
+    int status = stk_pictures_config(&w.pictures, job->data, predictor->height, predictor->width, err);
     if (!status) status = run_all(&w, err);
     if (!status && job->progress) job->progress(job->context, job->count, job->count);
     free_slots(&w);
-    stk_pictures_close(&w.pictures);
+    stk_loader_config_destroy(&w.pictures);
     pthread_cond_destroy(&w.changed);
     pthread_mutex_destroy(&w.lock);
     report->seconds = (double)(stk_now_ns() - begin) / 1e9;

@@ -178,10 +178,10 @@ stk_predict_work stk_predict_work_of(const stoke_predictor *p, const stoke_predi
 static int probe_job(stk_probe *probe, const stoke_predictor *p, const stoke_predict_job *job,
                      stoke_error *err)
 {
-    stk_pictures *pictures;
-    int r = stk_pictures_open(&pictures, job->data, p->height, p->width, err);
-    if (!r) r = stk_probe_files(probe, stk_pictures_config(pictures), job->files, job->count, err);
-    stk_pictures_close(&pictures);
+    stk_loader_config pictures;
+    int r = stk_pictures_config(&pictures, job->data, p->height, p->width, err);
+    if (!r) r = stk_probe_files(probe, &pictures, job->files, job->count, err);
+    stk_loader_config_destroy(&pictures);
     return r;
 }
 

@@ -156,22 +156,22 @@ static void pictures_to_predict_are_upright(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         stoke_data_params params = params_of(state, cases[i].orientation);
         stoke_dataset *dataset;
-        stk_pictures *pictures;
-        stk_picture_reader *reader;
-        uint32_t width, height;
+        stk_loader_config pictures;
+        stk_picture_reader reader = { .config = &pictures };
         stoke_image image;
         assert_int_equal(stoke_dataset_open(&dataset, &params, NULL), 0);
         stoke_sample sample = stoke_dataset_sample(dataset, 0);
         if (!cases[i].with_mask) sample.mask_path = NULL;
-        assert_int_equal(stk_pictures_open(&pictures, &params, 32, 32, NULL), 0);
-        assert_int_equal(stk_picture_reader_create(&reader, pictures, NULL), 0);
-        assert_int_equal(stk_picture_read(reader, &sample, &width, &height, NULL), 0);
+        assert_int_equal(stk_pictures_config(&pictures, &params, 32, 32, NULL), 0);
+        assert_int_equal(stk_scratch_create(&reader.scratch, NULL), 0);
+        assert_int_equal(stk_picture_read(&reader, &sample, NULL), 0);
+        const uint32_t width = reader.ctx.width, height = reader.ctx.height;
         assert_int_equal(width, cases[i].width);
-        assert_int_equal(stk_picture_whole(reader, &image, NULL), 0);
+        assert_int_equal(stk_picture_decode(&reader, width, height, &image, NULL), 0);
         assert_int_equal(image.width, cases[i].width);
-        assert_int_equal(stk_picture_turned(reader), cases[i].width == H ? 1 : -1);
-        stk_picture_reader_destroy(&reader);
-        stk_pictures_close(&pictures);
+        assert_int_equal(stk_picture_turned(&reader), cases[i].width == H ? 1 : -1);
+        stk_scratch_destroy(&reader.scratch);
+        stk_loader_config_destroy(&pictures);
         stoke_dataset_close(&dataset);
     }
 }

@@ -265,8 +265,8 @@ static void pixels_are_the_loaders(void **state)
     stoke_dataset *set;
     stoke_loader *loader;
     const stoke_batch *batch;
-    stk_pictures *shared;
-    stk_picture_reader *reader;
+    stk_loader_config shared;
+    stk_picture_reader reader = { .config = &shared };
     stk_pix_writer writer;
     float *row = stk_alloc_aligned(3 * SIDE * SIDE * sizeof *row, 64);
     const stoke_image deep = make_picture(300, 200, 2), flat = make_picture(900, 700, 1);
@@ -285,26 +285,26 @@ static void pixels_are_the_loaders(void **state)
     OK(stoke_dataset_open(&set, &data, &err));
     OK(stoke_loader_create(&loader, set, &data, NULL, &err));
     OK(stoke_loader_next(loader, &batch));
-    OK(stk_pictures_open(&shared, &data, SIDE, SIDE, &err));
-    OK(stk_picture_reader_create(&reader, shared, &err));
+    OK(stk_pictures_config(&shared, &data, SIDE, SIDE, &err));
+    OK(stk_scratch_create(&reader.scratch, &err));
     stk_writer_init(&writer, STOKE_DTYPE_F32, STOKE_LAYOUT_CHW, STOKE_NORMALIZE_IMAGENET);
     for (uint32_t i = 0; i < 2; i++) {
         const stoke_sample sample = stoke_dataset_sample(set, batch->ids[i]);
-        uint32_t width, height;
         stoke_image fitted;
-        OK(stk_picture_read(reader, &sample, &width, &height, &err));
-        assert_int_equal(width, i ? 900 : 300);
-        OK(stk_picture_fitted(reader, &fitted, &err));
+        OK(stk_picture_read(&reader, &sample, &err));
+        assert_int_equal(reader.ctx.width, i ? 900 : 300);
+        OK(stk_picture_decode(&reader, SIDE, SIDE, &fitted, &err));
         stk_write_image(&writer, &fitted, row, SIDE, SIDE, 0, 0, 0);
         assert_memory_equal(row, (char *)batch->images + i * batch->image_row_bytes,
                             3 * SIDE * SIDE * sizeof *row);
         /* What one picture took can be given back before the next. */
-        const uint64_t before = stk_picture_reader_memory(reader);
-        OK(stk_picture_reader_renew(reader, &err));
-        assert_true(stk_picture_reader_memory(reader) < before);
+        const uint64_t before = stk_scratch_memory(&reader.scratch);
+        stk_scratch_destroy(&reader.scratch);
+        OK(stk_scratch_create(&reader.scratch, &err));
+        assert_true(stk_scratch_memory(&reader.scratch) < before);
     }
-    stk_picture_reader_destroy(&reader);
-    stk_pictures_close(&shared);
+    stk_scratch_destroy(&reader.scratch);
+    stk_loader_config_destroy(&shared);
     stoke_batch_release(loader, &batch);
     stoke_loader_destroy(&loader);
     stoke_dataset_close(&set);
