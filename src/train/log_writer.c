@@ -4,8 +4,6 @@
  * last, perhaps a part of that. A resumed run first makes the files what they were at its checkpoint, in one
  * rename each.
  */
-#include <stoke/tools/metrics.h>
-
 #include "src/train/log_writer.h"
 
 #include <errno.h>
@@ -16,38 +14,70 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/json_read.h"
 #include "src/base/mem.h"
+#include "src/base/number.h"
 #include "src/base/retry.h"
 #include "src/report/events.h"
+#include <stoke/tools/machine.h>
+#include <stoke/tools/metrics.h>
+#include <stoke/tools/report.h>
 
-/* A file that grows by lines. */
-typedef struct paper {
-    char *path;
-    FILE *stream; /* NULL: could not be opened */
-    long end;     /* of the last line */
-} paper;
+/* ---- reading lines ---- */
 
-typedef struct loss {
-    uint64_t times;
-    stoke_error why; /* the first */
-} loss;
+int stk_lines_open(stk_lines *lines, const char *path, stoke_error *err)
+{
+    struct stat st;
+    *lines = (stk_lines){ .path = path };
+    const int fd = stk_open(path, O_RDONLY, 0);
+    if (fd < 0)
+        return stk_fail_errno(err, errno == ENOENT ? STOKE_E_NOTFOUND : STOKE_E_IO, errno, "%s: cannot open",
+                              path);
+    if (stk_fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        close(fd);
+        return stk_fail(err, STOKE_E_IO, "%s: not a regular file", path);
+    }
+    lines->stream = fdopen(fd, "rb");
+    if (lines->stream) return STOKE_OK;
+    close(fd);
+    return stk_fail(err, STOKE_E_NOMEM, "%s: no memory to read it", path);
+}
 
-struct stk_log_writer {
-    char *folder;
-    paper log, table;
-    stk_events *events; /* NULL: not asked for, or could not be opened */
-    int with_events;    /* asked for */
-    loss lost[STK_LOG_FILES];
-    char **tags; /* "val/iou/NAME" per class of the matrix, from the start line on */
-    uint32_t classes;
-    const char **event_tags; /* room for what one event says of an evaluation */
-    double *event_values;
-};
+int stk_lines_next(stk_lines *lines, stoke_error *err)
+{
+    lines->length = 0;
+    lines->whole = lines->cut = 0;
+    int c = getc_unlocked(lines->stream), any = c != EOF;
+    for (; c != EOF && c != '\n'; c = getc_unlocked(lines->stream)) {
+        if (lines->length == STK_LINE_BYTES) {
+            lines->cut = 1;
+            continue;
+        }
+        if (!stk_grow((void **)&lines->text, &lines->capacity, lines->length + 2, 1))
+            return stk_fail(err, STOKE_E_NOMEM, "%s: no memory for a line", lines->path);
+        lines->text[lines->length++] = (char)c;
+    }
+    if (c == EOF && ferror(lines->stream))
+        return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot read", lines->path);
+    if (!any) return 0;
+    if (!stk_grow((void **)&lines->text, &lines->capacity, lines->length + 1, 1))
+        return stk_fail(err, STOKE_E_NOMEM, "%s: no memory for a line", lines->path);
+    lines->text[lines->length] = 0;
+    lines->whole = c == '\n';
+    return 1;
+}
+
+void stk_lines_close(stk_lines *lines)
+{
+    if (lines->stream) fclose(lines->stream);
+    stk_free(lines->text);
+    *lines = (stk_lines){ 0 };
+}
 
 /* ---- cutting ---- */
 
@@ -101,7 +131,24 @@ static int cut(const char *path, uint64_t after, int (*stays)(const stk_lines *,
     return r;
 }
 
-/* ---- lines ---- */
+/* ---- files ---- */
+
+/* A file that grows by lines. */
+typedef struct paper {
+    char *path;
+    FILE *stream; /* NULL: could not be opened */
+    long end;     /* of the last line */
+} paper;
+
+struct stk_log_writer {
+    char *folder;
+    paper paper[STK_LOG_FILE_EVENTS]; /* the files of lines */
+    stk_events *events;               /* NULL: not asked for, or could not be opened */
+    int with_events;                  /* asked for */
+    stk_log_lost_fn *lost;
+    void *context;
+    stoke_error why[STK_LOG_FILES]; /* one could not be opened */
+};
 
 static int open_paper(paper *p, const char *folder, const char *name, int append, stoke_error *err)
 {
@@ -127,16 +174,6 @@ static void close_paper(paper *p)
     *p = (paper){ 0 };
 }
 
-/* Books what became of a line or an entry; returns it. */
-static int book(stk_log_writer *j, stk_log_file which, int status, const stoke_error *why, stoke_error *err)
-{
-    loss *lost = &j->lost[which];
-    if (!status) return status;
-    if (!lost->times++) lost->why = *why;
-    if (err) *err = *why;
-    return status;
-}
-
 /* After a line: out with it, or back to the end of the line before. */
 static int finish_paper(paper *p, stoke_error *err)
 {
@@ -153,54 +190,45 @@ static int finish_paper(paper *p, stoke_error *err)
     return stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot write", p->path);
 }
 
-static int finish_line(stk_log_writer *j, stk_log_file which, stoke_error *err)
+/* One line or entry has gone, or has not. */
+static void book(stk_log_writer *j, stk_log_file which, int status, const stoke_error *why)
 {
-    stoke_error why = { 0 };
-    return book(j, which, finish_paper(which == STK_LOG_FILE_LOG ? &j->log : &j->table, &why), &why, err);
+    if (status && j->lost) j->lost(j->context, which, why->message);
 }
 
-/* One more that has no file to go to; the reason is known. */
-static int lose(stk_log_writer *j, stk_log_file which, stoke_error *err)
+static void finish_line(stk_log_writer *j, stk_log_file which)
 {
-    const stoke_error why = j->lost[which].why;
-    return book(j, which, why.code, &why, err);
+    stoke_error why = j->why[which];
+    paper *p = &j->paper[which];
+    book(j, which, p->stream ? finish_paper(p, &why) : STOKE_E_IO, &why);
 }
 
-uint64_t stk_log_writer_lost(const stk_log_writer *log, stk_log_file which, const char **why)
+/* What a run can do without: where it fails, that is told with its first line. */
+static void open_others(stk_log_writer *j, const char *path, const uint64_t *after)
 {
-    *why = log->lost[which].why.message;
-    return log->lost[which].times;
-}
-
-/* ---- open and close ---- */
-
-/* What a run can do without: where it fails, that is booked with its first line. */
-static void open_others(stk_log_writer *j, const char *table, const uint64_t *after)
-{
-    loss *of_table = &j->lost[STK_LOG_FILE_TABLE], *of_events = &j->lost[STK_LOG_FILE_EVENTS];
-    int r = after ? cut(table, *after, row_stays, &of_table->why) : STOKE_OK;
-    if (!r) r = open_paper(&j->table, j->folder, "metrics.csv", after != NULL, &of_table->why);
-    if (r && j->table.stream) {
-        fclose(j->table.stream);
-        j->table.stream = NULL;
-    }
-    if (j->with_events) stk_events_open(&j->events, j->folder, after, &of_events->why);
+    paper *table = &j->paper[STK_LOG_FILE_TABLE];
+    stoke_error *why = &j->why[STK_LOG_FILE_TABLE];
+    int r = after ? cut(path, *after, row_stays, why) : STOKE_OK;
+    if (!r) r = open_paper(table, j->folder, "metrics.csv", after != NULL, why);
+    if (r) close_paper(table);
+    if (j->with_events) stk_events_open(&j->events, j->folder, after, &j->why[STK_LOG_FILE_EVENTS]);
 }
 
 int stk_log_writer_open(stk_log_writer **out, const char *folder, const uint64_t *after, int tensorboard,
-                        stoke_error *err)
+                        stk_log_lost_fn *lost, void *context, stoke_error *err)
 {
     *out = NULL;
     stk_log_writer *j = stk_calloc(1, sizeof *j);
     if (!j) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory for its journal", folder);
+    *j = (stk_log_writer){
+        .folder = stk_strdup(folder), .with_events = tensorboard, .lost = lost, .context = context
+    };
     int r = STOKE_OK;
-    j->folder = stk_strdup(folder);
     char *log = stk_path_join(folder, "log.jsonl"), *table = stk_path_join(folder, "metrics.csv");
     if (!j->folder || !log || !table)
         r = stk_fail(err, STOKE_E_NOMEM, "%s: no memory for its journal", folder);
-    j->with_events = tensorboard;
     if (!r && after) r = cut(log, *after, log_stays, err);
-    if (!r) r = open_paper(&j->log, folder, "log.jsonl", after != NULL, err);
+    if (!r) r = open_paper(&j->paper[STK_LOG_FILE_LOG], folder, "log.jsonl", after != NULL, err);
     if (!r) open_others(j, table, after);
     stk_free(log);
     stk_free(table);
@@ -211,162 +239,323 @@ int stk_log_writer_open(stk_log_writer **out, const char *folder, const uint64_t
     return r;
 }
 
-static void forget_classes(stk_log_writer *j)
-{
-    for (uint32_t i = 0; j->tags && i < j->classes; i++) stk_free(j->tags[i]);
-    stk_free(j->tags);
-    stk_free((void *)j->event_tags);
-    stk_free(j->event_values);
-    j->tags = NULL;
-    j->event_tags = NULL;
-    j->event_values = NULL;
-    j->classes = 0;
-}
-
 void stk_log_writer_close(stk_log_writer **log)
 {
     stk_log_writer *j = *log;
     if (!j) return;
-    forget_classes(j);
-    close_paper(&j->log);
-    close_paper(&j->table);
+    for (int i = 0; i < STK_LOG_FILE_EVENTS; i++) close_paper(&j->paper[i]);
     stk_events_close(&j->events);
     stk_free(j->folder);
     stk_free(j);
     *log = NULL;
 }
 
-/* ---- what is written ---- */
+/* ---- classes ---- */
 
-enum { EVAL_TAGS = 1 + STOKE_SCORES };
-static const char *const eval_tags[EVAL_TAGS] = {
-    "val/loss",
-#define STOKE_SCORE(id, name, title, metric, charted) "val/" #name,
-#include <stoke/scores.def>
-#undef STOKE_SCORE
-};
-
-static char *class_tag(const stk_setup *setup, uint32_t id)
+const char *stk_setup_class_name(const stk_setup *setup, uint32_t id)
 {
-    const char *name = stk_setup_class_name(setup, id);
-    char number[16];
-    if (!name) {
-        snprintf(number, sizeof number, "%" PRIu32, id);
-        name = number;
-    }
-    return stk_path_join("val/iou", name);
+    if (setup->classes == 1 && id == 0) return "background";
+    const uint32_t place = setup->classes == 1 ? id - 1 : id;
+    const char *name = setup->class_names && place < setup->classes ? setup->class_names[place] : NULL;
+    return name || setup->classes != 1 ? name : "foreground";
 }
 
-static int learn_classes(stk_log_writer *j, const stk_setup *setup, stoke_error *err)
+uint32_t stk_setup_matrix_classes(const stk_setup *setup)
 {
-    const uint32_t classes = stk_setup_matrix_classes(setup);
-    forget_classes(j);
-    j->tags = stk_calloc(classes, sizeof *j->tags);
-    j->event_tags = stk_calloc(EVAL_TAGS + (size_t)classes, sizeof *j->event_tags);
-    j->event_values = stk_calloc(EVAL_TAGS + (size_t)classes, sizeof *j->event_values);
-    int lost = !j->tags || !j->event_tags || !j->event_values;
-    for (; !lost && j->classes < classes; j->classes++) {
-        j->tags[j->classes] = class_tag(setup, j->classes);
-        lost = !j->tags[j->classes];
-    }
-    return lost ? stk_fail(err, STOKE_E_NOMEM, "%s: no memory for its journal", j->folder) : STOKE_OK;
+    return setup->classes == 1 ? 2 : setup->classes;
 }
 
-int stk_log_writer_start(stk_log_writer *log, const stk_setup *setup, const stoke_net_plan *plan,
-                         const char *cpu, uint64_t step, double t, int resumed, stoke_error *err)
+/* ---- metrics.csv ---- */
+
+/* A name inside a quoted field. A line break would be legal there, but a resumed run cuts this file by lines.
+ */
+static void put_quoted(FILE *out, const char *text)
 {
-    stoke_error why = { 0 };
-    stk_text_start(log->log.stream, setup, plan, cpu, step, t, resumed);
-    int r = finish_line(log, STK_LOG_FILE_LOG, err);
-    if (log->with_events && learn_classes(log, setup, &why)) {
-        stk_events_close(&log->events);
-        log->lost[STK_LOG_FILE_EVENTS].why = why;
+    for (; *text; text++) {
+        if (*text == '"') fputc('"', out);
+        fputc((unsigned char)*text < 0x20 ? ' ' : *text, out);
     }
-    if (!log->table.stream || log->table.end) return r;
-    stk_text_csv_head(log->table.stream, setup);
-    const int table = finish_line(log, STK_LOG_FILE_TABLE, err);
-    return r ? r : table;
 }
 
-int stk_log_writer_step(stk_log_writer *log, const stk_log_step_note *note, stoke_error *err)
+static void put_table_head(FILE *out, const stk_setup *setup)
 {
-    stk_text_step(log->log.stream, note);
-    const int r = finish_line(log, STK_LOG_FILE_LOG, err);
-    if (!log->with_events) return r;
+    fputs("step,epoch,seconds,loss", out);
+    for (int i = 0; i < STOKE_SCORES; i++) fprintf(out, ",%s", stoke_score_at(i)->name);
+    for (uint32_t i = 0; i < stk_setup_matrix_classes(setup); i++) {
+        const char *name = stk_setup_class_name(setup, i);
+        if (name) {
+            fputs(",\"iou_", out);
+            put_quoted(out, name);
+            fputc('"', out);
+        } else {
+            fprintf(out, ",iou_%" PRIu32, i);
+        }
+    }
+    fputs("\r\n", out);
+}
+
+/* A score that is not defined is an empty field. */
+static void put_real(FILE *out, double value)
+{
+    char text[STK_REAL_TEXT];
+    fputc(',', out);
+    if (isfinite(value)) fputs(stk_format_real(value, text), out);
+}
+
+static void put_table_row(FILE *out, const stk_log_eval_note *note)
+{
+    fprintf(out, "%" PRIu64 ",%" PRIu64, note->step, note->epoch);
+    put_real(out, note->t);
+    put_real(out, note->evaluation->loss);
+    for (int i = 0; i < STOKE_SCORES; i++) put_real(out, stoke_score_value(&note->evaluation->scores, i));
+    for (uint32_t i = 0; i < stoke_confusion_classes(note->confusion); i++)
+        put_real(out, stoke_confusion_class(note->confusion, i).iou);
+    fputs("\r\n", out);
+}
+
+/* ---- log.jsonl ---- */
+
+static stoke_json begin(const stk_log_writer *j, const char *kind, uint64_t step)
+{
+    stoke_json json;
+    stoke_json_begin(&json, j->paper[STK_LOG_FILE_LOG].stream, 0);
+    stoke_json_object(&json, NULL);
+    stoke_json_string(&json, "kind", kind);
+    stoke_json_uint(&json, "step", step);
+    return json;
+}
+
+static void end(stk_log_writer *j, stoke_json *json)
+{
+    stoke_json_close(json);
+    finish_line(j, STK_LOG_FILE_LOG);
+}
+
+static const char *metric_name(int metric)
+{
+    return metric == STOKE_METRIC_LOSS ? "loss" : stoke_score_at(metric)->name;
+}
+
+static void put_network(stoke_json *json, const stk_setup *setup, const stoke_net_plan *plan)
+{
+    stoke_json_string(json, "model", plan->model);
+    stoke_json_uint(json, "parameters", plan->parameter_count);
+    stoke_json_uint(json, "classes", setup->classes);
+    stoke_json_array(json, "names");
+    for (uint32_t i = 0; i < stk_setup_matrix_classes(setup); i++)
+        stoke_json_string(json, NULL, stk_setup_class_name(setup, i));
+    stoke_json_close(json);
+    stoke_json_array(json, "size");
+    stoke_json_uint(json, NULL, setup->train.size[0]);
+    stoke_json_uint(json, NULL, setup->train.size[1]);
+    stoke_json_close(json);
+}
+
+void stk_log_writer_start(stk_log_writer *j, const stk_setup *setup, const stoke_net_plan *plan,
+                          const char *cpu, uint64_t step, double t, int resumed)
+{
+    const stoke_data_params *data = &setup->train;
+    const uint64_t accumulate = setup->params.accumulate > 1 ? (uint64_t)setup->params.accumulate : 1;
+    char when[32] = "";
+    const time_t now = time(NULL);
+    struct tm utc;
+    if (gmtime_r(&now, &utc)) strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    stoke_json json = begin(j, "start", step);
+    stoke_json_real(&json, "t", t);
+    stoke_json_string(&json, "time", when);
+    stoke_json_string(&json, "version", stoke_version());
+    put_network(&json, setup, plan);
+    stoke_json_int(&json, "batch", data->batch);
+    stoke_json_uint(&json, "accumulate", accumulate);
+    stoke_json_uint(&json, "steps", setup->steps);
+    stoke_json_uint(&json, "epochs", setup->epochs);
+    stoke_json_uint(&json, "steps_per_epoch", (setup->batches_per_epoch + accumulate - 1) / accumulate);
+    stoke_json_uint(&json, "train_samples", setup->train_set ? stoke_dataset_count(setup->train_set) : 0);
+    stoke_json_uint(&json, "val_samples", setup->val_set ? stoke_dataset_count(setup->val_set) : 0);
+    stoke_json_string(&json, "precision", stoke_precision_name(plan->precision));
+    stoke_json_uint(&json, "threads", plan->threads);
+    stoke_json_string(&json, "cpu", cpu);
+    stoke_json_string(&json, "machine", stoke_machine_cpu_name());
+    stoke_json_uint(&json, "cores", stoke_machine_cores().usable);
+    stoke_json_string(&json, "data", data->data ? data->data : data->list ? data->list : data->images);
+    stoke_json_string(&json, "metric", metric_name(setup->params.metric));
+    if (setup->val_set) stoke_json_string(&json, "eval_mode", stk_eval_mode_name(setup->eval.mode));
+    stoke_json_bool(&json, "resumed", resumed);
+    end(j, &json);
+    const paper *table = &j->paper[STK_LOG_FILE_TABLE];
+    if (!table->stream || table->end) return;
+    put_table_head(table->stream, setup);
+    finish_line(j, STK_LOG_FILE_TABLE);
+}
+
+static void write_events(stk_log_writer *j, uint64_t step, const char *const *tags, const double *values,
+                         size_t count)
+{
+    stoke_error why = j->why[STK_LOG_FILE_EVENTS];
+    if (!j->with_events) return;
+    book(j, STK_LOG_FILE_EVENTS,
+         j->events ? stk_events_scalars(j->events, step, tags, values, count, &why) : STOKE_E_IO, &why);
+}
+
+void stk_log_writer_step(stk_log_writer *j, const stk_log_step_note *note)
+{
+    stoke_json json = begin(j, "step", note->step);
+#define WHOLE(name) stoke_json_uint(&json, #name, note->name);
+#define REAL(name)  stoke_json_real(&json, #name, note->name);
+    STK_LOG_STEP_FIELDS(WHOLE, REAL, WHOLE, REAL)
+#undef WHOLE
+#undef REAL
+    end(j, &json);
     static const char *const tags[] = { "train/loss", "train/lr", "train/gradient_norm", "train/img_per_s",
                                         "train/data_wait" };
     const int timed = note->seconds > 0; /* the last two cannot be said of no time */
     const double values[] = { note->loss, note->lr, note->gradient_norm,
                               timed ? (double)note->images / note->seconds : 0,
                               timed ? note->data_seconds / note->seconds : 0 };
+    write_events(j, note->step, tags, values, timed ? 5 : 3);
+}
+
+/* ---- evaluations ---- */
+
+static void put_scores(stoke_json *json, const stoke_scores *scores)
+{
+    for (int i = 0; i < STOKE_SCORES; i++)
+        stoke_json_real(json, stoke_score_at(i)->name, stoke_score_value(scores, i));
+}
+
+static void put_classes(stoke_json *json, const stoke_confusion *confusion)
+{
+    const uint32_t classes = stoke_confusion_classes(confusion);
+    stoke_json_array(json, "iou");
+    for (uint32_t i = 0; i < classes; i++)
+        stoke_json_real(json, NULL, stoke_confusion_class(confusion, i).iou);
+    stoke_json_close(json);
+    stoke_json_array(json, "f1");
+    for (uint32_t i = 0; i < classes; i++)
+        stoke_json_real(json, NULL, stoke_confusion_class(confusion, i).f1);
+    stoke_json_close(json);
+}
+
+static void put_matrix(stoke_json *json, const stoke_confusion *confusion)
+{
+    const uint32_t classes = stoke_confusion_classes(confusion);
+    if (classes > STK_LOG_MATRIX) return;
+    stoke_json_array(json, "confusion");
+    for (uint32_t truth = 0; truth < classes; truth++) {
+        stoke_json_array(json, NULL);
+        for (uint32_t predicted = 0; predicted < classes; predicted++)
+            stoke_json_uint(json, NULL, stoke_confusion_count(confusion, truth, predicted));
+        stoke_json_close(json);
+    }
+    stoke_json_close(json);
+}
+
+static void put_evaluation(stk_log_writer *j, const stk_log_eval_note *note)
+{
+    const stk_evaluate_result *e = note->evaluation;
+    stoke_json json = begin(j, "eval", note->step);
+    stoke_json_uint(&json, "epoch", note->epoch);
+    stoke_json_real(&json, "t", note->t);
+    stoke_json_real(&json, "loss", e->loss);
+    put_scores(&json, &e->scores);
+    put_classes(&json, note->confusion);
+    stoke_json_bool(&json, "best", note->best);
+    stoke_json_bool(&json, "average", note->average);
+    stoke_json_uint(&json, "samples", e->samples);
+    stoke_json_real(&json, "seconds", e->seconds);
+    stoke_json_real(&json, "data_seconds", e->data_seconds);
+    if (note->picture) stoke_json_string(&json, "picture", note->picture);
+    put_matrix(&json, note->confusion);
+    stoke_json_array(&json, "worst");
+    for (size_t i = 0; i < e->n_worst; i++) {
+        stoke_json_object(&json, NULL);
+        stoke_json_string(&json, "name", e->worst[i].name);
+        stoke_json_real(&json, "miou", e->worst[i].miou);
+        stoke_json_real(&json, "accuracy", e->worst[i].accuracy);
+        stoke_json_close(&json);
+    }
+    stoke_json_close(&json);
+    end(j, &json);
+}
+
+static char *class_tag(const stk_setup *setup, uint32_t id)
+{
+    const char *name = stk_setup_class_name(setup, id);
+    char number[16];
+    snprintf(number, sizeof number, "%" PRIu32, id);
+    return stk_path_join("val/iou", name ? name : number);
+}
+
+static void send_picture(stk_log_writer *j, const stk_log_eval_note *note)
+{
     stoke_error why = { 0 };
-    const int also =
-        log->events
-            ? book(log, STK_LOG_FILE_EVENTS,
-                   stk_events_scalars(log->events, note->step, tags, values, timed ? 5 : 3, &why), &why, err)
-            : lose(log, STK_LOG_FILE_EVENTS, err);
-    return r ? r : also;
+    char *path = stk_path_join(j->folder, note->picture);
+    const int r = path ? stk_events_png(j->events, note->step, "val/predictions", path, &why)
+                       : stk_fail(&why, STOKE_E_NOMEM, "%s: no memory for its journal", j->folder);
+    book(j, STK_LOG_FILE_EVENTS, r, &why);
+    stk_free(path);
 }
 
 /* A class that does not occur has no score, and no point in its curve. */
-static int events_of_evaluation(stk_log_writer *j, const stk_log_eval_note *note, stoke_error *err)
+static void send_evaluation(stk_log_writer *j, const stk_setup *setup, const stk_log_eval_note *note)
 {
-    size_t n = 0;
-    for (; n < EVAL_TAGS; n++) {
-        j->event_tags[n] = eval_tags[n];
-        j->event_values[n] =
-            n ? stoke_score_value(&note->evaluation->scores, (int)n - 1) : note->evaluation->loss;
-    }
+    static const char *const scores[1 + STOKE_SCORES] = {
+        "val/loss",
+#define STOKE_SCORE(id, name, title, metric, charted) "val/" #name,
+#include <stoke/scores.def>
+#undef STOKE_SCORE
+    };
     const uint32_t classes = stoke_confusion_classes(note->confusion);
-    for (uint32_t i = 0; i < classes && i < j->classes; i++) {
+    const char **tags = stk_calloc(1 + STOKE_SCORES + (size_t)classes, sizeof *tags);
+    double *values = stk_calloc(1 + STOKE_SCORES + (size_t)classes, sizeof *values);
+    int whole = tags && values;
+    size_t n = 0;
+    for (; whole && n < 1 + STOKE_SCORES; n++) {
+        tags[n] = scores[n];
+        values[n] = n ? stoke_score_value(&note->evaluation->scores, (int)n - 1) : note->evaluation->loss;
+    }
+    for (uint32_t i = 0; whole && i < classes; i++) {
         const double iou = stoke_confusion_class(note->confusion, i).iou;
         if (isnan(iou)) continue;
-        j->event_tags[n] = j->tags[i];
-        j->event_values[n++] = iou;
+        whole = (tags[n] = class_tag(setup, i)) != NULL;
+        values[n++] = iou;
     }
-    int r = stk_events_scalars(j->events, note->step, j->event_tags, j->event_values, n, err);
-    if (r || !note->picture) return r;
-    char *path = stk_path_join(j->folder, note->picture);
-    if (!path) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory for its journal", j->folder);
-    r = stk_events_png(j->events, note->step, "val/predictions", path, err);
-    stk_free(path);
-    return r;
-}
-
-int stk_log_writer_evaluation(stk_log_writer *log, uint64_t step, uint64_t epoch, double t,
-                              const stk_evaluate_result *evaluation, const stoke_confusion *confusion,
-                              int best, int average, const char *picture, stoke_error *err)
-{
-    const stk_log_eval_note note = { step, epoch, t, evaluation, confusion, best, average, picture };
-    stk_text_evaluation(log->log.stream, &note);
-    const int line = finish_line(log, STK_LOG_FILE_LOG, err);
-    if (log->table.stream) stk_text_csv_row(log->table.stream, &note);
-    const int table =
-        log->table.stream ? finish_line(log, STK_LOG_FILE_TABLE, err) : lose(log, STK_LOG_FILE_TABLE, err);
-    int events = STOKE_OK;
     stoke_error why = { 0 };
-    if (log->events)
-        events = book(log, STK_LOG_FILE_EVENTS, events_of_evaluation(log, &note, &why), &why, err);
-    else if (log->with_events)
-        events = lose(log, STK_LOG_FILE_EVENTS, err);
-    return line ? line : table ? table : events;
+    if (whole)
+        write_events(j, note->step, tags, values, n);
+    else
+        book(j, STK_LOG_FILE_EVENTS,
+             stk_fail(&why, STOKE_E_NOMEM, "%s: no memory for its journal", j->folder), &why);
+    while (n > 1 + STOKE_SCORES) stk_free((void *)tags[--n]);
+    stk_free((void *)tags);
+    stk_free(values);
 }
 
-int stk_log_writer_saved(stk_log_writer *log, uint64_t step, double t, double seconds, uint64_t bytes,
-                         stoke_error *err)
+void stk_log_writer_evaluation(stk_log_writer *j, const stk_setup *setup, const stk_log_eval_note *note)
 {
-    stk_text_saved(log->log.stream, step, t, seconds, bytes);
-    return finish_line(log, STK_LOG_FILE_LOG, err);
+    const paper *table = &j->paper[STK_LOG_FILE_TABLE];
+    put_evaluation(j, note);
+    if (table->stream) put_table_row(table->stream, note);
+    finish_line(j, STK_LOG_FILE_TABLE);
+    if (j->with_events) send_evaluation(j, setup, note);
+    if (j->events && note->picture) send_picture(j, note);
 }
 
-int stk_log_writer_remark(stk_log_writer *log, uint64_t step, double t, const char *text, stoke_error *err)
+/* ---- and the rest ---- */
+
+void stk_log_writer_saved(stk_log_writer *j, uint64_t step, double t, double seconds, uint64_t bytes)
 {
-    stk_text_sentence(log->log.stream, "remark", step, t, "text", text);
-    return finish_line(log, STK_LOG_FILE_LOG, err);
+    stoke_json json = begin(j, "save", step);
+    stoke_json_real(&json, "t", t);
+    stoke_json_real(&json, "seconds", seconds);
+    stoke_json_uint(&json, "bytes", bytes);
+    end(j, &json);
 }
 
-int stk_log_writer_end(stk_log_writer *log, uint64_t step, double t, const char *why, stoke_error *err)
+void stk_log_writer_sentence(stk_log_writer *j, const char *kind, uint64_t step, double t, const char *text)
 {
-    stk_text_sentence(log->log.stream, "end", step, t, "why", why);
-    return finish_line(log, STK_LOG_FILE_LOG, err);
+    stoke_json json = begin(j, kind, step);
+    stoke_json_real(&json, "t", t);
+    stoke_json_string(&json, strcmp(kind, "end") ? "text" : "why", text);
+    end(j, &json);
 }

@@ -32,7 +32,7 @@
 #include "src/train/setup.h"
 #include <stoke/common.h>
 
-/* ---- log_text.c: lines of a text file, in bounded memory, whatever stands in it ---- */
+/* ---- lines of a text file, in bounded memory, whatever stands in it ---- */
 
 /* A line of an evaluation of 64 classes has about 45 kB. What is longer than this is no line of ours. */
 enum { STK_LINE_BYTES = 4 << 20 };
@@ -52,7 +52,7 @@ int stk_lines_open(stk_lines *lines, const char *path, stoke_error *err);
 int stk_lines_next(stk_lines *lines, stoke_error *err);
 void stk_lines_close(stk_lines *lines); /* accepts a zeroed struct */
 
-/* ---- log_text.c: the lines of log.jsonl and metrics.csv ---- */
+/* ---- what is written ---- */
 
 /* Confusion matrices of more classes are left out of the log: 64 classes take 45 kB, 150 would take 250. */
 enum { STK_LOG_MATRIX = 64 };
@@ -70,6 +70,13 @@ typedef struct stk_log_step_note {
     double seconds, data_seconds;
 } stk_log_step_note;
 
+/* The fields of its line: as they are at that step, then sums since the line before. */
+#define STK_LOG_STEP_FIELDS(WHOLE, REAL, COUNT, SUM)                                                         \
+    WHOLE(epoch)                                                                                             \
+    REAL(t)                                                                                                  \
+    REAL(loss) REAL(lr) REAL(gradient_norm) REAL(loss_scale) COUNT(skipped) COUNT(images) SUM(seconds)       \
+        SUM(data_seconds)
+
 /* An evaluation with everything that is written about it. */
 typedef struct stk_log_eval_note {
     uint64_t step, epoch;
@@ -77,27 +84,11 @@ typedef struct stk_log_eval_note {
     const stk_evaluate_result *evaluation;
     const stoke_confusion *confusion;
     int best, average;
-    const char *picture; /* NULL: none */
+    const char *picture; /* relative to the folder; NULL: none */
 } stk_log_eval_note;
 
-void stk_text_start(FILE *out, const stk_setup *setup, const stoke_net_plan *plan, const char *cpu,
-                    uint64_t step, double t, int resumed);
-void stk_text_step(FILE *out, const stk_log_step_note *note);
-void stk_text_evaluation(FILE *out, const stk_log_eval_note *note);
-void stk_text_saved(FILE *out, uint64_t step, double t, double seconds, uint64_t bytes);
-/* A line that is a sentence: a remark, or why the run ended. */
-void stk_text_sentence(FILE *out, const char *kind, uint64_t step, double t, const char *key,
-                       const char *text);
-
-/* metrics.csv: step,epoch,seconds,loss,miou,...,iou_NAME,... A class without a name is iou_3. */
-void stk_text_csv_head(FILE *out, const stk_setup *setup);
-void stk_text_csv_row(FILE *out, const stk_log_eval_note *note);
-
-/* ---- log_writer.c ---- */
-
-typedef struct stk_log_writer stk_log_writer;
-
-/* The files of a journal. */
+/* The files of a journal. metrics.csv: step,epoch,seconds,loss,miou,...,iou_NAME,... A class without a name
+ * is iou_3. */
 typedef enum stk_log_file {
     STK_LOG_FILE_LOG,
     STK_LOG_FILE_TABLE,
@@ -105,28 +96,27 @@ typedef enum stk_log_file {
     STK_LOG_FILES
 } stk_log_file;
 
+typedef struct stk_log_writer stk_log_writer;
+
+/* Called for every line or entry that could not be written; it may write lines itself. */
+typedef void stk_log_lost_fn(void *context, stk_log_file file, const char *why);
+
 /* after: NULL for a new run; for a resumed one the step of its checkpoint: lines of later steps (and a half
  * line at the end) are cut off, since those steps come again. The folder exists. Fails where the log cannot
- * be begun; without the others a run can do. */
+ * be begun; without the others a run can do. lost may be NULL. */
 int stk_log_writer_open(stk_log_writer **out, const char *folder, const uint64_t *after, int tensorboard,
-                        stoke_error *err);
+                        stk_log_lost_fn *lost, void *context, stoke_error *err);
 void stk_log_writer_close(stk_log_writer **log);
 
-/* How many lines or entries could not be written, and why the first of them (lives until close). */
-uint64_t stk_log_writer_lost(const stk_log_writer *log, stk_log_file paper, const char **why);
-
-/* Every line is flushed to the system; a line that cannot be written is STOKE_E_IO (disk full), and the other
- * files get theirs all the same. */
-int stk_log_writer_start(stk_log_writer *log, const stk_setup *setup, const stoke_net_plan *plan,
-                         const char *cpu, uint64_t step, double t, int resumed, stoke_error *err);
-int stk_log_writer_step(stk_log_writer *log, const stk_log_step_note *note, stoke_error *err);
-/* picture: relative to the folder, NULL without. */
-int stk_log_writer_evaluation(stk_log_writer *log, uint64_t step, uint64_t epoch, double t,
-                              const stk_evaluate_result *evaluation, const stoke_confusion *confusion,
-                              int best, int average, const char *picture, stoke_error *err);
-int stk_log_writer_saved(stk_log_writer *log, uint64_t step, double t, double seconds, uint64_t bytes,
-                         stoke_error *err);
-int stk_log_writer_remark(stk_log_writer *log, uint64_t step, double t, const char *text, stoke_error *err);
-int stk_log_writer_end(stk_log_writer *log, uint64_t step, double t, const char *why, stoke_error *err);
+/* Every line is flushed to the system; where one cannot be written (disk full) the other files get theirs all
+ * the same. */
+void stk_log_writer_start(stk_log_writer *log, const stk_setup *setup, const stoke_net_plan *plan,
+                          const char *cpu, uint64_t step, double t, int resumed);
+void stk_log_writer_step(stk_log_writer *log, const stk_log_step_note *note);
+void stk_log_writer_evaluation(stk_log_writer *log, const stk_setup *setup, const stk_log_eval_note *note);
+void stk_log_writer_saved(stk_log_writer *log, uint64_t step, double t, double seconds, uint64_t bytes);
+/* A line that is a sentence: kind "remark", or "end" with why the run ended. */
+void stk_log_writer_sentence(stk_log_writer *log, const char *kind, uint64_t step, double t,
+                             const char *text);
 
 #endif

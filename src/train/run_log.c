@@ -69,17 +69,15 @@ static void halve_steps(stk_run_log *log)
 
 static int add_step(stk_run_log *log, const stk_json *json, uint64_t step, stoke_error *err)
 {
-    const stk_log_step_note note = { .step = step,
-                                     .epoch = stk_run_uint(json, "epoch"),
-                                     .t = stk_run_real(json, json->values, "t"),
-                                     .loss = stk_run_real(json, json->values, "loss"),
-                                     .lr = stk_run_real(json, json->values, "lr"),
-                                     .gradient_norm = stk_run_real(json, json->values, "gradient_norm"),
-                                     .loss_scale = stk_run_real(json, json->values, "loss_scale"),
-                                     .skipped = count_of(json, "skipped"),
-                                     .images = count_of(json, "images"),
-                                     .seconds = sum_of(json, "seconds"),
-                                     .data_seconds = sum_of(json, "data_seconds") };
+#define WHOLE(name) .name = stk_run_uint(json, #name),
+#define REAL(name)  .name = stk_run_real(json, json->values, #name),
+#define COUNT(name) .name = count_of(json, #name),
+#define SUM(name)   .name = sum_of(json, #name),
+    const stk_log_step_note note = { .step = step, STK_LOG_STEP_FIELDS(WHOLE, REAL, COUNT, SUM) };
+#undef WHOLE
+#undef REAL
+#undef COUNT
+#undef SUM
     /* A log that goes back was written by a run that began again from there. */
     while (log->n_steps && log->steps[log->n_steps - 1].step >= step) log->n_steps--;
     if (log->n_steps == STK_RUN_STEPS) halve_steps(log);

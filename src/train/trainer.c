@@ -293,7 +293,7 @@ static int build(stoke_trainer *t, const stoke_data_params *data, const stoke_tr
     if (!r) trainer_live_begin(t); /* not before: a folder whose run never began stays empty */
     if (!r)
         r = stk_log_writer_open(&t->log, t->folder, t->setup.params.resume ? &t->now.step : NULL,
-                                t->setup.params.tensorboard, err);
+                                t->setup.params.tensorboard, stk_trainer_lost, t, err);
     return r;
 }
 

@@ -76,12 +76,9 @@ typedef struct stk_trainer_lately {
     double images, seconds, data_seconds;
 } stk_trainer_lately;
 
-/* What a run can do without. */
+/* What a run can do without: the files of its journal (stk_log_file), and ... */
 typedef enum stk_trainer_extra {
-    STK_EXTRA_LOG,
-    STK_EXTRA_TABLE,
-    STK_EXTRA_EVENTS,
-    STK_EXTRA_PICTURES,
+    STK_EXTRA_PICTURES = STK_LOG_FILES,
     STK_EXTRA_REPORT,
     STK_EXTRAS
 } stk_trainer_extra;
@@ -159,8 +156,8 @@ void stk_trainer_log_remarks(stoke_trainer *trainer);
 
 /* One of them could not be made: a remark the first time, counted after that. */
 void stk_trainer_without(stoke_trainer *trainer, stk_trainer_extra what, const char *why);
-/* The same for what the journal has lost. */
-void stk_trainer_check_log(stoke_trainer *trainer);
+/* The same for what the journal has lost: stk_log_lost_fn. */
+void stk_trainer_lost(void *trainer, stk_log_file file, const char *why);
 /* At the end: what is missing, and why. */
 void stk_trainer_say_missing(stoke_trainer *trainer);
 

@@ -271,9 +271,8 @@ static int run(stoke_trainer *t, const char **why, stoke_error *err)
 {
     int r = STOKE_OK;
     stk_log_writer_start(t->log, &t->setup, stoke_net_plan_used(t->net), t->now.cpu, t->now.step,
-                         stk_trainer_clock(t), t->resumed, NULL);
+                         stk_trainer_clock(t), t->resumed);
     stk_trainer_log_remarks(t);
-    stk_trainer_check_log(t);
     *why = NULL;
     /* An evaluation that is missing comes first; a run that is complete only gets its report again, and
      * last/, which is written after the state: it may have been killed between the two. */
@@ -345,8 +344,7 @@ int stoke_trainer_run(stoke_trainer *t, stoke_error *err)
     say_of_sight(t);
     /* The log and the report tell of a failure too, as far as they can be written. */
     if (r) stk_trainer_write_note(t);
-    stk_log_writer_end(t->log, t->now.step, stk_trainer_clock(t), r ? own.message : why, NULL);
-    stk_trainer_check_log(t);
+    stk_log_writer_sentence(t->log, "end", t->now.step, stk_trainer_clock(t), r ? own.message : why);
     t->log_state = STK_LOG_ENDED;
     t->useless = r && t->is_alone && !t->now.step;
     if (!t->useless) make_report(t);

@@ -46,15 +46,9 @@ void stk_trainer_without(stoke_trainer *t, stk_trainer_extra what, const char *w
     stk_trainer_remark(t, "the run goes on without %s: %s", kinds[what], why);
 }
 
-void stk_trainer_check_log(stoke_trainer *t)
+void stk_trainer_lost(void *trainer, stk_log_file file, const char *why)
 {
-    static const stk_trainer_extra kinds[STK_LOG_FILES] = { STK_EXTRA_LOG, STK_EXTRA_TABLE,
-                                                            STK_EXTRA_EVENTS };
-    for (int i = 0; i < STK_LOG_FILES; i++) {
-        const char *why;
-        const uint64_t lost = stk_log_writer_lost(t->log, (stk_log_file)i, &why);
-        while (t->missing[kinds[i]].times < lost) stk_trainer_without(t, kinds[i], why);
-    }
+    stk_trainer_without(trainer, (stk_trainer_extra)file, why);
 }
 
 void stk_trainer_say_missing(stoke_trainer *t)
@@ -133,14 +127,14 @@ int stk_trainer_count(stoke_trainer *t, stoke_train_event_kind kind, uint64_t do
 static void log_remark(stoke_trainer *t, const char *text)
 {
     if (t->log_state == STK_LOG_OPEN)
-        stk_log_writer_remark(t->log, t->now.step, stk_trainer_clock(t), text, NULL);
+        stk_log_writer_sentence(t->log, "remark", t->now.step, stk_trainer_clock(t), text);
     if (t->log_state == STK_LOG_LATER) stk_remark_keep(&t->remarks, text);
 }
 
 void stk_trainer_log_remarks(stoke_trainer *t)
 {
     for (size_t i = 0; i < t->remarks.n; i++)
-        stk_log_writer_remark(t->log, t->now.step, stk_trainer_clock(t), t->remarks.text[i], NULL);
+        stk_log_writer_sentence(t->log, "remark", t->now.step, stk_trainer_clock(t), t->remarks.text[i]);
     stk_remarks_free(&t->remarks);
     t->log_state = STK_LOG_OPEN;
 }
@@ -268,8 +262,7 @@ void stk_trainer_write_note(stoke_trainer *t)
     t->note.lr = t->lr;
     t->note.gradient_norm = t->gradient_norm;
     t->note.loss_scale = t->loss_scale;
-    stk_log_writer_step(t->log, &t->note, NULL);
-    stk_trainer_check_log(t);
+    stk_log_writer_step(t->log, &t->note);
     t->note = (stk_log_step_note){ 0 };
     t->note_loss = 0;
     t->note_steps = t->note_losses = 0;
@@ -397,9 +390,15 @@ int stk_trainer_evaluate(stoke_trainer *t, stoke_error *err)
     t->now.eval_seconds += seconds;
     e.seconds = seconds; /* the log has the whole, as the summary does: the report's times add up */
     if (r) return r;
-    stk_log_writer_evaluation(t->log, t->now.step, t->now.epoch, stk_trainer_clock(t), &e, t->confusion, best,
-                              t->setup.net.average, drawn ? picture : NULL, NULL);
-    stk_trainer_check_log(t);
+    const stk_log_eval_note note = { .step = t->now.step,
+                                     .epoch = t->now.epoch,
+                                     .t = stk_trainer_clock(t),
+                                     .evaluation = &e,
+                                     .confusion = t->confusion,
+                                     .best = best,
+                                     .average = t->setup.net.average,
+                                     .picture = drawn ? picture : NULL };
+    stk_log_writer_evaluation(t->log, &t->setup, &note);
     stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_EVALUATED);
     event.loss = e.loss;
     event.best = best;
@@ -438,8 +437,7 @@ int stk_trainer_save(stoke_trainer *t, stoke_error *err)
     t->now.save_seconds += seconds;
     t->last_save = seconds;
     if (r) return r;
-    stk_log_writer_saved(t->log, t->now.step, stk_trainer_clock(t), seconds, bytes, NULL);
-    stk_trainer_check_log(t);
+    stk_log_writer_saved(t->log, t->now.step, stk_trainer_clock(t), seconds, bytes);
     stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_SAVED);
     event.seconds = seconds;
     stk_trainer_send(t, &event);

@@ -57,7 +57,7 @@ static stoke_confusion *some_counts(void)
 
 static void evaluate_at(stk_log_writer *journal, uint64_t step)
 {
-    stoke_error err = { 0 };
+    const stk_setup setup = made_up_setup();
     stoke_confusion *confusion = some_counts();
     stk_evaluate_result evaluation = { .loss = 1.25,
                                        .scores = stoke_confusion_scores(confusion),
@@ -65,9 +65,8 @@ static void evaluate_at(stk_log_writer *journal, uint64_t step)
                                        .seconds = 0.5,
                                        .worst = { { "img_<3>", 3, 0.25, 0.5 } },
                                        .n_worst = 1 };
-    if (stk_log_writer_evaluation(journal, step, step / 10, (double)step / 4, &evaluation, confusion, 1, 0,
-                                  NULL, &err))
-        fail_msg("%s", err.message);
+    const stk_log_eval_note note = { step, step / 10, (double)step / 4, &evaluation, confusion, 1, 0, NULL };
+    stk_log_writer_evaluation(journal, &setup, &note);
     stoke_confusion_destroy(&confusion);
 }
 
@@ -76,10 +75,18 @@ static void write_some(stk_log_writer *journal, uint64_t from, uint64_t to)
 {
     for (uint64_t step = from; step <= to; step += 10) {
         const stk_log_step_note note = note_of(step);
-        assert_int_equal(stk_log_writer_step(journal, &note, NULL), 0);
+        stk_log_writer_step(journal, &note);
         evaluate_at(journal, step);
-        assert_int_equal(stk_log_writer_saved(journal, step, (double)step / 4, 0.25, 1000, NULL), 0);
+        stk_log_writer_saved(journal, step, (double)step / 4, 0.25, 1000);
     }
+}
+
+static int losses;
+static char first_loss[256];
+
+static void on_loss(void *context, stk_log_file file, const char *why)
+{
+    if (!losses++) snprintf(first_loss, sizeof first_loss, "%d %s", (int)file, why);
 }
 
 static stk_log_writer *open_journal(const char *folder, const uint64_t *after, int tensorboard)
@@ -87,9 +94,11 @@ static stk_log_writer *open_journal(const char *folder, const uint64_t *after, i
     stk_log_writer *journal;
     stoke_error err = { 0 };
     const stk_setup setup = made_up_setup();
-    if (stk_log_writer_open(&journal, folder, after, tensorboard, &err) ||
-        stk_log_writer_start(journal, &setup, &plan, "avx2", after ? *after : 0, 0, after != NULL, &err))
+    losses = 0;
+    if (stk_log_writer_open(&journal, folder, after, tensorboard, on_loss, NULL, &err))
         fail_msg("%s", err.message);
+    stk_log_writer_start(journal, &setup, &plan, "avx2", after ? *after : 0, 0, after != NULL);
+    assert_int_equal(losses, 0);
     return journal;
 }
 
@@ -128,7 +137,8 @@ static void lines_say_what_the_header_promises(void **state)
 {
     stk_log_writer *journal = open_journal(unit_folder(state), NULL, 1);
     write_some(journal, 10, 20);
-    assert_int_equal(stk_log_writer_end(journal, 20, 5, "all \"steps\" done", NULL), 0);
+    stk_log_writer_sentence(journal, "end", 20, 5, "all \"steps\" done");
+    assert_int_equal(losses, 0);
     stk_log_writer_close(&journal);
     assert_null(journal);
     char *text = text_of(unit_path(state, "log.jsonl")), *line = text;
@@ -214,7 +224,7 @@ static void a_resumed_run_leaves_no_trace(void **state)
     f = fopen(unit_path(state, "metrics.csv"), "ab");
     fputs("1,0,1", f);
     fclose(f);
-    assert_int_equal(stk_log_writer_open(&journal, unit_folder(state), &after, 1, NULL), 0);
+    assert_int_equal(stk_log_writer_open(&journal, unit_folder(state), &after, 1, NULL, NULL, NULL), 0);
     char *log_now = text_of(unit_path(state, "log.jsonl")),
          *table_now = text_of(unit_path(state, "metrics.csv"));
     assert_string_equal(log_now, log_then);
@@ -222,7 +232,7 @@ static void a_resumed_run_leaves_no_trace(void **state)
     free(log_now);
     free(table_now);
     const stk_setup setup = made_up_setup();
-    assert_int_equal(stk_log_writer_start(journal, &setup, &plan, "avx2", 20, 5, 1, NULL), 0);
+    stk_log_writer_start(journal, &setup, &plan, "avx2", 20, 5, 1);
     write_some(journal, 30, 30);
     stk_log_writer_close(&journal);
     log_now = text_of(unit_path(state, "log.jsonl"));
@@ -277,24 +287,27 @@ static void a_full_disk_is_said(void **state)
     signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &tight);
     const stk_log_step_note note = note_of(10);
-    assert_int_equal(stk_log_writer_step(journal, &note, &err), 0);
-    const int second = stk_log_writer_step(journal, &note, &err),
-              third = stk_log_writer_step(journal, &note, NULL);
+    stk_log_writer_step(journal, &note);
+    const int first = losses;
+    stk_log_writer_step(journal, &note);
+    stk_log_writer_step(journal, &note);
     setrlimit(RLIMIT_FSIZE, &before);
     signal(SIGXFSZ, SIG_DFL);
-    assert_int_equal(second, STOKE_E_IO);
-    assert_int_equal(third, STOKE_E_IO);
-    assert_non_null(strstr(err.message, "log.jsonl"));
+    assert_int_equal(first, 0);
+    assert_int_equal(losses, 2);
+    assert_non_null(strstr(first_loss, "log.jsonl"));
     char *text = text_of(unit_path(state, "log.jsonl"));
     assert_int_equal(count_lines(text, "\"step\": 10"), 1);
     assert_int_equal(text[strlen(text) - 1], '\n');
     free(text);
-    assert_int_equal(stk_log_writer_step(journal, &note, &err), 0); /* there is room again */
+    stk_log_writer_step(journal, &note);
+    assert_int_equal(losses, 2); /* there is room again */
     stk_log_writer_close(&journal);
     text = text_of(unit_path(state, "log.jsonl"));
     assert_int_equal(count_lines(text, "\"step\": 10"), 2);
     free(text);
-    assert_int_equal(stk_log_writer_open(&journal, unit_path(state, "absent"), NULL, 0, &err), STOKE_E_IO);
+    assert_int_equal(stk_log_writer_open(&journal, unit_path(state, "absent"), NULL, 0, NULL, NULL, &err),
+                     STOKE_E_IO);
 }
 
 /* A network of one class tells foreground from background: both have a score. */
@@ -323,8 +336,8 @@ static void survives_without_memory(void **state)
     for (int after = 0; status; after++) {
         const stk_setup setup = made_up_setup();
         stk_mem_fail_after(after);
-        status = stk_log_writer_open(&journal, unit_folder(state), &past, 1, NULL);
-        if (!status) status = stk_log_writer_start(journal, &setup, &plan, "c", 10, 1, 1, NULL);
+        status = stk_log_writer_open(&journal, unit_folder(state), &past, 1, NULL, NULL, NULL);
+        if (!status) stk_log_writer_start(journal, &setup, &plan, "c", 10, 1, 1);
         stk_mem_fail_after(-1);
         stk_log_writer_close(&journal);
         assert_true(after < 200);
