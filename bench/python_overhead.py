@@ -102,7 +102,7 @@ class PythonSide:
 
 
 class NativeSide:
-    """The command; each turn is a process of its own, which warms up before it measures."""
+    """The command; each turn is a separate process, which warms up before it measures."""
 
     def __init__(self, args, settings):
         self._command = [sys.executable, "-m", "stokehold", "bench", "data", "--json", "--rounds", "1", "--samples", "1000000000",

@@ -7,7 +7,7 @@
   bench/peers/data.py --peers ~/peers --source DIR  from real pictures (DIR/images and masks, or CamVid's folders)
   bench/peers/data.py --from r.json --write-doc     docs/peers.md from a run kept with --json
 
-All take turns, round by round, each in a process of its own and under a lock, so that no two are timed at once. What is
+All take turns, round by round, each in a separate process and under a lock, so that no two are timed at once. What is
 not installed is left out with a word."""
 import argparse
 import json

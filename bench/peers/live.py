@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A peer that stays alive between its turns: a Python process of its own that takes a line and answers with a line."""
+"""A peer that stays alive between its turns: a separate Python process that takes a line and answers with a line."""
 import os
 import subprocess
 import tempfile

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Environments, and one turn of one entrant: a process of its own, under a lock, with what else used the machine meanwhile."""
+"""Environments, and one turn of one entrant: a separate process, under a lock, with what else used the machine meanwhile."""
 import fcntl
 import json
 import os

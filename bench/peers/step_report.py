@@ -103,7 +103,7 @@ def page(runs, chart):
     first = runs[0]
     machine = first["machine"]
     lines = ["# A step, against PyTorch", "", f"Made by `{COMMAND}` (`--help` says how to make it again); do not edit by hand.", "",
-             "- Every entrant has two threads and a process of its own; all take turns, round by round. `img/s` is the median, `best` the "
+             "- Every entrant has two threads and a separate process; all take turns, round by round. `img/s` is the median, `best` the "
              "fastest step.",
              "- PyTorch with Transformers' SegformerForSemanticSegmentation: eager, channels_last, and compiled (training: the encoder; "
              "the whole is slower), autocast for bf16, fused AdamW, clipping, dropout as it comes"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The upload: batches on a device, ahead of the consumer. A loader fills pinned slots, a thread copies
- * them by a stream of its own into a ring of device slots, where kernels finish them if placement says so.
+ * them on a separate stream into a ring of device slots, where kernels finish them if placement says so.
  * Nothing is waited for but events.
  *
  *     stoke_upload_next ──► batch (the consumer's stream waits for it) ──► use it ──► stoke_upload_release
@@ -26,7 +26,7 @@ typedef enum stoke_placement {
 } stoke_placement;
 /* How bytes cross. */
 typedef enum stoke_transfer {
-    STOKE_TRANSFER_STREAM = 0,  /* pinned memory and a stream of its own, `depth` batches ahead */
+    STOKE_TRANSFER_STREAM = 0,  /* pinned memory and a separate stream, `depth` batches ahead */
     STOKE_TRANSFER_PINNED = 1,  /* pinned memory, on the consumer's stream: asynchronous, nothing overlaps */
     STOKE_TRANSFER_PAGEABLE = 2 /* ordinary memory, on the consumer's stream; the host waits for every copy */
 } stoke_transfer;

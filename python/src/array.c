@@ -211,7 +211,7 @@ static int copy_bytes(const array *from, void *to, size_t bytes, stoke_error *er
     return STOKE_OK;
 }
 
-/* A copy with a hold of its own, which the caller gets; NULL with an exception set. */
+/* A copy with its own hold, which the caller gets; NULL with an exception set. */
 static stoke_hold *host_copy(const array *from, py_view *copy)
 {
     const size_t bytes = py_view_bytes(&from->view);

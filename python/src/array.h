@@ -48,7 +48,7 @@ const py_element *py_element_of(stoke_dtype dtype);
 py_view py_view_of(void *data, stoke_dtype dtype, int32_t dims, const int64_t *shape, int channels_last);
 size_t py_view_bytes(const py_view *view);
 
-/* A new array with a count of its own on `hold`; NULL with an exception set. */
+/* A new array with its own count on `hold`; NULL with an exception set. */
 PyObject *py_array_new(stoke_hold *hold, const py_view *view);
 /* View and hold (borrowed) of an array; 0 with TypeError set when the object is none. */
 int py_array_get(PyObject *object, py_view *view, stoke_hold **hold);
@@ -57,7 +57,7 @@ int py_array_get(PyObject *object, py_view *view, stoke_hold **hold);
  * meanwhile. */
 void py_let_go(stoke_hold *hold, py_place place);
 
-/* dlpack.c: a capsule, "dltensor" or (versioned) "dltensor_versioned", with a count of its own on `hold`. */
+/* dlpack.c: a capsule, "dltensor" or (versioned) "dltensor_versioned", with its own count on `hold`. */
 PyObject *py_dlpack_capsule(stoke_hold *hold, const py_view *view, int versioned, int copied);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * _stoke.Pinned: where pinned memory for batches comes from: a CUDA device by its driver, or a function
  * of Python (torch's allocator). Batches outlive loaders, and what they lie in goes with the last of them, in
- * any thread: so the source has a count of its own.
+ * any thread: so the source has its own count.
  */
 #ifndef STOKE_PYTHON_SRC_PINNED_H
 #define STOKE_PYTHON_SRC_PINNED_H

@@ -3,7 +3,7 @@
  * _stoke.Rows: batches from pictures in memory (<stoke/tools/rows.h>). stokehold/augment.py and dataset.py
  * make of it what people use.
  *
- * Batches may outlive the object: what they need has a count of its own. Rows of a batch are put by any
+ * Batches may outlive the object: what they need has its own count. Rows of a batch are put by any
  * thread, without the GIL while pixels are worked on.
  */
 #include <stdatomic.h>

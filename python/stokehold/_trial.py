@@ -248,7 +248,7 @@ def _forget_peak() -> None:
 
 
 def child(model: Any, sample: Any, recipe: Recipe, batch: int, memory: int, threads: int) -> Dict[str, Any]:
-    """A trial on the processor, in a process of its own."""
+    """A trial on the processor, in a separate process."""
     import torch
     torch.set_num_threads(threads)
     _import_all()
@@ -277,7 +277,7 @@ def _sent(model: Any, sample: Any, recipe: Recipe) -> Optional[bytes]:
 
 
 class CpuTrials:
-    """Each in a process of its own, with a limit on its memory."""
+    """Each in a separate process, with a limit on its memory."""
 
     def __init__(self, model: Any, sample: Any, recipe: Recipe, device: str, memory: Optional[int], timeout: float):
         import torch

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trial in a process of its own: a fresh interpreter, or a fork of this one."""
+"""A trial in a separate process: a fresh interpreter, or a fork of this one."""
 import multiprocessing
 import os
 import pickle
@@ -48,7 +48,7 @@ def _received(pipe: Any, timeout: float) -> Tuple[Optional[Dict[str, Any]], bool
 
 
 def run_fresh(what: bytes, how: Tuple[int, int, int], timeout: float) -> Ended:
-    """In an interpreter of its own. what: pickled (model, sample, recipe)."""
+    """In its own interpreter. what: pickled (model, sample, recipe)."""
     ours, theirs = multiprocessing.Pipe(duplex=False)
     process = subprocess.Popen([sys.executable, "-I", "-c", _FRESH, str(theirs.fileno())], stdin=subprocess.PIPE,
                                pass_fds=(theirs.fileno(),))

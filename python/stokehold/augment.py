@@ -67,7 +67,7 @@ class Augment:
 
     Every call takes as many positions as it has pictures, from 0 on; `set_epoch` begins again at 0, or at a `position` that was
     saved: `state_dict` is empty, so that checkpoints of a network fit whether this is in it or not. In a worker process of a torch
-    DataLoader, which has a copy with a counter of its own, say the position: ``augment(image, mask, position=index)``.
+    DataLoader, which has a copy with its own counter, say the position: ``augment(image, mask, position=index)``.
 
     Parameters
     ----------

@@ -98,7 +98,7 @@ class _Core:
 
     def _check(self) -> None:
         if os.getpid() != self._pid:
-            raise from_status("made in the process that forked this one, where its threads are: make a Dataset of its own in every "
+            raise from_status("made in the process that forked this one, where its threads are: make a new Dataset in every "
                               "process, or start processes by 'spawn'", _STATE, "state")
         if self._closed:
             raise from_status("the data set is closed", _STATE, "state")

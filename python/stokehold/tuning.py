@@ -66,7 +66,7 @@ class BatchSizeOptimizer:
     largest : never tried beyond; 0 = as memory allows.
     timeout : seconds for a trial on the processor.
 
-    On CUDA a trial runs here, and out of memory is caught. On the processor every trial is a process of its own with a limit on
+    On CUDA a trial runs here, and out of memory is caught. On the processor every trial is a separate process with a limit on
     its memory, so that the search cannot take the program with it.
     """
 

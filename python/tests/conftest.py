@@ -71,7 +71,7 @@ def make(data):
 
 
 class Program:
-    """A Python program in a process of its own."""
+    """A Python program in a separate process."""
 
     def __init__(self, text, *arguments):
         self.process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(text), *arguments], stdout=subprocess.PIPE,

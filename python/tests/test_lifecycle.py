@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interrupts, exceptions, forks, and the end of the interpreter. Each in a process of its own, which must end by itself."""
+"""Interrupts, exceptions, forks, and the end of the interpreter. Each in a separate process, which must end by itself."""
 import multiprocessing
 import os
 import signal

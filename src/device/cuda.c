@@ -410,7 +410,7 @@ static int cuda_event_time(stk_device_event *event, uint64_t *ns, stoke_error *e
 
 /* ---- work ---- */
 
-/* From pageable memory the driver copies to a place of its own first, and into it only after the stream has
+/* From pageable memory the driver copies to its own place first, and into it only after the stream has
  * come this far: the call may take that long, and the source is free when it returns. */
 static int cuda_copy(stk_device_stream *stream, const stk_device_block *to, size_t to_at,
                      const stk_device_block *from, size_t from_at, size_t bytes, stoke_error *err)

@@ -28,7 +28,7 @@
 
 #include <stoke/device.h>
 
-/* Each function as a member of its own name; tests put others in their place. */
+/* Each function as its own member name; tests put others in their place. */
 typedef struct stk_opencl_driver {
 #define OPENCL(name) __typeof__(&name) name;
 #include "src/device/opencl_functions.def"

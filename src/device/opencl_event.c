@@ -3,7 +3,7 @@
  * An event of ours is recorded again and again; one of OpenCL happens once. So a record puts a new marker
  * into the queue and lets go of the one before. Whoever waits holds the marker that was there when they came.
  *
- * The device stamps markers by a clock of its own: PoCL by CLOCK_MONOTONIC_RAW, which is recognised and read,
+ * The device stamps markers by its own clock: PoCL by CLOCK_MONOTONIC_RAW, which is recognised and read,
  * GPUs by counters on the chip.
  * The offset to the host's clock is never told, but every event shuts it in: an event happened after the host
  * asked for it and before the host saw it. The offset is kept as it is for as long as it agrees with that,
@@ -228,7 +228,7 @@ static int64_t offset_of(clockid_t clock)
 }
 
 /* Each look shuts the offset in from both sides; together they do it more closely than the best of them. A
- * clock of the host that fits in there is the device's: a counter of its own would start anywhere. */
+ * clock of the host that fits in there is the device's: its own counter would start anywhere. */
 int stk_opencl_clock_start(stoke_device *device, stoke_error *err)
 {
     enum { LOOKS = 8 }; /* the first ones start threads and fill caches */

@@ -10,7 +10,7 @@
 static const uint64_t least_bytes = 512;
 static const uint64_t small_bytes = UINT64_C(1) << 20; /* the largest small one */
 static const uint64_t small_segment = UINT64_C(2) << 20;
-static const uint64_t large_bytes = UINT64_C(10) << 20; /* from here on a segment of its own */
+static const uint64_t large_bytes = UINT64_C(10) << 20; /* from here on a separate segment */
 static const uint64_t large_segment = UINT64_C(20) << 20;
 static const uint64_t large_unit = UINT64_C(2) << 20;
 static const uint64_t first_address = UINT64_C(0x700000000000);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The file of another trainer, setting by setting of the table: what one says becomes the option of ours;
- * what nothing here uses is named in one line, what cannot be understood in a line of its own.
+ * what nothing here uses is named in one line, what cannot be understood in a separate line.
  */
 #include "src/settings/foreign.h"
 

@@ -87,7 +87,7 @@ int stk_is_foreign(const stoke_yaml *yaml);
  * it, for the reason given. */
 const char *stk_argument_place(const stoke_yaml *yaml, const stk_setting *s, uint32_t *section,
                                const char **refusal);
-/* Whether the framework has the setting by a name of its own. */
+/* Whether the framework has the setting by its own name. */
 int stk_is_argument(stoke_framework framework, const char *setting);
 /* Whether a path lies in a section whose keys are handed to DataLoader: it takes its own arguments only. */
 int stk_is_of_loader(const char *path);

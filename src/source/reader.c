@@ -44,7 +44,7 @@ stoke_purpose stk_mask_purpose(const stoke_labels *labels)
     return stoke_labels_are_colors(labels) ? STOKE_PURPOSE_IMAGE : STOKE_PURPOSE_MASK;
 }
 
-/* The path is told apart from the reason here: a report shows it in a column of its own. */
+/* The path is told apart from the reason here: a report shows it in its own column. */
 static void drop_path(const char *path, stoke_error *err)
 {
     char shown[STOKE_ERROR_TEXT]; /* as the message has it */

@@ -26,17 +26,17 @@ enum {
 /* Predictions of this kind were within 5 points of what was measured. */
 static const double alike = 1.05;
 
-typedef struct sighting {
+typedef struct measurement {
     double lay_cpu_ms;                        /* of a sample on the host */
     double load_cpu_ms, load_wall_ms;         /* of a sample up to there */
     double raw_bytes, raw_copy_ms, kernel_ms; /* of a full batch */
     double whole_bytes;                       /* of a finished one */
-} sighting;
+} measurement;
 
-typedef struct prospect {
+typedef struct estimate {
     double input, device, copy, step; /* ms a batch */
     double cpu;                       /* ms a sample */
-} prospect;
+} estimate;
 
 /* ---- measuring ---- */
 
@@ -58,7 +58,8 @@ static int lay_rows(const stoke_upload *upload, const stoke_batch *batch, stk_ra
     return STOKE_OK;
 }
 
-static int time_host(const stoke_upload *upload, const stoke_batch *batch, sighting *seen, stoke_error *err)
+static int time_host(const stoke_upload *upload, const stoke_batch *batch, measurement *seen,
+                     stoke_error *err)
 {
     stk_raw_scratch *bench = NULL;
     uint8_t *image = stk_alloc_aligned(upload->shape.image_row_bytes, 64);
@@ -73,7 +74,7 @@ static int time_host(const stoke_upload *upload, const stoke_batch *batch, sight
 }
 
 /* As of a full batch, which the last one of an epoch may not be. */
-static int time_device(const stoke_upload *upload, const stk_upload_transfer *transfer, sighting *seen,
+static int time_device(const stoke_upload *upload, const stk_upload_transfer *transfer, measurement *seen,
                        stoke_error *err)
 {
     stk_busy_interval copy, kernels;
@@ -88,7 +89,7 @@ static int time_device(const stoke_upload *upload, const stk_upload_transfer *tr
 }
 
 /* What the workers took up to here, of all rows they made. */
-static void time_loader(const stoke_upload *upload, sighting *seen)
+static void time_loader(const stoke_upload *upload, measurement *seen)
 {
     stoke_loader_stats_data stats;
     uint64_t cpu = 0, wall = 0;
@@ -104,7 +105,7 @@ static void time_loader(const stoke_upload *upload, sighting *seen)
 
 /* One batch, looked at from both sides. *looked is 0 when the loader has none to give: the reason will come
  * up again where it belongs, in next(). */
-static int look(stoke_upload *upload, sighting *seen, int *looked, stoke_error *err)
+static int look(stoke_upload *upload, measurement *seen, int *looked, stoke_error *err)
 {
     stk_ring_slot *slot = &upload->ring.slot[0];
     int r = stk_transfer_fill(upload, slot, STK_FOR_EVER, err);
@@ -119,14 +120,14 @@ static int look(stoke_upload *upload, sighting *seen, int *looked, stoke_error *
 
 /* ---- choosing ---- */
 
-static prospect foresee(const stoke_upload *upload, const sighting *seen, double step_ms, int on_device)
+static estimate predict(const stoke_upload *upload, const measurement *seen, double step_ms, int on_device)
 {
     const double workers = upload->memory.host.workers ? upload->memory.host.workers : 1;
     const double cores = stoke_machine_cores().usable, rows = upload->shape.capacity;
     const double lay = on_device ? 0 : seen->lay_cpu_ms;
     const double by_workers = (seen->load_wall_ms + lay) / workers;
     const double by_cores = (seen->load_cpu_ms + lay) / cores;
-    prospect p = { .cpu = seen->load_cpu_ms + lay };
+    estimate p = { .cpu = seen->load_cpu_ms + lay };
     p.input = rows * (by_workers > by_cores ? by_workers : by_cores);
     p.device = step_ms + (on_device ? seen->kernel_ms : 0);
     p.copy = seen->raw_copy_ms * (on_device ? 1 : seen->whole_bytes / seen->raw_bytes);
@@ -140,10 +141,10 @@ static prospect foresee(const stoke_upload *upload, const sighting *seen, double
     return p;
 }
 
-static void explain(stoke_upload *upload, const prospect *host, const prospect *device, int on_device,
+static void explain(stoke_upload *upload, const estimate *host, const estimate *device, int on_device,
                     double step_ms)
 {
-    const prospect *taken = on_device ? device : host, *other = on_device ? host : device;
+    const estimate *taken = on_device ? device : host, *other = on_device ? host : device;
     char step[48] = "the step is not known";
     if (step_ms > 0) snprintf(step, sizeof step, "the step takes %.1f ms as given", step_ms);
     snprintf(upload->why, sizeof upload->why,
@@ -156,7 +157,7 @@ static void explain(stoke_upload *upload, const prospect *host, const prospect *
 
 int stk_placement_choose(stoke_upload *upload, double step_ms, stoke_error *err)
 {
-    sighting seen = { 0 };
+    measurement seen = { 0 };
     int r = STOKE_OK, looked = 1, ever = 0;
     atomic_store(&upload->observer.watched, 1);
     for (int i = 0; i < BATCHES && !r && looked; i++) {
@@ -171,7 +172,7 @@ int stk_placement_choose(stoke_upload *upload, double step_ms, stoke_error *err)
     }
     time_loader(upload, &seen);
     seen.whole_bytes = (double)stk_ring_slot_bytes(&upload->shape, upload->config->two_masks, 0);
-    const prospect host = foresee(upload, &seen, step_ms, 0), device = foresee(upload, &seen, step_ms, 1);
+    const estimate host = predict(upload, &seen, step_ms, 0), device = predict(upload, &seen, step_ms, 1);
     const int are_alike = host.step <= device.step * alike && device.step <= host.step * alike;
     const int on_device = are_alike ? device.cpu < host.cpu : device.step < host.step;
     explain(upload, &host, &device, on_device, step_ms);

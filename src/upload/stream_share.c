@@ -157,7 +157,7 @@ static int come_after(stoke_upload *upload, const stk_ring_slot *slot, stk_devic
     return r;
 }
 
-/* By a stream of its own: a copy to memory that is not pinned waits inside the call, and who lets go of
+/* By a separate stream: a copy to memory that is not pinned waits inside the call, and who lets go of
  * another batch meanwhile must not wait for that. */
 int stoke_upload_fetch(stoke_upload *upload, const stoke_device_batch *batch, uint64_t array, void *to,
                        size_t bytes, stoke_error *err)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How check_net tries an entry of the function table of network mathematics. Each section has its trials in
- * a file of its own (net_gemm.c, ...): a trial draws a shape, calls the entry of both tables on the same
+ * its own file (net_gemm.c, ...): a trial draws a shape, calls the entry of both tables on the same
  * numbers and compares.
  */
 #ifndef STOKE_TESTS_CHECK_NET_CHECK_H

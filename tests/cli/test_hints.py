@@ -99,7 +99,7 @@ def order_in_one_pipe():
 
 
 def test_part_alone():
-    """CamVid's test part in a folder of its own; beside train it stays out."""
+    """CamVid's test part in its own folder; beside train it stays out."""
     for images, masks in (('test', 'testannot'), ('test_images', 'test_masks'), ('test/images', 'test/masks')):
         folder = path('alone-' + images.replace('/', '-'))
         shutil.copytree(os.path.join(SET, 'images'), os.path.join(folder, images))

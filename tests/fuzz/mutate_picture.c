@@ -79,7 +79,7 @@ static void mend_png(uint8_t *start, size_t head, size_t body)
     put_big(start + head + body, (uint32_t)crc32(0, start + 4, (uInt)(body + 4)));
 }
 
-/* ---- JPEG: marker, length, data; what follows a scan's header up to the next marker is a part of its own
+/* ---- JPEG: marker, length, data; what follows a scan's header up to the next marker is a separate part
  * ---- */
 
 static size_t scan_end(const file *f, size_t at)

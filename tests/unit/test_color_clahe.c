@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * CLAHE against a plain implementation of OpenCV's algorithm: one channel, the padded picture made for real,
- * every step a loop of its own. By hand, the chain was also set beside cv2 4.12.0 and 5.0.0: 200 random grey
+ * every step its own loop. By hand, the chain was also set beside cv2 4.12.0 and 5.0.0: 200 random grey
  * pictures of 1 to 200 pixels a side, 1 to 16 tiles, limits 0 to 40, not one sample different.
  */
 #include "tests/unit/fixture_color.h"

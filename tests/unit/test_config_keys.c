@@ -199,7 +199,7 @@ static void copies_and_waits(void **state)
         /* DataLoader takes neither. */
         { "train_ds:\n  num_workers: 4\n", CARD, "non_blocking", NULL, NULL },
         { "train_ds:\n  num_workers: 4\n", CARD, "device_prefetch", NULL, NULL },
-        /* A stream of its own is another thing than not waiting for a copy. */
+        /* A separate stream is another thing than not waiting for a copy. */
         { "num_workers: 4\nuse_prefetcher: no\n", CARD, "device_prefetch", "use_prefetcher", "true" },
         { "num_workers: 4\nuse_prefetcher: no\n", CARD, "non_blocking", NULL, NULL },
         { "num_workers: 4\nprefetch_to_gpu: true\n", CARD, "device_prefetch", NULL, NULL },

@@ -269,7 +269,7 @@ typedef struct one_thread {
     int failed;
 } one_thread;
 
-/* A stream of its own, waiting now and then for an event that the main thread records. */
+/* A separate stream, waiting now and then for an event that the main thread records. */
 static void *use_from_a_thread(void *argument)
 {
     one_thread *t = argument;

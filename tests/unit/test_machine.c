@@ -201,7 +201,7 @@ static void levels_have_names(void **state)
     assert_string_equal(stoke_machine_cpu_table(), stk_cpu_level_in_use() >= STK_CPU_AVX2 ? "avx2" : "c");
 }
 
-/* STOKE_CPU is read once per process, so each value gets a process of its own: this program, asked for its
+/* STOKE_CPU is read once per process, so each value gets a separate process: this program, asked for its
  * table. */
 static void stoke_cpu_caps_the_level(void **state)
 {

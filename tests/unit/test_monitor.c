@@ -33,7 +33,7 @@ static void mean_and_percentiles(void **state)
     (void)state;
     stk_monitor_gpu_sums *sums = calloc(1, sizeof *sums);
     stoke_gpu_summary *summary = calloc(1, sizeof *summary);
-    /* 1 to 100 in an order of its own: every rank is its value. */
+    /* 1 to 100 in its own order: every rank is its value. */
     for (int i = 0; i < 100; i++) {
         const stoke_gpu gpu = { .name = "card", .busy_percent = nvml(1 + i * 37 % 100) };
         stk_gpu_sums_add(sums, &gpu, 0.1);

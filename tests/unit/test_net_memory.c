@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The memory of a network is known before it is taken: what a process grows by is what the plan says, within
- * a tenth. Each case runs in a process of its own, so that nothing left by another one hides the growth.
+ * a tenth. Each case runs in a separate process, so that nothing left by another one hides the growth.
  */
 #include "tests/unit/unit.h"
 

@@ -77,7 +77,7 @@ static void everything_said(void **state)
     stoke_run_plan_free(&plan);
 }
 
-/* A prefetcher has a stream of its own; non_blocking alone has not. */
+/* A prefetcher has a separate stream; non_blocking alone has not. */
 static void copies(void **state)
 {
     static const struct {

@@ -59,7 +59,7 @@ static void senseless_masks_are_refused(void **state)
     setup = settling_make(&data, &params);
     assert_int_equal(setup.classes, 32);
     stk_setup_free(&setup);
-    /* more than that, in a mask of its own */
+    /* more than that, in its own mask */
     for (uint32_t i = 0; i < 1024; i++) heights[i] = (uint16_t)(i * 40);
     const stoke_image mask = { heights, 64, 32, 32, 1, 2 };
     assert_int_equal(stoke_image_write_png(unit_path(state, "masks/v3.png"), &mask, NULL), 0);

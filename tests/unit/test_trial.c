@@ -39,7 +39,7 @@ static void sizes_are_rounded_and_taken_from_segments(void **state)
     assert_int_equal(p->reserved, 24 * MB);
     assert_true(stk_sim_allocator_take(p, 9 * MB) >= 0); /* out of the 20 */
     assert_int_equal(p->reserved, 24 * MB);
-    assert_true(stk_sim_allocator_take(p, 10 * MB) >= 0); /* a segment of its own */
+    assert_true(stk_sim_allocator_take(p, 10 * MB) >= 0); /* a separate segment */
     assert_int_equal(p->reserved, 34 * MB);
     assert_true(stk_sim_allocator_take(p, 11 * MB + 1) >= 0);
     assert_int_equal(p->reserved, 46 * MB);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The best batch, by trying: every trial is a process of its own, so that running out of memory, a crash or a
+ * The best batch, by trying: every trial is a separate process, so that running out of memory, a crash or a
  * hang ends the trial and nothing else. Memory and time of the trials are fitted by lines; the smallest batch
  * whose throughput is within 5 % of the best that fits is chosen, tried, and told with what binds.
  *

@@ -9,7 +9,7 @@
  * each when it is let go.
  *
  * What flows to a device, and who owns it: the upload copies batches from pinned slots into a ring on the
- * device, by a stream of its own and ahead of the consumer; the lease owns one slot of that ring. Whoever
+ * device, on a separate stream and ahead of the consumer; the lease owns one slot of that ring. Whoever
  * takes a tensor names its stream (stoke_lease_lend): that stream waits for the copy, and nobody else does. A
  * slot is used again when two things have happened: the tensors are gone, and so is the work that those
  * streams had been given by then, of which an event tells. Device and upload go with the last lease.
@@ -37,7 +37,7 @@ STOKE_API stoke_hold *stoke_hold_take(stoke_hold *hold);
 /* NULL is fine. */
 STOKE_API void stoke_hold_drop(stoke_hold *hold);
 
-/* `bytes` of memory behind a count of its own; *data is aligned to 64 bytes. NULL when there is none. */
+/* `bytes` of memory behind its own count; *data is aligned to 64 bytes. NULL when there is none. */
 STOKE_API stoke_hold *stoke_hold_memory(size_t bytes, void **data);
 
 typedef struct stoke_lender stoke_lender;

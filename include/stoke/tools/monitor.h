@@ -24,7 +24,7 @@ typedef struct stoke_monitor_params {
     uint32_t history; /* readings kept for stoke_monitor_history */
     const char *nvml; /* as in stoke_gpus_params */
     const char *root; /* as in stoke_gpus_params */
-    int slow;         /* 1: also what blocks, in a thread of its own, renewed every second */
+    int slow;         /* 1: also what blocks, in a separate thread, renewed every second */
 } stoke_monitor_params;
 STOKE_API stoke_monitor_params stoke_monitor_defaults(void);
 

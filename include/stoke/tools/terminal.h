@@ -41,14 +41,14 @@ STOKE_API void stoke_text_vprint(FILE *out, const char *format, va_list args) ST
  * control characters $'in\x1bquotes' (bash, zsh, ksh). One that does not fit gives "", never half a word.
  * Returns out. */
 STOKE_API const char *stoke_text_word(const char *word, char *out, size_t size);
-/* The same in a buffer of its own, which lives as long as the block it is written in: for arguments of
+/* The same in its own buffer, which lives as long as the block it is written in: for arguments of
  * printf. */
 #define STOKE_WORD(word) stoke_text_word((word), (char[4 * 1024]){ 0 }, 4 * 1024)
 
 /* "1 picture", "3 pictures", "0 classes": a number and what it counts, the noun given for one and last in its
  * words ("bad sample"). Returns out. */
 STOKE_API const char *stoke_text_count(uint64_t number, const char *noun, char *out, size_t size);
-/* The same in a buffer of its own, as STOKE_WORD. */
+/* The same in its own buffer, as STOKE_WORD. */
 #define STOKE_COUNT(number, noun) stoke_text_count((uint64_t)(number), (noun), (char[64]){ 0 }, 64)
 
 #endif

@@ -158,7 +158,7 @@ static void store_rows(void *out, size_t stride, const float *in, size_t width, 
 /* Asks for ROWS rows from `first` on, to be read or written soon. A head's part of a row is too short and too
  * far from the next for the processor to foresee, and a block of them at once is more than it has in flight:
  * so each tile asks for a few. */
-STK_INLINE void foresee(const stk_attention_share *s, const void *array, size_t first, int write)
+STK_INLINE void prefetch_rows(const stk_attention_share *s, const void *array, size_t first, int write)
 {
     for (size_t r = first; r < first + ROWS && r < s->queries; r++) {
         const char *row = stk_at(array, r * s->stride, s->type);
@@ -285,8 +285,8 @@ static void forward_simd(const stk_attention_share *s, void *scratch)
         for (size_t r = rows; r < whole(rows, ROWS); r++)
             memset(room.q + r * room.width, 0, room.width * sizeof(float));
         for (size_t r = 0; r < rows; r += ROWS) {
-            foresee(s, s->q, i + QUERIES + r, 0);
-            foresee(s, s->context, i + r, 1);
+            prefetch_rows(s, s->q, i + QUERIES + r, 0);
+            prefetch_rows(s, s->context, i + r, 1);
             forward_tile(s, &room, room.q + r * room.width, room.context + r * room.width, largest + r,
                          sum + r);
         }
@@ -383,10 +383,10 @@ static void backward_block(const stk_attention_share *s, const backward_room *ro
 {
     const size_t width = room->width, scores = room->scores;
     for (size_t r = 0; r < rows; r += ROWS) {
-        foresee(s, s->q, query + QUERIES + r, 0);
-        foresee(s, s->context, query + QUERIES + r, 0);
-        foresee(s, s->d_context, query + QUERIES + r, 0);
-        foresee(s, s->dq, query + r, 1);
+        prefetch_rows(s, s->q, query + QUERIES + r, 0);
+        prefetch_rows(s, s->context, query + QUERIES + r, 0);
+        prefetch_rows(s, s->d_context, query + QUERIES + r, 0);
+        prefetch_rows(s, s->dq, query + r, 1);
         for (size_t j = 0; j < keys; j += PANEL)
             probabilities(room, s->head_size, r, first + j, room->p + r * scores + j,
                           room->ds + r * scores + j);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * dW in vectors, in a file of its own: gemm_outer_simd.c.
+ * dW in vectors, in its own file: gemm_outer_simd.c.
  */
 #ifndef STOKE_SRC_NET_KERNELS_GEMM_OUTER_H
 #define STOKE_SRC_NET_KERNELS_GEMM_OUTER_H

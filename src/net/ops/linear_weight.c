@@ -3,7 +3,7 @@
  * linear: gradients of weight and bias, dW = dY^T X and db = column sums of dY.
  *
  * The sum runs over rows. Where there are many (stage 1: 16384 rows for a matrix of 32 x 128) they are cut
- * into chunks, each with a sum of its own in run->partial, added up in order at the end; where the matrix is
+ * into chunks, each with its own sum in run->partial, added up in order at the end; where the matrix is
  * large and rows are few (stage 4) the matrix is cut into tiles that need no second pass.
  */
 #include "src/net/ops/linear_cut.h"

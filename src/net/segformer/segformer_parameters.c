@@ -232,7 +232,7 @@ const stk_parameter *stk_parameters_find(const stk_parameters *parameters, const
     return NULL;
 }
 
-/* A key of its own for every name: FNV-1a, then mixed, so that "…0.0…" and "…0.1…" share nothing. */
+/* Its own key for every name: FNV-1a, then mixed, so that "…0.0…" and "…0.1…" share nothing. */
 static uint64_t key_of(uint64_t seed, const char *name)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
