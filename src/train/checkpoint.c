@@ -238,27 +238,6 @@ static int read_info(const stk_safetensors *file, stk_checkpoint_info *info, sto
     return status;
 }
 
-int stk_checkpoint_peek(const char *path, stk_checkpoint_progress *progress, char **identity,
-                        stoke_error *err)
-{
-    stk_safetensors file;
-    stk_checkpoint_info info;
-    int status = stk_safetensors_open(&file, path, err);
-    if (status) return status;
-    status = read_info(&file, &info, err);
-    stk_safetensors_close(&file);
-    if (status) return status;
-    *progress = info.progress;
-    *identity = info.identity;
-    return STOKE_OK;
-}
-
-/* Where each array of the network lies in the file. */
-typedef struct placement {
-    const stk_net_array *array;
-    const stk_safetensors_tensor *tensor;
-} placement;
-
 static int by_name(const void *a, const void *b)
 {
     return strcmp(((const stk_safetensors_tensor *)a)->name, ((const stk_safetensors_tensor *)b)->name);
@@ -295,10 +274,9 @@ static void shape_text(char text[static 64], uint32_t dims, const uint64_t *shap
         n += snprintf(text + n, (size_t)(64 - n), "%s%" PRIu64, i ? "x" : "", shape[i]);
 }
 
-static int check_shape(const stk_safetensors *file, const placement *at, stoke_error *err)
+static int check_shape(const stk_safetensors *file, const stk_net_array *array, stoke_error *err)
 {
-    const stk_net_array *array = at->array;
-    const stk_safetensors_tensor *tensor = at->tensor;
+    const stk_safetensors_tensor *tensor = array->tensor;
     uint64_t wanted[4];
     for (int i = 0; i < 4; i++) wanted[i] = array->shape[i];
     if (tensor->type != STK_TENSOR_F32)
@@ -316,48 +294,47 @@ static int check_shape(const stk_safetensors *file, const placement *at, stoke_e
 }
 
 /* Exactly the arrays of the network, each of its shape: one with one. */
-static int place_arrays(stk_safetensors *file, const stk_net_array *list, size_t count, placement *places,
-                        stoke_error *err)
+static int place_arrays(stk_safetensors *file, stk_net_array *list, size_t count, stoke_error *err)
 {
     qsort(file->list, file->count, sizeof *file->list, by_name);
     for (size_t i = 0; i < count; i++) {
         const stk_safetensors_tensor key = { .name = list[i].name };
-        places[i].array = &list[i];
-        places[i].tensor = file->count ? bsearch(&key, file->list, file->count, sizeof key, by_name) : NULL;
-        if (!places[i].tensor)
+        list[i].tensor = file->count ? bsearch(&key, file->list, file->count, sizeof key, by_name) : NULL;
+        if (!list[i].tensor)
             return stk_fail(err, STOKE_E_STATE, "%s: it lacks %s, which this run has: %s; %s", file->path,
                             list[i].name, reason(list[i].kind), HOW_TO_FIT);
-        const int status = check_shape(file, &places[i], err);
+        const int status = check_shape(file, &list[i], err);
         if (status) return status;
     }
     return STOKE_OK;
 }
 
 /* Every array found its own tensor, so that there are more tensors than arrays when one is too many. */
-static int refuse_extras(const stk_safetensors *file, const placement *places, size_t count, stoke_error *err)
+static int refuse_extras(const stk_safetensors *file, const stk_net_array *list, size_t count,
+                         stoke_error *err)
 {
     for (size_t i = 0; i < file->count && file->count > count; i++) {
         int used = 0;
-        for (size_t k = 0; k < count && !used; k++) used = places[k].tensor == &file->list[i];
+        for (size_t k = 0; k < count && !used; k++) used = list[k].tensor == &file->list[i];
         if (!used) return refuse_extra(file, &file->list[i], err);
     }
     return STOKE_OK;
 }
 
 /* One pass over the file before anything of it is believed. */
-static int check_data(const stk_safetensors *file, const placement *places, size_t count, const char *wanted,
-                      stoke_error *err)
+static int check_data(const stk_safetensors *file, const stk_net_array *list, size_t count,
+                      const char *wanted, stoke_error *err)
 {
     char *piece = stk_alloc(PIECE), text[STK_HASH_TEXT];
     if (!piece) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", file->path);
     int status = STOKE_OK;
     uint64_t hash = 0;
     for (size_t i = 0; i < count && !status; i++) {
-        const size_t bytes = bytes_of(places[i].array);
-        hash = hash_name(places[i].array, hash);
+        const size_t bytes = bytes_of(&list[i]);
+        hash = hash_name(&list[i], hash);
         for (size_t done = 0; done < bytes && !status; done += PIECE) {
             const size_t size = piece_at(done, bytes);
-            status = stk_safetensors_bytes(file, places[i].tensor, done, piece, size, err);
+            status = stk_safetensors_bytes(file, list[i].tensor, done, piece, size, err);
             if (!status) hash = XXH3_64bits_withSeed(piece, size, hash);
         }
     }
@@ -370,56 +347,39 @@ static int check_data(const stk_safetensors *file, const placement *places, size
     return status;
 }
 
-static int check_arrays(stk_safetensors *file, const stk_net_array *list, size_t count, placement *places,
-                        const char *hash, stoke_error *err)
-{
-    int status = place_arrays(file, list, count, places, err);
-    if (!status) status = refuse_extras(file, places, count, err);
-    if (!status) status = check_data(file, places, count, hash, err);
-    return status;
-}
-
-/* After all checks: what can still fail is the disk, or somebody who writes into the file just now. The
- * network is of no use then. */
-static int take_over(const stk_safetensors *file, stoke_net *net, const placement *places, size_t count,
-                     const stoke_net_state *state, stoke_error *err)
-{
-    for (size_t i = 0; i < count; i++) {
-        const int status = stk_safetensors_floats(file, places[i].tensor, places[i].array->floats, err);
-        if (status) return status;
-    }
-    stoke_net_state_set(net, state);
-    stoke_net_touched(net);
-    return STOKE_OK;
-}
-
+/* Everything is checked before anything is taken over: what can still fail then is the disk, or somebody who
+ * writes into the file just now. The network is of no use then. */
 static int load(stk_safetensors *file, stoke_net *net, const stk_checkpoint_info *info, stoke_error *err)
 {
     size_t count;
     stk_net_array *list = list_arrays(net, &count);
-    placement *places = list ? stk_calloc(count, sizeof *places) : NULL;
-    int status = places ? check_arrays(file, list, count, places, info->data_hash, err)
-                        : stk_fail(err, STOKE_E_NOMEM, "%s: no memory", file->path);
-    if (!status) status = take_over(file, net, places, count, &info->net, err);
-    stk_free(places);
+    if (!list) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", file->path);
+    int status = place_arrays(file, list, count, err);
+    if (!status) status = refuse_extras(file, list, count, err);
+    if (!status) status = check_data(file, list, count, info->data_hash, err);
+    for (size_t i = 0; i < count && !status; i++)
+        status = stk_safetensors_floats(file, list[i].tensor, list[i].floats, err);
     stk_free(list);
-    return status;
+    if (status) return status;
+    stoke_net_state_set(net, &info->net);
+    stoke_net_touched(net);
+    return STOKE_OK;
 }
 
 int stk_checkpoint_load(const char *path, stoke_net *net, stk_checkpoint_progress *progress, char **identity,
                         stoke_error *err)
 {
     stk_safetensors file;
-    stk_checkpoint_info info;
+    stk_checkpoint_info info = { 0 };
     int status = stk_safetensors_open(&file, path, err);
     if (status) return status;
     status = read_info(&file, &info, err);
-    if (!status) {
-        status = load(&file, net, &info, err);
-        if (status) stk_free(info.identity);
-    }
+    if (!status && net) status = load(&file, net, &info, err);
     stk_safetensors_close(&file);
-    if (status) return status;
+    if (status) {
+        stk_free(info.identity);
+        return status;
+    }
     *progress = info.progress;
     *identity = info.identity;
     return STOKE_OK;

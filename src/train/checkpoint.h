@@ -30,7 +30,8 @@ typedef struct stk_net_array {
     stk_array_kind kind;
     uint32_t dims, shape[4];
     size_t count;
-    float *floats; /* the network's own */
+    float *floats;                               /* the network's own */
+    const struct stk_safetensors_tensor *tensor; /* where it lies in the file, once it was found */
 } stk_net_array;
 
 /* One after the other, kind by kind: start with *place = 0. 0: there are no more. Allocates nothing. */
@@ -79,11 +80,9 @@ int stk_checkpoint_info_read(stk_checkpoint_info *info, const char *text, size_t
 /* identity: stk_setup_identity. */
 int stk_checkpoint_save(const char *path, const stoke_net *net, const stk_checkpoint_progress *progress,
                         const char *identity, stoke_error *err);
-/* Checks everything against the network before a single value is changed. *identity: stk_free it. */
+/* Checks everything against the network before a single value is changed. *identity: stk_free it. net NULL:
+ * tells what the file says, for `stoke report` and for messages. */
 int stk_checkpoint_load(const char *path, stoke_net *net, stk_checkpoint_progress *progress, char **identity,
-                        stoke_error *err);
-/* Without a network: for `stoke report` and for messages. */
-int stk_checkpoint_peek(const char *path, stk_checkpoint_progress *progress, char **identity,
                         stoke_error *err);
 
 /* The same in memory: what find-lr puts back. */

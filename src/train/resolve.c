@@ -35,7 +35,7 @@ static int mode_of_run(const stk_resolve_ctx *s, int *mode)
     char path[PATH_MAX], *identity = NULL;
     stk_checkpoint_progress progress;
     snprintf(path, sizeof path, "%s/state.safetensors", s->setup->params.resume);
-    const int r = stk_checkpoint_peek(path, &progress, &identity, s->err);
+    const int r = stk_checkpoint_load(path, NULL, &progress, &identity, s->err);
     if (!r) *mode = stk_setup_eval_mode(identity);
     stk_free(identity);
     return r;
@@ -96,6 +96,12 @@ int stk_resolve_eval(stk_resolve_ctx *s)
 /* A look at the masks: which values they hold and how often, by a few threads, with progress. Of a very large
  * set an even sample: what it misses is found later, by name and value, when such a mask is loaded. */
 
+/* Masks of one kind: how many, and the first of them by its id. */
+typedef struct kind {
+    uint64_t count, first;
+    stoke_error why; /* of the first */
+} kind;
+
 /* One set. Members count for themselves; the calling thread adds them up. */
 typedef struct look {
     const stoke_dataset *set;
@@ -103,13 +109,8 @@ typedef struct look {
     const stoke_labels *labels, *given;
     uint64_t count; /* masks to read */
     stk_mask_tally *sum;
-    pthread_mutex_t lock;    /* of what follows */
-    uint64_t bad, first;     /* how many, and the lowest id */
-    stoke_error why;         /* of that one */
-    uint64_t odd, first_odd; /* the same of masks with a value that is no class */
-    stoke_error why_odd;
-    uint64_t colored; /* the lowest id of a mask that is a colour picture; UINT64_MAX: none */
-    uint64_t jpeg;    /* and of a JPEG file */
+    pthread_mutex_t lock;         /* of what follows */
+    kind bad, odd, colored, jpeg; /* unreadable; with a value that is no class; in colours; as JPEG */
 } look;
 
 typedef struct member {
@@ -123,13 +124,20 @@ static int start(void *context, void *state, stoke_error *err)
     return stk_reader_start(&((member *)state)->reader, err);
 }
 
-/* Read, and yet not to be used: a value is none of the classes. */
-static void note_odd(look *l, uint64_t id, const stoke_error *why)
+static void note(look *l, kind *k, uint64_t id, const stoke_error *why)
 {
     pthread_mutex_lock(&l->lock);
-    if (id < l->first_odd) l->first_odd = id, l->why_odd = *why;
-    l->odd++;
+    if (!k->count++ || id < k->first) {
+        k->first = id;
+        if (why) k->why = *why;
+    }
     pthread_mutex_unlock(&l->lock);
+}
+
+/* The path of the first. */
+static const char *path_of(const look *l, const kind *k)
+{
+    return stoke_dataset_sample(l->set, k->first).mask_path;
 }
 
 static int read_one(void *context, void *state, uint64_t item, stoke_error *err)
@@ -142,27 +150,19 @@ static int read_one(void *context, void *state, uint64_t item, stoke_error *err)
     const uint64_t id = (uint64_t)((unsigned __int128)item * stoke_dataset_count(l->set) / l->count);
     const stoke_sample sample = stoke_dataset_sample(l->set, id);
     const int r = stk_reader_mask(&self->reader, l->params, l->labels, &sample, &info, &ids, &why);
-    if (info.width && info.format == STOKE_FORMAT_JPEG) {
-        pthread_mutex_lock(&l->lock);
-        if (id < l->jpeg) l->jpeg = id;
-        pthread_mutex_unlock(&l->lock);
-    }
+    if (info.width && info.format == STOKE_FORMAT_JPEG) note(l, &l->jpeg, id, NULL);
     if (!r) {
         stk_tally_add(&self->tally, &ids);
-        if (l->given && stk_labels_check(l->given, &ids, &why)) note_odd(l, id, &why);
+        if (l->given && stk_labels_check(l->given, &ids, &why)) note(l, &l->odd, id, &why);
         return STOKE_OK;
     }
     if (r == STOKE_E_NOMEM) {
         if (err) *err = why;
         return r;
     }
-    const int colored =
-        r == STOKE_E_LABEL && !stoke_labels_are_colors(l->labels) && stk_mask_is_colored(&info);
-    pthread_mutex_lock(&l->lock);
-    if (id < l->first) l->first = id, l->why = why;
-    if (colored && id < l->colored) l->colored = id;
-    l->bad++;
-    pthread_mutex_unlock(&l->lock);
+    note(l, &l->bad, id, &why);
+    if (r == STOKE_E_LABEL && !stoke_labels_are_colors(l->labels) && stk_mask_is_colored(&info))
+        note(l, &l->colored, id, NULL);
     return STOKE_OK;
 }
 
@@ -175,34 +175,32 @@ static void finish(void *context, void *state)
 
 /* ---- both sets ---- */
 
-static void tell_odd(const look *l, int part, stk_resolve_survey *survey)
-{
-    survey->looked[part] = l->count - l->bad;
-    survey->odd[part] = l->odd;
-    if (!l->odd) return;
-    survey->first_odd[part] = l->why_odd;
-    stk_error_prefix(&survey->first_odd[part], stoke_dataset_sample(l->set, l->first_odd).mask_path);
-}
-
-static int look_at(const stk_resolve_ctx *s, look *l, stk_resolve_count *progress, stk_resolve_survey *survey)
+static int look_at(const stk_resolve_ctx *s, look *l, int part, stk_resolve_count *progress,
+                   stk_resolve_survey *survey)
 {
     const stk_parallel_job job = { l->count, l, sizeof(member), start, read_one, finish };
     int r = stk_parallel_for(&job, 0, stk_resolve_counted, progress, s->err);
+    const uint64_t looked = l->count - l->bad.count;
     progress->before += l->count;
-    survey->read += l->count - l->bad;
+    survey->read += looked;
     survey->masks += stoke_dataset_count(l->set);
-    if (!r && l->colored != UINT64_MAX) {
-        const stoke_sample sample = stoke_dataset_sample(l->set, l->colored);
+    if (!r && l->colored.count) {
+        const stoke_sample sample = stoke_dataset_sample(l->set, l->colored.first);
         r = stk_judge_colors(l->params, &sample, s->err);
     }
-    if (l->jpeg != UINT64_MAX && !survey->jpeg)
-        survey->jpeg = stoke_dataset_sample(l->set, l->jpeg).mask_path;
-    if (!r && l->bad && !survey->bad) {
-        survey->first_bad = l->why;
-        stk_error_prefix(&survey->first_bad, stoke_dataset_sample(l->set, l->first).mask_path);
+    if (l->jpeg.count && !survey->jpeg) survey->jpeg = path_of(l, &l->jpeg);
+    if (!r && l->bad.count && !survey->bad) {
+        survey->first_bad = l->bad.why;
+        stk_error_prefix(&survey->first_bad, path_of(l, &l->bad));
     }
-    survey->bad += l->bad;
-    return r;
+    survey->bad += l->bad.count;
+    if (r) return r;
+    survey->looked[part] = looked;
+    survey->odd[part] = l->odd.count;
+    if (!l->odd.count) return STOKE_OK;
+    survey->first_odd[part] = l->odd.why;
+    stk_error_prefix(&survey->first_odd[part], path_of(l, &l->odd));
+    return STOKE_OK;
 }
 
 int stk_survey_masks(stk_resolve_ctx *s, const stoke_labels *labels, const stoke_labels *given, uint64_t most,
@@ -224,18 +222,13 @@ int stk_survey_masks(stk_resolve_ctx *s, const stoke_labels *labels, const stoke
                            .labels = labels,
                            .given = given,
                            .count = count < most ? count : most,
-                           .sum = i ? survey->val : survey->train,
-                           .first = UINT64_MAX,
-                           .first_odd = UINT64_MAX,
-                           .colored = UINT64_MAX,
-                           .jpeg = UINT64_MAX };
+                           .sum = i ? survey->val : survey->train };
         progress.total += looks[i].count;
     }
     int r = STOKE_OK;
     for (size_t i = 0; !r && i < n_sets; i++) {
         pthread_mutex_init(&looks[i].lock, NULL);
-        r = look_at(s, &looks[i], &progress, survey);
-        if (!r) tell_odd(&looks[i], (int)i, survey);
+        r = look_at(s, &looks[i], (int)i, &progress, survey);
         pthread_mutex_destroy(&looks[i].lock);
     }
     return r;

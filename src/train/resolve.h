@@ -45,6 +45,11 @@ int stk_resolve_val_augment(stk_resolve_ctx *s, const char **augment);
 /* Reads all headers. Sizes of pairs, orientation, a size where none was given. */
 int stk_resolve_pairs(stk_resolve_ctx *s);
 
+/* Of the masks of a set that were looked at, so many cannot be used: a remark, or, beyond max_bad, the error
+ * that a loader would come to one by one. "N of M masks DO WHAT". */
+int stk_resolve_unusable(const stk_resolve_ctx *s, int val, uint64_t bad, uint64_t looked, int code,
+                         const char *does, const char *do_, const char *what, const char *first);
+
 /* resolve_classes.c: classes, label map, names, weights. Reads masks where it must. */
 int stk_resolve_classes(stk_resolve_ctx *s);
 

@@ -195,29 +195,6 @@ static int survey_for(stk_resolve_ctx *s, int raw, int balanced, stk_resolve_sur
     return r ? r : check_read(s, survey);
 }
 
-/* What a loader would find one by one, before it ends for too many of them. */
-static int judge_odd(const stk_resolve_ctx *s, const stk_resolve_survey *survey, int part)
-{
-    const uint64_t odd = survey->odd[part], looked = survey->looked[part];
-    const char *first = survey->first_odd[part].message;
-    uint64_t allowed;
-    if (!odd) return STOKE_OK;
-    const uint64_t count = stoke_dataset_count(part ? s->setup->val_set : s->setup->train_set);
-    const int r = stk_fuse_limit(s->setup->train.max_bad, count, &allowed, s->err);
-    if (r) return r;
-    /* Of a large set only some masks were looked at: twice the share that is allowed is no accident. */
-    if (odd > allowed || (double)odd / (double)looked > 2 * (double)allowed / (double)count)
-        return stk_fail(
-            s->err, STOKE_E_LABEL,
-            "%llu of %llu masks hold a value that is no class, and `max_bad` allows %s. The first: %s",
-            (unsigned long long)odd, (unsigned long long)looked, STOKE_COUNT(allowed, "bad sample"), first);
-    stk_say(s->say, s->context,
-            "%llu of %llu masks hold%s a value that is no class and cannot be used, the first: %s; "
-            "`stoke verify` lists them.",
-            (unsigned long long)odd, (unsigned long long)looked, odd == 1 ? "s" : "", first);
-    return STOKE_OK;
-}
-
 /* Classes by a map that was given: as many as it can give. */
 static int take_map(stk_resolve_ctx *s)
 {
@@ -276,7 +253,10 @@ static int judge(stk_resolve_ctx *s, const stk_resolve_survey *survey, const stk
     if (chosen) say_sample(s, survey);
     /* Where the values were mapped they are classes after all. */
     for (int part = 0; !*judgement.label_map && part < 2; part++)
-        if ((r = judge_odd(s, survey, part))) return r;
+        if ((r = stk_resolve_unusable(s, part, survey->odd[part], survey->looked[part], STOKE_E_LABEL,
+                                      "holds", "hold", "a value that is no class",
+                                      survey->first_odd[part].message)))
+            return r;
     p->classes = judgement.classes;
     p->ignore_index = judgement.ignore_index;
     if (*judgement.label_map && !(p->label_map = stk_resolve_keep(s, judgement.label_map)))

@@ -160,26 +160,31 @@ static int settle_size(stk_resolve_ctx *s, const stk_pairs *pairs)
 
 /* ---- pairs ---- */
 
-/* What a loader would find one by one, before it ends for too many of them. */
-static int judge_sizes(const stk_resolve_ctx *s, const stoke_dataset *set, const stk_pairs *pairs)
+int stk_resolve_unusable(const stk_resolve_ctx *s, int val, uint64_t bad, uint64_t looked, int code,
+                         const char *does, const char *do_, const char *what, const char *first)
 {
-    const uint64_t differ = pairs->counts.differ, count = stoke_dataset_count(set);
+    const uint64_t count = bad ? stoke_dataset_count(val ? s->setup->val_set : s->setup->train_set) : 0;
     uint64_t allowed;
-    if (!differ) return STOKE_OK;
+    if (!bad) return STOKE_OK;
     const int r = stk_fuse_limit(s->setup->train.max_bad, count, &allowed, s->err);
     if (r) return r;
-    if (differ > allowed)
-        return stk_fail(
-            s->err, STOKE_E_SIZE,
-            "%llu of %llu masks have another size than their image, and `max_bad` allows %s. The first: %s",
-            (unsigned long long)differ, (unsigned long long)count, STOKE_COUNT(allowed, "bad sample"),
-            pairs->first.message);
+    /* Of a large set only some masks were looked at: twice the share that is allowed is no accident. */
+    if (bad > allowed || (double)bad / (double)looked > 2 * (double)allowed / (double)count)
+        return stk_fail(s->err, code, "%llu of %llu masks %s %s, and `max_bad` allows %s. The first: %s",
+                        (unsigned long long)bad, (unsigned long long)looked, do_, what,
+                        STOKE_COUNT(allowed, "bad sample"), first);
     stk_say(s->say, s->context,
-            "%llu of %llu masks %s another size than their image and cannot be used, the first: %s; "
-            "`stoke verify` lists them.",
-            (unsigned long long)differ, (unsigned long long)count, differ == 1 ? "has" : "have",
-            pairs->first.message);
+            "%llu of %llu masks %s %s and cannot be used, the first: %s; `stoke verify` lists them.",
+            (unsigned long long)bad, (unsigned long long)looked, bad == 1 ? does : do_, what, first);
     return STOKE_OK;
+}
+
+static int judge_sizes(const stk_resolve_ctx *s, int val, const stk_pairs *pairs)
+{
+    const stoke_dataset *set = val ? s->setup->val_set : s->setup->train_set;
+    return stk_resolve_unusable(s, val, pairs->counts.differ, set ? stoke_dataset_count(set) : 0,
+                                STOKE_E_SIZE, "has", "have", "another size than their image",
+                                pairs->first.message);
 }
 
 /* A network that learned from pictures as they are stored is to predict from such: the run says so. */
@@ -204,8 +209,8 @@ int stk_resolve_pairs(stk_resolve_ctx *s)
     count.before = stoke_dataset_count(setup->train_set);
     if (!r && setup->val_set)
         r = stk_pairs_look(&s->val, setup->val_set, &setup->train, stk_resolve_counted, &count, s->err);
-    if (!r) r = judge_sizes(s, setup->train_set, &train);
-    if (!r && setup->val_set) r = judge_sizes(s, setup->val_set, &s->val);
+    if (!r) r = judge_sizes(s, 0, &train);
+    if (!r) r = judge_sizes(s, 1, &s->val);
     if (!r) {
         stk_pair_counts both = train.counts;
         stk_pair_counts_add(&both, &s->val.counts);

@@ -100,7 +100,7 @@ static int look_at_state(stoke_trainer *t, const char *path, stoke_error *err)
     if (!t->setup.goes_on) return stk_trainer_begins_again(t, err);
     char *saved = NULL;
     stoke_error differs = { 0 };
-    int r = stk_checkpoint_peek(path, &t->now, &saved, err);
+    int r = stk_checkpoint_load(path, NULL, &t->now, &saved, err);
     if (!r) r = stk_trainer_goes_back(t, err);
     if (r) {
         stk_free(saved);

@@ -310,14 +310,15 @@ static void peek_needs_no_network(void **state)
     char *identity;
     stoke_error err;
     save(path, net, &progress);
-    assert_int_equal(stk_checkpoint_peek(path, &got, &identity, &err), STOKE_OK);
+    assert_int_equal(stk_checkpoint_load(path, NULL, &got, &identity, &err), STOKE_OK);
     expect_progress(&got, &progress);
     assert_string_equal(identity, IDENTITY);
     stk_free(identity);
-    assert_int_equal(stk_checkpoint_peek(unit_path(state, "none"), &got, &identity, &err), STOKE_E_NOTFOUND);
+    assert_int_equal(stk_checkpoint_load(unit_path(state, "none"), NULL, &got, &identity, &err),
+                     STOKE_E_NOTFOUND);
     /* weights are no state */
     assert_int_equal(stoke_net_save(net, unit_folder(state), 0, &err), STOKE_OK);
-    assert_int_equal(stk_checkpoint_peek(unit_path(state, "model.safetensors"), &got, &identity, &err),
+    assert_int_equal(stk_checkpoint_load(unit_path(state, "model.safetensors"), NULL, &got, &identity, &err),
                      STOKE_E_FORMAT);
     assert_non_null(strstr(err.message, "model.safetensors: not the state of a run"));
     assert_non_null(strstr(err.message, "--pretrained"));
