@@ -49,28 +49,28 @@ static void say_scale(const stk_resolve_ctx *s)
     const uint32_t *size = setup->train.size;
     const int slides = e->mode == STOKE_PREDICT_SLIDE;
     if (slides && e->own_scale)
-        stk_say(s->say, s->context,
-                "Training sees windows of %ux%u at the pictures' own scale, so validation slides "
-                "such windows over whole pictures, about %.0f each, and scores them at their own "
-                "size, as `stoke predict` does (`eval_mode` sets it).",
-                size[0], size[1], e->windows);
+        stk_resolve_say(s,
+                        "Training sees windows of %ux%u at the pictures' own scale, so validation slides "
+                        "such windows over whole pictures, about %.0f each, and scores them at their own "
+                        "size, as `stoke predict` does (`eval_mode` sets it).",
+                        size[0], size[1], e->windows);
     else if (slides && e->larger > stk_much_larger)
-        stk_say(s->say, s->context,
-                "Validation slides windows of %ux%u over pictures at their own scale (`eval_mode` "
-                "slide), while training brings whole pictures to that size: things look up to %.1f "
-                "times as large as those it learns from. `eval_mode` auto looks at them alike.",
-                size[0], size[1], e->larger);
+        stk_resolve_say(s,
+                        "Validation slides windows of %ux%u over pictures at their own scale (`eval_mode` "
+                        "slide), while training brings whole pictures to that size: things look up to %.1f "
+                        "times as large as those it learns from. `eval_mode` auto looks at them alike.",
+                        size[0], size[1], e->larger);
     else if (!slides && e->own_scale && e->larger > stk_much_larger)
-        stk_say(s->say, s->context,
-                "Training sees windows of %ux%u at the pictures' own scale, and validation whole "
-                "pictures brought to that size (`eval_mode` resize): things look up to %.1f times "
-                "smaller there, so its scores, and what lands in best/, say little about what `stoke "
-                "predict` will do. `eval_mode` slide looks at them as training does%s.",
-                size[0], size[1], e->larger,
-                setup->goes_on ? "; a run that goes on needs `force` for it" : "");
+        stk_resolve_say(s,
+                        "Training sees windows of %ux%u at the pictures' own scale, and validation whole "
+                        "pictures brought to that size (`eval_mode` resize): things look up to %.1f times "
+                        "smaller there, so its scores, and what lands in best/, say little about what `stoke "
+                        "predict` will do. `eval_mode` slide looks at them as training does%s.",
+                        size[0], size[1], e->larger,
+                        setup->goes_on ? "; a run that goes on needs `force` for it" : "");
     else if (!slides && e->most_shown < 0.5)
-        stk_say(
-            s->say, s->context,
+        stk_resolve_say(
+            s,
             "Training never sees more than %.0f %% of a picture (random_resized_crop), and validation sees "
             "it whole: things look smaller there than in any sample. A `scale` up to 1 would include it.",
             100 * e->most_shown);
@@ -290,20 +290,20 @@ static int choose_batch(stk_resolve_ctx *s)
     stoke_text_memory(bytes, need, sizeof need);
     stoke_text_memory(available, have, sizeof have);
     if (bytes > room)
-        stk_say(s->say, s->context,
-                "Even batches of 1 take %s of memory, and %s are free: `memory` min, a smaller "
-                "`size` or a smaller `model` would be safer.",
-                need, have);
+        stk_resolve_say(s,
+                        "Even batches of 1 take %s of memory, and %s are free: `memory` min, a smaller "
+                        "`size` or a smaller `model` would be safer.",
+                        need, have);
     else if (rows < wanted)
-        stk_say(s->say, s->context,
-                "Batches of %u take %s of memory; %s are free, of which a quarter is left alone "
-                "(`batch` sets it).",
-                rows, need, have);
+        stk_resolve_say(s,
+                        "Batches of %u take %s of memory; %s are free, of which a quarter is left alone "
+                        "(`batch` sets it).",
+                        rows, need, have);
     else
-        stk_say(s->say, s->context,
-                "Batches of %u, a usual number, take %s of memory (`batch` sets it; `stoke "
-                "find-batch` finds the one that is fastest here).",
-                rows, need);
+        stk_resolve_say(s,
+                        "Batches of %u, a usual number, take %s of memory (`batch` sets it; `stoke "
+                        "find-batch` finds the one that is fastest here).",
+                        rows, need);
     return STOKE_OK;
 }
 
@@ -387,11 +387,11 @@ void stk_resolve_rates(stk_resolve_ctx *s)
     if (!(p->head_lr > 0)) p->head_lr = p->pretrained ? 10 : 1;
     const char *weights = p->pretrained ? "pretrained" : "untrained";
     if (lr > 0)
-        stk_say(s->say, s->context, "The head learns at %g times the learning rate: usual for %s weights.",
-                p->head_lr, weights);
+        stk_resolve_say(s, "The head learns at %g times the learning rate: usual for %s weights.", p->head_lr,
+                        weights);
     else
-        stk_say(s->say, s->context, "Learning rate %g, times %g for the head%s: usual for %s weights.", p->lr,
-                p->head_lr, head > 0 ? " as set" : "", weights);
+        stk_resolve_say(s, "Learning rate %g, times %g for the head%s: usual for %s weights.", p->lr,
+                        p->head_lr, head > 0 ? " as set" : "", weights);
 }
 
 /* ---- name ---- */

@@ -27,6 +27,8 @@ typedef struct stk_resolve_ctx {
     stk_pairs val; /* headers of the validation set, from stk_resolve_pairs on; its user frees them */
 } stk_resolve_ctx;
 
+#define stk_resolve_say(s, ...) stk_say((s)->say, (s)->context, __VA_ARGS__)
+
 /* A copy of the text that lives as long as the setup; NULL: no memory, said in s->err. */
 const char *stk_resolve_keep(stk_resolve_ctx *s, const char *text);
 

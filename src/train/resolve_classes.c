@@ -29,19 +29,19 @@ enum {
 static void say_sample(const stk_resolve_ctx *s, const stk_resolve_survey *survey)
 {
     if (survey->read + survey->bad < survey->masks)
-        stk_say(s->say, s->context,
-                "Of %llu masks %llu were looked at, evenly spread: a value that is in none of them "
-                "will be refused when it comes; `classes` makes sure.",
-                (unsigned long long)survey->masks, (unsigned long long)(survey->read + survey->bad));
+        stk_resolve_say(s,
+                        "Of %llu masks %llu were looked at, evenly spread: a value that is in none of them "
+                        "will be refused when it comes; `classes` makes sure.",
+                        (unsigned long long)survey->masks, (unsigned long long)(survey->read + survey->bad));
 }
 
 /* Some bad masks are the loader's business, which has a policy for them. */
 static int check_read(const stk_resolve_ctx *s, const stk_resolve_survey *survey)
 {
     if (survey->read && survey->bad)
-        stk_say(s->say, s->context, "%llu of %s cannot be used, the first: %s; `stoke verify` lists them.",
-                (unsigned long long)survey->bad, STOKE_COUNT(survey->read + survey->bad, "mask"),
-                survey->first_bad.message);
+        stk_resolve_say(s, "%llu of %s cannot be used, the first: %s; `stoke verify` lists them.",
+                        (unsigned long long)survey->bad, STOKE_COUNT(survey->read + survey->bad, "mask"),
+                        survey->first_bad.message);
     if (survey->read) return STOKE_OK;
     return stk_fail(s->err, survey->first_bad.code, "no mask can be read. The first: %s",
                     survey->first_bad.message);
@@ -117,9 +117,8 @@ static int balance(stk_resolve_ctx *s, const stk_resolve_survey *survey, int raw
     if (!r) r = keep_weights(s, pixels, n);
     stk_free(pixels);
     if (!r)
-        stk_say(s->say, s->context,
-                "Classes are weighted by how rare they are, from %.3g to %.3g (`class_weights`).", least,
-                most);
+        stk_resolve_say(s, "Classes are weighted by how rare they are, from %.3g to %.3g (`class_weights`).",
+                        least, most);
     return r;
 }
 
@@ -206,8 +205,7 @@ static int take_map(stk_resolve_ctx *s)
     if (!p->classes) {
         p->classes = stk_labels_classes(labels);
         if (p->classes)
-            stk_say(s->say, s->context, "%lld classes, from `label_map` %s.", (long long)p->classes,
-                    p->label_map);
+            stk_resolve_say(s, "%lld classes, from `label_map` %s.", (long long)p->classes, p->label_map);
     }
     stoke_labels_destroy(&labels);
     return p->classes ? STOKE_OK

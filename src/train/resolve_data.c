@@ -126,14 +126,14 @@ static void choose_size(stk_resolve_ctx *s, uint32_t height, uint32_t width, int
     p->size[0] = rounded(height * scale);
     p->size[1] = rounded(width * scale);
     if (p->size[0] == height && p->size[1] == width)
-        stk_say(s->say, s->context, "Pictures are taken at %ux%u (height x width), %s (`size` sets it).",
-                height, width, alike ? "as they are" : "the size in the middle");
+        stk_resolve_say(s, "Pictures are taken at %ux%u (height x width), %s (`size` sets it).", height,
+                        width, alike ? "as they are" : "the size in the middle");
     else
-        stk_say(s->say, s->context,
-                "Pictures are brought to %ux%u (height x width): %s %ux%u, and the network likes "
-                "multiples of %d up to %d (`size` sets it).",
-                p->size[0], p->size[1], alike ? "they are" : "the one in the middle is", height, width,
-                SIZE_MULTIPLE, SIZE_MOST);
+        stk_resolve_say(s,
+                        "Pictures are brought to %ux%u (height x width): %s %ux%u, and the network likes "
+                        "multiples of %d up to %d (`size` sets it).",
+                        p->size[0], p->size[1], alike ? "they are" : "the one in the middle is", height,
+                        width, SIZE_MULTIPLE, SIZE_MOST);
 }
 
 /* The picture in the middle, by height and by width, with its proportions. */
@@ -173,9 +173,9 @@ int stk_resolve_unusable(const stk_resolve_ctx *s, int val, uint64_t bad, uint64
         return stk_fail(s->err, code, "%llu of %llu masks %s %s, and `max_bad` allows %s. The first: %s",
                         (unsigned long long)bad, (unsigned long long)looked, do_, what,
                         STOKE_COUNT(allowed, "bad sample"), first);
-    stk_say(s->say, s->context,
-            "%llu of %llu masks %s %s and cannot be used, the first: %s; `stoke verify` lists them.",
-            (unsigned long long)bad, (unsigned long long)looked, bad == 1 ? does : do_, what, first);
+    stk_resolve_say(s,
+                    "%llu of %llu masks %s %s and cannot be used, the first: %s; `stoke verify` lists them.",
+                    (unsigned long long)bad, (unsigned long long)looked, bad == 1 ? does : do_, what, first);
     return STOKE_OK;
 }
 
@@ -195,8 +195,7 @@ static void settle_orientation(stk_resolve_ctx *s, const stk_pair_counts *counts
     p->orientation = stk_pair_settle(counts, (stoke_orientation)p->orientation);
     if (p->orientation != STOKE_ORIENTATION_AUTO || counts->upright || !counts->stored) return;
     p->orientation = STOKE_ORIENTATION_IGNORE;
-    stk_say(s->say, s->context,
-            "So is every picture this run's network will predict (`orientation` ignore).");
+    stk_resolve_say(s, "So is every picture this run's network will predict (`orientation` ignore).");
 }
 
 int stk_resolve_pairs(stk_resolve_ctx *s)
@@ -256,8 +255,8 @@ static void force_data(const stk_resolve_ctx *s)
 {
     stoke_data_params *p = &s->setup->train;
     if (stoke_data_image_dtype(p) != STOKE_DTYPE_F32 || p->layout != STOKE_LAYOUT_CHW)
-        stk_say(s->say, s->context,
-                "Pictures go to the network as f32 in chw layout, whatever `dtype` and `layout` say.");
+        stk_resolve_say(
+            s, "Pictures go to the network as f32 in chw layout, whatever `dtype` and `layout` say.");
     p->dtype = STOKE_IMAGE_DTYPE_F32;
     p->layout = STOKE_LAYOUT_CHW;
     p->normalize = STOKE_NORMALIZE_IMAGENET;
@@ -298,20 +297,20 @@ static void choose_parts(const stk_resolve_ctx *s, const stoke_dataset *all)
     if (!own && p->val_split <= 0 && stoke_dataset_count(all) >= FEWEST_SPLIT) {
         p->val_split = share_for_val(all, p->split_seed);
         if (p->val_split > 0)
-            stk_say(s->say, s->context,
-                    "The set has no val part of its own: `val_split` %g puts about that share of the "
-                    "samples aside for validation, chosen by their names.",
-                    p->val_split);
+            stk_resolve_say(s,
+                            "The set has no val part of its own: `val_split` %g puts about that share of the "
+                            "samples aside for validation, chosen by their names.",
+                            p->val_split);
     }
     if (own || p->val_split > 0) {
         p->split = STOKE_SPLIT_TRAIN;
         return;
     }
     s->setup->params.eval_every = 0;
-    stk_say(s->say, s->context,
-            "All of the set (%s) is trained on and nothing validates: there is too little to spare "
-            "any. Curves will show the loss of training alone.",
-            STOKE_COUNT(stoke_dataset_count(all), "sample"));
+    stk_resolve_say(s,
+                    "All of the set (%s) is trained on and nothing validates: there is too little to spare "
+                    "any. Curves will show the loss of training alone.",
+                    STOKE_COUNT(stoke_dataset_count(all), "sample"));
 }
 
 static int open_parts(const stk_resolve_ctx *s)
@@ -321,8 +320,8 @@ static int open_parts(const stk_resolve_ctx *s)
     if (r) return r;
     if (!setup->params.eval_every) {
         if (setup->params.patience)
-            stk_say(s->say, s->context,
-                    "`patience` stops nothing in this run: gains are seen in validation, and there is none.");
+            stk_resolve_say(
+                s, "`patience` stops nothing in this run: gains are seen in validation, and there is none.");
         return r;
     }
     stoke_data_params val = setup->train;
@@ -341,19 +340,19 @@ static int check_sets(const stk_resolve_ctx *s)
                         : setup->train.images ? setup->train.images
                                               : setup->train.list);
     if (setup->val_set)
-        stk_say(s->say, s->context, "%s to train on and %llu to validate on%s.",
-                STOKE_COUNT(stoke_dataset_count(setup->train_set), "sample"),
-                (unsigned long long)stoke_dataset_count(setup->val_set),
-                setup->train.val_split > 0 ? "" : ", as the set is divided");
+        stk_resolve_say(s, "%s to train on and %llu to validate on%s.",
+                        STOKE_COUNT(stoke_dataset_count(setup->train_set), "sample"),
+                        (unsigned long long)stoke_dataset_count(setup->val_set),
+                        setup->train.val_split > 0 ? "" : ", as the set is divided");
     char unread[256];
     if (*stoke_dataset_unread(setup->train_set, unread, sizeof unread))
-        stk_say(s->say, s->context, "Left out: %s; " STOKE_FORMATS_AND " are read.", unread);
+        stk_resolve_say(s, "Left out: %s; " STOKE_FORMATS_AND " are read.", unread);
     const size_t notes = stoke_dataset_notes(setup->train_set);
     if (notes)
-        stk_say(s->say, s->context,
-                "%zu file%s left out, without a partner or with the name of another (first: %s); "
-                "`stoke verify` lists them.",
-                notes, notes == 1 ? " is" : "s are", stoke_dataset_note(setup->train_set, 0).path);
+        stk_resolve_say(s,
+                        "%zu file%s left out, without a partner or with the name of another (first: %s); "
+                        "`stoke verify` lists them.",
+                        notes, notes == 1 ? " is" : "s are", stoke_dataset_note(setup->train_set, 0).path);
     return STOKE_OK;
 }
 

@@ -219,24 +219,9 @@ static stoke_series along_evals(const stk_run_curves *c, const char *name, const
     };
 }
 
-static int write_chart(const stk_run_curves *c, const char *title, const char *unit,
-                       const stoke_series *series, size_t n_series, int marked, stoke_chart chart, FILE *out,
-                       stoke_error *err)
+/* The loss of few steps as it is; of many smoothed, with what was logged behind it. */
+static size_t loss_series(const stk_run_curves *c, stoke_series series[3])
 {
-    const stoke_mark best = { c->best_step, c->best_text };
-    chart.title = title;
-    chart.x_label = "step";
-    chart.y_label = unit;
-    chart.series = series;
-    chart.n_series = n_series;
-    chart.marks = &best;
-    chart.n_marks = marked && !isnan(c->best_step);
-    return stoke_chart_svg(&chart, out, err);
-}
-
-static int write_loss(const stk_run_curves *c, stoke_chart chart, FILE *out, stoke_error *err)
-{
-    stoke_series series[3];
     size_t n = 0;
     if (c->steps >= ROUGH) {
         series[n] = along_steps(c, NULL, c->loss);
@@ -246,56 +231,63 @@ static int write_loss(const stk_run_curves *c, stoke_chart chart, FILE *out, sto
         series[n++] = along_steps(c, "training", c->loss);
     }
     if (c->evals) series[n++] = along_evals(c, "validation", c->eval_loss);
-    return write_chart(c, "Loss", NULL, series, n, 1, chart, out, err);
-}
-
-static int write_scores(const stk_run_curves *c, stoke_chart chart, FILE *out, stoke_error *err)
-{
-    stoke_series series[STOKE_SCORES];
-    size_t n = 0;
-    for (int i = 0; i < STOKE_SCORES; i++)
-        if (stoke_score_at(i)->charted) series[n++] = along_evals(c, stoke_score_at(i)->title, c->score[i]);
-    chart.y_min = 0;
-    chart.y_max = 1;
-    return write_chart(c, "Validation scores", "score, 0 to 1", series, n, 1, chart, out, err);
-}
-
-static int write_lr(const stk_run_curves *c, stoke_chart chart, FILE *out, stoke_error *err)
-{
-    const stoke_series series[] = { along_steps(c, "learning rate", c->lr) };
-    chart.y_min = 0;
-    return write_chart(c, "Learning rate", NULL, series, 1, 0, chart, out, err);
+    return n;
 }
 
 /* Two quantities with units of their own: two frames, one above the other. */
 static int write_speed(const stk_run_curves *c, stoke_chart chart, FILE *out, stoke_error *err)
 {
-    const stoke_series speed[] = { along_steps(c, "images per second", c->speed) };
-    const stoke_series wait[] = { along_steps(c, "waiting for data", c->wait) };
+    const stoke_series speed = along_steps(c, "images per second", c->speed),
+                       wait = along_steps(c, "waiting for data", c->wait);
     const uint32_t whole = chart.height;
+    chart.title = "Speed";
+    chart.y_label = "images/s";
     chart.height = whole / 2;
     chart.y_min = 0;
+    chart.series = &speed;
+    chart.n_series = 1;
     fprintf(out,
             "<!-- " STOKE_OUTPUT_MARK " -->\n"
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %u %u\" width=\"%u\" height=\"%u\">\n",
             (unsigned)chart.width, (unsigned)whole, (unsigned)chart.width, (unsigned)whole);
-    int r = write_chart(c, "Speed", "images/s", speed, 1, 0, chart, out, err);
+    int r = stoke_chart_svg(&chart, out, err);
     fprintf(out, "<g transform=\"translate(0 %u)\">\n", (unsigned)chart.height);
-    if (!r) r = write_chart(c, "Waiting for data", "% of a step's time", wait, 1, 0, chart, out, err);
+    chart.title = "Waiting for data";
+    chart.y_label = "% of a step's time";
+    chart.series = &wait;
+    if (!r) r = stoke_chart_svg(&chart, out, err);
     fputs("</g>\n</svg>\n", out);
     return r;
 }
 
-int stk_curve_write(const stk_run_curves *curves, int which, uint32_t width, FILE *out, stoke_error *err)
+int stk_curve_write(const stk_run_curves *c, int which, uint32_t width, FILE *out, stoke_error *err)
 {
+    stoke_series series[STOKE_SCORES + 3];
+    const stoke_mark best = { c->best_step, c->best_text };
     stoke_chart chart = stoke_chart_defaults();
     chart.width = width;
-    switch (which) {
-    case STK_CURVE_LOSS: return write_loss(curves, chart, out, err);
-    case STK_CURVE_SCORES: return write_scores(curves, chart, out, err);
-    case STK_CURVE_LR: return write_lr(curves, chart, out, err);
-    default: return write_speed(curves, chart, out, err);
+    chart.x_label = "step";
+    chart.series = series;
+    chart.marks = &best;
+    if (which == STK_CURVE_SPEED) return write_speed(c, chart, out, err);
+    if (which == STK_CURVE_LOSS) {
+        chart.title = "Loss";
+        chart.n_series = loss_series(c, series);
+    } else if (which == STK_CURVE_SCORES) {
+        chart.title = "Validation scores";
+        chart.y_label = "score, 0 to 1";
+        chart.y_min = 0;
+        chart.y_max = 1;
+        for (int i = 0; i < STOKE_SCORES; i++)
+            if (stoke_score_at(i)->charted)
+                series[chart.n_series++] = along_evals(c, stoke_score_at(i)->title, c->score[i]);
+    } else {
+        chart.title = "Learning rate";
+        chart.y_min = 0;
+        series[chart.n_series++] = along_steps(c, "learning rate", c->lr);
     }
+    chart.n_marks = which != STK_CURVE_LR && !isnan(c->best_step);
+    return stoke_chart_svg(&chart, out, err);
 }
 
 /* ---- the report ---- */
@@ -332,55 +324,49 @@ static int read_log(stk_run_log *log, const char *folder, stoke_error *err)
     return r;
 }
 
+/* The curves, then the page. */
+static int file_path(char path[PATH], const char *folder, int file, stoke_error *err)
+{
+    char name[64] = "report.html";
+    if (file < STK_CURVES) snprintf(name, sizeof name, "curves/%s", stk_curve_files[file]);
+    return make_path(path, folder, name, err);
+}
+
 /* All files before the first is written: one that somebody else wrote, or changed, stays. */
 static int check_files(const char *folder, int force, stoke_error *err)
 {
-    for (int i = -1; i < STK_CURVES; i++) {
-        char path[PATH], name[64];
+    int r = STOKE_OK;
+    for (int i = 0; i <= STK_CURVES && !r; i++) {
+        char path[PATH];
         int replaces;
-        snprintf(name, sizeof name, "%s%s", i < 0 ? "" : "curves/",
-                 i < 0 ? "report.html" : stk_curve_files[i]);
-        int r = make_path(path, folder, name, err);
+        r = file_path(path, folder, (i + STK_CURVES) % (STK_CURVES + 1), err); /* the page first */
         if (!r) r = stoke_output_check(path, force, &replaces, err);
         if (r == STOKE_E_STATE)
             return stk_fail(err, r,
                             "%s: was not drawn here, and is left as it is: move it away, or replace it: "
                             "stoke report %s --force",
                             path, STOKE_WORD(folder));
-        if (r) return r;
-    }
-    return STOKE_OK;
-}
-
-static int write_curves(const stk_run_curves *curves, const char *folder, stoke_error *err)
-{
-    char path[PATH], name[64];
-    int r = make_path(path, folder, "curves", err);
-    if (!r) r = stk_make_folders(path, err);
-    for (int i = 0; i < STK_CURVES && !r; i++) {
-        stk_atomic_file file = { 0 };
-        snprintf(name, sizeof name, "curves/%s", stk_curve_files[i]);
-        r = make_path(path, folder, name, err);
-        if (!r) r = stk_atomic_open(&file, path, err);
-        if (!r) r = stk_curve_write(curves, i, stoke_chart_defaults().width, file.stream, err);
-        if (!r) r = stk_atomic_commit(&file, err);
-        stk_atomic_abandon(&file);
     }
     return r;
 }
 
-static int write_page(stk_run_page *page, stoke_error *err)
+static int write_files(stk_run_page *page, stoke_error *err)
 {
     char path[PATH];
-    stk_atomic_file file = { 0 };
-    int r = make_path(path, page->folder, "report.html", err);
-    if (!r) r = stk_atomic_open(&file, path, err);
-    if (!r) {
+    int r = make_path(path, page->folder, "curves", err);
+    if (!r) r = stk_make_folders(path, err);
+    for (int i = 0; i <= STK_CURVES && !r; i++) {
+        stk_atomic_file file = { 0 };
+        r = file_path(path, page->folder, i, err);
+        if (!r) r = stk_atomic_open(&file, path, err);
         page->out = file.stream;
-        r = stk_run_page_write(page, err);
+        if (!r)
+            r = i < STK_CURVES
+                    ? stk_curve_write(page->curves, i, stoke_chart_defaults().width, page->out, err)
+                    : stk_run_page_write(page, err);
+        if (!r) r = stk_atomic_commit(&file, err);
+        stk_atomic_abandon(&file);
     }
-    if (!r) r = stk_atomic_commit(&file, err);
-    stk_atomic_abandon(&file);
     return r;
 }
 
@@ -394,9 +380,8 @@ int stoke_run_report(const char *folder, int force, stoke_error *err)
     if (!r) r = read_log(&log, folder, err);
     if (!r) r = stk_curves_make(&curves, &log, err);
     if (!r) r = check_files(folder, force, err);
-    if (!r) r = write_curves(&curves, folder, err);
     stk_run_page page = { .folder = folder, .name = name, .log = &log, .curves = &curves };
-    if (!r) r = write_page(&page, err);
+    if (!r) r = write_files(&page, err);
     stk_curves_free(&curves);
     stk_run_log_free(&log);
     stk_free(name);

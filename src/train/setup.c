@@ -151,9 +151,8 @@ static int settle_model(stk_resolve_ctx *s)
     }
     if (!r) r = stk_config_of(&config, p->model, 2, s->err);
     if (!r && p->freeze_encoder && !p->pretrained)
-        stk_say(s->say, s->context,
-                "The encoder is frozen as it was drawn at random (`freeze_encoder` without "
-                "`pretrained`): the head will learn little from it.");
+        stk_resolve_say(s, "The encoder is frozen as it was drawn at random (`freeze_encoder` without "
+                           "`pretrained`): the head will learn little from it.");
     return r;
 }
 
@@ -245,7 +244,7 @@ static void say_remarks(const stk_resolve_ctx *s)
     char text[4096];
     stoke_data_remarks(s->setup->train_set, &s->setup->train, text, sizeof text);
     for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1)
-        stk_say(s->say, s->context, "%.*s", (int)(end - line), line);
+        stk_resolve_say(s, "%.*s", (int)(end - line), line);
 }
 
 int stk_setup_make(stk_setup *setup, const stoke_data_params *data, const stoke_train_params *params,
