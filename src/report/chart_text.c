@@ -12,7 +12,6 @@
  */
 #include "src/report/chart.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 

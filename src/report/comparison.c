@@ -9,13 +9,11 @@
  *
  * Without any truth the second and fourth panel are left out.
  */
-#include <stdio.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/report/grid.h"
 #include <stoke/tools/chart.h>
-#include <stoke/tools/image.h>
 
 enum {
     HEADING_SCALE = 2,

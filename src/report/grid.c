@@ -13,7 +13,6 @@
 #include <stoke/tools/image.h>
 
 #include "src/base/error.h"
-#include "src/base/mem.h"
 
 enum {
     BETWEEN = 24, /* pairs, and caption to next row */

@@ -12,10 +12,8 @@
 #include <string.h>
 
 #include "src/base/error.h"
-#include "src/base/mem.h"
 #include "src/report/grid.h"
 #include <stoke/tools/chart.h>
-#include <stoke/tools/image.h>
 
 enum {
     MOST_CLASSES = 1500, /* of 10 pixels each: 225 million, which is near what a canvas takes */

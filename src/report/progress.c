@@ -14,7 +14,6 @@
 
 #include "src/base/clock.h"
 #include "src/base/mem.h"
-#include "src/base/terminal.h"
 
 #define SECOND UINT64_C(1000000000)
 static const uint64_t bar_delay = SECOND;        /* shorter work needs no bar */

@@ -13,7 +13,6 @@
  *           legend                                                        MARGIN
  */
 #include <string.h>
-#include <stoke/tools/image.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"

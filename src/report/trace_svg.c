@@ -24,7 +24,6 @@
 #include <stoke/tools/report.h>
 
 #include "src/base/file.h"
-#include "src/base/mem.h"
 #include "src/report/chart.h"
 
 enum {

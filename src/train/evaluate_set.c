@@ -19,8 +19,6 @@
 #include <stoke/tools/dataset.h>
 #include <stoke/tools/loader.h>
 #include <stoke/tools/terminal.h>
-#include <stoke/tools/loader.h>
-#include <stoke/tools/dataset.h>
 
 enum { NORMALIZATION = 160 };
 

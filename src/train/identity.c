@@ -16,7 +16,6 @@
 #include "src/base/mem.h"
 #include "src/base/option_table.h"
 #include "src/base/retry.h"
-#include "src/base/terminal.h"
 #include "src/source/labels.h"
 #include "src/source/reader.h"
 #include "src/train/setup.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/train/predict.h"
 
-#include "src/base/error.h"
 #include "src/source/pairs.h"
 
 int stk_pictures_config(stk_loader_config *config, const stoke_data_params *data, uint32_t height,

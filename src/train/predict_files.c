@@ -8,10 +8,8 @@
  * A helper hands over before it reads, since that frees a slot. Resized pictures that are ready at the same
  * time share a pass of the network; nobody waits for a pass to be full.
  */
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/mem.h"
 #include "src/report/chart.h"

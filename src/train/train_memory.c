@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/train/train_memory.h"
 
-#include "src/base/error.h"
 #include "src/base/machine.h"
 #include "src/base/mem.h"
 #include "src/loader/memory_plan.h"

@@ -11,10 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/base/clock.h"
 #include "src/base/cpu.h"
 #include "src/base/error.h"
-#include "src/base/file.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
 #include "src/loader/loader.h"

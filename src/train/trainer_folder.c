@@ -22,8 +22,8 @@
 #include "src/base/option_table.h"
 #include "src/base/ours.h"
 #include "src/base/retry.h"
-#include "src/base/terminal.h"
 #include "src/train/run_report.h"
+#include <stoke/tools/terminal.h>
 #include <stoke/tools/train.h>
 
 /* ---- the folder of a run ---- */
