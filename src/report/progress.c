@@ -14,6 +14,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/mem.h"
+#include <stoke/tools/terminal.h>
 
 #define SECOND UINT64_C(1000000000)
 static const uint64_t bar_delay = SECOND;        /* shorter work needs no bar */

@@ -22,6 +22,7 @@
 #include <stoke/augment.h>
 #include <stoke/labels.h>
 #include <stoke/tools/data.h>
+#include <stoke/tools/terminal.h>
 #include <stoke/tools/train.h>
 
 /* ---- what files held ---- */
