@@ -43,6 +43,8 @@ void stk_html_bytes(FILE *out, const char *text, size_t size);
 /* fprintf of pages: %s is such text, %.1f has a point in every locale and is "n/a" for what is not finite;
  * %u, %lu, %d, %ld and %%. */
 void stk_html_print(FILE *out, const char *format, ...) STOKE_PRINTF(2, 3);
+/* A page up to what is in <main>; `about` stands behind the title, `css` is the style. */
+void stk_html_begin(FILE *out, const char *title, const char *about, const char *css);
 /* Bytes as base64, for data: addresses. */
 void stk_html_base64(FILE *out, const void *bytes, size_t size);
 
@@ -60,8 +62,6 @@ enum {
 void stk_svg_begin(FILE *out, uint32_t width, uint32_t height, const char *label);
 void stk_svg_end(FILE *out);
 
-/* A coordinate, to a tenth of a pixel. Returns text. */
-const char *stk_svg_at(double value, char text[32]);
 /* class NULL: none; NULL and "" write nothing. anchor: start, middle, end. */
 void stk_svg_text(FILE *out, double x, double y, const char *anchor, const char *class, const char *text);
 void stk_svg_line(FILE *out, const char *class, double x1, double y1, double x2, double y2);

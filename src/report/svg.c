@@ -45,11 +45,6 @@ void stk_svg_end(FILE *out)
     fputs("</svg>\n", out);
 }
 
-const char *stk_svg_at(double value, char text[32])
-{
-    return stk_text_fixed(value, 1, text, 32);
-}
-
 size_t stk_svg_letters(const char *text)
 {
     size_t n = 0;
@@ -126,6 +121,17 @@ void stk_html_print(FILE *out, const char *format, ...)
     }
     fputs(format, out);
     va_end(args);
+}
+
+void stk_html_begin(FILE *out, const char *title, const char *about, const char *css)
+{
+    stk_html_print(out,
+                   "<!doctype html>\n<!-- " STOKE_OUTPUT_MARK " -->\n<html lang=\"en\"><head><meta "
+                   "charset=\"utf-8\"><meta name=\"viewport\" "
+                   "content=\"width=device-width,initial-scale=1\">\n<title>%s%s</title>\n<style>\n",
+                   title, about);
+    fputs(css, out);
+    fputs("</style></head>\n<body><main>\n", out);
 }
 
 void stk_html_base64(FILE *out, const void *bytes, size_t size)

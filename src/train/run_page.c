@@ -12,7 +12,6 @@
 #include "src/base/mem.h"
 #include "src/report/chart.h"
 #include "src/train/run_report.h"
-#include <stoke/tools/output.h>
 #include <stoke/tools/report.h>
 #include <stoke/tools/terminal.h>
 
@@ -127,14 +126,8 @@ static void put_head(const stk_run_page *page)
     const stk_json *start = &page->log->start;
     const char *model = stk_run_text(start, "model"), *data = stk_run_text(start, "data");
     FILE *out = page->out;
-    stk_html_print(out,
-                   "<!doctype html>\n<!-- " STOKE_OUTPUT_MARK " -->\n<html lang=\"en\"><head><meta "
-                   "charset=\"utf-8\"><meta name=\"viewport\" "
-                   "content=\"width=device-width,initial-scale=1\">\n<title>%s: report of a "
-                   "training</title>\n<style>\n",
-                   page->name);
-    fputs(style, out);
-    stk_html_print(out, "</style></head>\n<body><main>\n<header><h1>%s</h1>\n", page->name);
+    stk_html_begin(out, page->name, ": report of a training", style);
+    stk_html_print(out, "<header><h1>%s</h1>\n", page->name);
     if (model)
         stk_html_print(
             out, "<p class=\"sub\">SegFormer %s%s%s: %s, %s to train, %" PRIu64 " to validate</p>\n", model,

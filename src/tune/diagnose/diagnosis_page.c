@@ -13,7 +13,6 @@
 #include "src/base/mem.h"
 #include "src/report/chart.h"
 #include "src/tune/diagnose/diagnose.h"
-#include <stoke/tools/output.h>
 
 /* Where the time of a step goes, as bars.
  *
@@ -70,13 +69,11 @@ static double per_step_ms(const stoke_attribution *a, uint64_t ns)
 static void put_piece(FILE *out, double x, double y, double width, double height, const char *fill,
                       const char *what, double ms, int pale)
 {
-    char a[32], b[32], c[32], d[32], figure[32];
     if (width < 0.05 || height < 0.05) return;
-    fprintf(out, "<rect x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\" style=\"fill:%s\"%s><title>",
-            stk_svg_at(x, a), stk_svg_at(y, b), stk_svg_at(width, c), stk_svg_at(height, d), fill,
-            pale ? " opacity=\"0.55\"" : "");
-    stk_html_text(out, what);
-    fprintf(out, ": %s ms</title></rect>\n", stk_text_fixed(ms, 2, figure, sizeof figure));
+    stk_html_print(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" style=\"fill:%s\"", x, y,
+                   width, height, fill);
+    fputs(pale ? " opacity=\"0.55\"" : "", out);
+    stk_html_print(out, "><title>%s: %.2f ms</title></rect>\n", what, ms);
 }
 
 static double wide(const bars *b, double ms)
@@ -241,10 +238,9 @@ static int put_legend(const bars *b, double y, int draw)
             lines++;
         }
         if (draw) {
-            char at[32], top[32];
-            fprintf(b->out, "<rect x=\"%s\" y=\"%s\" width=\"12\" height=\"12\" style=\"fill:%s\"/>\n",
-                    stk_svg_at(x, at), stk_svg_at(y + LEGEND_LINE * (lines - 1) - 10, top),
-                    k < 0 ? computing : fills[k]);
+            stk_html_print(b->out,
+                           "<rect x=\"%.1f\" y=\"%.1f\" width=\"12\" height=\"12\" style=\"fill:%s\"/>\n", x,
+                           y + LEGEND_LINE * (lines - 1) - 10, k < 0 ? computing : fills[k]);
             stk_svg_text(b->out, x + 18, y + LEGEND_LINE * (lines - 1), "start", NULL, text);
         }
         x += width;
@@ -322,9 +318,7 @@ typedef struct page {
 
 static void put_text(const page *p, const char *text)
 {
-    fputs("<td>", p->out);
-    stk_html_text(p->out, text);
-    fputs("</td>", p->out);
+    stk_html_print(p->out, "<td>%s</td>", text);
 }
 
 static void put_number(const page *p, double value, int decimals, const char *unit)
@@ -336,13 +330,10 @@ static void put_number(const page *p, double value, int decimals, const char *un
 
 static void put_range(const page *p, double value, double low, double high)
 {
-    char a[32], b[32], c[32];
-    if (!isfinite(value)) {
+    if (isfinite(value))
+        stk_html_print(p->out, "<td class=\"n\">%.2f [%.2f, %.2f]</td>", value, low, high);
+    else
         fputs("<td class=\"n\">n/a</td>", p->out);
-        return;
-    }
-    fprintf(p->out, "<td class=\"n\">%s [%s, %s]</td>", stk_text_fixed(value, 2, a, sizeof a),
-            stk_text_fixed(low, 2, b, sizeof b), stk_text_fixed(high, 2, c, sizeof c));
 }
 
 /* ---- tables ---- */
@@ -413,7 +404,6 @@ static void put_fixes(const page *p)
     const stoke_fixes *f = &p->d->fixes;
     const int verified = f->pairs > 0;
     double alone = 0;
-    char a[32], b[32];
     fputs("<section><h2>What each change would give</h2>\n<table><thead><tr><th>cause</th><th>change</th>"
           "<th class=\"n\">alone, ms a step [90 %]</th><th class=\"n\">in sequence</th><th class=\"n\">busy "
           "then</th>",
@@ -425,10 +415,10 @@ static void put_fixes(const page *p)
         if (f->fix[i].applies) alone += fmax(0, f->fix[i].gain_ms);
     }
     put_together(p, verified);
-    fprintf(p->out,
-            "<p class=\"note\">Predicted from measured costs. They do not add: alone they sum to %s ms, "
-            "together they give %s ms.</p></section>\n",
-            stk_text_fixed(alone, 1, a, sizeof a), stk_text_fixed(f->gain_all_ms, 1, b, sizeof b));
+    stk_html_print(p->out,
+                   "<p class=\"note\">Predicted from measured costs. They do not add: alone they sum to %.1f "
+                   "ms, together they give %.1f ms.</p></section>\n",
+                   alone, f->gain_all_ms);
 }
 
 static void put_cost(const page *p, const char *what, double value, int decimals, const char *unit,
@@ -484,19 +474,12 @@ static int put_page(const page *p, const char *title, const char *timeline, stok
     char verdict[512], setup[256];
     stoke_diagnosis_verdict(p->d, verdict, sizeof verdict);
     stoke_setup_text(&p->d->setup, setup, sizeof setup);
-    fputs("<!doctype html>\n<!-- " STOKE_OUTPUT_MARK " -->\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-          "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>",
-          p->out);
-    stk_html_text(p->out, title);
-    fprintf(p->out, "</title>\n<style>\n%s</style></head>\n<body><main>\n<h1>", style);
-    stk_html_text(p->out, title);
-    fputs("</h1>\n<p class=\"verdict\">", p->out);
-    stk_html_text(p->out, verdict);
-    fputs("</p>\n<p class=\"note\">", p->out);
-    stk_html_text(p->out, p->d->device);
-    fputs(": ", p->out);
-    stk_html_text(p->out, setup);
-    fprintf(p->out, ". Times of the device are %s.</p>\n<section>", p->source);
+    stk_html_begin(p->out, title, "", style);
+    stk_html_print(
+        p->out,
+        "<h1>%s</h1>\n<p class=\"verdict\">%s</p>\n<p class=\"note\">%s: %s. Times of the device are "
+        "%s.</p>\n<section>",
+        title, verdict, p->d->device, setup, p->source);
     diagnosis_bars(p->d, p->out, "Where the time of a step goes", 0);
     fputs("</section>\n", p->out);
     put_causes(p);
