@@ -30,10 +30,7 @@ typedef struct evaluation_set {
     stoke_data_params data; /* the network's: size, classes, f32, in order */
     stoke_dataset *dataset;
     stoke_labels *labels;
-    int original;                        /* at the masks' own size */
-    stk_evaluate_worst worst[STK_WORST]; /* names are the dataset's */
-    size_t n_worst;
-    char first_bad[512], unrecorded[1024];
+    int original; /* at the masks' own size */
     char normalization[NORMALIZATION];
 } evaluation_set;
 
@@ -167,8 +164,8 @@ static int is_about_classes(const stoke_loader *loader, int code)
 }
 
 static int run_loader(evaluation_set *set, stoke_confusion *confusion, stk_evaluate_gallery *gallery,
-                      stk_evaluate_result *result, uint64_t *bad, stoke_progress_fn progress, void *context,
-                      stoke_error *err)
+                      stk_evaluate_result *result, stoke_eval_report *report, stoke_progress_fn progress,
+                      void *context, stoke_error *err)
 {
     stoke_loader *loader = NULL;
     stoke_loader_stats_data stats = { 0 };
@@ -177,31 +174,20 @@ static int run_loader(evaluation_set *set, stoke_confusion *confusion, stk_evalu
     r = stk_evaluate(set->predictor->net, loader, confusion, gallery, result, progress, context, err);
     if (r && is_about_classes(loader, r)) blame_classes(set, err);
     stoke_loader_stats(loader, &stats);
-    *bad = stats.bad_samples;
+    report->bad = stats.bad_samples;
     stoke_bad_file first;
-    if (!r && *bad && !stoke_loader_bad(loader, 0, &first))
-        snprintf(set->first_bad, sizeof set->first_bad, "%s", first.reason); /* which names the file */
-    stoke_loader_unrecorded(loader, set->unrecorded, sizeof set->unrecorded);
+    if (!r && report->bad && !stoke_loader_bad(loader, 0, &first))
+        snprintf(report->first_bad, sizeof report->first_bad, "%s", first.reason); /* which names the file */
+    stoke_loader_unrecorded(loader, report->unrecorded, sizeof report->unrecorded);
     stoke_loader_destroy(&loader);
     return r;
-}
-
-static void take(evaluation_set *set, const stk_evaluate_result *e, stoke_eval_report *report)
-{
-    report->loss = e->loss;
-    report->samples = e->samples;
-    report->windows = e->windows;
-    report->seconds = e->seconds;
-    report->waited_seconds = e->data_seconds;
-    memcpy(set->worst, e->worst, sizeof set->worst);
-    set->n_worst = e->n_worst;
 }
 
 /* ---- the pass at the masks' own size ---- */
 
 static int run_original(evaluation_set *set, stoke_confusion *confusion, stk_evaluate_gallery *gallery,
-                        stk_evaluate_result *result, uint64_t *bad, stoke_progress_fn progress, void *context,
-                        stoke_error *err)
+                        stk_evaluate_result *result, stoke_eval_report *report, stoke_progress_fn progress,
+                        void *context, stoke_error *err)
 {
     stk_original original = { .predictor = set->predictor,
                               .dataset = set->dataset,
@@ -213,35 +199,44 @@ static int run_original(evaluation_set *set, stoke_confusion *confusion, stk_eva
     int r = stk_quarantine_open(&original.quarantine, set->data.quarantine, err);
     if (r) return r;
     r = stk_evaluate_original(&original, confusion, result, progress, context, err);
-    *bad = stk_quarantine_count(original.quarantine);
-    if (*bad) {
+    report->bad = stk_quarantine_count(original.quarantine);
+    if (report->bad) {
         const stoke_bad_file first = stk_quarantine_get(original.quarantine, 0);
-        snprintf(set->first_bad, sizeof set->first_bad, "%s", first.reason);
+        if (!r) snprintf(report->first_bad, sizeof report->first_bad, "%s", first.reason);
         if ((r == STOKE_E_TOO_BAD || r == STOKE_E_LABEL) && first.code == STOKE_E_LABEL)
             blame_classes(set, err);
     }
-    stk_quarantine_unrecorded(original.quarantine, set->unrecorded, sizeof set->unrecorded);
+    stk_quarantine_unrecorded(original.quarantine, report->unrecorded, sizeof report->unrecorded);
     stk_quarantine_close(&original.quarantine);
     return r;
 }
 
+/* Of the report, it tells what was bad. */
 static int run_pass(evaluation_set *set, stoke_confusion *confusion, stk_evaluate_gallery *gallery,
-                    stk_evaluate_result *result, uint64_t *bad, stoke_progress_fn progress, void *context,
-                    stoke_error *err)
+                    stk_evaluate_result *result, stoke_eval_report *report, stoke_progress_fn progress,
+                    void *context, stoke_error *err)
 {
-    return (set->original ? run_original : run_loader)(set, confusion, gallery, result, bad, progress,
+    return (set->original ? run_original : run_loader)(set, confusion, gallery, result, report, progress,
                                                        context, err);
 }
 
 /* ---- the worst ---- */
 
-static int copy_worst(const evaluation_set *set, stoke_eval_report *report, stoke_error *err)
+/* What the pass found, into the report. */
+static int take(const stk_evaluate_result *e, stoke_eval_report *report, stoke_error *err)
 {
-    for (size_t i = 0; i < set->n_worst; i++) {
-        const stk_evaluate_worst *w = &set->worst[i];
+    report->loss = e->loss;
+    report->samples = e->samples;
+    report->windows = e->windows;
+    report->seconds = e->seconds;
+    report->waited_seconds = e->data_seconds;
+    report->scores = e->scores;
+    report->images_per_s = e->seconds > 0 ? (double)e->samples / e->seconds : 0;
+    for (; report->n_worst < e->n_worst; report->n_worst++) {
+        const stk_evaluate_worst *w = &e->worst[report->n_worst];
         char *name = stk_strdup(w->name);
         if (!name) return stk_fail(err, STOKE_E_NOMEM, "no memory for the list of the worst pictures");
-        report->worst[report->n_worst++] =
+        report->worst[report->n_worst] =
             (stoke_eval_worst){ .name = name, .miou = w->miou, .accuracy = w->accuracy };
     }
     return STOKE_OK;
@@ -249,32 +244,31 @@ static int copy_worst(const evaluation_set *set, stoke_eval_report *report, stok
 
 /* Once more through the network, the same way, since which are the worst is known only afterwards: 16
  * pictures against keeping all of them. Their captions are those of the list. */
-static int draw_worst(evaluation_set *set, const stoke_eval_params *params, const stoke_eval_report *report,
-                      stoke_error *err)
+static int draw_worst(evaluation_set *set, const stk_evaluate_result *found, const stoke_eval_params *params,
+                      const stoke_eval_report *report, stoke_error *err)
 {
-    uint64_t ids[STK_WORST], bad;
-    char title[160];
+    uint64_t ids[STK_WORST];
+    char title[160], size[48] = "their own size";
     stk_evaluate_gallery *gallery = NULL;
     stoke_confusion *confusion = NULL;
     stk_evaluate_result e;
-    const uint32_t count = (uint32_t)set->n_worst;
+    stoke_eval_report again;
+    const uint32_t count = (uint32_t)found->n_worst;
     const uint32_t height = set->original ? STK_EVAL_SIDE : report->height;
     const uint32_t width = set->original ? STK_EVAL_SIDE : report->width;
     if (!count) return STOKE_OK;
-    for (uint32_t i = 0; i < count; i++) ids[i] = set->worst[i].id;
+    for (uint32_t i = 0; i < count; i++) ids[i] = found->worst[i].id;
     int r = stoke_dataset_pick(set->dataset, ids, count, err);
     if (!r) r = stk_gallery_create(&gallery, count, count, height, width, err);
     if (!r) stk_gallery_undo(gallery, &set->predictor->writer);
     for (uint32_t i = 0; !r && i < count; i++) /* of what is picked, the i-th */
-        stk_gallery_score(gallery, i, set->worst[i].miou, set->worst[i].accuracy);
+        stk_gallery_score(gallery, i, found->worst[i].miou, found->worst[i].accuracy);
     if (!r) r = stoke_confusion_create(&confusion, report->classes, set->data.ignore_index, err);
-    if (!r) r = run_pass(set, confusion, gallery, &e, &bad, NULL, NULL, err);
-    if (set->original)
-        snprintf(title, sizeof title, "The %u worst of %s, at their own size", (unsigned)count,
-                 STOKE_COUNT(report->samples, "picture"));
-    else
-        snprintf(title, sizeof title, "The %u worst of %s, at %ux%u", (unsigned)count,
-                 STOKE_COUNT(report->samples, "picture"), (unsigned)report->height, (unsigned)report->width);
+    if (!r) r = run_pass(set, confusion, gallery, &e, &again, NULL, NULL, err);
+    if (!set->original)
+        snprintf(size, sizeof size, "%ux%u", (unsigned)report->height, (unsigned)report->width);
+    snprintf(title, sizeof title, "The %u worst of %s, at %s", (unsigned)count,
+             STOKE_COUNT(report->samples, "picture"), size);
     if (!r)
         r = stk_gallery_write(gallery, params->picture, title, set->data.ignore_index,
                               (const char *const *)report->class_names, report->classes, err);
@@ -434,16 +428,9 @@ int stoke_evaluate_set(const stoke_data_params *data, const stoke_eval_params *p
     int r = check(data, params, err);
     if (!r) r = open_set(&set, data, params, report, err);
     if (!r) r = plan_memory(&set, params, report, err);
-    if (!r) r = run_pass(&set, report->confusion, NULL, &e, &report->bad, progress, context, err);
-    memcpy(report->unrecorded, set.unrecorded, sizeof report->unrecorded);
-    if (!r) {
-        take(&set, &e, report);
-        report->scores = stoke_confusion_scores(report->confusion);
-        report->images_per_s = report->seconds > 0 ? (double)report->samples / report->seconds : 0;
-        memcpy(report->first_bad, set.first_bad, sizeof report->first_bad);
-        r = copy_worst(&set, report, err);
-    }
-    if (!r && params->picture) r = draw_worst(&set, params, report, err);
+    if (!r) r = run_pass(&set, report->confusion, NULL, &e, report, progress, context, err);
+    if (!r) r = take(&e, report, err);
+    if (!r && params->picture) r = draw_worst(&set, &e, params, report, err);
     stoke_labels_destroy(&set.labels);
     stoke_dataset_close(&set.dataset);
     stoke_predictor_close(&set.predictor);

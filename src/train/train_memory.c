@@ -357,17 +357,10 @@ static int fit(stk_train_memory *m, const stk_setup *setup, uint64_t pictures, u
 {
     const uint64_t limit = m->sum.limit_bytes;
     while (stoke_memory_total(&m->sum) > limit) {
-        if (lower_prefetch(m)) {
-            add_up(m, setup, pictures, process);
-            continue;
-        }
-        if (squeeze_slide(m)) {
-            add_up(m, setup, pictures, process);
-            continue;
-        }
         const uint64_t others = stoke_memory_total(&m->sum) - most_workers(m);
-        if (others >= limit || !stk_loader_plan_squeeze(&m->train, limit - others) ||
-            !stk_loader_plan_squeeze(&m->val, limit - others))
+        if (!lower_prefetch(m) && !squeeze_slide(m) &&
+            (others >= limit || !stk_loader_plan_squeeze(&m->train, limit - others) ||
+             !stk_loader_plan_squeeze(&m->val, limit - others)))
             return refuse(m, setup, pictures, process, err);
         add_up(m, setup, pictures, process);
     }

@@ -35,15 +35,22 @@
  * made is told as it happens, once for each kind, and counted for the end; the network is trained all the
  * same. Only the state and the networks end a run that cannot write them. */
 
+static const struct {
+    const char *all, *one, *several;
+} extras[STK_EXTRAS] = {
+    { "lines of log.jsonl", "line of log.jsonl is", "lines of log.jsonl are" },
+    { "lines of metrics.csv", "line of metrics.csv is", "lines of metrics.csv are" },
+    { "TensorBoard's events", "entry of TensorBoard's events is", "entries of TensorBoard's events are" },
+    { "pictures of predictions", "picture of predictions is", "pictures of predictions are" },
+    { "the report", "report is", "reports are" },
+};
+
 void stk_trainer_without(stoke_trainer *t, stk_trainer_extra what, const char *why)
 {
-    static const char *const kinds[STK_EXTRAS] = { "lines of log.jsonl", "lines of metrics.csv",
-                                                   "TensorBoard's events", "pictures of predictions",
-                                                   "the report" };
     stk_trainer_missing *missing = &t->missing[what];
     if (missing->times++) return;
     snprintf(missing->why, sizeof missing->why, "%.*s", (int)sizeof missing->why - 1, why);
-    stk_trainer_remark(t, "the run goes on without %s: %s", kinds[what], why);
+    stk_trainer_remark(t, "the run goes on without %s: %s", extras[what].all, why);
 }
 
 void stk_trainer_lost(void *trainer, stk_log_file file, const char *why)
@@ -53,17 +60,11 @@ void stk_trainer_lost(void *trainer, stk_log_file file, const char *why)
 
 void stk_trainer_say_missing(stoke_trainer *t)
 {
-    static const char *const units[STK_EXTRAS] = { "line of log.jsonl is", "line of metrics.csv is",
-                                                   "entry of TensorBoard's events is",
-                                                   "picture of predictions is", "report is" };
-    static const char *const several[STK_EXTRAS] = { "lines of log.jsonl are", "lines of metrics.csv are",
-                                                     "entries of TensorBoard's events are",
-                                                     "pictures of predictions are", "reports are" };
     for (int i = 0; i < STK_EXTRAS; i++) {
         const stk_trainer_missing *missing = &t->missing[i];
         if (missing->times)
             stk_trainer_remark(t, "%" PRIu64 " %s missing: %s", missing->times,
-                               missing->times == 1 ? units[i] : several[i], missing->why);
+                               missing->times == 1 ? extras[i].one : extras[i].several, missing->why);
     }
 }
 
