@@ -3,12 +3,15 @@
  * stoke doctor: all that is known about this machine on one page, to paste into a bug report.
  */
 #include <stdarg.h>
-#include <dlfcn.h>
 #include <gnu/libc-version.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
+#include <yaml.h>
+#include <zlib.h>
 
+#include <stoke/tools/image.h>
 #include <stoke/tools/monitor.h>
 
 #include "cli/lib/page.h"
@@ -94,35 +97,19 @@ static int find_out(doctor_facts *facts, stoke_error *err)
 
 /* ---- the page ---- */
 
-/* Libraries that are loaded with ours tell their versions themselves; libjpeg and libdeflate do not. */
+/* Libraries that are loaded with ours; libjpeg and libdeflate do not tell their versions. */
 static void print_libraries(cli_page *page)
 {
-    char text[128];
-    const char *(*string)(void);
-    int (*number)(void);
-    unsigned (*whole)(void);
-    static const char *const strings[][3] = {
-        { "spng", "libspng", "spng_version_string" },
-        { "zlib", "zlib", "zlibVersion" },
-        { "libyaml", "libyaml", "yaml_get_version_string" },
-        { "libtiff", "libtiff", "TIFFGetVersion" },
-    };
-    for (size_t i = 0; i < CLI_COUNT(strings); i++) {
-        /* A function is no object in C; POSIX says that dlsym's answer may be read as one. */
-        *(void **)&string = dlsym(RTLD_DEFAULT, strings[i][2]);
-        snprintf(text, sizeof text, "%s", string ? string() : "");
-        text[strcspn(text, "\n")] = 0; /* libtiff goes on with its copyright, and begins with its name */
-        const char *version = strstr(text, "Version ");
-        cli_page_text(page, strings[i][0], strings[i][1], version ? version + strlen("Version ") : text);
-    }
-    *(void **)&number = dlsym(RTLD_DEFAULT, "WebPGetDecoderVersion");
-    const int webp = number ? number() : 0;
-    snprintf(text, sizeof text, "%d.%d.%d", webp >> 16, webp >> 8 & 255, webp & 255);
-    cli_page_text(page, "libwebp", "libwebp", webp ? text : NULL);
-    *(void **)&whole = dlsym(RTLD_DEFAULT, "XXH_versionNumber");
-    const unsigned xxhash = whole ? whole() : 0;
+    stoke_format_library library;
+    char text[32];
+    for (int i = 0; i < STOKE_FORMATS; i++)
+        if (stoke_format_library_of((stoke_format)i, &library))
+            cli_page_text(page, library.key, library.name, library.version);
+    cli_page_text(page, "zlib", "zlib", zlibVersion());
+    cli_page_text(page, "libyaml", "libyaml", yaml_get_version_string());
+    const unsigned xxhash = XXH_versionNumber();
     snprintf(text, sizeof text, "%u.%u.%u", xxhash / 10000, xxhash / 100 % 100, xxhash % 100);
-    cli_page_text(page, "xxhash", "xxHash", xxhash ? text : NULL);
+    cli_page_text(page, "xxhash", "xxHash", text);
 }
 
 static void print_versions(cli_page *page, const stoke_machine_facts *machine)

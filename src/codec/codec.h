@@ -11,7 +11,7 @@
 #ifndef STOKE_SRC_CODEC_CODEC_H
 #define STOKE_SRC_CODEC_CODEC_H
 
-#include <stoke/image.h>
+#include <stoke/tools/image.h>
 #include <string.h>
 
 #include "src/base/mem.h"
@@ -46,6 +46,8 @@ typedef struct stk_codec {
     int (*probe)(stoke_decoder *decoder, const uint8_t *bytes, size_t size, stoke_image_info *info,
                  stoke_error *err);
     int (*decode)(stk_codec_job *job);
+    stoke_format_library library;   /* without its version */
+    void (*version)(char text[32]); /* NULL: the library does not tell */
 } stk_codec;
 
 #define STOKE_FORMAT(id, codec, extensions) extern const stk_codec stk_codec_##codec;

@@ -28,6 +28,15 @@ const char *stoke_format_name(stoke_format format)
     return format && (unsigned)format < STOKE_FORMATS ? formats[format].name : "unknown";
 }
 
+int stoke_format_library_of(stoke_format format, stoke_format_library *library)
+{
+    const stk_codec *codec = format && (unsigned)format < STOKE_FORMATS ? formats[format].codec : NULL;
+    if (!codec || !codec->version) return 0;
+    *library = codec->library;
+    codec->version(library->version);
+    return 1;
+}
+
 int stoke_format_known_extension(const char *path)
 {
     const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');

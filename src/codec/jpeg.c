@@ -368,4 +368,4 @@ static int decode(stk_codec_job *job)
     return run(job->decoder->jpeg, decode_step, job, job->err);
 }
 
-const stk_codec stk_codec_jpeg = { matches, probe, decode };
+const stk_codec stk_codec_jpeg = { matches, probe, decode, { "libjpeg", "libjpeg", "" }, NULL };

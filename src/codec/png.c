@@ -7,6 +7,7 @@
 
 #include <libdeflate.h>
 #include <spng.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "src/base/error.h"
@@ -299,4 +300,9 @@ static int decode(stk_codec_job *job)
     return r == STOKE_OK ? check_pixel_data(job) : r;
 }
 
-const stk_codec stk_codec_png = { matches, probe, decode };
+static void version(char text[32])
+{
+    snprintf(text, 32, "%s", spng_version_string());
+}
+
+const stk_codec stk_codec_png = { matches, probe, decode, { "spng", "libspng", "" }, version };

@@ -456,4 +456,12 @@ static int decode(stk_codec_job *job)
     return r;
 }
 
-const stk_codec stk_codec_tiff = { matches, probe, decode };
+/* "LIBTIFF, Version 4.5.0", and its copyright in further lines. */
+static void version(char text[32])
+{
+    const char *all = TIFFGetVersion(), *number = strstr(all, "Version ");
+    if (number) all = number + strlen("Version ");
+    snprintf(text, 32, "%.*s", (int)strcspn(all, "\n"), all);
+}
+
+const stk_codec stk_codec_tiff = { matches, probe, decode, { "libtiff", "libtiff", "" }, version };

@@ -5,6 +5,7 @@
  */
 #include "src/codec/codec.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <webp/decode.h>
 
@@ -153,4 +154,10 @@ static int decode(stk_codec_job *job)
     return decode_part(job, &f, &convert);
 }
 
-const stk_codec stk_codec_webp = { matches, probe, decode };
+static void version(char text[32])
+{
+    const int number = WebPGetDecoderVersion();
+    snprintf(text, 32, "%d.%d.%d", number >> 16, number >> 8 & 255, number & 255);
+}
+
+const stk_codec stk_codec_webp = { matches, probe, decode, { "libwebp", "libwebp", "" }, version };

@@ -28,4 +28,12 @@ STOKE_API int stoke_image_write_png_indexed(const char *path, const stoke_image 
 /* "jpeg", "png", "webp", "tiff" or "unknown". */
 STOKE_API const char *stoke_format_name(stoke_format format);
 
+/* The library that reads a format: its name in JSON and for people, and which version is loaded. */
+typedef struct stoke_format_library {
+    const char *key, *name;
+    char version[32];
+} stoke_format_library;
+/* 0: the library does not tell its version (libjpeg). */
+STOKE_API int stoke_format_library_of(stoke_format format, stoke_format_library *library);
+
 #endif
