@@ -181,28 +181,12 @@ static int add_node(reader *r, stk_yaml_kind kind, uint32_t parent, uint32_t key
                     uint32_t *index)
 {
     stoke_yaml *yaml = r->yaml;
-    const uint32_t line = line_at(r, begin);
-    if (yaml->n_nodes == STK_YAML_NODES)
-        return stk_yaml_fail(yaml, line, r->err, STOKE_E_LIMIT,
-                             "more than %d keys and values; this is not a settings file", STK_YAML_NODES);
-    if (!stk_grow((void **)&yaml->nodes, &yaml->node_capacity, yaml->n_nodes + 1, sizeof *yaml->nodes))
-        return stk_yaml_no_memory(yaml, r->err);
-    stk_yaml_node *node = &yaml->nodes[yaml->n_nodes];
-    *node = (stk_yaml_node){
-        .kind = kind,
-        .parent = parent,
-        .first = STK_YAML_NONE,
-        .next = STK_YAML_NONE,
-        .key = key,
-        .target = STK_YAML_NONE,
-        .last = STK_YAML_NONE,
-        .line = line,
-        .end_line = line,
-        .column = (uint32_t)(begin - r->start),
-        .begin = begin,
-        .end = begin,
-    };
-    *index = (uint32_t)yaml->n_nodes++;
+    const int status = stk_yaml_add_node(yaml, kind, line_at(r, begin), begin, index, r->err);
+    if (status) return status;
+    stk_yaml_node *node = &yaml->nodes[*index];
+    node->parent = parent;
+    node->key = key;
+    node->column = (uint32_t)(begin - r->start);
     if (parent == STK_YAML_NONE) return STOKE_OK;
     stk_yaml_node *above = &yaml->nodes[parent];
     if (above->last == STK_YAML_NONE)

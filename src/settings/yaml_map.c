@@ -179,16 +179,15 @@ static size_t behind_anchor(const stoke_yaml *yaml, size_t begin, size_t end)
     return begin;
 }
 
-static int add_node(builder *b, stk_yaml_kind kind, const void *anchor, const void *tag, uint32_t *index)
+int stk_yaml_add_node(stoke_yaml *yaml, stk_yaml_kind kind, uint32_t line, size_t begin, uint32_t *index,
+                      stoke_error *err)
 {
-    stoke_yaml *yaml = b->yaml;
     if (yaml->n_nodes == STK_YAML_NODES)
-        return stk_yaml_fail(yaml, event_line(b), b->err, STOKE_E_LIMIT,
+        return stk_yaml_fail(yaml, line, err, STOKE_E_LIMIT,
                              "more than %d keys and values; this is not a settings file", STK_YAML_NODES);
     if (!stk_grow((void **)&yaml->nodes, &yaml->node_capacity, yaml->n_nodes + 1, sizeof *yaml->nodes))
-        return stk_yaml_no_memory(yaml, b->err);
-    stk_yaml_node *node = &yaml->nodes[yaml->n_nodes];
-    *node = (stk_yaml_node){
+        return stk_yaml_no_memory(yaml, err);
+    yaml->nodes[yaml->n_nodes] = (stk_yaml_node){
         .kind = kind,
         .parent = STK_YAML_NONE,
         .first = STK_YAML_NONE,
@@ -196,14 +195,26 @@ static int add_node(builder *b, stk_yaml_kind kind, const void *anchor, const vo
         .key = STK_YAML_NONE,
         .target = STK_YAML_NONE,
         .last = STK_YAML_NONE,
-        .tagged = tag != NULL,
-        .line = (uint32_t)event_line(b),
-        .end_line = (uint32_t)b->event.end_mark.line + 1,
-        .column = (uint32_t)b->event.start_mark.column,
-        .begin = byte_of(&b->map, b->event.start_mark.index, yaml->bytes),
-        .end = byte_of(&b->map, b->event.end_mark.index, yaml->bytes),
+        .line = line,
+        .end_line = line,
+        .begin = begin,
+        .end = begin,
     };
     *index = (uint32_t)yaml->n_nodes++;
+    return STOKE_OK;
+}
+
+static int add_node(builder *b, stk_yaml_kind kind, const void *anchor, const void *tag, uint32_t *index)
+{
+    stoke_yaml *yaml = b->yaml;
+    const size_t begin = byte_of(&b->map, b->event.start_mark.index, yaml->bytes);
+    const int r = stk_yaml_add_node(yaml, kind, (uint32_t)event_line(b), begin, index, b->err);
+    if (r) return r;
+    stk_yaml_node *node = &yaml->nodes[*index];
+    node->tagged = tag != NULL;
+    node->end_line = (uint32_t)b->event.end_mark.line + 1;
+    node->column = (uint32_t)b->event.start_mark.column;
+    node->end = byte_of(&b->map, b->event.end_mark.index, yaml->bytes);
     if (anchor) {
         if (b->n_anchors == STK_YAML_ANCHORS)
             return stk_yaml_fail(yaml, event_line(b), b->err, STOKE_E_LIMIT, "more than %d anchors",

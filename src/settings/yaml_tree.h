@@ -98,6 +98,9 @@ int stk_yaml_no_memory(const stoke_yaml *yaml, stoke_error *err);
 /* Reads any document, that of nothing too. stoke_yaml_parse and _open are these with stk_yaml_check. */
 int stk_yaml_read(stoke_yaml **out, const char *text, size_t bytes, const char *name, stoke_error *err);
 int stk_yaml_open(stoke_yaml **out, const char *path, stoke_error *err);
+/* A node without relatives, of no length. */
+int stk_yaml_add_node(stoke_yaml *yaml, stk_yaml_kind kind, uint32_t line, size_t begin, uint32_t *index,
+                      stoke_error *err);
 /* Builds the tree of a Python file (python_read.c). */
 int stk_python_build(stoke_yaml *yaml, stoke_error *err);
 /* Fills in `fixed` and `path` of every node (yaml_check.c). */
