@@ -158,6 +158,15 @@ void stk_disk_close(stk_disk **pointer)
 
 /* ---- reading ---- */
 
+/* Moves on behind the first n bytes of the parts. */
+static void advance(struct iovec **parts, int *count, size_t n)
+{
+    for (; *count && n >= (*parts)->iov_len; ++*parts, --*count) n -= (*parts)->iov_len;
+    if (!*count) return;
+    (*parts)->iov_base = (char *)(*parts)->iov_base + n;
+    (*parts)->iov_len -= n;
+}
+
 typedef struct open_entry {
     int fd;
     int *failed; /* the system would not give its bytes, which says nothing about them */
@@ -174,11 +183,7 @@ static int read_parts(const void *context, struct iovec *parts, int count, uint6
         if (n < 0) *entry->failed = 1;
         if (n <= 0) return 0;
         offset += (uint64_t)n;
-        for (; count && (size_t)n >= parts->iov_len; parts++, count--) n -= (ssize_t)parts->iov_len;
-        if (count) {
-            parts->iov_base = (char *)parts->iov_base + n;
-            parts->iov_len -= (size_t)n;
-        }
+        advance(&parts, &count, (size_t)n);
     }
     return 1;
 }
@@ -229,11 +234,7 @@ static int write_whole(int fd, struct iovec *parts, int count)
         ssize_t n = writev(fd, parts, count);
         if (n < 0 && stoke_again(&patience, errno)) continue;
         if (n < 0) return errno;
-        for (; count && (size_t)n >= parts->iov_len; parts++, count--) n -= (ssize_t)parts->iov_len;
-        if (count) {
-            parts->iov_base = (char *)parts->iov_base + n;
-            parts->iov_len -= (size_t)n;
-        }
+        advance(&parts, &count, (size_t)n);
     }
     return 0;
 }

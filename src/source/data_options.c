@@ -15,35 +15,29 @@
 static const stoke_option table[] = {
     /* where samples come from */
     { "data", STOKE_OPT_STRING, FIELD(data), .argument = "DIR|TAR",
-      .help =
-          "Root of a set with the usual folder names (images/masks, image/label, train/trainannot, img/ann, "
-          "JPEGImages/SegmentationClass, ...), or a folder of images without masks, or tar shards: a folder "
-          "of them, "
-          "a file, or a pattern such as train-{000000..000009}.tar" },
+      .help = "Root of a set with the usual folder names (images/masks, image/label, train/trainannot, "
+              "img/ann, JPEGImages/SegmentationClass, ...), or a folder of images without masks, or tar "
+              "shards: a folder of them, a file, or a pattern such as train-{000000..000009}.tar" },
     { "images", STOKE_OPT_STRING, FIELD(images), .argument = "DIR",
       .help = "Folder of images; folders below it are read too" },
     { "masks", STOKE_OPT_STRING, FIELD(masks), .argument = "DIR",
       .help = "Folder of masks for --images; left out, masks are zeros. May be the images folder when masks "
-              "have a "
-              "suffix" },
+              "have a suffix" },
     { "list", STOKE_OPT_STRING, FIELD(list), .argument = "FILE",
       .help = "CSV file with an image path and a mask path per line, relative to the folder of the file" },
     { "image_suffix", STOKE_OPT_STRING, FIELD(image_suffix), .default_text = "auto", .argument = "TEXT",
       .help = "What image names have at the end and mask names do not; auto is none, or _leftImg8bit in a "
-              "set with "
-              "leftImg8bit/gtFine folders" },
+              "set with leftImg8bit/gtFine folders" },
     { "mask_suffix", STOKE_OPT_STRING, FIELD(mask_suffix), .default_text = "auto", .argument = "TEXT",
       .help = "What mask names have at the end and image names do not; auto takes the very same stem, else "
-              "_mask _gt "
-              "_label _seg and the like; an empty text asks for the same stem" },
+              "_mask _gt _label _seg and the like; an empty text asks for the same stem" },
     { "split", STOKE_OPT_CHOICE, FIELD(split), .default_text = "all", .choices = "all|train|val|test",
       .help = "Which part of the set; a set with its own train and val folders is split by them, others by "
               "--val-split; test is the set's own test folder, which no other part has" },
     { "val_split", STOKE_OPT_REAL, FIELD(val_split), .default_text = "0", .min = 0, .max = 1,
       .argument = "PART",
       .help = "Share of the samples that belong to val, chosen by a hash of the name, so that adding files "
-              "moves no "
-              "other file. Must be 0 when the set has its own val folder" },
+              "moves no other file. Must be 0 when the set has its own val folder" },
     { "split_seed", STOKE_OPT_INT, FIELD(split_seed), .default_text = "0", .argument = "N",
       .help = "Key of the hash of --val-split; apart from --seed, so that another training seed keeps the "
               "split" },
@@ -54,32 +48,28 @@ static const stoke_option table[] = {
       .argument = "N", .help = "Class id of pixels without a class, always accepted in masks; -1 for none" },
     { "label_map", STOKE_OPT_STRING, FIELD(label_map), .default_text = "identity", .argument = "MAP",
       .choices = "pairs",
-      .help =
-          "From mask values to classes: identity, a list such as 0:0,255:1 (*:ignore for the rest, * alone "
-          "leaves the rest as it is: 11:255,*), or a "
-          "file of "
-          "colours with a line `R G B [id] [name]` per class" },
+      .help = "From mask values to classes: identity, a list such as 0:0,255:1 (*:ignore for the rest, * "
+              "alone leaves the rest as it is: 11:255,*), or a file of colours with a line `R G B [id] "
+              "[name]` per class" },
     { "names", STOKE_OPT_STRING, FIELD(names), .argument = "LIST|FILE", .choices = "pairs",
-      .help = "Names of the classes, for tables, pictures and config.json: a list (sky,road,car or "
-              "0:sky,7:car), a "
-              "text file with a name per line, or a YAML file with them under its key names. Left out, "
-              "classes.txt, names.txt, labels.txt or data.yaml beside the set is taken if it is there" },
+      .help =
+          "Names of the classes, for tables, pictures and config.json: a list (sky,road,car or 0:sky,7:car), "
+          "a text file with a name per line, or a YAML file with them under its key names. Left out, "
+          "classes.txt, names.txt, labels.txt or data.yaml beside the set is taken if it is there" },
     /* decoding */
     { "decode", STOKE_OPT_CHOICE, FIELD(decode), .default_text = "exact", .choices = "exact|fast",
       .help = "exact gives Pillow's pixels; fast lets JPEG shrink while decoding" },
     { "orientation", STOKE_OPT_CHOICE, FIELD(orientation), .default_text = "auto",
       .choices = "ignore|apply|auto",
-      .help =
-          "Whether the orientation stored in an image (EXIF) turns it; apply turns masks by their own. auto "
-          "turns an image whose mask has the size of the turned one, takes all others as they are stored "
-          "(those whose mask cannot tell as the rest of the set), and turns "
-          "pictures upright that `stoke predict` labels" },
+      .help = "Whether the orientation stored in an image (EXIF) turns it; apply turns masks by their own. "
+              "auto turns an image whose mask has the size of the turned one, takes all others as they are "
+              "stored (those whose mask cannot tell as the rest of the set), and turns pictures upright that "
+              "`stoke predict` labels" },
     { "alpha", STOKE_OPT_CHOICE, FIELD(alpha), .default_text = "drop", .choices = "drop|composite",
       .help = "Transparency of images is dropped, or composited over black" },
     { "window", STOKE_OPT_STRING, FIELD(window), .default_text = "none", .argument = "LO:HI",
-      .help =
-          "16-bit images: values from LO to HI become the full range; pLO:pHI are percentiles of each image; "
-          "none takes the range of 16 bits" },
+      .help = "16-bit images: values from LO to HI become the full range; pLO:pHI are percentiles of each "
+              "image; none takes the range of 16 bits" },
     { "max_pixels", STOKE_OPT_INT, FIELD(max_pixels), .default_text = "178956970", .min = 1,
       .max = 4294967296.0, .argument = "N",
       .help = "Larger files are refused before memory is taken; the default is Pillow's limit" },
@@ -101,8 +91,7 @@ static const stoke_option table[] = {
     { "normalize", STOKE_OPT_CHOICE, FIELD(normalize), .default_text = "unit",
       .choices = "unit|imagenet|none",
       .help = "unit gives [0,1], imagenet subtracts mean and divides by deviation of ImageNet, none gives "
-              "0..255; "
-              "dtype u8 is never scaled" },
+              "0..255; dtype u8 is never scaled" },
     { "batch", STOKE_OPT_AUTO_INT, FIELD(batch), .default_text = "8", .min = 1, .max = 1048576,
       .argument = "N|auto",
       .help = "Samples per batch; auto is what fits into memory for training, up to 8, and 8 elsewhere" },
@@ -127,13 +116,11 @@ static const stoke_option table[] = {
     { "workers", STOKE_OPT_AUTO_INT, FIELD(workers), .default_text = "auto", .min = 0, .max = 1024,
       .argument = "N|auto",
       .help = "Threads that load samples; auto is the cores the process may use less --consumer-cores; 0 "
-              "loads in "
-              "the caller" },
+              "loads in the caller" },
     { "consumer_cores", STOKE_OPT_AUTO_INT, FIELD(consumer_cores), .default_text = "auto", .min = 0,
       .max = 1024, .argument = "N|auto",
       .help = "Cores that --workers auto leaves to the consumer of batches; auto is 1 for a program that "
-              "trains, 0 for "
-              "the commands of stoke, which only look" },
+              "trains, 0 for the commands of stoke, which only look" },
     { "prefetch", STOKE_OPT_INT, FIELD(prefetch), .default_text = "2", .min = 1, .max = 1024, .argument = "N",
       .help = "Batches kept ready ahead of the consumer" },
     { "nice", STOKE_OPT_INT, FIELD(nice), .default_text = "5", .min = 0, .max = 19, .argument = "N",
@@ -141,9 +128,8 @@ static const stoke_option table[] = {
     { "memory_limit", STOKE_OPT_BYTES, FIELD(memory_limit), .default_text = "0", .argument = "BYTES",
       .help = "Ceiling for the loader's memory, e.g. 512M; prefetch shrinks to honour it. 0 sets none" },
     { "policy", STOKE_OPT_CHOICE, FIELD(policy), .default_text = "replace", .choices = "replace|skip|stop",
-      .help =
-          "What happens to a sample that cannot be read: another stands in, its row is left out, or the run "
-          "stops" },
+      .help = "What happens to a sample that cannot be read: another stands in, its row is left out, or the "
+              "run stops" },
     { "max_bad", STOKE_OPT_STRING, FIELD(max_bad), .default_text = "1%", .argument = "N|P%",
       .help = "More distinct bad samples than this stop the run; a percentage of the set, rounded up, or a "
               "number" },
@@ -157,11 +143,11 @@ static const stoke_option table[] = {
       .help = "Folder where decoded and resized samples are kept, for later epochs and runs; several "
               "processes may share one. An empty text keeps none on disk" },
     { "cache_disk", STOKE_OPT_BYTES, FIELD(cache_disk), .default_text = "0", .argument = "BYTES",
-      .help = "Budget of the --cache folder, e.g. 50G; samples that do not fit are decoded again. 0 sets "
-              "none" },
+      .help =
+          "Budget of the --cache folder, e.g. 50G; samples that do not fit are decoded again. 0 sets none" },
     { "cache_ram", STOKE_OPT_BYTES, FIELD(cache_ram), .default_text = "0", .argument = "BYTES",
-      .help = "Memory for decoded samples, e.g. 8G, in this process; works with and without --cache. 0 "
-              "keeps none" },
+      .help = "Memory for decoded samples, e.g. 8G, in this process; works with and without --cache. 0 keeps "
+              "none" },
 };
 /* clang-format on */
 

@@ -44,29 +44,23 @@ static const struct known_pair {
 };
 
 /* The same for sets whose folder names carry the split themselves. */
-static const struct split_pair {
+struct split_pair {
     const char *images, *masks;
     stoke_split split;
-} split_pairs[] = {
-    { "train", "trainannot", STOKE_SPLIT_TRAIN }, /* CamVid */
-    { "train", "train_labels", STOKE_SPLIT_TRAIN },
-    { "train", "train_masks", STOKE_SPLIT_TRAIN },
-    { "train_images", "train_masks", STOKE_SPLIT_TRAIN },
-    { "train_images", "train_labels", STOKE_SPLIT_TRAIN },
-    { "val", "valannot", STOKE_SPLIT_VAL },
-    { "val", "val_labels", STOKE_SPLIT_VAL },
-    { "val", "val_masks", STOKE_SPLIT_VAL },
-    { "val_images", "val_masks", STOKE_SPLIT_VAL },
-    { "val_images", "val_labels", STOKE_SPLIT_VAL },
 };
+#define SPLIT_PAIRS(word, split)                                                                             \
+    { word, word "annot", split }, { word, word "_labels", split }, { word, word "_masks", split },          \
+        { word "_images", word "_masks", split },                                                            \
+    {                                                                                                        \
+        word "_images", word "_labels", split                                                                \
+    }
+/* "annot": CamVid. */
+static const struct split_pair split_pairs[] = { SPLIT_PAIRS("train", STOKE_SPLIT_TRAIN),
+                                                 SPLIT_PAIRS("val", STOKE_SPLIT_VAL) };
 
 /* Read when it is asked for, or where nothing else is: the test part of a set stands alone, or is left alone.
  */
-static const struct split_pair test_pairs[] = {
-    { "test", "testannot", STOKE_SPLIT_TEST },          { "test", "test_labels", STOKE_SPLIT_TEST },
-    { "test", "test_masks", STOKE_SPLIT_TEST },         { "test_images", "test_masks", STOKE_SPLIT_TEST },
-    { "test_images", "test_labels", STOKE_SPLIT_TEST },
-};
+static const struct split_pair test_pairs[] = { SPLIT_PAIRS("test", STOKE_SPLIT_TEST) };
 
 static const struct split_word {
     const char *name;

@@ -234,11 +234,7 @@ static void pack_plan_free(stk_pack_plan *plan)
 {
     stk_free(plan->items);
     stk_free(plan->shards);
-    for (size_t i = 0; i < plan->n_bad; i++) {
-        stk_free((char *)plan->bad[i].path);
-        stk_free((char *)plan->bad[i].reason);
-    }
-    stk_free(plan->bad);
+    stk_bad_files_free(plan->bad, plan->n_bad);
     stk_string_arena_free(&plan->keys);
     stk_quarantine_close(&plan->quarantine);
     *plan = (stk_pack_plan){ 0 };
@@ -481,10 +477,6 @@ int stoke_pack(const stoke_dataset *dataset, const stoke_pack_params *params, st
 void stoke_pack_report_free(stoke_pack_report *report)
 {
     if (!report) return;
-    for (size_t i = 0; i < report->n_bad; i++) {
-        stk_free((char *)report->bad[i].path);
-        stk_free((char *)report->bad[i].reason);
-    }
-    stk_free(report->bad);
+    stk_bad_files_free(report->bad, report->n_bad);
     *report = (stoke_pack_report){ 0 };
 }

@@ -30,19 +30,14 @@
  */
 
 /* How the line of a shard begins in a manifest; its name follows, and a quotation mark. */
-#define STK_PACK_SHARD "{\"shard\": \""
+#define SHARD "{\"shard\": \""
 
 /* The line of a manifest about a shard: 0 when it is not as pack writes it. */
-int stk_pack_listed(const char *line, uint64_t *bytes, size_t *samples);
-
-/* A file that cannot be read is not proved. */
-int stk_pack_proved(const char *path, uint64_t bytes, size_t samples);
-
-int stk_pack_listed(const char *line, uint64_t *bytes, size_t *samples)
+static int is_listed(const char *line, uint64_t *bytes, size_t *samples)
 {
     unsigned long long number;
-    const char *name = line + strlen(STK_PACK_SHARD);
-    if (strncmp(line, STK_PACK_SHARD, strlen(STK_PACK_SHARD)) != 0) return 0;
+    const char *name = line + strlen(SHARD);
+    if (strncmp(line, SHARD, strlen(SHARD)) != 0) return 0;
     if (sscanf(name + strcspn(name, "\"\n"), "\", \"samples\": %zu, \"bytes\": %llu", samples, &number) != 2)
         return 0;
     *bytes = number;
@@ -64,7 +59,8 @@ static int headers_are_ours(int fd, const stk_tar_index *index, uint64_t bytes)
     return at + STK_TAR_END_BYTES == bytes;
 }
 
-int stk_pack_proved(const char *path, uint64_t bytes, size_t samples)
+/* A file that cannot be read is not proved. */
+static int is_proved(const char *path, uint64_t bytes, size_t samples)
 {
     struct stat st;
     stk_tar_index index = { 0 };
@@ -82,7 +78,6 @@ int stk_pack_proved(const char *path, uint64_t bytes, size_t samples)
 }
 
 #define MANIFEST "stoke-pack.jsonl"
-#define SHARD    STK_PACK_SHARD
 enum { LINE = 512 };
 #define MANIFEST_LIMIT ((uint64_t)LINE * 1000001)
 
@@ -265,8 +260,7 @@ static int refuse_foreign(const stk_pack_folder *folder, const stoke_pack_params
         snprintf(begin, sizeof begin, SHARD "%.*s\"", n, name);
         const int absent = stk_lstat(path, &st) != 0 && stoke_is_absent(errno);
         if (absent || (manifest != known && strstr(known, begin))) continue;
-        if (manifest == known && stk_pack_listed(line, &bytes, &samples) &&
-            stk_pack_proved(path, bytes, samples))
+        if (manifest == known && is_listed(line, &bytes, &samples) && is_proved(path, bytes, samples))
             continue;
         return stk_fail(err, STOKE_E_STATE,
                         "%s: is not the shard that was packed here (somebody else's, or changed since), and "

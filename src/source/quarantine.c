@@ -285,6 +285,15 @@ void stk_quarantine_close(stk_quarantine **quarantine)
     *quarantine = NULL;
 }
 
+void stk_bad_files_free(stoke_bad_file *bad, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        stk_free((char *)bad[i].path);
+        stk_free((char *)bad[i].reason);
+    }
+    stk_free(bad);
+}
+
 int stk_fuse_limit(const char *words, uint64_t count, uint64_t *limit, stoke_error *err)
 {
     if (!words || !*words) words = "1%";

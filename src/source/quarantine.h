@@ -44,6 +44,9 @@ int stk_quarantine_unrecorded(stk_quarantine *quarantine, char *line, size_t siz
 /* fsync, then close; sets *quarantine to NULL. Not while others add. */
 void stk_quarantine_close(stk_quarantine **quarantine);
 
+/* The bad files of a report, with their texts. */
+void stk_bad_files_free(stoke_bad_file *bad, size_t count);
+
 /* max_bad: "1%" of count, rounded up, or a number. *limit bad samples are allowed. NULL or "" = 1 %. */
 int stk_fuse_limit(const char *text, uint64_t count, uint64_t *limit, stoke_error *err);
 

@@ -302,14 +302,10 @@ int stk_verify_write(stk_verify_result *v, stoke_verify_report *report, stoke_er
 void stoke_verify_report_free(stoke_verify_report *report)
 {
     if (!report) return;
-    for (size_t i = 0; i < report->n_bad; i++) {
-        stk_free((char *)report->bad[i].path);
-        stk_free((char *)report->bad[i].reason);
-    }
+    stk_bad_files_free(report->bad, report->n_bad);
     for (size_t i = 0; i < report->n_remarks; i++) stk_free((char *)report->remarks[i]);
     stk_free((void *)report->remarks);
     stk_free((char *)report->refusal);
-    stk_free(report->bad);
     stk_free(report->classes);
     stoke_labels_destroy(&report->labels);
     *report = (stoke_verify_report){ 0 };
