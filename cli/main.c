@@ -133,7 +133,8 @@ static int run_command(const cli_command *command, int argc, char **argv)
                              cli_command_title(command, " ", title, sizeof title));
     } else {
         cli_handle_signals();
-        r = call.command->run(&call);
+        r = call.command->run(&call, &err);
+        if (r < 0) r = cli_fail(&call, &err);
         mention_missing_letter(&call);
     }
     cli_call_end(&call);

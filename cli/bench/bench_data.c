@@ -385,10 +385,9 @@ static void print_people(const bench *b, const figures *f)
     print_meaning(b, f, longest);
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
     const bench_options *o = call->options;
-    stoke_error err = { 0 };
     bench *b = cli_alloc(1, sizeof *b);
     *b = (bench){ .call = call,
                   .data = call->data,
@@ -400,10 +399,10 @@ static int run(cli_call *call)
         if (b->rounds > 3) b->rounds = 3;
         if (b->samples > 32) b->samples = 32;
     }
-    int r = open_set(b, &err);
-    if (!r) r = measure(b, &err);
+    int r = open_set(b, err);
+    if (!r) r = measure(b, err);
     bench_set_remove(&b->set); /* before anything is printed: a closed pipe ends the program there */
-    int code = r ? cli_fail(call, &err) : CLI_OK;
+    int code = r ? cli_fail(call, err) : CLI_OK;
     if (!r) {
         figures f = summarize(b);
         if (call->common.json)

@@ -285,20 +285,19 @@ static void print_people(const bench *b, const figures *f)
     if (b->o->timeline) cli_print("timeline  %s\n", b->o->timeline);
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
-    stoke_error err = { 0 };
     bench *b = cli_alloc(1, sizeof *b);
     *b = (bench){ .call = call, .o = call->options, .data = call->data };
     if (b->data.batch < 0) b->data.batch = stoke_data_defaults().batch;
-    int r = cli_may_write(call, b->o->trace, b->o->force, &err);
-    if (!r) r = cli_may_write(call, b->o->timeline, b->o->force, &err);
-    if (!r) r = cli_device_open(&b->device, b->o->device, 0, &err);
-    if (!r) r = bench_set_open(&b->set, call, &b->data, 4 * (uint64_t)b->data.batch, BENCH_SCENE, &err);
-    if (!r) r = measure(b, &err);
+    int r = cli_may_write(call, b->o->trace, b->o->force, err);
+    if (!r) r = cli_may_write(call, b->o->timeline, b->o->force, err);
+    if (!r) r = cli_device_open(&b->device, b->o->device, 0, err);
+    if (!r) r = bench_set_open(&b->set, call, &b->data, 4 * (uint64_t)b->data.batch, BENCH_SCENE, err);
+    if (!r) r = measure(b, err);
     bench_set_close(&b->set); /* before anything is printed: a closed pipe ends the program there */
-    if (!r) r = write_pictures(b, &err);
-    const int code = r ? cli_fail(call, &err) : CLI_OK;
+    if (!r) r = write_pictures(b, err);
+    const int code = r ? cli_fail(call, err) : CLI_OK;
     if (!r) {
         const figures f = summarize(b);
         if (call->common.json)

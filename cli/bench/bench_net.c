@@ -144,10 +144,9 @@ static void print_people(const figures *f)
     }
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
     const net_options *o = call->options;
-    stoke_error err = { 0 };
     stoke_net_bench_params params = stoke_net_bench_defaults();
     params.model = o->model;
     params.only = o->only;
@@ -161,15 +160,15 @@ static int run(cli_call *call)
     params.memory_limit = o->memory_limit;
     params.planned = take_plan;
     params.planned_context = &f;
-    const int r = stoke_net_bench(&params, take, &f, &err);
+    const int r = stoke_net_bench(&params, take, &f, err);
     cli_progress_end(&f.progress);
-    if (r == STOKE_E_NOTFOUND) err.code = STOKE_E_INVALID; /* what the user wrote, not a file */
+    if (r == STOKE_E_NOTFOUND) err->code = STOKE_E_INVALID; /* what the user wrote, not a file */
     if (!r && call->common.json)
         print_json(&f);
     else if (!r)
         print_people(&f);
     free(f.figure);
-    return r ? cli_fail(call, &err) : CLI_OK;
+    return r;
 }
 
 static const cli_example examples[] = {

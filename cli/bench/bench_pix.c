@@ -134,23 +134,22 @@ static void print_people(const figures *f)
     print_meaning(f);
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
     const pix_options *o = call->options;
-    stoke_error err = { 0 };
     stoke_pix_bench_params params = stoke_pix_bench_defaults();
     params.only = o->only;
     params.quick = o->short_run;
     figures f = { .progress = cli_progress_begin(call, "measuring", "figures") };
-    int r = stoke_pix_bench(&params, take, &f, &f.memory_gb_per_s, &err);
+    int r = stoke_pix_bench(&params, take, &f, &f.memory_gb_per_s, err);
     cli_progress_end(&f.progress);
-    if (r == STOKE_E_NOTFOUND) err.code = STOKE_E_INVALID; /* what the user wrote, not a file */
+    if (r == STOKE_E_NOTFOUND) err->code = STOKE_E_INVALID; /* what the user wrote, not a file */
     if (!r && call->common.json)
         print_json(&f);
     else if (!r)
         print_people(&f);
     free(f.figure);
-    return r ? cli_fail(call, &err) : CLI_OK;
+    return r;
 }
 
 static const cli_example examples[] = {

@@ -322,10 +322,9 @@ static int work(bench *b, stoke_error *err)
     return STOKE_OK;
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
     const step_options *o = call->options;
-    stoke_error err = { 0 };
     bench b = { .call = call, .o = o, .params = stoke_net_defaults() };
     b.params.model = o->model || o->weights ? o->model : "b0"; /* NULL, 0: what the weights say */
     b.params.weights = o->weights;
@@ -340,13 +339,13 @@ static int run(cli_call *call)
     b.params.memory = o->memory;
     b.params.threads = (uint32_t)o->shape.threads;
     b.params.loss.kind = (stoke_loss_kind)o->loss;
-    const int r = work(&b, &err);
+    const int r = work(&b, err);
     stoke_net_close(&b.net);
     free(b.images);
     free(b.masks);
     free(b.ms);
-    if (r == STOKE_E_NOTFOUND && !o->weights) err.code = STOKE_E_INVALID; /* a model's name, no file's */
-    return r ? cli_fail(call, &err) : CLI_OK;
+    if (r == STOKE_E_NOTFOUND && !o->weights) err->code = STOKE_E_INVALID; /* a model's name, no file's */
+    return r;
 }
 
 static const cli_example examples[] = {

@@ -123,21 +123,20 @@ static void print_people(const bench_feed jobs[WAYS], stoke_device *device)
              "nothing.");
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
     const transfer_options *o = call->options;
-    stoke_error err = { 0 };
     stoke_device *device = NULL;
     bench_set set = { 0 };
     bench_feed *jobs = cli_alloc(WAYS, sizeof *jobs);
     stoke_data_params data = call->data;
     if (data.batch < 0) data.batch = stoke_data_defaults().batch;
     if (data.consumer_cores < 0) data.consumer_cores = 0; /* ours only waits */
-    int r = cli_device_open(&device, o->device, 0, &err);
-    if (!r) r = bench_set_open(&set, call, &data, 2 * (uint64_t)data.batch, BENCH_SCENE, &err);
-    if (!r) r = measure(call, &set, &data, device, jobs, &err);
+    int r = cli_device_open(&device, o->device, 0, err);
+    if (!r) r = bench_set_open(&set, call, &data, 2 * (uint64_t)data.batch, BENCH_SCENE, err);
+    if (!r) r = measure(call, &set, &data, device, jobs, err);
     bench_set_close(&set); /* before anything is printed: a closed pipe ends the program there */
-    const int code = r ? cli_fail(call, &err) : CLI_OK;
+    const int code = r ? cli_fail(call, err) : CLI_OK;
     if (!r && call->common.json)
         print_json(jobs, device);
     else if (!r)

@@ -101,7 +101,7 @@ static const stoke_option options[] = {
                     "are accepted as well"),
 };
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
     const int training = call->command->reads_training;
     /* Without the command's own options in front and the common ones at the end. */

@@ -228,27 +228,26 @@ static void print_result(const cli_call *call, const dump *d, const stoke_memory
             STOKE_WORD(d->folder));
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
     const dump_options *o = call->options;
-    stoke_error err = { 0 };
     cli_session session = { 0 };
     cli_output index = { 0 };
     char index_path[CLI_PATH];
     snprintf(index_path, sizeof index_path, "%s/index.json", o->out);
-    int r = refuse_mixture(call, o, &err);
-    if (!r) r = cli_session_open(&session, call, &call->data, &err);
-    if (!r) r = cli_make_folders(o->out, &err);
-    if (!r) r = cli_output_open(&index, index_path, &err);
+    int r = refuse_mixture(call, o, err);
+    if (!r) r = cli_session_open(&session, call, &call->data, err);
+    if (!r) r = cli_make_folders(o->out, err);
+    if (!r) r = cli_output_open(&index, index_path, err);
     /* index.json is written last and an old one, which --force gave up, goes first: a folder with an index is
      * complete. */
     if (!r) unlink(index.target);
     dump d = { .folder = o->out, .index = index.stream };
-    if (!r) r = dump_batches(call, &session, &d, &err);
-    if (!r) r = cli_output_commit(&index, &err);
+    if (!r) r = dump_batches(call, &session, &d, err);
+    if (!r) r = cli_output_commit(&index, err);
     cli_output_abandon(&index);
     cli_session_close(&session);
-    if (r) return cli_fail(call, &err);
+    if (r) return r;
     print_result(call, &d, &session.memory, index_path);
     cli_say_bad(call, d.replaced, d.skipped);
     return CLI_OK;

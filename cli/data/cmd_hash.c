@@ -322,26 +322,25 @@ static int read_state(const char *path, char *state, stoke_error *err)
     return *state ? STOKE_OK : cli_error(err, STOKE_E_STATE, "%s: empty file", path);
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
     const hash_options *o = call->options;
-    stoke_error err = { 0 };
     digests list = { .epoch = (uint64_t)call->data.epoch };
     char state[STATE_TEXT] = "";
     int r = STOKE_OK;
     if (o->resume_world > 0 && !o->ranks_all)
-        r = cli_error(&err, STOKE_E_INVALID,
+        r = cli_error(err, STOKE_E_INVALID,
                       "--resume-world needs --ranks-all: other ranks take over the rest");
     if (!r && !o->resume_at && (o->resume_workers >= 0 || o->resume_prefetch > 0 || o->resume_world > 0))
-        r = cli_error(&err, STOKE_E_INVALID, "--resume-workers, -prefetch and -world need --resume-at K");
+        r = cli_error(err, STOKE_E_INVALID, "--resume-workers, -prefetch and -world need --resume-at K");
     if (!r && !o->device &&
         (cli_has_flag(call, "placement") || cli_has_flag(call, "transfer") || cli_has_flag(call, "depth")))
-        r = cli_error(&err, STOKE_E_INVALID,
+        r = cli_error(err, STOKE_E_INVALID,
                       "--placement, --transfer and --depth need --device NAME (`stoke devices` lists them)");
-    if (!r) r = cli_may_write(call, o->state, o->force, &err);
-    if (!r && o->from) r = read_state(o->from, state, &err);
-    if (!r) r = run_epoch(call, state, &list, &err);
-    if (!r && o->state) r = write_state(o->state, state, &err);
+    if (!r) r = cli_may_write(call, o->state, o->force, err);
+    if (!r && o->from) r = read_state(o->from, state, err);
+    if (!r) r = run_epoch(call, state, &list, err);
+    if (!r && o->state) r = write_state(o->state, state, err);
     if (!r) {
         if (list.count) qsort(list.entries, list.count, sizeof *list.entries, by_index);
         print_result(call, &list);
@@ -352,7 +351,7 @@ static int run(cli_call *call)
                           "batch on every rank, and a state may be that of the end)");
     }
     free(list.entries);
-    return r ? cli_fail(call, &err) : CLI_OK;
+    return r;
 }
 
 static const cli_example examples[] = {

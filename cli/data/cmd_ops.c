@@ -245,18 +245,17 @@ static int find_preset(const char *name, stoke_preset_info *preset)
     return 0;
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
     const char *name = call->n_words ? call->words[0] : NULL;
     stoke_op_info op;
     stoke_preset_info preset;
-    stoke_error err = { 0 };
     const int is_op = name && find_op(name, &op), is_preset = name && !is_op && find_preset(name, &preset);
     if (name && !is_op && !is_preset) {
         const char *near = stoke_augment_nearest(name);
-        cli_error(&err, STOKE_E_INVALID, "no op or preset is called '%s'%s%s%s `stoke ops` lists them", name,
+        cli_error(err, STOKE_E_INVALID, "no op or preset is called '%s'%s%s%s `stoke ops` lists them", name,
                   near ? ": did you mean " : ";", near ? near : "", near ? "?" : "");
-        return cli_fail(call, &err);
+        return cli_fail(call, err);
     }
     if (call->common.json)
         print_json(name);

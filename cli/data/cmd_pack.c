@@ -149,11 +149,10 @@ static void say_unused(const cli_call *call)
                 name);
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
     const pack_options *o = call->options;
     if (o->format == FORMAT_CACHE) return run_cache(call);
-    stoke_error err = { 0 };
     stoke_dataset *dataset = NULL;
     stoke_pack_report report = { 0 };
     stoke_pack_params params = stoke_pack_defaults();
@@ -169,15 +168,15 @@ static int run(cli_call *call)
     params.skip_bad = call->data.policy == STOKE_POLICY_SKIP;
     cli_keep_named_quarantine(call);
     params.quarantine = call->data.quarantine;
-    int r = o->out ? STOKE_OK : cli_error(&err, STOKE_E_INVALID, "name the folder for the shards: --out DIR");
-    if (!r) r = cli_open_dataset(call, &call->data, &dataset, &err);
+    int r = o->out ? STOKE_OK : cli_error(err, STOKE_E_INVALID, "name the folder for the shards: --out DIR");
+    if (!r) r = cli_open_dataset(call, &call->data, &dataset, err);
     if (!r) {
         say_unused(call);
         stoke_progress *progress = cli_progress_begin(call, "packing", "samples");
-        r = stoke_pack(dataset, &params, cli_progress_update, progress, &report, &err);
+        r = stoke_pack(dataset, &params, cli_progress_update, progress, &report, err);
         cli_progress_end(&progress);
     }
-    int code = r ? cli_fail(call, &err) : CLI_OK;
+    int code = r ? cli_fail(call, err) : CLI_OK;
     if (!r) {
         print_result(call, o->out, &report);
         if (report.replaced)

@@ -234,26 +234,25 @@ static int show_samples(cli_call *call, const char *out, stoke_error *err)
     return r;
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
     const show_options *o = call->options;
     const char *out = o->out ? o->out : o->ops ? "ops.png" : "samples.png";
-    stoke_error err = { 0 };
     int r;
     if (!cli_ends_with(out, ".png"))
-        r = cli_error(&err, STOKE_E_INVALID, "--out %s: the picture is a PNG, so its name must end in .png",
+        r = cli_error(err, STOKE_E_INVALID, "--out %s: the picture is a PNG, so its name must end in .png",
                       out);
     else if (!o->ops && (o->only || o->sample >= 0))
-        r = cli_error(&err, STOKE_E_INVALID, "--%s has no effect without --ops", o->only ? "only" : "sample");
+        r = cli_error(err, STOKE_E_INVALID, "--%s has no effect without --ops", o->only ? "only" : "sample");
     else if (o->ops && strcmp(call->data.augment, "none") && !call->common.config)
-        r = cli_error(&err, STOKE_E_INVALID,
+        r = cli_error(err, STOKE_E_INVALID,
                       "--ops draws every op and preset, so --augment %s has no effect: leave out one of them "
                       "(--only NAME picks an op)",
                       call->data.augment);
     else
-        r = cli_may_write(call, out, o->force, &err);
-    if (!r) r = o->ops ? show_ops(call, out, &err) : show_samples(call, out, &err);
-    return r ? cli_fail(call, &err) : CLI_OK;
+        r = cli_may_write(call, out, o->force, err);
+    if (!r) r = o->ops ? show_ops(call, out, err) : show_samples(call, out, err);
+    return r;
 }
 
 static const cli_example examples[] = {

@@ -75,13 +75,12 @@ static int say_replaced(const cli_call *call, const stoke_synth_params *params, 
     return STOKE_OK;
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
     const synth_options *o = call->options;
-    stoke_error err = { 0 };
     if (!call->n_words) {
-        cli_error(&err, STOKE_E_INVALID, "name the folder to make: stoke synth DIR");
-        return cli_fail(call, &err);
+        cli_error(err, STOKE_E_INVALID, "name the folder to make: stoke synth DIR");
+        return cli_fail(call, err);
     }
     stoke_synth_params params = stoke_synth_defaults();
     params.count = (uint64_t)o->count;
@@ -95,13 +94,13 @@ static int run(cli_call *call)
     planning plan = { .call = call };
     params.planned = take_plan;
     params.planned_context = &plan;
-    if (o->force && say_replaced(call, &params, call->words[0], &err)) return cli_fail(call, &err);
+    if (o->force && say_replaced(call, &params, call->words[0], err)) return cli_fail(call, err);
     uint64_t start = stoke_machine_now_ns();
     stoke_progress *progress = cli_progress_begin(call, "drawing", "scenes");
     int r =
-        stoke_synth_write(&params, call->words[0], (unsigned)o->threads, cli_progress_update, progress, &err);
+        stoke_synth_write(&params, call->words[0], (unsigned)o->threads, cli_progress_update, progress, err);
     cli_progress_end(&progress);
-    if (r) return cli_fail(call, &err);
+    if (r) return r;
     print_result(call, call->words[0], (double)(stoke_machine_now_ns() - start) / 1e9, &plan.sum);
     return CLI_OK;
 }

@@ -222,44 +222,43 @@ static void print_report(const cli_call *call, const stoke_dataset *dataset,
     print_findings(call, dataset, report, show);
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
     const verify_options *o = call->options;
-    stoke_error err = { 0 };
     stoke_dataset *dataset = NULL;
     stoke_verify_report report = { 0 };
     cli_output csv = { 0 };
     cli_keep_named_quarantine(call);
-    int r = cli_may_write(call, o->csv, o->force, &err);
-    if (!r) r = cli_open_dataset(call, &call->data, &dataset, &err);
+    int r = cli_may_write(call, o->csv, o->force, err);
+    if (!r) r = cli_open_dataset(call, &call->data, &dataset, err);
     /* Before the reading, which may take an hour: a name that cannot be written is said at once. */
-    if (!r && o->csv) r = cli_output_open(&csv, o->csv, &err);
+    if (!r && o->csv) r = cli_output_open(&csv, o->csv, err);
     if (r) {
         stoke_dataset_close(&dataset);
-        return cli_fail(call, &err);
+        return cli_fail(call, err);
     }
     unsigned threads = call->data.workers > 0    ? (unsigned)call->data.workers
                        : call->data.workers == 0 ? 1
                                                  : 0;
     stoke_memory_sum memory = { 0 };
-    r = stoke_verify_memory(dataset, &call->data, &threads, &memory, &err);
+    r = stoke_verify_memory(dataset, &call->data, &threads, &memory, err);
     if (!r) {
         cli_say_memory(call, &memory);
         stoke_progress *progress = cli_progress_begin(call, "reading", "samples");
-        r = stoke_verify(dataset, &call->data, threads, cli_progress_update, progress, &report, &err);
+        r = stoke_verify(dataset, &call->data, threads, cli_progress_update, progress, &report, err);
         cli_progress_end(&progress);
         if (*report.unrecorded) cli_say(call, "warning: %s", report.unrecorded);
     }
     if (!r && o->csv) {
         stoke_table *table = findings(dataset, &report);
         stoke_table_csv(table, csv.stream);
-        r = cli_output_commit(&csv, &err);
+        r = cli_output_commit(&csv, err);
         stoke_table_destroy(&table);
     }
     cli_output_abandon(&csv);
     int code = CLI_OK;
     if (r) {
-        code = cli_fail(call, &err);
+        code = cli_fail(call, err);
     } else {
         if (call->common.json)
             print_json(call, dataset, &memory, &report);

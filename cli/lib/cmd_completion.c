@@ -73,12 +73,11 @@ static void word_cases(void)
     puts("' -- \"$word\")); return ;;\n  esac");
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
-    stoke_error err = { 0 };
     if (call->n_words != 1 || strcmp(call->words[0], "bash")) {
-        cli_error(&err, STOKE_E_INVALID, "which shell? Known: bash");
-        return cli_fail(call, &err);
+        cli_error(err, STOKE_E_INVALID, "which shell? Known: bash");
+        return cli_fail(call, err);
     }
     puts("# bash completion for stoke; made by `stoke completion bash`\n"
          "_stoke() {\n"

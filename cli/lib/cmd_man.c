@@ -93,22 +93,21 @@ static void print_overview(FILE *out)
     roff_status(out);
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
     if (!call->n_words) {
         print_overview(stdout);
         return CLI_OK;
     }
-    stoke_error err = { 0 };
     int used;
     const cli_command *command = cli_find_command(call->words, call->n_words, &used);
     if (!command || used != call->n_words) {
-        cli_error(&err, STOKE_E_INVALID, "no command '%s'", call->words[used]);
-        return cli_fail(call, &err);
+        cli_error(err, STOKE_E_INVALID, "no command '%s'", call->words[used]);
+        return cli_fail(call, err);
     }
     cli_call subject;
     char *none[] = { (char *)command->name, NULL };
-    cli_call_begin(&subject, command, 1, none, &err);
+    cli_call_begin(&subject, command, 1, none, err);
     print_page(&subject, stdout);
     cli_call_end(&subject);
     return CLI_OK;

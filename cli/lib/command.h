@@ -84,7 +84,7 @@ typedef struct cli_command {
     const struct cli_command *with_training; /* what the command is with --train (`config`); NULL: as it is */
     int hidden;                              /* works, but is not listed */
     const struct cli_command *const *subcommands; /* NULL-terminated; then `run` is not used */
-    int (*run)(cli_call *call);
+    int (*run)(cli_call *call, stoke_error *err); /* an exit code; an error (below 0) is in err, and told by main.c */
 } cli_command;
 
 /* All commands of the first level, NULL-terminated (main.c). */

@@ -177,23 +177,22 @@ static void close_all(watch *w)
     free(w);
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
     const monitor_options *o = call->options;
-    stoke_error err = { 0 };
     watch *w = cli_alloc(1, sizeof *w);
     w->call = call;
-    int status = CLI_OK, r = parse_seconds(call, &w->limit, &err);
-    if (!r) r = check_options(call, o, &w->port, &err);
-    if (!r) r = cli_may_write(call, o->csv, o->force, &err);
-    if (!r) r = open_all(w, o, &err);
+    int status = CLI_OK, r = parse_seconds(call, &w->limit, err);
+    if (!r) r = check_options(call, o, &w->port, err);
+    if (!r) r = cli_may_write(call, o->csv, o->force, err);
+    if (!r) r = open_all(w, o, err);
     if (!r) {
         w->begin_ns = stoke_machine_now_ns();
         if (w->csv.stream) monitor_csv_header(w->csv.stream, &w->sight);
         status = o->once ? watch_once(call, w) : watch_long(call, w, o);
-        if (w->csv.stream) r = cli_output_commit(&w->csv, &err);
+        if (w->csv.stream) r = cli_output_commit(&w->csv, err);
     }
-    if (r) status = cli_fail(call, &err);
+    if (r) status = cli_fail(call, err);
     close_all(w);
     return status;
 }

@@ -384,22 +384,21 @@ static int evaluate(cli_call *call, const stoke_trained *trained, stoke_eval_rep
     return r;
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
-    stoke_error err = { 0 };
     stoke_trained *trained = NULL;
     stoke_eval_report report = { 0 };
-    int r = call->n_words ? stoke_trained_open(&trained, call->words[0], &err)
-                          : cli_error(&err, STOKE_E_INVALID,
+    int r = call->n_words ? stoke_trained_open(&trained, call->words[0], err)
+                          : cli_error(err, STOKE_E_INVALID,
                                       "no network given: name a run folder, or a folder with config.json and "
                                       "model.safetensors (stoke eval RUN --data DIR)");
     cli_keep_named_quarantine(call);
-    if (!r) r = evaluate(call, trained, &report, &err);
+    if (!r) r = evaluate(call, trained, &report, err);
     if (*report.unrecorded) cli_say(call, "warning: %s", report.unrecorded);
     if (!r) print_result(call, trained, &report);
     stoke_eval_report_free(&report);
     stoke_trained_close(&trained);
-    return r ? cli_fail(call, &err) : CLI_OK;
+    return r;
 }
 
 static const cli_default defaults[] = {

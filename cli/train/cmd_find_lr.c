@@ -274,10 +274,9 @@ static int print_text(const finding *f, const drawing *d, stoke_error *err)
     return STOKE_OK;
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
     finding f = { .call = call, .o = call->options, .bar = { .call = call } };
-    stoke_error err = { 0 };
     drawing d = { 0 };
     stoke_find_lr_params params = stoke_find_lr_defaults();
     params.low = f.o->low;
@@ -286,21 +285,21 @@ static int run(cli_call *call)
     if (cli_has_flag(call, "steps"))
         cli_say(call, "remark: --steps belongs to the run that follows; the sweep has %s (--sweep-steps)",
                 STOKE_COUNT(params.steps, "step"));
-    int r = cli_require_data(call, &call->data, &err);
-    if (!r) r = cli_may_write(call, f.o->out, call->train.force, &err);
-    if (!r) r = stoke_find_lr(&call->data, &call->train, &params, on_event, &f, &f.report, &err);
+    int r = cli_require_data(call, &call->data, err);
+    if (!r) r = cli_may_write(call, f.o->out, call->train.force, err);
+    if (!r) r = stoke_find_lr(&call->data, &call->train, &params, on_event, &f, &f.report, err);
     train_bar_end(&f.bar);
     cli_progress_end(&f.progress);
-    if (r) return cli_fail(call, &err);
+    if (r) return r;
     draw(&d, &f.report);
-    r = write_svg(&d, f.o->out, &err);
+    r = write_svg(&d, f.o->out, err);
     if (!r && call->common.json)
         print_json(&f);
     else if (!r)
-        r = print_text(&f, &d, &err);
+        r = print_text(&f, &d, err);
     drawing_free(&d);
     stoke_lr_report_free(&f.report);
-    return r ? cli_fail(call, &err) : CLI_OK;
+    return r;
 }
 
 static const cli_example examples[] = {

@@ -515,22 +515,21 @@ static void print_result(const prediction *p)
     if (p->report.bad) list_bad(p);
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
-    stoke_error err = { 0 };
     prediction *p = cli_alloc(1, sizeof *p);
     p->call = call;
     p->o = call->options;
-    int r = check_words(call, &err);
-    if (!r) r = open_network(p, &err);
-    if (!r) r = list_files(p, &err);
-    if (!r) r = settle_values(p, &err);
-    if (!r) r = check_targets(p, &err);
+    int r = check_words(call, err);
+    if (!r) r = open_network(p, err);
+    if (!r) r = list_files(p, err);
+    if (!r) r = settle_values(p, err);
+    if (!r) r = check_targets(p, err);
     if (!r) {
         say_plan(p);
-        r = predict_all(p, &err);
+        r = predict_all(p, err);
     }
-    const int code = r ? cli_fail(call, &err) : p->report.bad ? CLI_FAILED : CLI_OK;
+    const int code = r ? cli_fail(call, err) : p->report.bad ? CLI_FAILED : CLI_OK;
     if (!r) print_result(p);
     if (r == STOKE_E_CANCELLED)
         cli_say(call,

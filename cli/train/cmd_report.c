@@ -58,16 +58,15 @@ static void print_result(const cli_call *call, const char *folder)
     stoke_json_close(&json);
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
-    stoke_error err = { 0 };
     if (!call->n_words) {
-        cli_error(&err, STOKE_E_INVALID, "no run given: name its folder, e.g. `stoke report runs/NAME`");
-        return cli_fail(call, &err);
+        cli_error(err, STOKE_E_INVALID, "no run given: name its folder, e.g. `stoke report runs/NAME`");
+        return cli_fail(call, err);
     }
     const report_options *o = call->options;
     if (o->force) say_replaced(call, call->words[0]);
-    if (stoke_run_report(call->words[0], o->force, &err)) return cli_fail(call, &err);
+    if (stoke_run_report(call->words[0], o->force, err)) return cli_fail(call, err);
     print_result(call, call->words[0]);
     return CLI_OK;
 }

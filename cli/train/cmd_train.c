@@ -230,25 +230,24 @@ static int require_one_process(stoke_error *err)
     return STOKE_OK;
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
     const train_options *o = call->options;
     stoke_trainer *trainer = NULL;
-    stoke_error err = { 0 };
     training t = { .call = call, .dry_run = o->dry_run, .bar = { .call = call } };
-    int r = require_one_process(&err);
-    if (!r) r = cli_require_data(call, &call->data, &err);
+    int r = require_one_process(err);
+    if (!r) r = cli_require_data(call, &call->data, err);
     if (!r) cli_say(call, "device: the processor; `stoke train` uses no graphics card");
-    if (!r) r = stoke_trainer_open(&trainer, &call->data, &call->train, on_event, &t, &err);
+    if (!r) r = stoke_trainer_open(&trainer, &call->data, &call->train, on_event, &t, err);
     train_bar_end(&t.bar);
     if (r == STOKE_E_CANCELLED && t.looked && !cli_interrupted()) {
         cli_say(call, "a dry run: nothing was written");
         return CLI_OK;
     }
-    if (r) return cli_fail(call, &err);
-    r = stoke_trainer_run(trainer, &err);
+    if (r) return r;
+    r = stoke_trainer_run(trainer, err);
     train_bar_end(&t.bar);
-    const int code = finish(&t, trainer, r, &err);
+    const int code = finish(&t, trainer, r, err);
     stoke_trainer_close(&trainer);
     return code;
 }

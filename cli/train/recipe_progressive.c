@@ -334,29 +334,28 @@ static void replace_file(cli_call *call)
     if (!cli_has_flag(call, "size")) call->data.size[0] = call->data.size[1] = 0;
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
     recipe *r = cli_alloc(1, sizeof *r);
-    stoke_error err = { 0 };
     int status = STOKE_OK;
     *r = (recipe){ .call = call, .o = call->options, .bar = { .call = call } };
     snprintf(r->folder, sizeof r->folder, "%s/%s", call->train.runs,
              call->train.name ? call->train.name : "progressive");
     replace_file(call);
     if (call->train.resume)
-        status = cli_error(&err, STOKE_E_INVALID,
+        status = cli_error(err, STOKE_E_INVALID,
                            "`resume` is for single runs: a recipe goes on when it is called again with the "
                            "same `runs` and `name`");
     if (!status && (call->train.model || call->data.size[0]))
-        status = cli_error(&err, STOKE_E_INVALID, "`%s` is said by `stages`: MODEL@SIZE:EPOCHS of each",
+        status = cli_error(err, STOKE_E_INVALID, "`%s` is said by `stages`: MODEL@SIZE:EPOCHS of each",
                            call->train.model ? "model" : "size");
-    if (!status) status = cli_require_data(call, &call->data, &err);
-    if (!status) status = parse_stages(r, &err);
+    if (!status) status = cli_require_data(call, &call->data, err);
+    if (!status) status = parse_stages(r, err);
     for (size_t i = 0; !status && i < r->count; i++) {
-        status = run_stage(r, i, &err);
+        status = run_stage(r, i, err);
         if (!status && !r->o->dry_run && !r->stages[i].done) break; /* --stop-after */
     }
-    const int code = status && !r->count ? cli_fail(call, &err) : finish(r, status, &err);
+    const int code = status && !r->count ? cli_fail(call, err) : finish(r, status, err);
     for (size_t i = 0; i < r->n_said; i++) free(r->said[i]);
     free(r);
     return code;

@@ -108,15 +108,14 @@ static int check(stoke_preflight **preflight, const check_options *o, stoke_erro
     return r;
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
     const check_options *o = call->options;
     stoke_preflight *preflight = NULL;
-    stoke_error err = { 0 };
-    if (check(&preflight, o, &err)) {
+    if (check(&preflight, o, err)) {
         /* 1 is for a line that failed: scripts must be able to tell. */
-        if (err.code != STOKE_E_NOMEM) err.code = STOKE_E_INVALID;
-        return cli_fail(call, &err);
+        if (err->code != STOKE_E_NOMEM) err->code = STOKE_E_INVALID;
+        return cli_fail(call, err);
     }
     const int ready = !stoke_preflight_count(preflight, STOKE_VERDICT_FAIL);
     if (call->common.json)

@@ -81,11 +81,10 @@ static void print_json(const stoke_device_list *list)
     stoke_json_close(&json);
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
     stoke_device_list *list;
-    stoke_error err = { 0 };
-    if (stoke_device_list_create(&list, &err)) return cli_fail(call, &err);
+    if (stoke_device_list_create(&list, err)) return cli_fail(call, err);
     if (call->common.json)
         print_json(list);
     else

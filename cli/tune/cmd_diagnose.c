@@ -414,19 +414,18 @@ static void finish(diagnose_job *job)
     free(job->what_if);
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
-    stoke_error err = { 0 };
     diagnose_job *job = cli_alloc(1, sizeof *job);
     job->call = call;
     job->o = call->options;
-    int r = prepare(job, &err);
-    if (!r) r = diagnose(job, &err);
-    if (!r) r = foresee(job, &err);
-    if (!r) r = write_pictures(job, &err);
+    int r = prepare(job, err);
+    if (!r) r = diagnose(job, err);
+    if (!r) r = foresee(job, err);
+    if (!r) r = write_pictures(job, err);
     int code = CLI_OK;
     if (r) {
-        code = cli_fail(call, &err);
+        code = cli_fail(call, err);
     } else {
         say_next(job);
         if (call->common.json)

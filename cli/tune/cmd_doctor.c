@@ -408,15 +408,14 @@ static void print_page(cli_page *page, const doctor_facts *facts)
     advise(page, facts);
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
     const doctor_options *o = call->options;
-    stoke_error err = { 0 };
     doctor_facts *facts = cli_alloc(1, sizeof *facts);
     facts->data = o->data;
     int status = CLI_OK;
-    if (find_out(facts, &err)) {
-        status = cli_fail(call, &err);
+    if (find_out(facts, err)) {
+        status = cli_fail(call, err);
     } else {
         cli_page page;
         cli_page_begin(&page, call->common.json);

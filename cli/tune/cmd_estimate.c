@@ -278,25 +278,24 @@ static void print_json(const column columns[ENGINES], const inverse *v, const st
     stoke_json_close(&json);
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
     estimate_options *o = call->options;
     const unsigned assumed = complete(call, o);
     column columns[ENGINES];
     inverse v = { 0 };
-    stoke_error err = { 0 };
     if (o->batch < 0) {
         const stoke_estimate_params any = params_of(o);
         o->batch = stoke_estimate_auto(&any);
         cli_say(call, "batch is auto: %lld, as `stoke train` takes it here", (long long)o->batch);
     }
     const stoke_estimate_params p = params_of(o);
-    int r = make_columns(columns, &p, &err);
-    if (!r) r = ask_backwards(&v, o, &err);
+    int r = make_columns(columns, &p, err);
+    if (!r) r = ask_backwards(&v, o, err);
     if (r) {
-        if (r == STOKE_E_NOTFOUND) err.code = STOKE_E_INVALID; /* a name that was typed */
-        cli_hint_memory(&err);
-        return cli_fail(call, &err);
+        if (r == STOKE_E_NOTFOUND) err->code = STOKE_E_INVALID; /* a name that was typed */
+        cli_hint_memory(err);
+        return cli_fail(call, err);
     }
     if (call->common.json) {
         print_json(columns, &v, &p, assumed);

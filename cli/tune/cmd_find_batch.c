@@ -40,10 +40,9 @@ static const stoke_option options[] = {
     FIND_BATCH_SEARCH_OPTIONS,
 };
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
     const find_options *o = call->options;
-    stoke_error err = { 0 };
     find_batch search = { .call = call,
                           .wish = o->wish,
                           .timeout = o->timeout,
@@ -55,9 +54,9 @@ static int run(cli_call *call)
     search.wish.map = o->map;
     search.wish.data = call->n_words ? call->words[0] : NULL;
     if (!search.wish.device) search.wish.device = "native";
-    if (find_batch_run(&search, &err)) {
+    if (find_batch_run(&search, err)) {
         find_batch_free(&search);
-        return cli_fail(call, &err);
+        return cli_fail(call, err);
     }
     if (call->common.json) {
         stoke_json json = cli_json_open();

@@ -344,17 +344,16 @@ static int optimize(optimizing *w, const cli_map *map, stoke_error *err)
     return o->dry_run ? STOKE_OK : write_result(w, err);
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
     optimizing w = { .call = call, .o = call->options };
-    stoke_error err = { 0 };
     cli_map map = { 0 };
-    int r = check_request(w.o, &err);
-    if (!r) r = cli_map_cut(&map, w.o->map, &err);
-    if (!r) r = optimize(&w, &map, &err);
+    int r = check_request(w.o, err);
+    if (!r) r = cli_map_cut(&map, w.o->map, err);
+    if (!r) r = optimize(&w, &map, err);
     if (r) {
-        cli_hint_memory(&err);
-        r = cli_fail(call, &err);
+        cli_hint_memory(err);
+        r = cli_fail(call, err);
     } else if (call->common.json)
         print_json(&w);
     else

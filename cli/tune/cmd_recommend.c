@@ -276,27 +276,26 @@ static int choose_model(cli_call *call, const stoke_recommend_params *card, stok
     return STOKE_OK;
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
     const recommend_options *o = call->options;
     stoke_recommend_params params = stoke_recommend_defaults();
     stoke_advice advice;
     cli_card card;
-    stoke_error err = { 0 };
     params.task = o->task == TASK_SMALLNET ? "smallnet" : "segformer";
     params.ranks = (uint32_t)o->ranks;
     if (o->write && !*o->write) {
-        cli_error(&err, STOKE_E_INVALID, "the name of the file to write is empty");
-        return cli_fail(call, &err);
+        cli_error(err, STOKE_E_INVALID, "the name of the file to write is empty");
+        return cli_fail(call, err);
     }
-    if (cli_may_write(call, o->write, o->force, &err)) return cli_fail(call, &err);
-    if (choose_card(call, &card, &params, &err)) return cli_fail(call, &err);
-    if (o->choose_model ? choose_model(call, &params, &err) : stoke_recommend(&advice, &params, &err)) {
-        cli_hint_memory(&err);
-        return cli_fail(call, &err);
+    if (cli_may_write(call, o->write, o->force, err)) return cli_fail(call, err);
+    if (choose_card(call, &card, &params, err)) return cli_fail(call, err);
+    if (o->choose_model ? choose_model(call, &params, err) : stoke_recommend(&advice, &params, err)) {
+        cli_hint_memory(err);
+        return cli_fail(call, err);
     }
     if (o->choose_model) return CLI_OK;
-    if (o->write && write_file(&advice, o, &err)) return cli_fail(call, &err);
+    if (o->write && write_file(&advice, o, err)) return cli_fail(call, err);
     if (call->common.json)
         print_json(&advice, o);
     else

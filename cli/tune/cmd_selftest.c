@@ -92,20 +92,19 @@ static int end(testing *t, const stoke_device_info *info, int r, const stoke_err
     return r ? CLI_FAILED : CLI_OK;
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
     const selftest_options *o = call->options;
-    stoke_error err = { 0 };
     stoke_device *device;
     stoke_device_params params = stoke_device_defaults();
     params.contents = 1; /* a simulated GPU has its bytes compared too */
-    if (stoke_device_open(&device, o->device, &params, &err)) return cli_fail(call, &err);
+    if (stoke_device_open(&device, o->device, &params, err)) return cli_fail(call, err);
     testing t = { .call = call };
     const stoke_device_info info = *stoke_device_describe(device);
     begin(&t, &info);
-    const int r = stoke_device_selftest(device, on_line, &t, &err);
+    const int r = stoke_device_selftest(device, on_line, &t, err);
     stoke_device_close(&device);
-    return end(&t, &info, r, &err);
+    return end(&t, &info, r, err);
 }
 
 static const cli_example examples[] = {

@@ -33,26 +33,25 @@ static const stoke_option options[] = {
     CLI_FLAG(with_loader, "The set's own batches, by the loader"),
 };
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
     const trial_options *o = call->options;
-    stoke_error err = { 0 };
     stoke_trial_plan *plan = NULL;
     stoke_trial trial;
     char line[2048];
     find_batch_wish wish = o->wish;
     wish.map = o->map;
     if (!wish.device) wish.device = "native";
-    int r = find_batch_plan(&plan, &wish, 0, &err);
+    int r = find_batch_plan(&plan, &wish, 0, err);
     if (!r) {
         stoke_trial_params params = find_batch_params(plan, &wish);
         params.memory = o->memory;
         if (o->net_classes) params.classes = (uint32_t)o->net_classes;
         params.with_loader = o->with_loader;
-        r = stoke_trial_run(&trial, (uint32_t)o->batch, &params, &err);
+        r = stoke_trial_run(&trial, (uint32_t)o->batch, &params, err);
     }
     stoke_trial_plan_free(&plan);
-    if (r) return cli_fail(call, &err);
+    if (r) return r;
     const int length = stoke_trial_text(&trial, line, sizeof line);
     if (length < 0 || length >= (int)sizeof line) return CLI_FAILED;
     fwrite(line, 1, strlen(line), stdout); /* JSON, which has its own rules */

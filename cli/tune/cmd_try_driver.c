@@ -29,23 +29,22 @@ static void be_mortal(void)
     alarm(PATIENCE_SECONDS);
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
     const char *kind = call->n_words ? call->words[0] : "", *file = call->n_words > 1 ? call->words[1] : NULL;
     stoke_device_list *devices = NULL;
     stoke_gpus *cards = NULL;
-    stoke_error err = { 0 };
     int r;
     be_mortal();
     unsetenv("STOKE_DRIVER_PROBE"); /* this is the trial */
     if (!strcmp(kind, "nvml")) {
         stoke_gpus_params params = stoke_gpus_defaults();
         params.nvml = file;
-        r = stoke_gpus_open(&cards, &params, &err);
+        r = stoke_gpus_open(&cards, &params, err);
     } else {
-        r = stoke_device_list_create_kind(&devices, kind, &err);
+        r = stoke_device_list_create_kind(&devices, kind, err);
     }
-    if (r) return cli_fail(call, &err);
+    if (r) return r;
     _exit(CLI_OK); /* what a driver does at the end is not asked */
 }
 

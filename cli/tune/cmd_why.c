@@ -86,12 +86,11 @@ static void print_json(const stoke_answer *answer, int trouble, const why_option
     stoke_json_close(&json);
 }
 
-static int run(cli_call *call)
+static int run(cli_call *call, stoke_error *err)
 {
     const why_options *o = call->options;
     stoke_why_params params = stoke_why_defaults();
     stoke_answer *answer = NULL;
-    stoke_error err = { 0 };
     params.trouble = call->n_words ? trouble_named(call->words[0]) : -1;
     params.run = o->run;
     params.config = o->config;
@@ -101,12 +100,12 @@ static int run(cli_call *call)
     params.cores = (uint32_t)o->cores;
     params.gpu = index;
     if (params.trouble < 0) {
-        cli_error(&err, STOKE_E_INVALID, "%s%s%swhat is wrong? Say oom, slow, unstable or loading",
+        cli_error(err, STOKE_E_INVALID, "%s%s%swhat is wrong? Say oom, slow, unstable or loading",
                   call->n_words ? "'" : "", call->n_words ? call->words[0] : "",
                   call->n_words ? "' is none of the four: " : "");
-        return cli_fail(call, &err);
+        return cli_fail(call, err);
     }
-    if (stoke_why(&answer, &params, &err)) return cli_fail(call, &err);
+    if (stoke_why(&answer, &params, err)) return cli_fail(call, err);
     if (call->common.json)
         print_json(answer, params.trouble, o);
     else
