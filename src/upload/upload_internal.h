@@ -9,8 +9,7 @@
  *   transfer.c         a batch on its way: copies, kernels, events; the thread that sends batches ahead
  *   fake_step.c        training steps that are none
  *   placement_probe.c  who augments
- *   upload_record.c    what those who watch may ask for; observer.c: what it is made of: times by events
- *                      (busy_time.c), spans of a trace, a diary of steps (step_log.c)
+ *   upload_record.c    what those who watch may ask for; src/observe makes it
  *
  * Who waits for whom. With STOKE_TRANSFER_STREAM batches are taken from the loader by a thread of the upload
  * and sent on a stream of their own; otherwise the caller does both in next(), on the consumer's stream.
@@ -42,7 +41,7 @@
 #include "src/device/device.h"
 #include "src/loader/loader.h"
 #include "src/upload/augmenter.h"
-#include "src/upload/observer.h"
+#include "src/observe/observer.h"
 
 /* Device slots: room for finished batches on the device, and for raw ones where it augments.
  *
@@ -192,7 +191,7 @@ struct stoke_upload {
     stoke_error failure;          /* of filling; code 0: fine */
     stoke_error broken;           /* the same of the consumer's stream */
     stoke_error said;             /* for stoke_upload_error */
-    stk_upload_observer observer;
+    stk_observer observer;
     stoke_loader_stats_data at_mark; /* the loader's */
     uint64_t host_wait_ns;           /* since the mark; the caller's */
 };
@@ -256,7 +255,5 @@ int stk_steps_read(stoke_upload *upload, stoke_error *err);
 /* Measures on the first batches of an upload that augments on the device, before its thread starts, and says
  * in upload->why what is better; returns the placement, or a negative error. */
 int stk_placement_choose(stoke_upload *upload, double step_ms, stoke_error *err);
-
-/* ---- upload_trace.c ---- */
 
 #endif

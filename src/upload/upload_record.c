@@ -59,7 +59,7 @@ void stoke_live_take_upload(stoke_live_data *data, stoke_upload *upload)
 
 void stoke_upload_trace(stoke_upload *upload, stoke_trace *trace)
 {
-    const stk_upload_scene scene = {
+    const stk_observer_scene scene = {
         .trace = trace,
         .workers = upload->memory.host.workers,
         .augments = upload->placement == STOKE_PLACEMENT_HOST && !upload->config->plain,

@@ -5,7 +5,7 @@
 #include <stoke/tools/upload.h>
 #include "tests/unit/unit.h"
 
-#include "src/upload/observer.h"
+#include "src/observe/observer.h"
 
 static stk_busy_time begin(int exclusive)
 {

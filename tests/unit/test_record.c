@@ -11,7 +11,7 @@
 #include <stoke/tools/upload.h>
 
 #include "src/base/mem.h"
-#include "src/upload/observer.h"
+#include "src/observe/observer.h"
 
 static const double step_ms = 0.2;
 

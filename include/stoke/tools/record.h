@@ -31,6 +31,20 @@ typedef struct stoke_step_record {
     uint64_t busy_ns; /* of start to end, with a kernel running; end - start for one that has no gaps */
 } stoke_step_record;
 
+/* Sums since the last stoke_upload_mark, by events on the device, on one clock. Only finished work counts:
+ * finish first. */
+typedef struct stoke_upload_stats {
+    uint64_t batches, bytes; /* copied */
+    uint64_t copy_ns;        /* of the copy engine */
+    uint64_t copy_hidden_ns; /* of that, while the device computed */
+    uint64_t augment_ns;     /* kernels of the upload */
+    uint64_t steps, step_ns; /* that ended after the first one did */
+    uint64_t busy_ns;        /* the device computed: union of the two */
+    uint64_t elapsed_ns;     /* from the end of the first step after the mark to the end of the last one */
+    uint64_t host_wait_ns;   /* next() waited for the loader */
+    uint64_t loader_cpu_ns;  /* of the workers */
+} stoke_upload_stats;
+
 /* Room for `steps` records from the next batch on, in place of those there were; what finds none is dropped.
  * 0 = no more of them: those that are there stay. A batch that no step was launched for has none. Costs about
  * 2 us a sample. */

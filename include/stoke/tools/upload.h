@@ -6,6 +6,7 @@
 #define STOKE_TOOLS_UPLOAD_H
 
 #include <stoke/tools/options.h>
+#include <stoke/tools/record.h>
 #include <stoke/tools/trace.h>
 #include <stoke/upload.h>
 
@@ -38,19 +39,7 @@ STOKE_API int stoke_upload_step(stoke_upload *upload, double ms, stoke_error *er
 /* The host waits for everything on the consumer's stream: what loss.item() does. */
 STOKE_API int stoke_upload_finish(stoke_upload *upload, stoke_error *err);
 
-/* Sums since the last stoke_upload_mark, by events on the device, on one clock. Only finished work counts:
- * finish first. */
-typedef struct stoke_upload_stats {
-    uint64_t batches, bytes; /* copied */
-    uint64_t copy_ns;        /* of the copy engine */
-    uint64_t copy_hidden_ns; /* of that, while the device computed */
-    uint64_t augment_ns;     /* kernels of the upload */
-    uint64_t steps, step_ns; /* that ended after the first one did */
-    uint64_t busy_ns;        /* the device computed: union of the two */
-    uint64_t elapsed_ns;     /* from the end of the first step after the mark to the end of the last one */
-    uint64_t host_wait_ns;   /* next() waited for the loader */
-    uint64_t loader_cpu_ns;  /* of the workers */
-} stoke_upload_stats;
+/* From here on stoke_upload_stats are counted. */
 STOKE_API void stoke_upload_mark(stoke_upload *upload);
 
 STOKE_API int stoke_upload_measure(stoke_upload *upload, stoke_upload_stats *stats, stoke_error *err);

@@ -16,7 +16,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/upload/observer.h"
+#include "src/observe/observer.h"
 #include <stoke/tools/diagnose.h>
 
 typedef struct stk_cover {

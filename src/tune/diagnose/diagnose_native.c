@@ -9,7 +9,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
-#include "src/upload/observer.h"
+#include "src/observe/observer.h"
 #include "src/loader/loader.h"
 #include "src/train/train_memory.h"
 #include "src/tune/diagnose/diagnose.h"

@@ -2,8 +2,8 @@
  *
  * The lines of stoke_device_selftest. Each proves one thing on its own and leaves nothing behind.
  */
-#ifndef STOKE_SRC_UPLOAD_SELFTEST_H
-#define STOKE_SRC_UPLOAD_SELFTEST_H
+#ifndef STOKE_SRC_SELFTEST_SELFTEST_H
+#define STOKE_SRC_SELFTEST_SELFTEST_H
 
 #include <stoke/tools/device.h>
 #include "src/device/device.h"

@@ -3,7 +3,7 @@
  * A device proven against the host: every copy path, order by events, every kernel, a memory that is too
  * small. The order of lines is fixed, so that two reports can be laid side by side.
  */
-#include "src/upload/selftest.h"
+#include "src/selftest/selftest.h"
 
 #include <stdio.h>
 #include <stdlib.h>

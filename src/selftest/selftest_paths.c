@@ -2,7 +2,7 @@
  *
  * Lines of the selftest that need no batch: bytes moved, ordered, computed and refused.
  */
-#include "src/upload/selftest.h"
+#include "src/selftest/selftest.h"
 
 #include <string.h>
 #include <stoke/tools/device.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/upload/observer.h"
+#include "src/observe/observer.h"
 
 #include <string.h>
-#include <stoke/tools/upload.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/upload/observer.h"
+#include "src/observe/observer.h"
 
 #include <string.h>
 

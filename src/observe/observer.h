@@ -3,11 +3,10 @@
  * Who watches an upload. The upload tells one observer what happens; sums by device time, records of steps
  * and spans of a trace are made of it here. While nobody has asked, it costs a few stores a batch.
  */
-#ifndef STOKE_SRC_UPLOAD_OBSERVER_H
-#define STOKE_SRC_UPLOAD_OBSERVER_H
+#ifndef STOKE_SRC_OBSERVE_OBSERVER_H
+#define STOKE_SRC_OBSERVE_OBSERVER_H
 
 #include <stoke/tools/record.h>
-#include <stoke/tools/upload.h>
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -118,43 +117,41 @@ void stk_step_log_ended(stk_step_log *step_log, uint64_t transfer, stk_busy_inte
 
 /* The lanes of a trace that it writes to. Whoever writes a span keeps the pointer for as long as that takes,
  * so lanes that were replaced live as long as the observer. */
-typedef enum stk_upload_lane {
+typedef enum stk_observer_lane {
     STK_LANE_COPY,
     STK_LANE_COMPUTE,
     STK_LANE_CONSUMER,
     STK_LANES
-} stk_upload_lane;
-typedef struct stk_upload_lanes stk_upload_lanes;
+} stk_observer_lane;
+typedef struct stk_observer_lanes stk_observer_lanes;
 
-typedef struct stk_upload_observer {
+typedef struct stk_observer {
     stk_busy_time busy;
     stk_step_log step_log;
-    stk_upload_lanes *lanes; /* NULL: nobody asked for a trace yet */
-    atomic_int watched;      /* somebody asked for times, records or spans */
-} stk_upload_observer;
+    stk_observer_lanes *lanes; /* NULL: nobody asked for a trace yet */
+    atomic_int watched;        /* somebody asked for times, records or spans */
+} stk_observer;
 
-void stk_observer_destroy(stk_upload_observer *observer);
+void stk_observer_destroy(stk_observer *observer);
 
 /* A batch has crossed, and was augmented there (`kernels` NULL: it was not). Lock held. */
-void stk_observer_arrived(stk_upload_observer *observer, uint64_t transfer, int64_t number,
-                          stk_busy_interval copy, uint64_t bytes, const stk_busy_interval *kernels);
+void stk_observer_arrived(stk_observer *observer, uint64_t transfer, int64_t number, stk_busy_interval copy,
+                          uint64_t bytes, const stk_busy_interval *kernels);
 /* A step of the batch of that transfer has ended. Lock held. */
-void stk_observer_stepped(stk_upload_observer *observer, uint64_t transfer, int64_t number,
-                          stk_busy_interval step);
+void stk_observer_stepped(stk_observer *observer, uint64_t transfer, int64_t number, stk_busy_interval step);
 /* The caller did something from start_ns until now. */
-void stk_observer_span(const stk_upload_observer *observer, const char *what, uint64_t start_ns,
-                       int64_t number);
+void stk_observer_span(const stk_observer *observer, const char *what, uint64_t start_ns, int64_t number);
 
 /* What the lanes of a trace (NULL: no more of it) are called. */
-typedef struct stk_upload_scene {
+typedef struct stk_observer_scene {
     stoke_trace *trace;
     uint32_t workers;
     int augments; /* the workers carry out plans */
     const char *device;
     int emulated;
-} stk_upload_scene;
+} stk_observer_scene;
 /* Spans go to new lanes from now on, under the lock; *spans is what the loader is to tell. 0: no memory. */
-int stk_observer_trace(stk_upload_observer *observer, const stk_upload_scene *scene, pthread_mutex_t *lock,
+int stk_observer_trace(stk_observer *observer, const stk_observer_scene *scene, pthread_mutex_t *lock,
                        stk_batch_spans *spans);
 
 #endif

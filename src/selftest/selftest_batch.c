@@ -3,7 +3,7 @@
  * Lines of the selftest that augment a batch: random pictures and ids, plans drawn from a pipeline, carried
  * out by an augmenter on the device and by the loader's own code on the host.
  */
-#include "src/upload/selftest.h"
+#include "src/selftest/selftest.h"
 
 #include <math.h>
 #include <string.h>
