@@ -296,9 +296,11 @@ static int prepare(stoke_net *net, const stoke_net_params *params, const stk_net
     net->state.loss_scale = stk_net_first_scale(net->plan.precision);
     net->run.threads = net->plan.threads; /* some rooms are one per thread */
     status = stk_threadpool_check(net->run.threads, err);
-    if (!status) status = stk_net_lay_out(net, err);
-    if (!status) stk_net_plan_make(net);
-    return status;
+    if (status) return status;
+    stk_net_shape_layers(net);
+    stk_net_lay_out(net);
+    stk_net_plan_make(net);
+    return STOKE_OK;
 }
 
 int stoke_net_plan_of(const stoke_net_params *params, stoke_net_plan *plan, stoke_error *err)
@@ -343,7 +345,7 @@ int stk_net_open(stoke_net **out, const stoke_net_params *params, const stk_net_
     int status = prepare(net, params, table, err);
     if (!status) status = stk_threadpool_create(&net->run.pool, net->run.threads, err);
     if (!status) status = activation_arena_commit(&net->arena, err);
-    if (!status) status = stk_net_lay_out(net, err);
+    if (!status) stk_net_lay_out(net);
     if (!status) status = fill(net, params, err);
     if (status)
         stoke_net_close(&net);

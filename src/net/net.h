@@ -6,8 +6,9 @@
  *   segformer_block.c          patch embedding, attention, MLP, norm: both ways
  *   ops/ops.h                  the operations
  *
- * Opening it: net.c reads the settings, segformer_bind.c connects every operation with its parameters by
- * name, segformer_memory.c lays everything out in the arena, segformer_flops.c adds it up.
+ * Opening it: net.c reads the settings, segformer_parameters.c lists the parameters and the layers that use
+ * them, segformer_bind.c connects the two, segformer_memory.c lays everything out in the arena,
+ * segformer_flops.c adds it up.
  */
 #ifndef STOKE_SRC_NET_NET_H
 #define STOKE_SRC_NET_NET_H
@@ -108,7 +109,6 @@ static inline void stk_profile_lap(stk_profile *parts, stk_profile_part part)
     parts->last = now;
 }
 
-
 /*   n1 = norm1(x);  q = query(n1);  r = reduction(n1);  kv = key_value(norm_reduced(r))   [or of n1]
  *   x1 = x + drop(output(attention(q, kv)))
  *   h1 = expand(norm2(x1));  h2 = depthwise(h1);  h3 = gelu(h2)
@@ -195,11 +195,12 @@ struct stoke_net {
 /* Opening, with a table of one's own choice (tests) instead of the one in use. */
 int stk_net_open(stoke_net **out, const stoke_net_params *params, const stk_net_table *table,
                  stoke_error *err);
-/* Shapes of all operations and, once there is memory, the addresses of their parameters. STOKE_E_STATE: a
- * parameter is not in the list. */
-int stk_net_bind(stoke_net *net, stoke_error *err);
-/* Hands out the arena and binds; run twice, see arena.h. */
-int stk_net_lay_out(stoke_net *net, stoke_error *err);
+/* The sizes of all layers, and the list of those to be packed. */
+void stk_net_shape_layers(stoke_net *net);
+/* The layers' pointers into values and gradients; NULL while there is no memory. */
+void stk_net_bind(stoke_net *net);
+/* Hands out the arena and binds; run twice, see the arena. */
+void stk_net_lay_out(stoke_net *net);
 /* Where the loss scale begins: above 1 in fp16 only. */
 double stk_net_first_scale(int precision);
 /* After measuring. */

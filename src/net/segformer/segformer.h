@@ -43,7 +43,7 @@ int stk_config_check_batch(uint32_t batch, uint32_t height, uint32_t width, stok
 /* Every tensor of the network by Hugging Face's (old) name, and where it lies in one flat array of floats:
  * trainable ones first, in the order of its state_dict, then the running statistics. */
 
-enum { STK_NAME = 96 };
+enum { STK_NAME = 96, STK_OWNER_HEAD = STK_CONFIG_STAGES, STK_OWNER_BLOCKS };
 
 typedef struct stk_parameter {
     char name[STK_NAME]; /* "segformer.encoder.block.0.1.attention.self.query.weight" */
@@ -52,6 +52,9 @@ typedef struct stk_parameter {
     int trainable;        /* 0: running_mean, running_var */
     int head;             /* 1: part of decode_head */
     int norm;             /* 1: of a LayerNorm or BatchNorm: no weight decay */
+    /* The struct that uses it, and where there the pointers to values and gradients are. */
+    uint32_t owner; /* a stage's number, STK_OWNER_HEAD, or STK_OWNER_BLOCKS and a block's */
+    size_t values_slot, gradients_slot; /* gradients_slot 0: has none */
 } stk_parameter;
 
 typedef struct stk_parameters {

@@ -284,11 +284,10 @@ static void lay_run(stoke_net *net)
     net->run.partial = floats(net, STK_REGION_WORKSPACE, need.partial);
 }
 
-int stk_net_lay_out(stoke_net *net, stoke_error *err)
+void stk_net_lay_out(stoke_net *net)
 {
     lay_parameters(net);
-    const int status = stk_net_bind(net, err);
-    if (status) return status;
+    stk_net_bind(net);
     lay_packed(net);
     net->head.room =
         take(net, STK_REGION_WORKSPACE, stk_segformer_head_room(&net->run, &net->head), sizeof(char));
@@ -298,5 +297,4 @@ int stk_net_lay_out(stoke_net *net, stoke_error *err)
     lay_run(net);
     lay_drop_factors(net);
     lay_maps(net);
-    return STOKE_OK;
 }

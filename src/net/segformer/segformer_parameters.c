@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of tensors, built in the order in which Hugging Face's modules register theirs, and their first
- * values.
+ * The list of tensors, built in the order in which Hugging Face's modules register theirs: names, shapes, and
+ * the layers they belong to. And their first values.
  */
-#include "src/net/segformer/segformer.h"
-
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +12,7 @@
 #include "src/base/exact_math.h"
 #include "src/base/mem.h"
 #include "src/base/rng.h"
+#include "src/net/net.h"
 
 /* ---- sizes ---- */
 
@@ -109,9 +109,27 @@ typedef struct builder {
     stk_parameters *out;
     size_t capacity;
     int full; /* memory ran out: everything after does nothing */
+    /* Of the modules that are added now: the struct that holds their layers, and how their names begin. */
+    uint32_t owner;
+    char prefix[48];
 } builder;
 
-static void add(builder *b, const char *module, const char *leaf, uint32_t dims, const uint32_t *shape)
+static void begin(builder *b, uint32_t owner, const char *format, ...) STOKE_PRINTF(3, 4);
+static void begin(builder *b, uint32_t owner, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(b->prefix, sizeof b->prefix, format, args);
+    va_end(args);
+    b->owner = owner;
+}
+
+/* Where in the owner the pointers to a tensor's values and gradients are. */
+typedef struct slots {
+    size_t values, gradients;
+} slots;
+
+static void add(builder *b, const char *tail, int norm, uint32_t dims, const uint32_t *shape, slots at)
 {
     stk_parameters *out = b->out;
     if (b->full || !stk_grow((void **)&out->list, &b->capacity, out->count + 1, sizeof *out->list)) {
@@ -119,15 +137,20 @@ static void add(builder *b, const char *module, const char *leaf, uint32_t dims,
         return;
     }
     stk_parameter *p = &out->list[out->count++];
-    *p = (stk_parameter){ .dims = dims, .offset = out->floats, .count = 1 };
-    snprintf(p->name, sizeof p->name, "%s.%s", module, leaf);
+    *p = (stk_parameter){ .dims = dims,
+                          .offset = out->floats,
+                          .count = 1,
+                          .trainable = at.gradients != 0,
+                          .head = b->owner == STK_OWNER_HEAD,
+                          .norm = norm,
+                          .owner = b->owner,
+                          .values_slot = at.values,
+                          .gradients_slot = at.gradients };
+    snprintf(p->name, sizeof p->name, "%s%s", b->prefix, tail);
     for (uint32_t i = 0; i < dims; i++) {
         p->shape[i] = shape[i];
         p->count *= shape[i];
     }
-    p->trainable = strncmp(leaf, "running_", 8) != 0;
-    p->head = strncmp(module, "decode_head.", 12) == 0;
-    p->norm = strstr(module, "norm") != NULL;
     out->floats += (p->count + ALIGN - 1) / ALIGN * ALIGN;
     if (p->trainable) {
         out->trainable = out->floats;
@@ -135,77 +158,100 @@ static void add(builder *b, const char *module, const char *leaf, uint32_t dims,
     }
 }
 
-static void add_linear(builder *b, const char *module, uint32_t outputs, uint32_t inputs)
+/* Weight and bias of a module; `shape` is the weight's, its first number the bias's. */
+static void add_both(builder *b, const char *module, int norm, uint32_t dims, const uint32_t *shape,
+                     slots weight, slots bias)
 {
-    add(b, module, "weight", 2, (const uint32_t[]){ outputs, inputs });
-    add(b, module, "bias", 1, &outputs);
+    char tail[48];
+    snprintf(tail, sizeof tail, "%s.weight", module);
+    add(b, tail, norm, dims, shape, weight);
+    snprintf(tail, sizeof tail, "%s.bias", module);
+    add(b, tail, norm, 1, shape, bias);
 }
 
-static void add_conv(builder *b, const char *module, uint32_t outputs, uint32_t inputs, uint32_t kernel)
+/* Of a tensor in a layer that begins at `at`. */
+#define INSIDE(at, type, values, gradients)                                                                  \
+    ((slots){ (at) + offsetof(type, values), (at) + offsetof(type, gradients) })
+
+static void add_norm(builder *b, const char *module, uint32_t channels, size_t at)
 {
-    add(b, module, "weight", 4, (const uint32_t[]){ outputs, inputs, kernel, kernel });
-    add(b, module, "bias", 1, &outputs);
+    add_both(b, module, 1, 1, &channels, INSIDE(at, stk_layernorm, gamma, d_gamma),
+             INSIDE(at, stk_layernorm, beta, d_beta));
 }
 
-static void add_norm(builder *b, const char *module, uint32_t channels)
+/* Kernel 0: a plain layer. */
+static void add_linear(builder *b, const char *module, uint32_t outputs, uint32_t inputs, uint32_t kernel,
+                       size_t at)
 {
-    add(b, module, "weight", 1, &channels);
-    add(b, module, "bias", 1, &channels);
+    const uint32_t shape[] = { outputs, inputs, kernel, kernel };
+    add_both(b, module, 0, kernel ? 4 : 2, shape, INSIDE(at, stk_linear, weight[0], d_weight[0]),
+             INSIDE(at, stk_linear, bias[0], d_bias[0]));
 }
 
-static void add_block(builder *b, const stk_segformer_config *config, uint32_t stage, uint32_t block)
+static void add_block(builder *b, const stk_segformer_config *config, uint32_t stage)
 {
     const uint32_t c = config->hidden[stage], wide = c * config->mlp_ratio, sr = config->reduction[stage];
-    char m[STK_NAME];
-    const int n = snprintf(m, sizeof m, "segformer.encoder.block.%u.%u.", (unsigned)stage, (unsigned)block);
-    char *tail = m + n;
-#define MODULE(text) (memcpy(tail, text, sizeof text), m)
-    add_norm(b, MODULE("layer_norm_1"), c);
-    add_linear(b, MODULE("attention.self.query"), c, c);
-    add_linear(b, MODULE("attention.self.key"), c, c);
-    add_linear(b, MODULE("attention.self.value"), c, c);
+#define AT(layer) offsetof(stk_segformer_block, layer)
+    add_norm(b, "layer_norm_1", c, AT(norm1));
+    add_linear(b, "attention.self.query", c, c, 0, AT(query));
+    add_linear(b, "attention.self.key", c, c, 0, AT(key_value));
+    add_both(b, "attention.self.value", 0, 2, (const uint32_t[]){ c, c },
+             INSIDE(AT(key_value), stk_linear, weight[1], d_weight[1]),
+             INSIDE(AT(key_value), stk_linear, bias[1], d_bias[1]));
     if (sr > 1) {
-        add_conv(b, MODULE("attention.self.sr"), c, c, sr);
-        add_norm(b, MODULE("attention.self.layer_norm"), c);
+        add_linear(b, "attention.self.sr", c, c, sr, AT(reduction));
+        add_norm(b, "attention.self.layer_norm", c, AT(norm_reduced));
     }
-    add_linear(b, MODULE("attention.output.dense"), c, c);
-    add_norm(b, MODULE("layer_norm_2"), c);
-    add_linear(b, MODULE("mlp.dense1"), wide, c);
-    add_conv(b, MODULE("mlp.dwconv.dwconv"), wide, 1, 3);
-    add_linear(b, MODULE("mlp.dense2"), c, wide);
-#undef MODULE
+    add_linear(b, "attention.output.dense", c, c, 0, AT(output));
+    add_norm(b, "layer_norm_2", c, AT(norm2));
+    add_linear(b, "mlp.dense1", wide, c, 0, AT(expand));
+    add_both(b, "mlp.dwconv.dwconv", 0, 4, (const uint32_t[]){ wide, 1, 3, 3 },
+             INSIDE(AT(depthwise), stk_depthwise, weight, d_weight),
+             INSIDE(AT(depthwise), stk_depthwise, bias, d_bias));
+    add_linear(b, "mlp.dense2", c, wide, 0, AT(contract));
+#undef AT
 }
 
 static void add_encoder(builder *b, const stk_segformer_config *config)
 {
-    char m[STK_NAME];
+#define AT(layer) offsetof(stk_segformer_stage, layer)
     for (uint32_t i = 0; i < STK_CONFIG_STAGES; i++) {
-        snprintf(m, sizeof m, "segformer.encoder.patch_embeddings.%u.proj", (unsigned)i);
-        add_conv(b, m, config->hidden[i], i ? config->hidden[i - 1] : 3, config->patch[i]);
-        snprintf(m, sizeof m, "segformer.encoder.patch_embeddings.%u.layer_norm", (unsigned)i);
-        add_norm(b, m, config->hidden[i]);
+        begin(b, i, "segformer.encoder.patch_embeddings.%u.", (unsigned)i);
+        add_linear(b, "proj", config->hidden[i], i ? config->hidden[i - 1] : 3, config->patch[i], AT(embed));
+        add_norm(b, "layer_norm", config->hidden[i], AT(embed_norm));
     }
+    uint32_t block = STK_OWNER_BLOCKS;
     for (uint32_t i = 0; i < STK_CONFIG_STAGES; i++)
-        for (uint32_t j = 0; j < config->depths[i]; j++) add_block(b, config, i, j);
+        for (uint32_t j = 0; j < config->depths[i]; j++) {
+            begin(b, block++, "segformer.encoder.block.%u.%u.", (unsigned)i, (unsigned)j);
+            add_block(b, config, i);
+        }
     for (uint32_t i = 0; i < STK_CONFIG_STAGES; i++) {
-        snprintf(m, sizeof m, "segformer.encoder.layer_norm.%u", (unsigned)i);
-        add_norm(b, m, config->hidden[i]);
+        char module[16];
+        begin(b, i, "segformer.encoder.layer_norm.");
+        snprintf(module, sizeof module, "%u", (unsigned)i);
+        add_norm(b, module, config->hidden[i], AT(norm));
     }
+#undef AT
 }
 
 static void add_head(builder *b, const stk_segformer_config *config)
 {
     const uint32_t d = config->decoder;
-    char m[STK_NAME];
+#define AT(values) INSIDE(0, stk_segformer_head, values, d_##values)
     for (uint32_t i = 0; i < STK_CONFIG_STAGES; i++) {
-        snprintf(m, sizeof m, "decode_head.linear_c.%u.proj", (unsigned)i);
-        add_linear(b, m, d, config->hidden[i]);
+        begin(b, STK_OWNER_HEAD, "decode_head.linear_c.%u.", (unsigned)i);
+        add_both(b, "proj", 0, 2, (const uint32_t[]){ d, config->hidden[i] }, AT(linear_weight[i]),
+                 AT(linear_bias[i]));
     }
-    add(b, "decode_head.linear_fuse", "weight", 4, (const uint32_t[]){ d, d * STK_CONFIG_STAGES, 1, 1 });
-    add_norm(b, "decode_head.batch_norm", d);
-    add_conv(b, "decode_head.classifier", config->classes, d, 1);
-    add(b, "decode_head.batch_norm", "running_mean", 1, &d);
-    add(b, "decode_head.batch_norm", "running_var", 1, &d);
+    begin(b, STK_OWNER_HEAD, "decode_head.");
+    add(b, "linear_fuse.weight", 0, 4, (const uint32_t[]){ d, d * STK_CONFIG_STAGES, 1, 1 }, AT(fuse_weight));
+    add_both(b, "batch_norm", 1, 1, &d, AT(norm_gamma), AT(norm_beta));
+    add_both(b, "classifier", 0, 4, (const uint32_t[]){ config->classes, d, 1, 1 }, AT(classifier_weight),
+             AT(classifier_bias));
+#undef AT
+    add(b, "batch_norm.running_mean", 1, 1, &d, (slots){ offsetof(stk_segformer_head, running_mean), 0 });
+    add(b, "batch_norm.running_var", 1, 1, &d, (slots){ offsetof(stk_segformer_head, running_variance), 0 });
 }
 
 int stk_parameters_create(stk_parameters *parameters, const stk_segformer_config *config, stoke_error *err)
