@@ -22,47 +22,26 @@ static void draw_one(const void *args, const stk_op_random *random, stk_draft *d
     if (stk_op_hits(r, a->p)) stk_draft_color(draft, kind)->a = (float)stk_op_uniform(a->factor, r.word[1]);
 }
 
-static void draw_brightness(const void *args, const stk_op_random *random, stk_draft *draft)
-{
-    draw_one(args, random, draft, STOKE_COLOR_BRIGHTNESS);
-}
+/* An op that adds one step of one kind. */
+#define COLOR_OP(op, KIND, table, text)                                                                      \
+    static void draw_##op(const void *args, const stk_op_random *random, stk_draft *draft)                   \
+    {                                                                                                        \
+        draw_one(args, random, draft, KIND);                                                                 \
+    }                                                                                                        \
+    const stk_op stk_op_##op = {                                                                             \
+        .name = #op,                                                                                         \
+        .summary = text,                                                                                     \
+        .group = "colour",                                                                                   \
+        STK_OPTIONS(table),                                                                                  \
+        .color_steps = 1u << KIND,                                                                           \
+        .draw = draw_##op,                                                                                   \
+    }
 
-static void draw_contrast(const void *args, const stk_op_random *random, stk_draft *draft)
-{
-    draw_one(args, random, draft, STOKE_COLOR_CONTRAST);
-}
-
-static void draw_saturation(const void *args, const stk_op_random *random, stk_draft *draft)
-{
-    draw_one(args, random, draft, STOKE_COLOR_SATURATION);
-}
-
-const stk_op stk_op_brightness = {
-    .name = "brightness",
-    .summary = "Multiply all values",
-    .group = "colour",
-    STK_OPTIONS(factor_options),
-    .color_steps = 1u << STOKE_COLOR_BRIGHTNESS,
-    .draw = draw_brightness,
-};
-
-const stk_op stk_op_contrast = {
-    .name = "contrast",
-    .summary = "Move all values away from or towards the mean gray of the picture",
-    .group = "colour",
-    STK_OPTIONS(factor_options),
-    .color_steps = 1u << STOKE_COLOR_CONTRAST,
-    .draw = draw_contrast,
-};
-
-const stk_op stk_op_saturation = {
-    .name = "saturation",
-    .summary = "Move every pixel away from or towards its gray",
-    .group = "colour",
-    STK_OPTIONS(factor_options),
-    .color_steps = 1u << STOKE_COLOR_SATURATION,
-    .draw = draw_saturation,
-};
+COLOR_OP(brightness, STOKE_COLOR_BRIGHTNESS, factor_options, "Multiply all values");
+COLOR_OP(contrast, STOKE_COLOR_CONTRAST, factor_options,
+         "Move all values away from or towards the mean gray of the picture");
+COLOR_OP(saturation, STOKE_COLOR_SATURATION, factor_options,
+         "Move every pixel away from or towards its gray");
 
 /* The same shape as factor_args, so that one draw serves all four. */
 typedef struct hue_args {
@@ -76,19 +55,7 @@ static const stoke_option hue_options[] = {
     STK_SPREAD(hue_args, shift, "0.1", -0.5, 0.5, "Shift of the hue, in turns"),
 };
 
-static void draw_hue(const void *args, const stk_op_random *random, stk_draft *draft)
-{
-    draw_one(args, random, draft, STOKE_COLOR_HUE);
-}
-
-const stk_op stk_op_hue = {
-    .name = "hue",
-    .summary = "Turn the colour circle",
-    .group = "colour",
-    STK_OPTIONS(hue_options),
-    .color_steps = 1u << STOKE_COLOR_HUE,
-    .draw = draw_hue,
-};
+COLOR_OP(hue, STOKE_COLOR_HUE, hue_options, "Turn the colour circle");
 
 typedef struct jitter_args {
     double p;
