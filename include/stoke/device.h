@@ -5,7 +5,7 @@
  *   host            always there; streams are threads, kernels are C
  *   opencl[:N]      any OpenCL 1.2 device, through the ICD loader
  *   cuda[:N]        NVIDIA, through the driver
- *   sim[:GPU]      a simulated GPU (stoke_card_at): real data path, emulated device
+ *   sim[:GPU]      a simulated GPU (stoke_card_named): real data path, emulated device
  *
  * Drivers are opened at run time; a machine without them says so and goes on.
  */

@@ -119,24 +119,13 @@ uint64_t stoke_device_buffer_address(const stoke_device_buffer *buffer)
     return buffer->block.handle;
 }
 
-static int move(stoke_device_buffer *buffer, void *host, size_t bytes, int up, stoke_error *err)
+int stoke_device_buffer_read(stoke_device_buffer *buffer, void *to, size_t bytes, stoke_error *err)
 {
     if (!bytes || bytes > buffer->block.bytes)
         return stk_fail(err, STOKE_E_INVALID, "%zu bytes of a buffer of %zu", bytes, buffer->block.bytes);
     const stk_device_block near = {
-        .device = buffer->block.device, .kind = STK_MEMORY_PAGEABLE, .bytes = bytes, .host = host
+        .device = buffer->block.device, .kind = STK_MEMORY_PAGEABLE, .bytes = bytes, .host = to
     };
-    const int r = up ? stk_stream_copy(buffer->stream, &buffer->block, 0, &near, 0, bytes, err)
-                     : stk_stream_copy(buffer->stream, &near, 0, &buffer->block, 0, bytes, err);
+    const int r = stk_stream_copy(buffer->stream, &near, 0, &buffer->block, 0, bytes, err);
     return r ? r : stk_stream_finish(buffer->stream, err);
-}
-
-int stoke_device_buffer_write(stoke_device_buffer *buffer, const void *from, size_t bytes, stoke_error *err)
-{
-    return move(buffer, (void *)from, bytes, 1, err);
-}
-
-int stoke_device_buffer_read(stoke_device_buffer *buffer, void *to, size_t bytes, stoke_error *err)
-{
-    return move(buffer, to, bytes, 0, err);
 }

@@ -27,16 +27,6 @@ static stoke_card card_of(const stk_gpu *gpu)
                          .copy_engines = 2 };
 }
 
-int stoke_card_at(size_t index, stoke_card *card)
-{
-    for (size_t i = 0; i < stk_gpus_count; i++) {
-        if (!stk_gpus[i].sim || index--) continue;
-        *card = card_of(&stk_gpus[i]);
-        return 1;
-    }
-    return 0;
-}
-
 int stoke_card_named(const char *name, stoke_card *card)
 {
     const stk_gpu_name found = stk_gpu_named(name);

@@ -63,50 +63,6 @@ int stk_net_array_next(const stoke_net *net, size_t *place, stk_net_array *array
     return 0;
 }
 
-/* ---- in memory ---- */
-
-struct stk_checkpoint_snapshot {
-    stoke_net_state state;
-    size_t count;
-    float floats[];
-};
-
-int stk_snapshot_take(stk_checkpoint_snapshot **out, const stoke_net *net, stoke_error *err)
-{
-    size_t count = 0;
-    stk_net_array array;
-    for (size_t place = 0; stk_net_array_next(net, &place, &array);) count += array.count;
-    stk_checkpoint_snapshot *snapshot = stk_alloc(sizeof *snapshot + count * sizeof *snapshot->floats);
-    *out = snapshot;
-    if (!snapshot)
-        return stk_fail(err, STOKE_E_NOMEM, "no memory to put the network's state aside: %.1f MiB",
-                        STK_MIB(count * sizeof *snapshot->floats));
-    stoke_net_state_get(net, &snapshot->state);
-    snapshot->count = count;
-    float *to = snapshot->floats;
-    for (size_t place = 0; stk_net_array_next(net, &place, &array); to += array.count)
-        memcpy(to, array.floats, array.count * sizeof *to);
-    return STOKE_OK;
-}
-
-void stk_snapshot_restore(const stk_checkpoint_snapshot *snapshot, stoke_net *net)
-{
-    stk_net_array array;
-    const float *from = snapshot->floats;
-    for (size_t place = 0; stk_net_array_next(net, &place, &array); from += array.count)
-        memcpy(array.floats, from, array.count * sizeof *from);
-    stoke_net_state_set(net, &snapshot->state);
-    stoke_net_touched(net);
-}
-
-void stk_snapshot_free(stk_checkpoint_snapshot **snapshot)
-{
-    stk_free(*snapshot);
-    *snapshot = NULL;
-}
-
-/* ---- in a file ---- */
-
 /* Arrays are hashed piece by piece, each with the hash so far as its seed: the state of a stream of libxxhash
  * would be its own to allocate. 1 MB stays in the cache between reading and hashing. */
 enum { PIECE = 1 << 20 };

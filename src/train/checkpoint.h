@@ -85,10 +85,4 @@ int stk_checkpoint_save(const char *path, const stoke_net *net, const stk_checkp
 int stk_checkpoint_load(const char *path, stoke_net *net, stk_checkpoint_progress *progress, char **identity,
                         stoke_error *err);
 
-/* The same in memory: what find-lr puts back. */
-typedef struct stk_checkpoint_snapshot stk_checkpoint_snapshot;
-int stk_snapshot_take(stk_checkpoint_snapshot **out, const stoke_net *net, stoke_error *err);
-void stk_snapshot_restore(const stk_checkpoint_snapshot *snapshot, stoke_net *net);
-void stk_snapshot_free(stk_checkpoint_snapshot **snapshot);
-
 #endif

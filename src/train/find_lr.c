@@ -372,32 +372,6 @@ static int run_and_judge(sweep *s, stoke_error *err)
     return status;
 }
 
-int stoke_find_lr_on(stoke_net *net, stoke_loader *loader, const stoke_train_params *train,
-                     const stoke_find_lr_params *params, stoke_train_fn event, void *context,
-                     stoke_lr_report *report, stoke_error *err)
-{
-    sweep s = { .net = net,
-                .loader = loader,
-                .train = train,
-                .params = params,
-                .event = event,
-                .context = context,
-                .report = report };
-    char place[STK_LOADER_STATE];
-    stk_checkpoint_snapshot *before = NULL;
-    *report = (stoke_lr_report){ 0 };
-    if (stoke_loader_state(loader, place, sizeof place) >= (int)sizeof place)
-        return stk_fail(err, STOKE_E_STATE, "the loader's state is longer than %zu bytes", sizeof place);
-    int status = stk_snapshot_take(&before, net, err);
-    if (status) return status;
-    status = run_and_judge(&s, err);
-    stk_snapshot_restore(before, net);
-    stk_snapshot_free(&before);
-    const int back = stoke_loader_restore(loader, place, status ? NULL : err);
-    if (back && !status) stoke_lr_report_free(report);
-    return status ? status : back;
-}
-
 /* ---- from settings ---- */
 
 static int notify(const sweep *s, stoke_train_event_kind kind, const char *text, uint64_t done,

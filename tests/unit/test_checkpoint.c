@@ -275,32 +275,6 @@ static void counters_come_back(void **state)
     }
 }
 
-static void snapshot_puts_back(void **state)
-{
-    (void)state;
-    stoke_net *net = open_net(heavy(3, STOKE_PRECISION_FP32)),
-              *twin = open_net(heavy(3, STOKE_PRECISION_FP32));
-    stk_checkpoint_snapshot *snapshot;
-    stk_mem_fail_after(0);
-    assert_int_equal(stk_snapshot_take(&snapshot, net, NULL), STOKE_E_NOMEM);
-    stk_mem_fail_after(-1);
-    assert_null(snapshot);
-    train(net, 2);
-    train(twin, 2);
-    assert_int_equal(stk_snapshot_take(&snapshot, net, NULL), STOKE_OK);
-    train(net, 2);
-    stk_snapshot_restore(snapshot, net);
-    expect_equal(net, twin);
-    train(net, 1);
-    train(twin, 1);
-    expect_equal(net, twin);
-    stk_snapshot_free(&snapshot);
-    assert_null(snapshot);
-    stk_snapshot_free(&snapshot);
-    stoke_net_close(&net);
-    stoke_net_close(&twin);
-}
-
 static void peek_needs_no_network(void **state)
 {
     const char *path = unit_path(state, "state.safetensors");
@@ -697,7 +671,6 @@ UNIT_GROUP(checkpoint)
         unit_test_with_folder(frozen_comes_back),
         unit_test_with_folder(odd_floats_come_back),
         cmocka_unit_test(counters_come_back),
-        cmocka_unit_test(snapshot_puts_back),
         unit_test_with_folder(peek_needs_no_network),
         unit_test_with_folder(flipped_bits_in_the_header),
         unit_test_with_folder(flipped_bits_in_the_data),

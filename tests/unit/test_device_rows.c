@@ -121,7 +121,18 @@ static stoke_device_buffer *there(on_device *on, const void *from, size_t bytes)
 {
     stoke_device_buffer *buffer;
     devices_ok(stoke_device_buffer_create(&buffer, on->device, bytes, err));
-    if (from) devices_ok(stoke_device_buffer_write(buffer, from, bytes, err));
+    if (!from) return buffer;
+    const uintptr_t address = (uintptr_t)stoke_device_buffer_address(buffer);
+    const stk_device_block far = { .device = on->device,
+                                   .kind = STK_MEMORY_DEVICE,
+                                   .bytes = bytes,
+                                   .handle = address,
+                                   .host = on->device->fns == &stk_device_host ? (void *)address : NULL };
+    const stk_device_block near = {
+        .device = on->device, .kind = STK_MEMORY_PAGEABLE, .bytes = bytes, .host = (void *)from
+    };
+    devices_ok(stk_stream_copy(on->stream, &far, 0, &near, 0, bytes, err));
+    devices_ok(stk_stream_finish(on->stream, err));
     return buffer;
 }
 

@@ -22,8 +22,6 @@ typedef struct stoke_card {
     double memory_gb, memory_gb_s, pinned_gb_s, pageable_gb_s, launch_us;
     uint32_t copy_engines;
 } stoke_card;
-/* Returns 0 past the last one. */
-STOKE_API int stoke_card_at(size_t index, stoke_card *card);
 /* By what people or a driver call the card, "NVIDIA GeForce RTX 3090". Returns 0: it is not simulated. */
 STOKE_API int stoke_card_named(const char *name, stoke_card *card);
 
@@ -43,10 +41,7 @@ STOKE_API void stoke_device_buffer_destroy(stoke_device_buffer **buffer);
 /* CUdeviceptr, cl_mem, or a pointer where the device is the host. */
 STOKE_API uint64_t stoke_device_buffer_address(const stoke_device_buffer *buffer);
 
-/* Its first `bytes`, from and to ordinary memory; the host waits. One thread at a time. */
-STOKE_API int stoke_device_buffer_write(stoke_device_buffer *buffer, const void *from, size_t bytes,
-                                        stoke_error *err);
-
+/* Its first `bytes`, to ordinary memory; the host waits. One thread at a time. */
 STOKE_API int stoke_device_buffer_read(stoke_device_buffer *buffer, void *to, size_t bytes, stoke_error *err);
 
 /* ---- proof ---- */

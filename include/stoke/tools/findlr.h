@@ -63,7 +63,7 @@ typedef struct stoke_lr_report {
     stoke_lr_confidence confidence;
     char why[384]; /* it is low, and what to change; "": it is not */
     double seconds;
-    stoke_memory_sum memory; /* what a sweep from settings took; empty after stoke_find_lr_on */
+    stoke_memory_sum memory; /* what the sweep took */
 } stoke_lr_report;
 STOKE_API void stoke_lr_report_free(stoke_lr_report *report); /* accepts a zeroed struct */
 
@@ -79,18 +79,10 @@ STOKE_API stoke_lr_end stoke_lr_watch_next(stoke_lr_watch *watch, double loss);
  * `smooth` and everything from `half` on, but not `seconds`. For curves of one's own, too. */
 STOKE_API int stoke_lr_judge(stoke_lr_report *report, stoke_error *err);
 
-/* Sweeps with a network and a loader that are there already. Afterwards both are as they were, bit for bit:
- * weights, moments, average, running statistics, counters, place in the data (not the gradients: call it
- * between two steps). Batches come from the start of epoch 0, whatever was read before. Optimiser, its
- * settings, accumulate and clip_norm are those of `train`; its lr and schedule are not looked at. event (may
- * be NULL) gets STOKE_TRAIN_STEP; a non-zero return ends the sweep with STOKE_E_CANCELLED, everything put
- * back. On failure the report is empty. */
-STOKE_API int stoke_find_lr_on(stoke_net *net, stoke_loader *loader, const stoke_train_params *train,
-                               const stoke_find_lr_params *params, stoke_train_fn event, void *context,
-                               stoke_lr_report *report, stoke_error *err);
-
-/* The same from settings, as stoke_trainer_open takes them; nothing is written. event also gets remarks,
- * SETTLING and READY. */
+/* Sweeps from settings, as stoke_trainer_open takes them; nothing is written. Batches come from the start of
+ * epoch 0. Optimiser, its settings, accumulate and clip_norm are those of `train`; its lr and schedule are
+ * not looked at. event (may be NULL) gets remarks, SETTLING, READY and STEP; a non-zero return ends the sweep
+ * with STOKE_E_CANCELLED. On failure the report is empty but for its memory. */
 STOKE_API int stoke_find_lr(const stoke_data_params *data, const stoke_train_params *train,
                             const stoke_find_lr_params *params, stoke_train_fn event, void *context,
                             stoke_lr_report *report, stoke_error *err);
