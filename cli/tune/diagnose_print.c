@@ -51,7 +51,7 @@ static const char *range_text(double ms, double low, double high, char *text, si
 
 /* ---- what was run ---- */
 
-static void print_subject(const diagnose_job *job)
+static void print_subject(const diagnose_job *job, int busy)
 {
     const stoke_costs *costs = stoke_diagnosis_costs(job->diagnosis);
     const stoke_attribution *a = stoke_diagnosis_attribution(job->diagnosis);
@@ -70,9 +70,12 @@ static void print_subject(const diagnose_job *job)
         cli_print("settings  %s (%s)\n", job->call->common.config, stoke_run_plan_dialect(job->plan));
     cli_print("loop      batches of %u, %s\n", costs->measured.batch, setup);
     cli_print("step      %.1f ms [%s]\n", step, job->step_source);
-    cli_print("measured  %s, one every %.1f ms; %s could have %.2f cores meanwhile\n",
-              STOKE_COUNT(a->steps, "step"), per_step_ms(a, a->elapsed_ns),
-              costs->measured.workers ? "workers" : "the loop", costs->cores);
+    cli_print("measured  %s, one every %.1f ms", STOKE_COUNT(a->steps, "step"),
+              per_step_ms(a, a->elapsed_ns));
+    if (!busy) /* else the verdict says what was had */
+        cli_print("; %s could have %.2f cores meanwhile", costs->measured.workers ? "workers" : "the loop",
+                  costs->cores);
+    putchar('\n');
 }
 
 /* ---- causes ---- */
@@ -314,7 +317,7 @@ void diagnose_print(const diagnose_job *job)
     char verdict[512];
     stoke_diagnosis_verdict(job->diagnosis, verdict, sizeof verdict);
     cli_print("%s\n", verdict);
-    print_subject(job);
+    print_subject(job, busy);
     print_costs(job);
     putchar('\n');
     print_causes(job);
