@@ -22,6 +22,16 @@ typedef struct copying {
     uint8_t *sent, *wanted; /* ROOM bytes each */
 } copying;
 
+static void copying_end(copying *c)
+{
+    stk_stream_destroy(&c->stream);
+    stk_block_destroy(&c->from);
+    stk_block_destroy(&c->to);
+    stk_block_destroy(&c->stage);
+    stk_free(c->sent);
+    stk_free(c->wanted);
+}
+
 /* Puts bytes into a block of any kind, and waits. */
 static int put(copying *c, const stk_device_block *block, const uint8_t *bytes, stoke_error *err)
 {
@@ -96,12 +106,7 @@ int stk_selftest_copy(stoke_device *device, unsigned which, stoke_selftest_line 
     if (!r) r = stk_block_create(&c.to, device, paths[which].to, ROOM, err);
     if (!r) r = stk_block_create(&c.stage, device, STK_MEMORY_PAGEABLE, ROOM, err);
     if (!r) r = copy_all(&c, line, err);
-    stk_stream_destroy(&c.stream);
-    stk_block_destroy(&c.from);
-    stk_block_destroy(&c.to);
-    stk_block_destroy(&c.stage);
-    stk_free(c.sent);
-    stk_free(c.wanted);
+    copying_end(&c);
     return r;
 }
 
@@ -285,12 +290,7 @@ static int refuse_and_go_on(stoke_device *device, stoke_selftest_line *line, sto
     if (!r) r = stk_block_create(&c.from, device, STK_MEMORY_PINNED, ROOM, err);
     if (!r) r = stk_block_create(&c.stage, device, STK_MEMORY_PAGEABLE, ROOM, err);
     if (!r) r = copy_once(&c, 1, 2, 4097, line, err);
-    stk_stream_destroy(&c.stream);
-    stk_block_destroy(&c.from);
-    stk_block_destroy(&c.to);
-    stk_block_destroy(&c.stage);
-    stk_free(c.sent);
-    stk_free(c.wanted);
+    copying_end(&c);
     return r;
 }
 
