@@ -228,12 +228,12 @@ static int read_what_ifs(diagnose_job *job, stoke_error *err)
     return r ? cli_blame(err, NULL) : STOKE_OK;
 }
 
-static int foresee(diagnose_job *job, stoke_error *err)
+static int make_forecasts(diagnose_job *job, stoke_error *err)
 {
     for (size_t i = 0; i < job->what_ifs; i++) {
         diagnose_what_if *w = &job->what_if[i];
-        const int r = stoke_foresee(stoke_diagnosis_costs(job->diagnosis), &w->setup,
-                                    (uint64_t)job->call->data.seed, &w->forecast, err);
+        const int r = stoke_forecast_make(stoke_diagnosis_costs(job->diagnosis), &w->setup,
+                                          (uint64_t)job->call->data.seed, &w->forecast, err);
         if (r) return r;
     }
     return STOKE_OK;
@@ -421,7 +421,7 @@ static int run(cli_call *call, stoke_error *err)
     job->o = call->options;
     int r = prepare(job, err);
     if (!r) r = diagnose(job, err);
-    if (!r) r = foresee(job, err);
+    if (!r) r = make_forecasts(job, err);
     if (!r) r = write_pictures(job, err);
     int code = CLI_OK;
     if (r) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attribute, fixes, foresee: the pure functions of diagnose.h over records from Python.
+ * attribute, fixes, forecast: the pure functions of diagnose.h over records from Python.
  */
 #include "python/src/records.h"
 #include "python/src/values.h"
@@ -141,23 +141,23 @@ static PyObject *forecast_out(const stoke_forecast *f)
                    py_words(f->limit < 0 ? "the device" : stoke_idle_name(f->limit)));
 }
 
-static PyObject *foresee(PyObject *module, PyObject *args)
+static PyObject *forecast(PyObject *module, PyObject *args)
 {
     const char *measured, *change;
     PyObject *list, *numbers;
     unsigned long long seed;
     costing c;
-    if (!PyArg_ParseTuple(args, "sO!O!sK:foresee", &measured, &PyList_Type, &list, &PyDict_Type, &numbers,
+    if (!PyArg_ParseTuple(args, "sO!O!sK:forecast", &measured, &PyList_Type, &list, &PyDict_Type, &numbers,
                           &change, &seed))
         return NULL;
     if (read_costs(&c, measured, list, numbers)) return NULL;
     stoke_setup setup = c.costs.measured;
-    stoke_forecast forecast;
+    stoke_forecast made;
     stoke_error error = { 0 };
     int r = stoke_setup_change(&setup, change, &error);
-    PY_UNLOCKED(if (!r) r = stoke_foresee(&c.costs, &setup, seed, &forecast, &error));
+    PY_UNLOCKED(if (!r) r = stoke_forecast_make(&c.costs, &setup, seed, &made, &error));
     forget(&c);
-    return r ? py_raise(r, error.message) : forecast_out(&forecast);
+    return r ? py_raise(r, error.message) : forecast_out(&made);
 }
 
 /* ---- fixes ---- */
@@ -214,8 +214,8 @@ PyMethodDef py_attribution_functions[] = {
     { "setup_text", setup_text, METH_VARARGS, "setup_text(changes) -> str: a setup as a sentence." },
     { "attribute", attribute, METH_VARARGS,
       "attribute(records, from_, setup) -> dict: idle time by exclusive causes." },
-    { "foresee", foresee, METH_VARARGS,
-      "foresee(setup, records, costs, change, seed) -> dict: what a step would take." },
+    { "forecast", forecast, METH_VARARGS,
+      "forecast(setup, records, costs, change, seed) -> dict: what a step would take." },
     { "fixes", fixes, METH_VARARGS, "fixes(setup, records, costs, seed) -> dict: what each fix would give." },
     { 0 },
 };

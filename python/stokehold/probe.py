@@ -444,7 +444,7 @@ class Probe:
     def what_if(self, change: str) -> Forecast:
         """Another setup, predicted: probe.what_if("workers=4 prefetch=8")."""
         known, costs = self._known()
-        return Forecast(**_stoke.foresee(self.setup, known, costs, change, 0))
+        return Forecast(**_stoke.forecast(self.setup, known, costs, change, 0))
 
     def report(self) -> str:
         """All of it as a text, like that of `stoke diagnose`."""

@@ -251,6 +251,18 @@ stk_device_module *stk_augmenter_module(const stk_augmenter *augmenter)
     return augmenter->module;
 }
 
+int stk_augment_spin(stk_device_stream *stream, stk_device_module *module, const stk_device_block *words,
+                     uint32_t items, uint32_t turns, stoke_error *err)
+{
+    const k_shape shape = { .width = items, .round = turns };
+    const stk_device_argument arguments[] = { { .block = words },
+                                              { .value = &shape, .bytes = sizeof shape } };
+    const stk_device_launch launch = {
+        .kernel = STK_KERNEL_spin, .grid = { items, 1, 1 }, .arguments = arguments, .n_arguments = 2
+    };
+    return stk_stream_launch(stream, module, &launch, err);
+}
+
 /* ---- a batch ---- */
 
 /* A batch on its way. After the first failure nothing more is launched. */

@@ -43,5 +43,9 @@ uint32_t stk_augmenter_launches(const stk_augmenter *augmenter);
 uint64_t stk_augmenter_traffic(const stk_augmenter *augmenter);
 /* The compiled stk_augment_program; belongs to the augmenter. */
 stk_device_module *stk_augmenter_module(const stk_augmenter *augmenter);
+/* Launches `items` threads of a stk_augment_program that count to `turns`, a word each: with 0 turns, when it
+ * has passed, the device is at work on this stream. */
+int stk_augment_spin(stk_device_stream *stream, stk_device_module *module, const stk_device_block *words,
+                     uint32_t items, uint32_t turns, stoke_error *err);
 
 #endif

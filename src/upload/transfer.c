@@ -193,7 +193,9 @@ static int run_kernels(stoke_upload *upload, stk_ring_slot *slot, stk_upload_tra
     /* For those who watch: without the knock the time would begin when the copy ended, and kernels may stand
      * in line for long behind a step. */
     int r = STOKE_OK;
-    if (atomic_load(&upload->observer.watched)) r = stk_stepper_knock(upload, upload->copies, err);
+    if (atomic_load(&upload->observer.watched))
+        r = stk_augment_spin(upload->copies, stk_augmenter_module(upload->augmenter), &upload->knock, 1, 0,
+                             err);
     if (!r) r = stk_event_record(transfer->kernel_start, upload->copies, err);
     if (!r) r = stk_augmenter_run(upload->augmenter, upload->copies, &job, err);
     transfer->kernels = 1;

@@ -89,7 +89,9 @@ static int make_way(stoke_upload *upload, const stoke_dataset *dataset, const st
                             stk_upload_raw_bytes(upload), err);
     if (!r) r = stk_step_log_create(&upload->observer.step_log, slots + 1 + STK_STEPS + STK_TRANSFERS, err);
     if (!r) r = stk_transfers_create(upload, err);
-    if (!r) r = stk_stepper_create(upload, err);
+    if (!r) r = stk_step_times_create(upload, err);
+    if (!r && upload->augmenter)
+        r = stk_block_create(&upload->knock, upload->device, STK_MEMORY_DEVICE, sizeof(uint32_t), err);
     return r;
 }
 
@@ -112,7 +114,8 @@ static void come_to_rest(stoke_upload *upload)
 /* All but the ring. */
 static void unmake_filling(stoke_upload *upload)
 {
-    stk_stepper_destroy(upload);
+    stk_block_destroy(&upload->knock);
+    stk_step_times_destroy(upload);
     stk_transfers_destroy(upload);
     stk_step_log_destroy(&upload->observer.step_log);
     stk_augmenter_destroy(&upload->augmenter);

@@ -7,7 +7,7 @@
  *   upload_memory.c    what it takes, before it is taken; the option table
  *   ring.c             device slots
  *   transfer.c         a batch on its way: copies, kernels, events; the thread that sends batches ahead
- *   fake_step.c        training steps that are none
+ *   step_times.c       when steps on the consumer's stream begin and end
  *   placement_probe.c  who augments
  *   upload_record.c    what those who watch may ask for; src/observe makes it
  *
@@ -41,6 +41,7 @@
 #include "src/device/device.h"
 #include "src/loader/loader.h"
 #include "src/upload/augmenter.h"
+#include "src/upload/step_times.h"
 #include "src/observe/observer.h"
 
 /* Device slots: room for finished batches on the device, and for raw ones where it augments.
@@ -118,29 +119,6 @@ typedef struct stk_upload_transfer {
     int kernels;    /* kernel_start was recorded */
 } stk_upload_transfer;
 
-/* Steps that the consumer's stream has been given; more of them at once make the caller wait. */
-enum { STK_STEPS = 64 };
-/* No batch was handed out yet. */
-#define STK_NO_TRANSFER UINT64_MAX
-
-typedef struct stk_upload_fake_step {
-    stk_device_event *start, *end;
-    uint64_t occupied_ns; /* exactly, of a simulated GPU; 0 = what the events say */
-    int64_t number;
-    uint64_t transfer; /* of its batch */
-} stk_upload_fake_step;
-
-typedef struct stk_upload_stepper {
-    stk_upload_fake_step step[STK_STEPS];
-    uint64_t given, read;
-    int64_t number;                  /* of the batch that was handed out last */
-    uint64_t transfer;               /* that brought it */
-    stk_device_module *module, *own; /* own: made here because there is no augmenter */
-    stk_device_block words, word;    /* of steps, and of the knock on another stream */
-    uint32_t items;
-    double turns_per_ns; /* of the loop in the kernel; 0 = not measured yet */
-} stk_upload_stepper;
-
 /* Somebody else's stream, as ours: kept because a batch comes to the same one again and again. */
 typedef struct stk_upload_foreign_stream {
     void *native;
@@ -162,7 +140,8 @@ struct stoke_upload {
     int serial;                                    /* the caller does the work of the loader too */
     stk_augmenter *augmenter;                      /* NULL: the loader augments */
     stk_device_stream *consumer, *copies;          /* the same one without STOKE_TRANSFER_STREAM */
-    stk_upload_stepper steps;
+    stk_upload_step_times steps;
+    stk_device_block knock; /* the word of a kernel that does nothing; where the device augments */
     uint64_t batches;
 
     pthread_mutex_t order;
@@ -243,11 +222,9 @@ void stk_transfer_stop(stoke_upload *upload);
 void stk_transfer_pause(stoke_upload *upload);
 void stk_transfer_go_on(stoke_upload *upload);
 
-/* ---- fake_step.c ---- */
-int stk_stepper_create(stoke_upload *upload, stoke_error *err);
-void stk_stepper_destroy(stoke_upload *upload);
-/* Launches a kernel that does nothing: when it has passed, the device is at work on this stream. */
-int stk_stepper_knock(stoke_upload *upload, stk_device_stream *stream, stoke_error *err);
+/* ---- step_times.c; what others call is in step_times.h ---- */
+int stk_step_times_create(stoke_upload *upload, stoke_error *err);
+void stk_step_times_destroy(stoke_upload *upload);
 /* Reads the times of steps that have ended. Lock held. */
 int stk_steps_read(stoke_upload *upload, stoke_error *err);
 

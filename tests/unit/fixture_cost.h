@@ -68,11 +68,11 @@ static inline void costing_vary(costing *c, size_t n, double cpu_ms, double io_m
     c->costs.side[0].n = n;
 }
 
-static inline stoke_forecast costing_foresee(const costing *c, const stoke_setup *setup)
+static inline stoke_forecast costing_forecast(const costing *c, const stoke_setup *setup)
 {
     stoke_forecast forecast;
     stoke_error err = { 0 };
-    if (stoke_foresee(&c->costs, setup, 1, &forecast, &err)) fail_msg("%s", err.message);
+    if (stoke_forecast_make(&c->costs, setup, 1, &forecast, &err)) fail_msg("%s", err.message);
     return forecast;
 }
 

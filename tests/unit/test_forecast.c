@@ -48,7 +48,7 @@ static void test_matches_runs_on_two_cores(void **state)
             setup.prefetch = 2 * runs[i].workers;
             setup.transfer = runs[i].transfer;
             setup.by_batch = by_batch;
-            const stoke_forecast f = costing_foresee(&c, &setup);
+            const stoke_forecast f = costing_forecast(&c, &setup);
             costing_near(20 / f.closed_ms, runs[i].predicted, 0.001);
             costing_near(f.busy, runs[i].predicted, 0.01);
             costing_near(f.busy, runs[i].measured, 0.05);
@@ -74,7 +74,7 @@ static void test_answers_the_documents(void **state)
             costing c;
             costing_constant(&c, fast ? 160 : 320, 0, 0, 100);
             c.costs.cores = 8;
-            const stoke_forecast f = costing_foresee(&c, &setup);
+            const stoke_forecast f = costing_forecast(&c, &setup);
             costing_near(f.busy, fast ? cases[i].high : cases[i].low, 0.001);
             costing_near(100 / f.closed_ms, fast ? cases[i].high : cases[i].low, 0.001);
         }
@@ -129,7 +129,7 @@ static void test_formulas_by_hand(void **state)
     formula_costs(&c);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const stoke_setup setup = setup_by(cases[i].setup);
-        const stoke_forecast f = costing_foresee(&c, &setup);
+        const stoke_forecast f = costing_forecast(&c, &setup);
         if (fabs(f.closed_ms - cases[i].ms) > 1e-9 || fabs(f.step_ms - cases[i].ms) > 1e-9 ||
             f.limit != cases[i].limit)
             fail_msg("%s: closed %.9g, replay %.9g, limit %s; %.9g, %s by hand", cases[i].setup, f.closed_ms,
@@ -145,7 +145,7 @@ static void test_less_than_a_core_shows_without_workers_too(void **state)
     (void)state;
     costing_constant(&c, 20, 10, 3, 20);
     c.costs.cores = 0.5;
-    const stoke_forecast f = costing_foresee(&c, &setup);
+    const stoke_forecast f = costing_forecast(&c, &setup);
     costing_near(f.step_ms, 40 + 10 + 3 + 20, 1e-9);
     costing_near(f.closed_ms, 40 + 10 + 3 + 20, 1e-9);
 }
@@ -176,7 +176,7 @@ static void test_names_what_binds(void **state)
         c.costs.restart_ms = cases[i].restart;
         c.costs.steps_per_epoch = 10;
         const stoke_setup setup = setup_by(cases[i].setup);
-        const stoke_forecast f = costing_foresee(&c, &setup);
+        const stoke_forecast f = costing_forecast(&c, &setup);
         if (f.limit != cases[i].limit) fail_msg("case %zu: %s binds", i, stoke_idle_name(f.limit));
     }
 }
@@ -219,7 +219,7 @@ static void test_replay_of_constants_is_the_closed_form(void **state)
         random_costs(&c, &seed);
         const stoke_setup setup = random_setup(&seed);
         if (k % 2) c.costs.steps_per_epoch = 1000; /* too long to be replayed */
-        const stoke_forecast f = costing_foresee(&c, &setup);
+        const stoke_forecast f = costing_forecast(&c, &setup);
         const int starts = setup.workers && !setup.persistent && c.costs.steps_per_epoch == 20;
         /* Short epochs are replayed: nothing is ahead at their start, which the closed form does not know.
          * Workers who share cores need not come round in the same order: the end of the replay shows a
@@ -250,7 +250,7 @@ static void test_cores_may_be_parts(void **state)
                 stoke_setup setup = setup_by("prefetch=8");
                 setup.workers = (uint32_t)workers;
                 setup.by_batch = by_batch;
-                const stoke_forecast f = costing_foresee(&c, &setup);
+                const stoke_forecast f = costing_forecast(&c, &setup);
                 costing_near(f.step_ms, f.closed_ms, 0.01 * f.closed_ms);
             }
 }
@@ -294,7 +294,7 @@ static void test_what_varies_costs_more_than_its_mean(void **state)
     costing_vary(&c, 100, 20, 0, 7);
     const stoke_setup near = setup_by("workers=1 prefetch=1 depth=1"),
                       far = setup_by("workers=1 prefetch=16 depth=1");
-    const stoke_forecast a = costing_foresee(&c, &near), b = costing_foresee(&c, &far);
+    const stoke_forecast a = costing_forecast(&c, &near), b = costing_forecast(&c, &far);
     assert_true(a.step_ms > a.closed_ms * 1.005); /* what is late is not made up for by what is early */
     assert_true(b.step_ms < a.step_ms);           /* unless more is made ahead */
     assert_true(b.step_ms >= b.closed_ms * 0.97);
@@ -311,28 +311,28 @@ static void test_nothing_gets_slower_by_getting_better(void **state)
         stoke_setup setup = random_setup(&seed);
         setup.placement = STOKE_PLACEMENT_HOST;
         /* A replay has an end: what is still made ahead then moves its mean by up to 0.1 %. */
-        const double now = costing_foresee(&c, &setup).step_ms * 1.003;
+        const double now = costing_forecast(&c, &setup).step_ms * 1.003;
         costing better = c;
         better.costs.side[0].records = better.side[0];
         better.costs.step_ms = better.step;
         better.costs.cores *= 1.5;
-        assert_true(costing_foresee(&better, &setup).step_ms <= now);
+        assert_true(costing_forecast(&better, &setup).step_ms <= now);
         better.costs.side[0].pageable_ms /= 2;
         better.costs.side[0].pinned_ms /= 2;
-        assert_true(costing_foresee(&better, &setup).step_ms <= now);
+        assert_true(costing_forecast(&better, &setup).step_ms <= now);
         better.step[0] /= 2;
-        assert_true(costing_foresee(&better, &setup).step_ms <= now);
+        assert_true(costing_forecast(&better, &setup).step_ms <= now);
         stoke_setup more = setup;
         more.prefetch++;
         more.depth++;
-        assert_true(costing_foresee(&c, &more).step_ms <= now);
+        assert_true(costing_forecast(&c, &more).step_ms <= now);
         more.sync = 0;
-        assert_true(costing_foresee(&c, &more).step_ms <= now);
+        assert_true(costing_forecast(&c, &more).step_ms <= now);
         more.persistent = 1;
-        assert_true(costing_foresee(&c, &more).step_ms <= now);
+        assert_true(costing_forecast(&c, &more).step_ms <= now);
         more = setup;
         if (more.workers && !more.by_batch) more.workers++;
-        assert_true(costing_foresee(&c, &more).step_ms <= now);
+        assert_true(costing_forecast(&c, &more).step_ms <= now);
     }
 }
 
@@ -346,9 +346,9 @@ static void test_draws_are_those_of_the_seed(void **state)
     (void)state;
     costing_constant(&c, 20, 0, 0, 15);
     costing_vary(&c, 100, 20, 0, 7);
-    assert_int_equal(stoke_foresee(&c.costs, &setup, 5, &a, NULL), 0);
-    assert_int_equal(stoke_foresee(&c.costs, &setup, 5, &b, NULL), 0);
-    assert_int_equal(stoke_foresee(&c.costs, &setup, 6, &other, NULL), 0);
+    assert_int_equal(stoke_forecast_make(&c.costs, &setup, 5, &a, NULL), 0);
+    assert_int_equal(stoke_forecast_make(&c.costs, &setup, 5, &b, NULL), 0);
+    assert_int_equal(stoke_forecast_make(&c.costs, &setup, 6, &other, NULL), 0);
     assert_memory_equal(&a, &b, sizeof a);
     assert_true(a.low_ms != other.low_ms || a.high_ms != other.high_ms);
     costing_near(a.step_ms, other.step_ms, 0.5);
@@ -360,17 +360,17 @@ static void test_interval_knows_how_little_was_measured(void **state)
     costing c;
     (void)state;
     costing_constant(&c, 20, 0, 0, 5);
-    stoke_forecast f = costing_foresee(&c, &setup);
+    stoke_forecast f = costing_forecast(&c, &setup);
     assert_true(f.low_ms == f.high_ms && f.low_ms == f.step_ms); /* nothing varies */
     costing_vary(&c, 240, 20, 0, 7);
-    f = costing_foresee(&c, &setup);
+    f = costing_forecast(&c, &setup);
     assert_true(f.low_ms < f.step_ms && f.step_ms < f.high_ms);
     /* The mean of 240 uniform values of 10 to 30 ms: 90 % within 1.645 x 5.77 / sqrt(240) = 0.61 ms. */
     costing_near(f.high_ms - f.low_ms, 1.22, 0.6);
     costing_near(f.step_ms, f.closed_ms, 0.3);
     const double wide = f.high_ms - f.low_ms;
     c.costs.side[0].n = 24;
-    f = costing_foresee(&c, &setup);
+    f = costing_forecast(&c, &setup);
     assert_true(f.high_ms - f.low_ms > 2 * wide);
     assert_true(f.busy_low < f.busy && f.busy < f.busy_high);
 }
@@ -383,7 +383,7 @@ static void test_steps_may_vary_too(void **state)
     costing_constant(&c, 5, 0, 0, 0);
     for (int i = 0; i < 3; i++) c.step[i] = 10 + 10 * i;
     c.costs.n_steps = 3;
-    const stoke_forecast f = costing_foresee(&c, &setup);
+    const stoke_forecast f = costing_forecast(&c, &setup);
     costing_near(f.closed_ms, 20, 1e-9);
     assert_true(f.low_ms >= 10 && f.high_ms <= 30 && f.low_ms < f.high_ms);
     costing_near(f.busy, 1, 1e-9);
@@ -396,12 +396,12 @@ static void test_scales_to_another_batch(void **state)
     costing_constant(&c, 30, 10, 3, 2);
     const stoke_setup twice = setup_by("batch=16 workers=1"),
                       copies = setup_by("batch=16 workers=8 prefetch=8");
-    costing_near(costing_foresee(&c, &twice).step_ms, 80, 1e-9);
+    costing_near(costing_forecast(&c, &twice).step_ms, 80, 1e-9);
     c.costs.cores = 100;
-    costing_near(costing_foresee(&c, &copies).step_ms, 10, 1e-9);
+    costing_near(costing_forecast(&c, &copies).step_ms, 10, 1e-9);
     costing_device(&c, 1, 0, 5, 3);
     const stoke_setup device = setup_by("batch=16 workers=1 placement=device");
-    costing_near(costing_foresee(&c, &device).step_ms, 16, 1e-9); /* copy 6 and kernels 10 share a stream */
+    costing_near(costing_forecast(&c, &device).step_ms, 16, 1e-9); /* copy 6 and kernels 10 share a stream */
 }
 
 /* ---- what cannot be answered ---- */
@@ -410,7 +410,7 @@ static void refused(const stoke_costs *costs, const stoke_setup *setup, int code
 {
     stoke_forecast f;
     stoke_error err = { 0 };
-    assert_int_equal(stoke_foresee(costs, setup, 1, &f, &err), code);
+    assert_int_equal(stoke_forecast_make(costs, setup, 1, &f, &err), code);
     if (!strstr(err.message, word)) fail_msg("\"%s\" lacks \"%s\"", err.message, word);
 }
 
@@ -429,7 +429,7 @@ static void test_refuses_what_is_not_known(void **state)
     costing_constant(&c, 20, 0, 3, 20);
     c.costs.restart_ms = NAN;
     c.costs.steps_per_epoch = 100;
-    costing_near(costing_foresee(&c, &setup).step_ms, 20, 1e-9); /* does not need it */
+    costing_near(costing_forecast(&c, &setup).step_ms, 20, 1e-9); /* does not need it */
     refused(&c.costs, &restarted, STOKE_E_NOTFOUND, "starting workers");
     costing_constant(&c, 0, 0, 3, 20);
     refused(&c.costs, &setup, STOKE_E_NOTFOUND, "making");
@@ -479,11 +479,11 @@ static void test_takes_any_numbers(void **state)
     setup.workers = setup.prefetch = setup.depth = UINT32_MAX;
     for (int by_batch = 0; by_batch < 2; by_batch++) {
         setup.by_batch = by_batch;
-        assert_int_equal(stoke_foresee(&c.costs, &setup, UINT64_MAX, &f, NULL), 0);
+        assert_int_equal(stoke_forecast_make(&c.costs, &setup, UINT64_MAX, &f, NULL), 0);
         assert_true(isfinite(f.step_ms) && isfinite(f.closed_ms) && isfinite(f.busy));
     }
     setup.workers = setup.prefetch = setup.depth = 0;
-    assert_int_equal(stoke_foresee(&c.costs, &setup, 0, &f, NULL), 0);
+    assert_int_equal(stoke_forecast_make(&c.costs, &setup, 0, &f, NULL), 0);
     assert_true(isfinite(f.step_ms) && isfinite(f.closed_ms));
 }
 
@@ -498,7 +498,7 @@ static void test_survives_want_of_memory(void **state)
     for (int64_t i = 0; r; i++) {
         assert_true(i < 10);
         stk_mem_fail_after(i);
-        r = stoke_foresee(&c.costs, &setup, 1, &f, NULL);
+        r = stoke_forecast_make(&c.costs, &setup, 1, &f, NULL);
         stk_mem_fail_after(-1);
         assert_true(r == STOKE_OK || r == STOKE_E_NOMEM);
     }

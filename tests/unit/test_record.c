@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stoke/tools/record.h>
 #include <stoke/tools/loader.h>
+#include <stoke/tools/diagnose.h>
 #include <stoke/tools/upload.h>
 
 #include "src/base/mem.h"
@@ -89,7 +90,7 @@ static void one_batch(stoke_upload *upload, int steps)
     const stoke_device_batch *batch;
     const int r = stoke_upload_next(upload, &batch);
     if (r) fail_msg("%d: %s", r, stoke_upload_error(upload));
-    for (int i = 0; i < steps; i++) assert_int_equal(stoke_upload_step(upload, step_ms, NULL), 0);
+    for (int i = 0; i < steps; i++) assert_int_equal(stoke_fake_step(upload, step_ms, NULL), 0);
     stoke_upload_release(upload, &batch);
 }
 
@@ -157,7 +158,7 @@ static void moments_are_in_order(void **state)
 /* ---- which batches have a record ---- */
 
 static void on_simulated(void **state, const stoke_upload_params *ways, size_t n,
-                     void (*check)(const feeding *, stoke_upload *))
+                         void (*check)(const feeding *, stoke_upload *))
 {
     feeding f = feeding_begin(state);
     stoke_device *device = feeding_device("sim:rtx3090");
@@ -183,7 +184,7 @@ static void check_without_steps(const feeding *f, stoke_upload *upload)
 {
     static const int steps[MOST] = { 0, 1, 1, 0, 0, 1, 0, 1, 0 };
     const stoke_step_record *records;
-    assert_int_equal(stoke_upload_step(upload, step_ms, NULL), 0); /* of no batch */
+    assert_int_equal(stoke_fake_step(upload, step_ms, NULL), 0); /* of no batch */
     record(upload, MOST);
     for (size_t i = 0; i < MOST; i++) {
         if (i && i % BATCHES == 0) assert_int_equal(stoke_upload_set_epoch(upload, i / BATCHES), 0);
@@ -240,14 +241,14 @@ static void check_room(const feeding *f, stoke_upload *upload)
     /* Again, from the next batch on: not of the one that came last. */
     record(upload, 2);
     assert_int_equal(stoke_upload_records(upload, &records), 0);
-    assert_int_equal(stoke_upload_step(upload, step_ms, NULL), 0);
+    assert_int_equal(stoke_fake_step(upload, step_ms, NULL), 0);
     one_batch(upload, 1);
     assert_int_equal(finish(upload, &records), 1);
     check_records(f, upload, records, 1, 4, NULL);
     /* No more: those that are there stay, the batch that is out gets none. */
     assert_int_equal(stoke_upload_next(upload, &batch), 0);
     record(upload, 0);
-    assert_int_equal(stoke_upload_step(upload, step_ms, NULL), 0);
+    assert_int_equal(stoke_fake_step(upload, step_ms, NULL), 0);
     stoke_upload_release(upload, &batch);
     run(upload, 6, MOST);
     assert_int_equal(finish(upload, &records), 1);
@@ -341,13 +342,13 @@ static void check_several(const feeding *f, stoke_upload *upload)
     record(upload, MOST);
     one_batch(upload, 3);
     assert_int_equal(stoke_upload_next(upload, &batch), 0);
-    assert_int_equal(stoke_upload_step(upload, step_ms, NULL), 0);
+    assert_int_equal(stoke_fake_step(upload, step_ms, NULL), 0);
     assert_int_equal(finish(upload, &records), 2);
     assert_int_equal(records[0].busy_ns, 3 * ns);
     assert_int_equal(records[1].busy_ns, ns);
     const stoke_step_record before = records[1];
     /* One more on the same batch, after a gap: its record is open again until that has ended too. */
-    assert_int_equal(stoke_upload_step(upload, step_ms, NULL), 0);
+    assert_int_equal(stoke_fake_step(upload, step_ms, NULL), 0);
     assert_int_equal(upload->observer.step_log.count, 1);
     assert_int_equal(finish(upload, &records), 2);
     assert_int_equal(records[1].busy_ns, 2 * ns);

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stoke/tools/loader.h>
+#include <stoke/tools/diagnose.h>
 #include <stoke/tools/upload.h>
 
 #include "src/base/mem.h"
@@ -407,7 +408,7 @@ static void destroying_early_comes_to_an_end(void **state)
         const stoke_device_batch *batch;
         for (int taken = 0; taken < i / 6; taken++) {
             assert_int_equal(stoke_upload_next(upload, &batch), 0);
-            assert_int_equal(stoke_upload_step(upload, 0.2, NULL), 0);
+            assert_int_equal(stoke_fake_step(upload, 0.2, NULL), 0);
             if (taken) stoke_upload_release(upload, &batch);
         }
         if (i % 5 == 0) stoke_upload_set_epoch(upload, 5);
@@ -650,7 +651,7 @@ static void run_steps(stoke_upload *upload, int steps, double ms, uint64_t *epoc
             r = stoke_upload_next(upload, &batch);
         }
         assert_int_equal(r, 0);
-        assert_int_equal(stoke_upload_step(upload, ms, NULL), 0);
+        assert_int_equal(stoke_fake_step(upload, ms, NULL), 0);
         stoke_upload_release(upload, &batch);
     }
     assert_int_equal(stoke_upload_finish(upload, NULL), 0);
@@ -683,7 +684,7 @@ static void times_add_up(void **state)
             stoke_upload_mark(upload);
             assert_int_equal(stoke_upload_measure(upload, &s, NULL), 0);
             assert_int_equal(s.step_ns, 0);
-            assert_int_equal(stoke_upload_step(upload, -1, NULL), STOKE_E_INVALID);
+            assert_int_equal(stoke_fake_step(upload, -1, NULL), STOKE_E_INVALID);
             stoke_upload_destroy(&upload);
             stoke_device_close(&device);
         }
@@ -699,7 +700,7 @@ static void the_host_may_run_far_ahead(void **state)
         feeding_open(&f, device, feeding_params(STOKE_PLACEMENT_HOST, STOKE_TRANSFER_STREAM, 2));
     stoke_upload_stats s;
     stoke_upload_mark(upload);
-    for (int i = 0; i < 200; i++) assert_int_equal(stoke_upload_step(upload, 0.05, NULL), 0);
+    for (int i = 0; i < 200; i++) assert_int_equal(stoke_fake_step(upload, 0.05, NULL), 0);
     assert_int_equal(stoke_upload_finish(upload, NULL), 0);
     assert_int_equal(stoke_upload_measure(upload, &s, NULL), 0);
     assert_int_equal(s.step_ns, 199 * 50000);

@@ -4,6 +4,7 @@
  * books of every object, and fails where it is told to: an event that is not waited for, a slot that is given
  * back too early or memory that is freed while it is used shows here.
  */
+#include <stoke/tools/diagnose.h>
 #include <stoke/tools/upload.h>
 #include "tests/unit/fixture_fake_gpu.h"
 #include "tests/unit/fixture_upload.h"
@@ -72,7 +73,7 @@ static int run_epoch(void *context)
     if (r && !*err.message) fail_msg("error %d without a message", r);
     for (; !r && one->taken < BATCHES; one->taken++) {
         r = feeding_take(upload, one->f, one->taken);
-        if (!r) r = stoke_upload_step(upload, 0.01, NULL);
+        if (!r) r = stoke_fake_step(upload, 0.01, NULL);
         if (r) break;
     }
     stoke_upload_destroy(&upload);

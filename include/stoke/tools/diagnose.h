@@ -122,8 +122,8 @@ typedef struct stoke_forecast {
     int limit;                        /* stoke_idle of what binds; -1: the device itself */
 } stoke_forecast;
 /* STOKE_E_NOTFOUND: the side that the setup needs was not measured. The same seed gives the same interval. */
-STOKE_API int stoke_foresee(const stoke_costs *costs, const stoke_setup *setup, uint64_t seed,
-                            stoke_forecast *out, stoke_error *err);
+STOKE_API int stoke_forecast_make(const stoke_costs *costs, const stoke_setup *setup, uint64_t seed,
+                                  stoke_forecast *out, stoke_error *err);
 
 /* ---- fixes ---- */
 
@@ -248,5 +248,11 @@ STOKE_API int stoke_diagnosis_write_bars(const stoke_diagnosis *diagnosis, const
  * in, or NULL. */
 STOKE_API int stoke_diagnosis_write_html(const stoke_diagnosis *diagnosis, const char *path,
                                          const char *title, const char *timeline, stoke_error *err);
+
+/* ---- steps without a network ---- */
+
+/* A training step of so many ms on the consumer's stream: really computing, or simulated where the device is.
+ */
+STOKE_API int stoke_fake_step(stoke_upload *upload, double ms, stoke_error *err);
 
 #endif

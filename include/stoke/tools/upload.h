@@ -32,10 +32,6 @@ STOKE_API uint32_t stoke_upload_ready(stoke_upload *upload);
  * only the calls of this paragraph, release, memory_plan, error and destroy may be made. */
 STOKE_API void stoke_upload_stop(stoke_upload *upload);
 
-/* A training step of so many ms on the consumer's stream: really computing, or simulated where the device is.
- */
-STOKE_API int stoke_upload_step(stoke_upload *upload, double ms, stoke_error *err);
-
 /* The host waits for everything on the consumer's stream: what loss.item() does. */
 STOKE_API int stoke_upload_finish(stoke_upload *upload, stoke_error *err);
 

@@ -5,6 +5,7 @@
  *   diagnose.c         memory, costs, fixes, setups measured in turns; what others ask
  *   diagnose_run.c     a stretch of steps: the loop, epochs, cores that workers could have
  *   diagnose_feed.c    what such a loop does on a device
+ *   fake_step.c        its steps, which keep the device busy and train nothing
  *   diagnose_native.c  the same on this processor, by the native engine
  *   diagnosis_page.c   bars, and the page around them
  */

@@ -127,8 +127,8 @@ static int find_smallest(const fixes_ctx *fixing, const search *tried, size_t *f
     double ms[TRIES], best = INFINITY;
     for (size_t i = 0; i < tried->n; i++) {
         stoke_forecast forecast;
-        const int r = stk_foresee(fixing->costs, &tried->setup[i], fixing->seed, SEARCH_RESAMPLES, &forecast,
-                                  NULL, err);
+        const int r = stk_forecast_make(fixing->costs, &tried->setup[i], fixing->seed, SEARCH_RESAMPLES,
+                                        &forecast, NULL, err);
         if (r) return r;
         ms[i] = forecast.step_ms;
         best = fmin(best, ms[i]);
@@ -333,8 +333,8 @@ typedef struct outlook {
 
 static int look(const fixes_ctx *fixing, outlook *at, stoke_error *err)
 {
-    return stk_foresee(fixing->costs, &at->proposal.setup, fixing->seed, STK_RESAMPLES, &at->forecast,
-                       at->steps, err);
+    return stk_forecast_make(fixing->costs, &at->proposal.setup, fixing->seed, STK_RESAMPLES, &at->forecast,
+                             at->steps, err);
 }
 
 /* As fix_propose, with the forecast. What was not measured cannot be proposed. */

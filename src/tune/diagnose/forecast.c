@@ -193,7 +193,7 @@ static void model_free(stk_forecast_model *model)
     model->batch = NULL;
 }
 
-/* Costs for a setup; STOKE_E_INVALID, STOKE_E_NOTFOUND as stoke_foresee. */
+/* Costs for a setup; STOKE_E_INVALID, STOKE_E_NOTFOUND as stoke_forecast_make. */
 static int model_make(stk_forecast_model *model, const stoke_costs *costs, const stoke_setup *setup,
                       stoke_error *err)
 {
@@ -649,8 +649,8 @@ static void summarise(stoke_forecast *out, const double *step_ms, double *busy, 
     out->busy_high = stk_quantile(busy, n, 0.95);
 }
 
-int stk_foresee(const stoke_costs *costs, const stoke_setup *setup, uint64_t seed, uint32_t resamples,
-                stoke_forecast *out, double step_ms[STK_RESAMPLES], stoke_error *err)
+int stk_forecast_make(const stoke_costs *costs, const stoke_setup *setup, uint64_t seed, uint32_t resamples,
+                      stoke_forecast *out, double step_ms[STK_RESAMPLES], stoke_error *err)
 {
     stk_forecast_model model;
     room space = { 0 };
@@ -674,8 +674,8 @@ int stk_foresee(const stoke_costs *costs, const stoke_setup *setup, uint64_t see
     return r;
 }
 
-int stoke_foresee(const stoke_costs *costs, const stoke_setup *setup, uint64_t seed, stoke_forecast *out,
-                  stoke_error *err)
+int stoke_forecast_make(const stoke_costs *costs, const stoke_setup *setup, uint64_t seed,
+                        stoke_forecast *out, stoke_error *err)
 {
-    return stk_foresee(costs, setup, seed, STK_RESAMPLES, out, NULL, err);
+    return stk_forecast_make(costs, setup, seed, STK_RESAMPLES, out, NULL, err);
 }

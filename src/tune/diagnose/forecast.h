@@ -62,10 +62,10 @@ typedef struct stk_forecast_replay_size {
 double stk_replay(const stk_forecast_model *model, const stk_forecast_draw *draw,
                   stk_forecast_replay_size size, const stk_forecast_moments *moments, double *busy);
 
-/* stoke_foresee with steps of every resample (step_ms may be NULL), so that two setups can be compared draw
- * by draw. resamples <= STK_RESAMPLES: fewer where only step_ms is wanted. */
-int stk_foresee(const stoke_costs *costs, const stoke_setup *setup, uint64_t seed, uint32_t resamples,
-                stoke_forecast *out, double step_ms[STK_RESAMPLES], stoke_error *err);
+/* stoke_forecast_make with steps of every resample (step_ms may be NULL), so that two setups can be compared
+ * draw by draw. resamples <= STK_RESAMPLES: fewer where only step_ms is wanted. */
+int stk_forecast_make(const stoke_costs *costs, const stoke_setup *setup, uint64_t seed, uint32_t resamples,
+                      stoke_forecast *out, double step_ms[STK_RESAMPLES], stoke_error *err);
 
 /* Sorts, and gives the value below which the share lies. */
 double stk_quantile(double *values, size_t n, double share);
