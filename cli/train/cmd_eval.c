@@ -37,8 +37,10 @@ static const stoke_option options[] = {
                "Of windows: share of a window that its neighbour sees too"),
     CLI_FLAG(flip,
              "At the masks' own size: average with the prediction for the mirror image; twice the work"),
-    CLI_CHOICE(precision, "auto", "fp32|bf16|fp16|auto",
-               "Type of the activations; auto is bf16 where the processor multiplies it natively, else fp32"),
+    CLI_CHOICE(
+        precision, "auto", "fp32|bf16|fp16|auto",
+        "Type of the activations. Without it that of the run, so the figures are those of its validation; "
+        "auto is bf16 where the processor multiplies it natively, else fp32"),
     CLI_NUMBER(INT, threads, "0", 0, 1024, "N", "Threads of the network; 0 = all usable cores"),
     CLI_FORCE(OPTIONS),
 };
@@ -113,7 +115,8 @@ static stoke_eval_params params_of(const cli_call *call, const stoke_trained *tr
         o->original || cli_has_flag(call, "mode") ? o->mode : (int)stoke_trained_eval_mode(trained);
     params.network.overlap = o->overlap;
     params.network.flip = o->flip;
-    params.network.precision = o->precision;
+    params.network.precision =
+        cli_has_flag(call, "precision") ? o->precision : (int)stoke_trained_precision(trained);
     params.network.threads = (uint32_t)o->threads;
     params.original = o->original;
     params.picture = picture;

@@ -21,6 +21,7 @@ struct stoke_trained {
     char weights[PATH_MAX], config[PATH_MAX]; /* config "": no run */
     stoke_data_params data;
     int eval_mode;                 /* stoke_predict_mode */
+    int precision;                 /* stoke_precision */
     stoke_option_storage *storage; /* of the strings in data */
 };
 
@@ -106,6 +107,7 @@ static int read_settings(stoke_trained *t, stoke_error *err)
     const int r = stoke_settings_load_yaml(groups, sizeof groups / sizeof *groups, &t->data, t->config,
                                            &t->storage, err);
     t->eval_mode = train.eval_mode;
+    t->precision = train.precision;
     return r ? r : stoke_run_follow(t->config, &t->data, &train, t->storage, err);
 }
 
@@ -150,6 +152,11 @@ const stoke_data_params *stoke_trained_data(const stoke_trained *trained)
 stoke_predict_mode stoke_trained_eval_mode(const stoke_trained *trained)
 {
     return (stoke_predict_mode)trained->eval_mode;
+}
+
+stoke_precision stoke_trained_precision(const stoke_trained *trained)
+{
+    return (stoke_precision)trained->precision;
 }
 
 void stoke_trained_settings(const stoke_trained *trained, stoke_predict_params *params)

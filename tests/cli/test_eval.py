@@ -98,7 +98,7 @@ def a_network_alone():
     alone = path('alone')
     shutil.copytree(os.path.join(RUN, 'best'), alone)
     contains(stoke('eval', alone, code=2).stderr, 'no data given')
-    got = stoke_json('eval', alone, '--data', SET, '--val-split', 0.4)
+    got = stoke_json('eval', alone, '--data', SET, '--val-split', 0.4, '--precision', 'fp32')  # as the run trained
     equal(got['confusion'], stoke_json('eval', RUN)['confusion'])
     equal(got['run_config'], None)
     got = stoke_json('eval', os.path.join(RUN, 'best'), '--size', '64x32')
