@@ -156,7 +156,9 @@ class Copy:
 
 def stoke(*args, code=0):
     root = Copy.ready()
-    done = subprocess.run([os.path.join(root, 'build/cli/stoke'), *args], capture_output=True, text=True, timeout=200, cwd=os.path.dirname(root))
+    # meson test sets LD_LIBRARY_PATH to the library at hand, which comes before the one of the copy
+    env = {key: value for key, value in os.environ.items() if key != 'LD_LIBRARY_PATH'}
+    done = subprocess.run([os.path.join(root, 'build/cli/stoke'), *args], capture_output=True, text=True, timeout=200, cwd=os.path.dirname(root), env=env)
     assert done.returncode == code, f'stoke {" ".join(args)}: exit {done.returncode}\n{done.stdout}{done.stderr}'
     return done.stdout
 
