@@ -424,7 +424,7 @@ static int source_of(const stoke_monitor *m, stoke_monitor_series series, size_t
 {
     if (series < STOKE_SERIES_GPU) return STOKE_SOURCE_PROC;
     const stk_monitor_gpu_sums *sums = &m->gpu_sums[gpu];
-    return series == STOKE_SERIES_GPU ? sums->busy.all.source : sums->memory.source;
+    return series == STOKE_SERIES_GPU ? sums->busy.all.source : sums->sum[STK_GPU_MEMORY].source;
 }
 
 stoke_figure stoke_monitor_history(const stoke_monitor *m, stoke_monitor_series series, size_t gpu,

@@ -46,20 +46,20 @@ typedef struct stk_monitor_percent_sum {
     uint64_t tenth[STK_TENTHS];
 } stk_monitor_percent_sum;
 
+/* Figures of a card that are summed up alike, beside how busy it was. */
+enum { STK_GPU_MEMORY, STK_GPU_POWER, STK_GPU_SUMS = 8 };
+
 typedef struct stk_monitor_gpu_sums {
+    stoke_gpu_summary seen; /* but for what is added up below: names, programs, what the last reading said */
     stk_monitor_percent_sum busy;
-    stk_monitor_sum effective, memory, power, temperature, clock_sm, clock_memory, to_device, from_device;
-    stoke_figure memory_total, energy_first, energy_last;
+    stk_monitor_sum sum[STK_GPU_SUMS];
+    stoke_figure energy_first, energy_last;
     double power_joule; /* power x time */
     uint64_t reason[STOKE_CLOCKS_REASONS], reason_readings;
     int reason_source;
     uint64_t idle, bursts;
     double idle_seconds, longest_idle; /* of the burst under way; of the longest */
     int in_burst;
-    stoke_process_peak process[STOKE_MONITOR_PROCESSES];
-    uint32_t n_processes, more_processes;
-    char name[96], pci[32], problem[256];
-    int lost;
 } stk_monitor_gpu_sums;
 
 typedef struct stk_monitor_load_sums {

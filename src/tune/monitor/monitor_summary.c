@@ -5,6 +5,7 @@
 #include "src/tune/monitor/monitor.h"
 
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -52,17 +53,17 @@ static void raise_to(stoke_figure *peak, stoke_figure figure)
     if (figure.source && (!peak->source || figure.value > peak->value)) *peak = figure;
 }
 
-static void add_process(stk_monitor_gpu_sums *sums, const stoke_gpu_process *process)
+static void add_process(stoke_gpu_summary *seen, const stoke_gpu_process *process)
 {
     stoke_process_peak *peak = NULL;
-    for (uint32_t i = 0; i < sums->n_processes && !peak; i++)
-        if (sums->process[i].pid == process->pid) peak = &sums->process[i];
+    for (uint32_t i = 0; i < seen->n_processes && !peak; i++)
+        if (seen->process[i].pid == process->pid) peak = &seen->process[i];
     if (!peak) {
-        if (sums->n_processes == STOKE_MONITOR_PROCESSES) {
-            sums->more_processes = 1;
+        if (seen->n_processes == STOKE_MONITOR_PROCESSES) {
+            seen->more_processes = 1;
             return;
         }
-        peak = &sums->process[sums->n_processes++];
+        peak = &seen->process[seen->n_processes++];
         peak->pid = process->pid;
     }
     if (*process->name) memcpy(peak->name, process->name, sizeof peak->name);
@@ -92,22 +93,36 @@ static void add_reasons(stk_monitor_gpu_sums *sums, stoke_figure reasons)
     sums->reason_source = reasons.source;
 }
 
+/* From a reading to the summary. */
+#define SUMMED(field)                                                                                        \
+    {                                                                                                        \
+        offsetof(stoke_gpu, field), offsetof(stoke_gpu_summary, field)                                       \
+    }
+static const struct {
+    size_t figure, spread;
+} summed[STK_GPU_SUMS] = {
+    [STK_GPU_MEMORY] = SUMMED(memory_used),
+    [STK_GPU_POWER] = SUMMED(power_watt),
+    SUMMED(effective_percent),
+    SUMMED(temperature),
+    SUMMED(clock_sm_mhz),
+    SUMMED(clock_memory_mhz),
+    SUMMED(pcie_to_device),
+    SUMMED(pcie_from_device),
+};
+#undef SUMMED
+
 void stk_gpu_sums_add(stk_monitor_gpu_sums *sums, const stoke_gpu *gpu, double seconds)
 {
-    memcpy(sums->name, gpu->name, sizeof sums->name);
-    memcpy(sums->pci, gpu->pci, sizeof sums->pci);
-    memcpy(sums->problem, gpu->problem, sizeof sums->problem);
-    sums->lost = gpu->lost;
+    stoke_gpu_summary *seen = &sums->seen;
+    memcpy(seen->name, gpu->name, sizeof seen->name);
+    memcpy(seen->pci, gpu->pci, sizeof seen->pci);
+    memcpy(seen->problem, gpu->problem, sizeof seen->problem);
+    seen->lost = gpu->lost;
     add_percent(&sums->busy, gpu->busy_percent);
-    add(&sums->effective, gpu->effective_percent);
-    add(&sums->memory, gpu->memory_used);
-    add(&sums->power, gpu->power_watt);
-    add(&sums->temperature, gpu->temperature);
-    add(&sums->clock_sm, gpu->clock_sm_mhz);
-    add(&sums->clock_memory, gpu->clock_memory_mhz);
-    add(&sums->to_device, gpu->pcie_to_device);
-    add(&sums->from_device, gpu->pcie_from_device);
-    if (gpu->memory_total.source) sums->memory_total = gpu->memory_total;
+    for (int i = 0; i < STK_GPU_SUMS; i++)
+        add(&sums->sum[i], *(const stoke_figure *)((const char *)gpu + summed[i].figure));
+    if (gpu->memory_total.source) seen->memory_total = gpu->memory_total;
     if (gpu->power_watt.source) sums->power_joule += gpu->power_watt.value * seconds;
     if (gpu->energy_joule.source) {
         if (!sums->energy_first.source) sums->energy_first = gpu->energy_joule;
@@ -115,8 +130,8 @@ void stk_gpu_sums_add(stk_monitor_gpu_sums *sums, const stoke_gpu *gpu, double s
     }
     add_reasons(sums, gpu->clocks_reasons);
     add_idle(sums, gpu->busy_percent, seconds);
-    for (uint32_t i = 0; i < gpu->n_processes; i++) add_process(sums, &gpu->process[i]);
-    if (gpu->more_processes) sums->more_processes = 1;
+    for (uint32_t i = 0; i < gpu->n_processes; i++) add_process(seen, &gpu->process[i]);
+    if (gpu->more_processes) seen->more_processes = 1;
 }
 
 void stk_load_sums_add(stk_monitor_load_sums *sums, const stoke_load *load)
@@ -166,26 +181,16 @@ static stoke_figure energy_of(const stk_monitor_gpu_sums *sums)
     /* One look at the counter says nothing of the time since; nor does one that began again. */
     if (sums->energy_first.source && sums->energy_last.value > sums->energy_first.value)
         return stk_figure(sums->energy_last.value - sums->energy_first.value, sums->energy_last.source);
-    if (sums->power.readings) return stk_figure(sums->power_joule, STOKE_SOURCE_ESTIMATED);
+    if (sums->sum[STK_GPU_POWER].readings) return stk_figure(sums->power_joule, STOKE_SOURCE_ESTIMATED);
     return stk_figure(0, STOKE_SOURCE_NA);
 }
 
 void stk_gpu_sums_finish(const stk_monitor_gpu_sums *sums, stoke_gpu_summary *summary)
 {
-    *summary = (stoke_gpu_summary){ .lost = sums->lost };
-    memcpy(summary->name, sums->name, sizeof summary->name);
-    memcpy(summary->pci, sums->pci, sizeof summary->pci);
-    memcpy(summary->problem, sums->problem, sizeof summary->problem);
+    *summary = sums->seen;
     summary->busy_percent = spread_of_percent(&sums->busy);
-    summary->effective_percent = spread_of(&sums->effective);
-    summary->memory_used = spread_of(&sums->memory);
-    summary->memory_total = sums->memory_total;
-    summary->power_watt = spread_of(&sums->power);
-    summary->temperature = spread_of(&sums->temperature);
-    summary->clock_sm_mhz = spread_of(&sums->clock_sm);
-    summary->clock_memory_mhz = spread_of(&sums->clock_memory);
-    summary->pcie_to_device = spread_of(&sums->to_device);
-    summary->pcie_from_device = spread_of(&sums->from_device);
+    for (int i = 0; i < STK_GPU_SUMS; i++)
+        *(stoke_spread *)((char *)summary + summed[i].spread) = spread_of(&sums->sum[i]);
     summary->energy_joule = energy_of(sums);
     for (unsigned i = 0; i < STOKE_CLOCKS_REASONS && sums->reason_readings; i++)
         summary->reason_share[i] =
@@ -196,9 +201,6 @@ void stk_gpu_sums_finish(const stk_monitor_gpu_sums *sums, stoke_gpu_summary *su
         summary->idle_bursts = stk_figure((double)sums->bursts, busy->source);
         summary->longest_idle = stk_figure(sums->longest_idle, busy->source);
     }
-    memcpy(summary->process, sums->process, sizeof summary->process);
-    summary->n_processes = sums->n_processes;
-    summary->more_processes = sums->more_processes;
 }
 
 void stk_load_sums_finish(const stk_monitor_load_sums *sums, stoke_monitor_summary *summary)
