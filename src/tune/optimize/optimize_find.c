@@ -33,7 +33,7 @@ int stk_is_off(const char *text)
     return stk_is_one_of(text, words);
 }
 
-static const char *last_key(const char *path)
+const char *stk_last_key(const char *path)
 {
     const char *dot = strrchr(path, '.');
     return dot ? dot + 1 : path;
@@ -49,8 +49,8 @@ static int is_for_processor(const stoke_yaml *yaml)
     const char *path;
     stoke_yaml_value value;
     for (size_t i = 0; stoke_yaml_at(yaml, i, &path, &value); i++)
-        if ((stk_is_one_of(last_key(path), devices) && !strcasecmp(value.text, "cpu")) ||
-            (stk_is_one_of(last_key(path), switches) && stk_is_on(value.text)))
+        if ((stk_is_one_of(stk_last_key(path), devices) && !strcasecmp(value.text, "cpu")) ||
+            (stk_is_one_of(stk_last_key(path), switches) && stk_is_on(value.text)))
             return 1;
     return 0;
 }

@@ -162,11 +162,9 @@ static int validation(stoke_optimization *o, int64_t n_workers, stoke_error *err
     stoke_yaml_value value;
     int r = STOKE_OK;
     if (n_workers < 1 || o->framework == STOKE_FRAMEWORK_STOKE) return r;
-    for (size_t i = 0; !r && stoke_yaml_at(o->yaml, i, &path, &value); i++) {
-        const char *dot = strrchr(path, '.');
-        if (names_workers(dot ? dot + 1 : path) && is_validating(path))
+    for (size_t i = 0; !r && stoke_yaml_at(o->yaml, i, &path, &value); i++)
+        if (names_workers(stk_last_key(path)) && is_validating(path))
             r = halve(o, path, value.text, n_workers, err);
-    }
     for (uint32_t i = 0; !r && i < o->yaml->n_nodes; i++) r = halve_merged(o, i, n_workers, err);
     return r;
 }

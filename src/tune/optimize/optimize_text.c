@@ -44,7 +44,7 @@ static const char *line_at(const char *text, uint32_t line)
 static const char *line_of_key(const stoke_yaml *result, const char *text, const char *path)
 {
     stoke_yaml_value value;
-    const char *dot = strrchr(path, '.'), *key = dot ? dot + 1 : path;
+    const char *key = stk_last_key(path);
     if (!stoke_yaml_get(result, path, &value)) return NULL;
     const char *line = line_at(text, value.line);
     return line && !strncmp(line + strspn(line, " "), key, strlen(key)) ? line : NULL;

@@ -101,8 +101,8 @@ static const char *half_of(const stoke_optimization *o, const stk_optimize_key *
         const char *full, *half;
     } words[] = { { "32", "16" },     { "fp32", "fp16" },        { "float32", "float16" },
                   { "full", "fp16" }, { "32-true", "16-mixed" }, { "torch.float32", "torch.float16" } };
-    const char *dot = strrchr(f->path, '.'), *key = dot ? dot + 1 : f->path;
-    const int lightning = o->framework == STOKE_FRAMEWORK_LIGHTNING && !strcasecmp(key, "precision");
+    const int lightning =
+        o->framework == STOKE_FRAMEWORK_LIGHTNING && !strcasecmp(stk_last_key(f->path), "precision");
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcasecmp(f->text, words[i].full)) return lightning ? "16-mixed" : words[i].half;
     if (lightning && (!f->exists || stk_is_off(f->text))) return "16-mixed";
@@ -115,10 +115,8 @@ static int has_bf16(const stoke_optimization *o)
 {
     const char *path;
     stoke_yaml_value value;
-    for (size_t i = 0; stoke_yaml_at(o->yaml, i, &path, &value); i++) {
-        const char *dot = strrchr(path, '.');
-        if (!strcasecmp(dot ? dot + 1 : path, "bf16") && stk_is_on(value.text)) return 1;
-    }
+    for (size_t i = 0; stoke_yaml_at(o->yaml, i, &path, &value); i++)
+        if (!strcasecmp(stk_last_key(path), "bf16") && stk_is_on(value.text)) return 1;
     return 0;
 }
 

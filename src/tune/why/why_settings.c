@@ -13,6 +13,7 @@
 #include "src/base/number.h"
 #include "src/settings/keys.h"
 #include "src/tune/decide/decide.h"
+#include "src/tune/optimize/optimize.h"
 #include "src/tune/why/why.h"
 
 /* Rates above these are rare, and seldom by intent. Adam and AdamW: 6e-5 (pretrained) to 1e-3; SGD: to 0.1.
@@ -38,14 +39,6 @@ static const char *text_of(const stk_why_evidence *e, const char *setting, const
     const char *otherwise = e->yaml ? stk_setting_default(e->config.framework, setting) : NULL;
     if (otherwise) *whose = stk_whose_default(e->config.framework, setting);
     return otherwise;
-}
-
-static int is_off(const char *text)
-{
-    static const char *const words[] = { "false", "no", "off", "0", "0.0", "null", "none", "~", "" };
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (!strcasecmp(text, words[i])) return 1;
-    return 0;
 }
 
 /* ---- settings that cost time ---- */
@@ -103,7 +96,7 @@ static int judge_clipping(const stk_why_evidence *e, char *why, size_t size)
 {
     const char *whose, *text = text_of(e, "grad_clip", &whose);
     snprintf(why, size, "one odd batch can throw the weights far off");
-    return !text || is_off(text);
+    return !text || stk_is_off(text);
 }
 
 /* What a setting that is not as it should be means, and how much of the trouble it is as a rule. NULL: only
@@ -156,7 +149,7 @@ static void one_setting(stoke_answer *answer, const stk_why_evidence *e, size_t 
     const int source = of_cores ? stk_cores(&e->here).source : changes ? c.source : STOKE_SOURCE_NA;
     const int is_switch = strcmp(setting, "batch_size") && strcmp(setting, "prefetch_factor");
     const int wrong = meanings[m].judge ? meanings[m].judge(e, why, sizeof why)
-                      : text            ? is_switch && is_off(text)
+                      : text            ? is_switch && stk_is_off(text)
                                         : -1;
     /* On cards before Volta it saves memory: no cause of lost time. */
     if (meanings[m].judge == judge_precision && !wrong) changes = 0;
@@ -229,8 +222,8 @@ static int warms_up(const stk_why_evidence *e)
     stoke_yaml_value value;
     if (e->config.engine == STOKE_ENGINE_NATIVE) return e->config.train.warmup > 0;
     for (size_t i = 0; e->yaml && stoke_yaml_at(e->yaml, i, &path, &value); i++) {
-        const char *dot = strrchr(path, '.'), *key = dot ? dot + 1 : path;
-        if ((strcasestr(key, "warmup") || strcasestr(key, "warm_up")) && !is_off(value.text)) return 1;
+        const char *key = stk_last_key(path);
+        if ((strcasestr(key, "warmup") || strcasestr(key, "warm_up")) && !stk_is_off(value.text)) return 1;
         if (strcasestr(value.text, "warmup") || strcasestr(value.text, "onecycle")) return 1;
     }
     return 0;
