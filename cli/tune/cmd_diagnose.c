@@ -68,14 +68,14 @@ static int read_config(diagnose_job *job, stoke_error *err)
     if (!r) r = stoke_run_plan_read(&job->plan, config, NULL, job->map.paths, err);
     if (!r) r = stoke_yaml_open(&job->yaml, config, err);
     if (r) return cli_blame(err, config);
-    const stoke_setup *setup = stoke_run_plan_setup(job->plan);
+    const stoke_setup *setup = &job->plan->setup;
     stoke_upload_params upload = stoke_upload_defaults();
     upload.placement = setup->placement;
     upload.transfer = setup->transfer;
     upload.depth = setup->depth;
     o->sync = setup->sync;
     o->persistent = setup->persistent;
-    return cli_replace_settings(call, stoke_run_plan_data(job->plan), &upload, err);
+    return cli_replace_settings(call, &job->plan->data, &upload, err);
 }
 
 static void settle_setup(diagnose_job *job)
@@ -159,7 +159,7 @@ static int find_step(diagnose_job *job, stoke_error *err)
 const char *diagnose_model(const diagnose_job *job)
 {
     if (job->o->model) return job->o->model;
-    const char *model = job->plan ? stoke_run_plan_model(job->plan) : NULL;
+    const char *model = job->plan ? job->plan->model : NULL;
     return model ? model : "b0";
 }
 

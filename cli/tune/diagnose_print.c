@@ -66,8 +66,7 @@ static void print_subject(const diagnose_job *job, int busy)
                  diagnose_model(job));
     cli_print("\n%s: %s%s\n", job->device_name, job->device_title,
               job->emulated ? "; simulated: its times are computed, not measured" : "");
-    if (job->plan)
-        cli_print("settings  %s (%s)\n", job->call->common.config, stoke_run_plan_dialect(job->plan));
+    if (job->plan) cli_print("settings  %s (%s)\n", job->call->common.config, job->plan->dialect);
     cli_print("loop      batches of %u, %s\n", costs->measured.batch, setup);
     cli_print("step      %.1f ms [%s]\n", step, job->step_source);
     cli_print("measured  %s, one every %.1f ms", STOKE_COUNT(a->steps, "step"),
@@ -109,15 +108,16 @@ static void print_causes(const diagnose_job *job)
 
 /* ---- fixes ---- */
 
-static void measured_text(uint32_t pairs, double ms, double low, double high, int confirmed, char *text,
-                          size_t size)
+/* What was measured, and how far the prediction was off. */
+static void measured_text(const stoke_fix_measured *m, double predicted, char text[static 128],
+                          char error[static 32])
 {
     char range[96];
-    if (!pairs)
-        snprintf(text, size, "-");
-    else
-        snprintf(text, size, "%s%s", range_text(ms, low, high, range, sizeof range),
-                 confirmed ? "" : ", not confirmed");
+    snprintf(text, 128, "-");
+    if (!m->pairs) return;
+    snprintf(text, 128, "%s%s", range_text(m->gain_ms, m->low, m->high, range, sizeof range),
+             m->confirmed ? "" : ", not confirmed");
+    ms_text(predicted - m->gain_ms, error, 32);
 }
 
 static void fix_row(stoke_table *table, const stoke_fix *fix)
@@ -131,9 +131,7 @@ static void fix_row(stoke_table *table, const stoke_fix *fix)
         else
             snprintf(sequence, sizeof sequence, "no more");
     }
-    measured_text(fix->pairs, fix->measured_ms, fix->measured_low, fix->measured_high, fix->confirmed,
-                  measured, sizeof measured);
-    if (fix->pairs) ms_text(fix->gain_ms - fix->measured_ms, error, sizeof error);
+    measured_text(&fix->measured, fix->gain_ms, measured, error);
     stoke_table_row(table,
                     (const char *[]){ stoke_cause_name(fix->cause), alone, sequence, busy, measured, error });
 }
@@ -143,9 +141,7 @@ static void together_row(stoke_table *table, const stoke_fixes *f)
     char all[96], busy[32], measured[128], error[32] = "-";
     ms_text(f->gain_all_ms, all, sizeof all);
     snprintf(busy, sizeof busy, "%.1f", 100 * f->together.busy);
-    measured_text(f->pairs, f->measured_ms, f->measured_low, f->measured_high, f->confirmed, measured,
-                  sizeof measured);
-    if (f->pairs) ms_text(f->gain_all_ms - f->measured_ms, error, sizeof error);
+    measured_text(&f->measured, f->gain_all_ms, measured, error);
     stoke_table_row(table, (const char *[]){ "= all of them", all, all, busy, measured, error });
 }
 
@@ -153,7 +149,7 @@ static void print_gains(const stoke_fixes *f)
 {
     static const char *const headings[] = { "what it costs, ms a step", "alone [90 %]",    "in sequence",
                                             "busy without it %",        "measured [90 %]", "error" };
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings) - (f->pairs ? 0 : 2));
+    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings) - (f->measured.pairs ? 0 : 2));
     for (int i = 0; i < STOKE_CAUSES; i++) fix_row(table, &f->fix[i]);
     together_row(table, f);
     cli_table_end(table);
@@ -220,7 +216,7 @@ static void print_fixes(const diagnose_job *job)
     for (int i = 0; i < STOKE_CAUSES; i++)
         if (f->fix[i].applies) alone += fmax(0, f->fix[i].gain_ms);
     print_gains(f);
-    cli_print("[predicted%s]", f->pairs ? "; measured in turns" : "");
+    cli_print("[predicted%s]", f->measured.pairs ? "; measured in turns" : "");
     if (any_in_sequence(f))
         cli_print(" They do not add: alone they sum to %s ms, together they give %s ms.",
                   ms_text(alone, a, sizeof a), ms_text(f->gain_all_ms, b, sizeof b));
@@ -232,10 +228,10 @@ static void print_fixes(const diagnose_job *job)
                   range_text(100 * f->together.busy, 100 * f->together.busy_low, 100 * f->together.busy_high,
                              busy, sizeof busy),
                   ms_text(f->together.step_ms, a, sizeof a));
-    if (f->pairs)
+    if (f->measured.pairs)
         cli_print("Measured with all of them: busy %.1f %%, %.1f points from the prediction [%u pairs of "
                   "blocks in turns, %lld steps each].\n",
-                  100 * f->measured_busy, 100 * fabs(f->measured_busy - f->together.busy), f->pairs,
+                  100 * f->measured.busy, 100 * fabs(f->measured.busy - f->together.busy), f->measured.pairs,
                   (long long)job->o->steps);
 }
 
@@ -404,17 +400,15 @@ static void put_costs(stoke_json *json, const diagnose_job *job)
     stoke_json_close(json);
 }
 
-/* pairs 0: null, it was not verified. */
-static void put_measured(stoke_json *json, uint32_t pairs, double ms, double low, double high, double busy,
-                         double predicted, int confirmed)
+static void put_measured(stoke_json *json, const stoke_fix_measured *m, double predicted)
 {
-    if (!pairs) {
+    if (!m->pairs) { /* it was not verified */
         stoke_json_null(json, "measured");
         return;
     }
-    FACTS_OBJECT(json, "measured", FACT("pairs", pairs), FACT("gain_ms", ms), FACT("gain_low_ms", low),
-                 FACT("gain_high_ms", high), FACT("error_ms", predicted - ms), FACT("busy_share", busy),
-                 FACT_IS("confirmed", confirmed));
+    FACTS_OBJECT(json, "measured", FACT_OF(m, pairs), FACT_OF(m, gain_ms), FACT("gain_low_ms", m->low),
+                 FACT("gain_high_ms", m->high), FACT("error_ms", predicted - m->gain_ms),
+                 FACT("busy_share", m->busy), FACT_IS_OF(m, confirmed));
 }
 
 static void put_fix(stoke_json *json, const diagnose_job *job, const stoke_fix *fix)
@@ -430,8 +424,7 @@ static void put_fix(stoke_json *json, const diagnose_job *job, const stoke_fix *
               FACT("gain_high_ms", fix->gain_high), FACT_OF(fix, order),
               FACT("marginal_ms", fix->order ? fix->marginal_ms : 0));
         put_forecast(json, "alone", &fix->alone);
-        put_measured(json, fix->pairs, fix->measured_ms, fix->measured_low, fix->measured_high,
-                     fix->measured_busy, fix->gain_ms, fix->confirmed);
+        put_measured(json, &fix->measured, fix->gain_ms);
     }
     stoke_json_close(json);
 }
@@ -447,8 +440,7 @@ static void put_fixes(stoke_json *json, const diagnose_job *job)
     stoke_json_real(json, "gain_ms", f->gain_all_ms);
     put_setup(json, "setup", &f->all);
     put_forecast(json, "predicted", &f->together);
-    put_measured(json, f->pairs, f->measured_ms, f->measured_low, f->measured_high, f->measured_busy,
-                 f->gain_all_ms, f->confirmed);
+    put_measured(json, &f->measured, f->gain_all_ms);
     stoke_json_close(json);
 }
 
@@ -477,7 +469,7 @@ void diagnose_json(const diagnose_job *job)
     FACTS(&json, FACT("verdict", verdict), FACT_IS("too_busy", busy), FACT("cores_had", had),
           FACT("device", job->device_name), FACT("title", job->device_title),
           FACT("source", diagnose_source(job)), FACT_OF(&job->call->common, config),
-          FACT("dialect", job->plan ? stoke_run_plan_dialect(job->plan) : NULL));
+          FACT("dialect", job->plan ? job->plan->dialect : NULL));
     stoke_json_array(&json, "remarks");
     for (size_t i = 0; job->plan && stoke_run_plan_remark(job->plan, i); i++)
         stoke_json_string(&json, NULL, stoke_run_plan_remark(job->plan, i));

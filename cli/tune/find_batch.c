@@ -35,7 +35,7 @@ int find_batch_plan(stoke_trial_plan **plan, const find_batch_wish *wish, int lo
 
 stoke_trial_params find_batch_params(const stoke_trial_plan *plan, const find_batch_wish *wish)
 {
-    stoke_trial_params params = *stoke_trial_plan_params(plan);
+    stoke_trial_params params = plan->params;
     params.device = wish->device;
     params.steps = (uint32_t)wish->steps;
     params.time0 = wish->time0;
@@ -220,7 +220,7 @@ static int plan_memory(find_batch *s, stoke_error *err)
     if (trial == UINT64_MAX) return STOKE_OK;
     if (native)
         s->limits.memory = trial;
-    else if (stoke_trial_plan_samples(s->plan))
+    else if (s->plan->samples)
         s->params.data.memory_limit = trial;
     else
         trial = own;
@@ -232,7 +232,7 @@ static int plan_memory(find_batch *s, stoke_error *err)
 static int set_limits(find_batch *s, stoke_error *err)
 {
     stoke_batch_params *p = &s->limits;
-    const uint64_t samples = stoke_trial_plan_samples(s->plan);
+    const uint64_t samples = s->plan->samples;
     int r = STOKE_OK;
     *p = stoke_batch_defaults();
     p->memory = s->memory;
@@ -272,17 +272,17 @@ static int check_device(const find_batch *s, stoke_error *err)
 int find_batch_run(find_batch *s, stoke_error *err)
 {
     char key[512];
-    const char *text, *said;
+    const char *text;
     s->own = stoke_machine_peak_rss(); /* what is taken to look at the data is given back */
     int r = find_batch_plan(&s->plan, &s->wish, 1, err);
     if (r) return r;
-    if (!stoke_trial_plan_knows(s->plan, &said) && *said)
+    if (!s->plan->known && *s->plan->said)
         return cli_error(err, STOKE_E_INVALID,
                          "'%s' is no network that runs here: stokehold.BatchSizeOptimizer finds its batch in "
                          "Python; --model b0..b5 tries one of ours in its place",
-                         said);
+                         s->plan->said);
     s->params = find_batch_params(s->plan, &s->wish);
-    if (!s->before) s->before = stoke_trial_plan_batch(s->plan);
+    if (!s->before) s->before = s->plan->batch;
     for (size_t i = 0; (text = stoke_trial_plan_remark(s->plan, i)); i++) cli_say(s->call, "%s", text);
     r = check_device(s, err);
     if (!r) r = set_limits(s, err);

@@ -34,15 +34,15 @@ static int look_at_file(optimize_benchmark *b, const stoke_optimize_params *para
     find_batch_wish *wish = &b->search.wish;
     stoke_trial_plan *plan;
     stoke_card card;
-    const char *said;
     const int r = find_batch_plan(&plan, wish, 0, err);
     if (r) return r;
-    const int native = stoke_trial_plan_engine(plan) == STOKE_ENGINE_NATIVE;
-    const char *model = stoke_trial_plan_params(plan)->train.model;
-    const int known = stoke_trial_plan_knows(plan, &said), small = model && !strcmp(model, "smallnet");
+    const int native = plan->engine == STOKE_ENGINE_NATIVE;
+    const char *model = plan->params.train.model;
+    const int known = plan->known, small = model && !strcmp(model, "smallnet");
     const int simulated = !native && params->gpu && stoke_card_named(params->gpu, &card);
-    b->search.before = stoke_trial_plan_batch(plan);
-    if (!known || (small && !simulated && !wish->device)) say_why_not(b, known ? "smallnet" : said, params);
+    b->search.before = plan->batch;
+    if (!known || (small && !simulated && !wish->device))
+        say_why_not(b, known ? "smallnet" : plan->said, params);
     stoke_trial_plan_free(&plan);
     if (wish->device || b->left) return STOKE_OK;
     wish->device = b->device;

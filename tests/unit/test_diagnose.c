@@ -100,7 +100,7 @@ static void a_loop_with_every_fault(void **state)
                                  STOKE_CAUSE_RESTARTED_WORKERS, STOKE_CAUSE_SYNC_LOOP };
     for (size_t i = 0; i < sizeof there / sizeof *there; i++) {
         assert_int_equal(f->fix[there[i]].applies, 1);
-        assert_int_equal(f->fix[there[i]].pairs, 0);
+        assert_int_equal(f->fix[there[i]].measured.pairs, 0);
         assert_true(isfinite(f->fix[there[i]].gain_ms));
     }
     /* Epochs end within the steps, and their first batches are the ones of new workers. */
@@ -149,14 +149,16 @@ static void verified(void **state)
     const stoke_fixes *f = stoke_diagnosis_fixes(d);
     for (int i = 0; i < STOKE_CAUSES; i++) {
         const stoke_fix *fix = &f->fix[i];
-        assert_int_equal(fix->pairs, fix->applies ? 2 : 0);
+        assert_int_equal(fix->measured.pairs, fix->applies ? 2 : 0);
         if (!fix->applies) continue;
-        assert_true(fix->measured_low <= fix->measured_ms && fix->measured_ms <= fix->measured_high);
-        assert_true(fix->measured_busy > 0 && fix->measured_busy <= 1);
-        assert_int_equal(fix->confirmed, fix->gain_ms < 0 ? fix->measured_high < 0 : fix->measured_low > 0);
+        assert_true(fix->measured.low <= fix->measured.gain_ms &&
+                    fix->measured.gain_ms <= fix->measured.high);
+        assert_true(fix->measured.busy > 0 && fix->measured.busy <= 1);
+        assert_int_equal(fix->measured.confirmed,
+                         fix->gain_ms < 0 ? fix->measured.high < 0 : fix->measured.low > 0);
     }
-    assert_int_equal(f->pairs, 2);
-    assert_true(f->measured_busy > 0);
+    assert_int_equal(f->measured.pairs, 2);
+    assert_true(f->measured.busy > 0);
     stoke_diagnosis_free(&d);
     end(&s);
 }

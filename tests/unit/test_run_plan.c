@@ -28,8 +28,8 @@ static int remarks_on(const stoke_run_plan *plan, const char *part)
 static void nothing_said(void **state)
 {
     stoke_run_plan *plan = plan_of(state, "batch_size: 16\nlearning_rate: 0.1\n", NULL);
-    const stoke_setup *s = stoke_run_plan_setup(plan);
-    assert_string_equal(stoke_run_plan_dialect(plan), "flat");
+    const stoke_setup *s = &plan->setup;
+    assert_string_equal(plan->dialect, "flat");
     assert_int_equal(s->batch, 16);
     assert_int_equal(s->workers, 0);
     assert_int_equal(s->prefetch, 1);
@@ -38,7 +38,7 @@ static void nothing_said(void **state)
     assert_int_equal(s->sync, 0);
     assert_int_equal(s->persistent, 1); /* there is nobody to restart */
     assert_int_equal(s->by_batch, 0);
-    assert_string_equal(stoke_run_plan_data(plan)->augment, "standard");
+    assert_string_equal(plan->data.augment, "standard");
     static const char *const said[] = { "num_workers", "pin_memory", "augmented", "size", "logs", "stoke's" };
     for (size_t i = 0; i < sizeof said / sizeof *said; i++) assert_int_equal(remarks_on(plan, said[i]), 1);
     assert_int_equal(remarks_on(plan, "prefetch_factor"), 0);
@@ -56,10 +56,10 @@ static void everything_said(void **state)
                 "training:\n  use_gpu_augmentation: true\n  log_every: 1\n"
                 "model:\n  name: segformer-b2\n  num_classes: 7\n",
                 NULL);
-    const stoke_setup *s = stoke_run_plan_setup(plan);
-    const stoke_data_params *d = stoke_run_plan_data(plan);
-    assert_string_equal(stoke_run_plan_dialect(plan), "sections");
-    assert_string_equal(stoke_run_plan_model(plan), "b2");
+    const stoke_setup *s = &plan->setup;
+    const stoke_data_params *d = &plan->data;
+    assert_string_equal(plan->dialect, "sections");
+    assert_string_equal(plan->model, "b2");
     assert_int_equal(s->workers, 3);
     assert_int_equal(s->prefetch, 15);
     assert_int_equal(s->transfer, STOKE_TRANSFER_PINNED);
@@ -93,7 +93,7 @@ static void copies(void **state)
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         stoke_run_plan *plan = plan_of(state, all[i].text, NULL);
-        assert_int_equal(stoke_run_plan_setup(plan)->transfer, all[i].transfer);
+        assert_int_equal(plan->setup.transfer, all[i].transfer);
         stoke_run_plan_free(&plan);
     }
 }
@@ -105,9 +105,9 @@ static void our_own(void **state)
                 "batch: 3\nworkers: 2\nprefetch: 6\nsize: 40x56\nclip_norm: 1\nval_split: 0.1\n"
                 "transfer: pinned\nplacement: device\ndepth: 3\n",
                 NULL);
-    const stoke_setup *s = stoke_run_plan_setup(plan);
-    assert_string_equal(stoke_run_plan_dialect(plan), "stoke.yaml");
-    assert_string_equal(stoke_run_plan_model(plan), "b0");
+    const stoke_setup *s = &plan->setup;
+    assert_string_equal(plan->dialect, "stoke.yaml");
+    assert_string_equal(plan->model, "b0");
     assert_int_equal(s->batch, 3);
     assert_int_equal(s->workers, 2);
     assert_int_equal(s->prefetch, 6);
@@ -115,11 +115,11 @@ static void our_own(void **state)
     assert_int_equal(s->transfer, STOKE_TRANSFER_PINNED);
     assert_int_equal(s->placement, STOKE_PLACEMENT_DEVICE);
     assert_int_equal(s->persistent, 1);
-    assert_string_equal(stoke_run_plan_data(plan)->augment, "standard"); /* as `stoke train` does */
+    assert_string_equal(plan->data.augment, "standard"); /* as `stoke train` does */
     stoke_run_plan_free(&plan);
     plan = plan_of(state, "augment: none\nclip_norm: 1\nval_split: 0.1\n", NULL);
-    assert_string_equal(stoke_run_plan_data(plan)->augment, "none");
-    assert_int_equal(stoke_run_plan_setup(plan)->transfer, STOKE_TRANSFER_STREAM);
+    assert_string_equal(plan->data.augment, "none");
+    assert_int_equal(plan->setup.transfer, STOKE_TRANSFER_STREAM);
     assert_int_equal(remarks_on(plan, "workers is auto"), 1);
     assert_int_equal(remarks_on(plan, "batch is auto"), 1);
     stoke_run_plan_free(&plan);
@@ -129,11 +129,11 @@ static void by_map_and_by_hand(void **state)
 {
     const char *const map[] = { "num_workers=b.num_workers", NULL };
     stoke_run_plan *plan = plan_of(state, "a:\n  num_workers: 1\nb:\n  num_workers: 2\n", map);
-    assert_int_equal(stoke_run_plan_setup(plan)->workers, 2);
+    assert_int_equal(plan->setup.workers, 2);
     stoke_run_plan_free(&plan);
     const char *path = unit_path(state, "x.yaml");
     assert_int_equal(stoke_run_plan_read(&plan, path, "elsewhere", map, NULL), 0);
-    assert_string_equal(stoke_run_plan_data(plan)->data, "elsewhere");
+    assert_string_equal(plan->data.data, "elsewhere");
     stoke_run_plan_free(&plan);
 }
 

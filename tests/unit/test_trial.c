@@ -296,10 +296,10 @@ static void a_plan_is_read_from_any_dialect(void **state)
                "data:\n  batch_size: 6\n  image_size: 96\nmodel:\n  name: nvidia/mit-b1\n  num_classes: 7\n"
                "training:\n  use_amp: true\n  optimizer: sgd\n  accumulation_steps: 3\n");
     assert_int_equal(stoke_trial_plan_read(&plan, &ask, 1, NULL), STOKE_OK);
-    const stoke_trial_params *p = stoke_trial_plan_params(plan);
-    assert_int_equal(stoke_trial_plan_engine(plan), STOKE_ENGINE_TORCH);
-    assert_int_equal(stoke_trial_plan_batch(plan), 6);
-    assert_int_equal(stoke_trial_plan_samples(plan), 0);
+    const stoke_trial_params *p = &plan->params;
+    assert_int_equal(plan->engine, STOKE_ENGINE_TORCH);
+    assert_int_equal(plan->batch, 6);
+    assert_int_equal(plan->samples, 0);
     assert_string_equal(p->train.model, "b1");
     assert_true(p->data.size[0] == 96 && p->classes == 7 && p->train.precision == STOKE_PRECISION_FP16);
     assert_true(p->train.optimizer == STOKE_OPTIMIZER_SGD && p->train.accumulate == 3);
@@ -308,8 +308,8 @@ static void a_plan_is_read_from_any_dialect(void **state)
 
     write_text(file, "model: b1\nsize: 64\nclasses: 3\nmemory: lean\nbatch: 2\n");
     assert_int_equal(stoke_trial_plan_read(&plan, &ask, 1, NULL), STOKE_OK);
-    p = stoke_trial_plan_params(plan);
-    assert_int_equal(stoke_trial_plan_engine(plan), STOKE_ENGINE_NATIVE);
+    p = &plan->params;
+    assert_int_equal(plan->engine, STOKE_ENGINE_NATIVE);
     assert_true(p->data.size[1] == 64 && p->classes == 3 && p->train.memory == STOKE_MEMORY_LEAN);
     char a[512], b[512];
     stoke_trial_params one = *p;
@@ -328,7 +328,7 @@ static void what_nothing_says_is_assumed_and_told(void **state)
     stoke_error err = { 0 };
     assert_int_equal(stoke_trial_plan_read(&plan, &ask, 1, NULL), STOKE_OK);
     assert_non_null(stoke_trial_plan_remark(plan, 0));
-    assert_int_equal(stoke_trial_plan_params(plan)->data.size[0], 288);
+    assert_int_equal(plan->params.data.size[0], 288);
     stoke_trial_plan_free(&plan);
     /* Data tell it. */
     pairs_write(state, 6, 33, 17);
@@ -337,7 +337,7 @@ static void what_nothing_says_is_assumed_and_told(void **state)
     if (r) print_message("# %s\n", err.message);
     assert_int_equal(r, STOKE_OK);
     assert_null(stoke_trial_plan_remark(plan, 0));
-    assert_true(stoke_trial_plan_samples(plan) > 0 && stoke_trial_plan_samples(plan) <= 6);
+    assert_true(plan->samples > 0 && plan->samples <= 6);
     stoke_trial_plan_free(&plan);
     /* A PyTorch file's data may be elsewhere; ours may not. */
     const char *file = unit_path(state, "y.yaml");
@@ -346,7 +346,7 @@ static void what_nothing_says_is_assumed_and_told(void **state)
     write_text(file, "data_root: /nowhere/at/all\nbatch_size: 2\nnum_workers: 1\n");
     assert_int_equal(stoke_trial_plan_read(&plan, &ask, 1, NULL), STOKE_OK);
     assert_non_null(strstr(stoke_trial_plan_remark(plan, 0), "left out"));
-    assert_null(stoke_trial_plan_params(plan)->data.data);
+    assert_null(plan->params.data.data);
     stoke_trial_plan_free(&plan);
     write_text(file, "data: /nowhere/at/all\nmodel: b0\nbatch: 2\n");
     assert_int_not_equal(stoke_trial_plan_read(&plan, &ask, 1, NULL), STOKE_OK);

@@ -141,6 +141,14 @@ typedef enum stoke_cause {
 } stoke_cause;
 STOKE_API const char *stoke_cause_name(int cause); /* "augmentation on the CPU" */
 
+/* What a change gave, measured in turns with the setup as it is (verify). */
+typedef struct stoke_fix_measured {
+    uint32_t pairs;            /* 0 = not measured */
+    double gain_ms, low, high; /* a step; 90 % */
+    double busy;               /* share of the time, with the change */
+    int confirmed;             /* the interval leaves 0 out on the predicted side */
+} stoke_fix_measured;
+
 typedef struct stoke_fix {
     int cause;
     int applies;         /* 0: the setup does not have this fault, or it cannot be mended here */
@@ -152,11 +160,7 @@ typedef struct stoke_fix {
     double gain_ms, gain_low, gain_high; /* alone, a step; 90 % */
     int order;          /* 1 = first in the greedy sequence; 0 = adds nothing after those before it */
     double marginal_ms; /* what it adds there */
-    /* measured in turns with the setup as it is (verify); pairs 0 = not */
-    uint32_t pairs;
-    double measured_ms, measured_low, measured_high;
-    double measured_busy; /* share of the time, with this fix */
-    int confirmed;        /* the interval leaves 0 out on the predicted side */
+    stoke_fix_measured measured;
 } stoke_fix;
 
 typedef struct stoke_fixes {
@@ -164,11 +168,8 @@ typedef struct stoke_fixes {
     stoke_fix fix[STOKE_CAUSES];
     stoke_setup all; /* with every fix of the sequence */
     stoke_forecast together;
-    double gain_all_ms; /* not the sum of the gains alone */
-    /* all of them, measured as a fix is */
-    uint32_t pairs;
-    double measured_ms, measured_low, measured_high, measured_busy;
-    int confirmed;
+    double gain_all_ms;          /* not the sum of the gains alone */
+    stoke_fix_measured measured; /* all of them */
 } stoke_fixes;
 /* usable: cores of this machine. Sides that were not measured leave their fix out. */
 STOKE_API int stoke_fixes_find(stoke_fixes *out, const stoke_costs *costs, uint32_t usable, uint64_t seed,
@@ -176,19 +177,18 @@ STOKE_API int stoke_fixes_find(stoke_fixes *out, const stoke_costs *costs, uint3
 
 /* ---- diagnosis ---- */
 
-/* What a settings file says about its loop. Strings live in the plan. */
-typedef struct stoke_run_plan stoke_run_plan;
+/* What a settings file says about its loop; to be read only. Strings live in the plan. */
+typedef struct stoke_run_plan {
+    stoke_setup setup;
+    stoke_data_params data;
+    const char *model;   /* "b0" .. "b5"; NULL: the file names none that the native engine has */
+    const char *dialect; /* as stoke_dialect_name */
+} stoke_run_plan;
 /* Any dialect. data: where the set lies, when the file does not say; map: as stoke_config_find; both may be
  * NULL. */
 STOKE_API int stoke_run_plan_read(stoke_run_plan **out, const char *config, const char *data,
                                   const char *const *map, stoke_error *err);
 STOKE_API void stoke_run_plan_free(stoke_run_plan **plan);
-STOKE_API const stoke_setup *stoke_run_plan_setup(const stoke_run_plan *plan);
-STOKE_API const stoke_data_params *stoke_run_plan_data(const stoke_run_plan *plan);
-/* The network, "b0" .. "b5"; NULL: the file names none that the native engine has. */
-STOKE_API const char *stoke_run_plan_model(const stoke_run_plan *plan);
-/* As stoke_dialect_name. */
-STOKE_API const char *stoke_run_plan_dialect(const stoke_run_plan *plan);
 /* What the file leaves open and was assumed, or asks for and has no meaning here: a sentence each; NULL past
  * the last. */
 STOKE_API const char *stoke_run_plan_remark(const stoke_run_plan *plan, size_t index);

@@ -136,23 +136,21 @@ STOKE_API int stoke_trial_key(const stoke_trial_params *params, char *text, size
 
 /* ---- trials of what a settings file asks for ---- */
 
-typedef struct stoke_trial_plan stoke_trial_plan;
+/* To be read only. Strings live in the plan. */
+typedef struct stoke_trial_plan {
+    stoke_trial_params params; /* device is NULL, memory and times are 0: these are yours to say */
+    stoke_engine engine;
+    uint64_t samples; /* to train on; 0 = no data named */
+    uint32_t batch;   /* as the file says; 0 = it does not */
+    int known;        /* 1: the network is one of ours, or one that simulated GPUs know (smallnet) */
+    const char *said; /* the network, as the file says it; "" = it does not */
+} stoke_trial_plan;
 /* A file in any dialect, and what is said beside it (data, model, size, classes, map). config NULL: only
  * that. look: opens the data, counts the samples, and reads masks where sizes or classes must be found;
  * without, both are assumed where nothing says them. */
 STOKE_API int stoke_trial_plan_read(stoke_trial_plan **out, const stoke_preflight_params *params, int look,
                                     stoke_error *err);
 STOKE_API void stoke_trial_plan_free(stoke_trial_plan **plan);
-/* device is NULL, memory and times are 0: these are yours to say. The strings live in the plan. */
-STOKE_API const stoke_trial_params *stoke_trial_plan_params(const stoke_trial_plan *plan);
-/* 1: the network is one of ours, or one that simulated GPUs know (smallnet). 0: it is not; *said has what the
- * file says, "" = nothing. */
-STOKE_API int stoke_trial_plan_knows(const stoke_trial_plan *plan, const char **said);
-STOKE_API stoke_engine stoke_trial_plan_engine(const stoke_trial_plan *plan);
-STOKE_API uint64_t
-stoke_trial_plan_samples(const stoke_trial_plan *plan); /* to train on; 0 = no data named */
-STOKE_API uint32_t
-stoke_trial_plan_batch(const stoke_trial_plan *plan); /* as the file says; 0 = it does not */
 /* What was assumed: a sentence each; NULL past the last. */
 STOKE_API const char *stoke_trial_plan_remark(const stoke_trial_plan *plan, size_t index);
 

@@ -15,17 +15,16 @@
 
 enum { ASSUMED_SIDE = 288 }; /* as `stoke estimate` */
 
-struct stoke_trial_plan {
+typedef struct trial_plan {
+    stoke_trial_plan out; /* first: what others see of it */
     stk_run_config config;
-    stoke_trial_params params;
-    uint64_t samples;
     stk_remarks remarks;
-};
+} trial_plan;
 
-static void take_wish(stoke_trial_plan *plan)
+static void take_wish(trial_plan *plan)
 {
     const stk_run_config *w = &plan->config;
-    stoke_trial_params *p = &plan->params;
+    stoke_trial_params *p = &plan->out.params;
     p->device = NULL;
     p->data = w->data;
     p->train = w->train;
@@ -39,10 +38,10 @@ static void take_wish(stoke_trial_plan *plan)
 }
 
 /* What training would settle: classes, size, samples. */
-static int look_as_training(stoke_trial_plan *plan, stoke_error *err)
+static int look_as_training(trial_plan *plan, stoke_error *err)
 {
     stk_setup setup;
-    stoke_trial_params *p = &plan->params;
+    stoke_trial_params *p = &plan->out.params;
     stoke_data_params data = p->data;
     stoke_train_params train = p->train;
     data.batch = 1;                                                    /* it is what is looked for */
@@ -53,13 +52,13 @@ static int look_as_training(stoke_trial_plan *plan, stoke_error *err)
     p->classes = setup.classes;
     p->data.size[0] = setup.train.size[0];
     p->data.size[1] = setup.train.size[1];
-    plan->samples = stoke_dataset_count(setup.train_set);
+    plan->out.samples = stoke_dataset_count(setup.train_set);
     stk_setup_free(&setup);
     return STOKE_OK;
 }
 
 /* A PyTorch trainer's file may well be read on another machine than the one that trains. */
-static int look(stoke_trial_plan *plan, stoke_error *err)
+static int look(trial_plan *plan, stoke_error *err)
 {
     stk_run_config *w = &plan->config;
     stoke_error own = { 0 };
@@ -68,15 +67,15 @@ static int look(stoke_trial_plan *plan, stoke_error *err)
     if (r && w->engine == STOKE_ENGINE_TORCH && !*w->data_flag) {
         stk_remark(&plan->remarks, "The data are left out of the trials, and so is the loader: %.400s",
                    own.message);
-        plan->params.data.data = plan->params.data.images = plan->params.data.list = NULL;
+        plan->out.params.data.data = plan->out.params.data.images = plan->out.params.data.list = NULL;
         r = STOKE_OK;
     }
     return r ? stk_fail_again(err, r, own.message) : STOKE_OK;
 }
 
-static int name_model(stoke_trial_plan *plan, stoke_error *err)
+static int name_model(trial_plan *plan, stoke_error *err)
 {
-    stoke_train_params *train = &plan->params.train;
+    stoke_train_params *train = &plan->out.params.train;
     stk_segformer_config config;
     if (train->model) return STOKE_OK;
     if (train->pretrained) {
@@ -90,9 +89,9 @@ static int name_model(stoke_trial_plan *plan, stoke_error *err)
     return STOKE_OK;
 }
 
-static void assume(stoke_trial_plan *plan)
+static void assume(trial_plan *plan)
 {
-    stoke_trial_params *p = &plan->params;
+    stoke_trial_params *p = &plan->out.params;
     if (!p->data.size[0] || !p->data.size[1]) {
         p->data.size[0] = p->data.size[1] = ASSUMED_SIDE;
         stk_remark(&plan->remarks, "Nothing says the size of pictures: %dx%d is taken; --size says another.",
@@ -111,57 +110,35 @@ int stoke_trial_plan_read(stoke_trial_plan **out, const stoke_preflight_params *
     *out = NULL;
     if (!params || params->struct_size != sizeof *params)
         return stk_fail_struct(err, "stoke_preflight_defaults");
-    stoke_trial_plan *plan = stk_calloc(1, sizeof *plan);
+    trial_plan *plan = stk_calloc(1, sizeof *plan);
     if (!plan) return stk_fail(err, STOKE_E_NOMEM, "no memory for a plan of trials");
-    plan->params = stoke_trial_defaults();
+    *out = &plan->out;
+    plan->out.params = stoke_trial_defaults();
+    const stk_run_config *config = &plan->config;
     int r = stk_run_config_read(&plan->config, params, err);
     if (!r) take_wish(plan);
     if (!r && look_at_data) r = look(plan, err);
     if (!r) r = name_model(plan, err);
     if (!r) assume(plan);
-    if (r)
-        stoke_trial_plan_free(&plan);
-    else
-        *out = plan;
+    plan->out.engine = config->engine;
+    plan->out.batch = config->batch > 0 ? (uint32_t)config->batch : 0;
+    plan->out.known = *config->model || config->engine == STOKE_ENGINE_NATIVE;
+    plan->out.said = config->model_said;
+    if (r) stoke_trial_plan_free(out);
     return r;
 }
 
-void stoke_trial_plan_free(stoke_trial_plan **plan)
+void stoke_trial_plan_free(stoke_trial_plan **out)
 {
-    if (!plan || !*plan) return;
-    stk_run_config_free(&(*plan)->config);
-    stk_remarks_free(&(*plan)->remarks);
-    stk_free(*plan);
-    *plan = NULL;
-}
-
-const stoke_trial_params *stoke_trial_plan_params(const stoke_trial_plan *plan)
-{
-    return &plan->params;
-}
-
-stoke_engine stoke_trial_plan_engine(const stoke_trial_plan *plan)
-{
-    return plan->config.engine;
-}
-
-uint64_t stoke_trial_plan_samples(const stoke_trial_plan *plan)
-{
-    return plan->samples;
-}
-
-int stoke_trial_plan_knows(const stoke_trial_plan *plan, const char **said)
-{
-    *said = plan->config.model_said;
-    return *plan->config.model || plan->config.engine == STOKE_ENGINE_NATIVE;
-}
-
-uint32_t stoke_trial_plan_batch(const stoke_trial_plan *plan)
-{
-    return plan->config.batch > 0 ? (uint32_t)plan->config.batch : 0;
+    if (!out || !*out) return;
+    trial_plan *plan = (trial_plan *)*out;
+    stk_run_config_free(&plan->config);
+    stk_remarks_free(&plan->remarks);
+    stk_free(plan);
+    *out = NULL;
 }
 
 const char *stoke_trial_plan_remark(const stoke_trial_plan *plan, size_t index)
 {
-    return stk_remark_at(&plan->remarks, index);
+    return stk_remark_at(&((const trial_plan *)plan)->remarks, index);
 }

@@ -163,12 +163,7 @@ static int run_block(const verifier *v, const stoke_setup *setup, block *out, st
 
 /* ---- what pairs say ---- */
 
-typedef struct verdict {
-    double gain_ms, low, high, busy;
-    int confirmed;
-} verdict;
-
-static verdict judge(const double *gain, double *busy, uint32_t n, double predicted, uint64_t seed)
+static stoke_fix_measured judge(const double *gain, double *busy, uint32_t n, double predicted, uint64_t seed)
 {
     double medians[DRAWS], drawn[PAIRS];
     for (uint32_t i = 0; i < DRAWS; i++) {
@@ -178,14 +173,16 @@ static verdict judge(const double *gain, double *busy, uint32_t n, double predic
     }
     stk_median(medians, DRAWS); /* sorts */
     memcpy(drawn, gain, n * sizeof *drawn);
-    verdict v = { .low = medians[DRAWS / 20], .high = medians[DRAWS - 1 - DRAWS / 20] };
+    stoke_fix_measured v = { .pairs = n,
+                             .low = medians[DRAWS / 20],
+                             .high = medians[DRAWS - 1 - DRAWS / 20] };
     v.gain_ms = stk_median(drawn, n);
     v.busy = stk_median(busy, n);
     v.confirmed = predicted < 0 ? v.high < 0 : v.low > 0;
     return v;
 }
 
-static int compare(const verifier *v, const stoke_setup *with, double predicted, verdict *out,
+static int compare(const verifier *v, const stoke_setup *with, double predicted, stoke_fix_measured *out,
                    stoke_error *err)
 {
     double gain[PAIRS], busy[PAIRS];
@@ -229,29 +226,14 @@ static int stk_diagnose_verify(stoke_fixes *fixes, const stoke_diagnose_params *
                                const stoke_setup *now, stk_diagnose_progress *progress, stoke_error *err)
 {
     const verifier v = { params, now, progress };
-    verdict seen;
     for (int i = 0; i < STOKE_CAUSES; i++) {
         stoke_fix *fix = &fixes->fix[i];
         if (!fix->applies) continue;
-        const int r = compare(&v, &fix->setup, fix->gain_ms, &seen, err);
+        const int r = compare(&v, &fix->setup, fix->gain_ms, &fix->measured, err);
         if (r) return r;
-        fix->pairs = pairs_of(params);
-        fix->measured_ms = seen.gain_ms;
-        fix->measured_low = seen.low;
-        fix->measured_high = seen.high;
-        fix->measured_busy = seen.busy;
-        fix->confirmed = seen.confirmed;
     }
     if (!any_applies(fixes)) return STOKE_OK;
-    const int r = compare(&v, &fixes->all, fixes->gain_all_ms, &seen, err);
-    if (r) return r;
-    fixes->pairs = pairs_of(params);
-    fixes->measured_ms = seen.gain_ms;
-    fixes->measured_low = seen.low;
-    fixes->measured_high = seen.high;
-    fixes->measured_busy = seen.busy;
-    fixes->confirmed = seen.confirmed;
-    return STOKE_OK;
+    return compare(&v, &fixes->all, fixes->gain_all_ms, &fixes->measured, err);
 }
 
 enum {

@@ -139,7 +139,8 @@ static int put_rows(bars *b, double y, int draw)
         const stoke_fix *fix = &fixes->fix[i];
         if (!fix->applies) continue;
         if (draw)
-            put_forecast(b, y + ROW * rows, fix->change, &fix->alone, fix->pairs ? fix->measured_busy : NAN);
+            put_forecast(b, y + ROW * rows, fix->change, &fix->alone,
+                         fix->measured.pairs ? fix->measured.busy : NAN);
         else
             b->most_ms = fmax(b->most_ms, fix->alone.step_ms);
         rows++;
@@ -147,7 +148,7 @@ static int put_rows(bars *b, double y, int draw)
     if (rows == 1) return rows;
     if (draw)
         put_forecast(b, y + ROW * rows, "all of them", &fixes->together,
-                     fixes->pairs ? fixes->measured_busy : NAN);
+                     fixes->measured.pairs ? fixes->measured.busy : NAN);
     return rows + 1;
 }
 
@@ -250,8 +251,9 @@ static int put_legend(const bars *b, double y, int draw)
 
 static const char *remark_of(const stoke_diagnosis *d)
 {
-    return d->fixes.pairs ? "pale: predicted, the thin line its 90 % interval; dark mark: measured in turns"
-                          : "pale: predicted, the thin line its 90 % interval";
+    return d->fixes.measured.pairs
+               ? "pale: predicted, the thin line its 90 % interval; dark mark: measured in turns"
+               : "pale: predicted, the thin line its 90 % interval";
 }
 
 /* alone: with the verdict, as a picture that nothing stands around. */
@@ -336,6 +338,12 @@ static void put_range(const page *p, double value, double low, double high)
         fputs("<td class=\"n\">n/a</td>", p->out);
 }
 
+static void put_measured_gain(const page *p, const stoke_fix_measured *m, double predicted)
+{
+    put_range(p, m->pairs ? m->gain_ms : NAN, m->low, m->high);
+    put_number(p, m->pairs ? predicted - m->gain_ms : NAN, 2, "");
+}
+
 /* ---- tables ---- */
 
 static void put_causes(const page *p)
@@ -378,10 +386,7 @@ static void put_fix(const page *p, const stoke_fix *fix, int verified)
     put_range(p, fix->gain_ms, fix->gain_low, fix->gain_high);
     put_number(p, fix->order ? fix->marginal_ms : 0, 2, "");
     put_number(p, 100 * fix->alone.busy, 1, " %");
-    if (verified) {
-        put_range(p, fix->pairs ? fix->measured_ms : NAN, fix->measured_low, fix->measured_high);
-        put_number(p, fix->pairs ? fix->gain_ms - fix->measured_ms : NAN, 2, "");
-    }
+    if (verified) put_measured_gain(p, &fix->measured, fix->gain_ms);
     fputs("</tr>\n", p->out);
 }
 
@@ -392,17 +397,14 @@ static void put_together(const page *p, int verified)
     put_number(p, f->gain_all_ms, 2, "");
     put_number(p, f->gain_all_ms, 2, "");
     put_number(p, 100 * f->together.busy, 1, " %");
-    if (verified) {
-        put_range(p, f->pairs ? f->measured_ms : NAN, f->measured_low, f->measured_high);
-        put_number(p, f->pairs ? f->gain_all_ms - f->measured_ms : NAN, 2, "");
-    }
+    if (verified) put_measured_gain(p, &f->measured, f->gain_all_ms);
     fputs("</tr></tfoot></table>\n", p->out);
 }
 
 static void put_fixes(const page *p)
 {
     const stoke_fixes *f = &p->d->fixes;
-    const int verified = f->pairs > 0;
+    const int verified = f->measured.pairs > 0;
     double alone = 0;
     fputs("<section><h2>What each change would give</h2>\n<table><thead><tr><th>cause</th><th>change</th>"
           "<th class=\"n\">alone, ms a step [90 %]</th><th class=\"n\">in sequence</th><th class=\"n\">busy "

@@ -15,20 +15,19 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/remarks.h"
-#include "src/tune/preflight/preflight.h"
+#include "src/tune/optimize/optimize.h"
 
-struct stoke_run_plan {
+typedef struct run_plan {
+    stoke_run_plan out; /* first: what others see of it */
     stk_run_config config;
-    stoke_setup setup;
-    stoke_data_params data;
     char folder[4096]; /* the caller's `data` */
     stk_remarks remarks;
-};
+} run_plan;
 
 /* ---- a PyTorch trainer's ---- */
 
 /* Where the file does not say a setting, who does. */
-static void say_default(stoke_run_plan *plan, const char *setting, const char *value)
+static void say_default(run_plan *plan, const char *setting, const char *value)
 {
     const char *whose = stk_run_config_default(&plan->config, setting);
     if (whose) stk_remark(&plan->remarks, "%s is not in the file: %s, %s default", setting, value, whose);
@@ -42,10 +41,10 @@ static int is_preset(const char *name)
     return 0;
 }
 
-static void take_their_workers(stoke_run_plan *plan)
+static void take_their_workers(run_plan *plan)
 {
     const stk_run_config *config = &plan->config;
-    stoke_setup *setup = &plan->setup;
+    stoke_setup *setup = &plan->out.setup;
     const int64_t workers = config->workers < 0 ? 0 : config->workers;
     const int64_t factor = config->prefetch > 0 ? config->prefetch : 1;
     const int64_t ahead = workers * factor;
@@ -61,10 +60,10 @@ static void take_their_workers(stoke_run_plan *plan)
     setup->persistent = !workers || config->persistent_workers == 1; /* without workers none are started */
 }
 
-static void take_their_copies(stoke_run_plan *plan)
+static void take_their_copies(run_plan *plan)
 {
     const stk_run_config *config = &plan->config;
-    stoke_setup *setup = &plan->setup;
+    stoke_setup *setup = &plan->out.setup;
     const int ahead = config->prefetcher == 1; /* which needs pinned memory, and makes it */
     setup->transfer = ahead                     ? STOKE_TRANSFER_STREAM
                       : config->pin_memory == 1 ? STOKE_TRANSFER_PINNED
@@ -77,10 +76,10 @@ static void take_their_copies(stoke_run_plan *plan)
             "the computing stream, with or without non_blocking");
 }
 
-static void take_their_pictures(stoke_run_plan *plan)
+static void take_their_pictures(run_plan *plan)
 {
     const stk_run_config *config = &plan->config;
-    stoke_data_params *data = &plan->data;
+    stoke_data_params *data = &plan->out.data;
     data->normalize = STOKE_NORMALIZE_IMAGENET;
     data->quarantine = ""; /* a file nobody asked for */
     data->augment = "standard";
@@ -110,10 +109,10 @@ static void take_their_pictures(stoke_run_plan *plan)
     if (config->classes > 0 && config->classes <= 65536) data->classes = config->classes;
 }
 
-static void take_theirs(stoke_run_plan *plan)
+static void take_theirs(run_plan *plan)
 {
     const stk_run_config *config = &plan->config;
-    stoke_setup *setup = &plan->setup;
+    stoke_setup *setup = &plan->out.setup;
     stk_remark(&plan->remarks,
                "the loop is PyTorch's, the data path that is measured is stoke's: its threads make a batch "
                "together, and are started faster than PyTorch's processes");
@@ -136,30 +135,29 @@ static int names(const stoke_yaml *yaml, const char *name)
 {
     const char *path;
     stoke_yaml_value value;
-    for (size_t i = 0; stoke_yaml_at(yaml, i, &path, &value); i++) {
-        const char *dot = strrchr(path, '.');
-        if (!strcmp(dot ? dot + 1 : path, name)) return 1;
-    }
+    for (size_t i = 0; stoke_yaml_at(yaml, i, &path, &value); i++)
+        if (!strcmp(stk_last_key(path), name)) return 1;
     return 0;
 }
 
 /* What `stoke train` has otherwise than the table of the data path (cli/lib/settings.c). */
-static int take_own_defaults(stoke_run_plan *plan, const char *config, stoke_error *err)
+static int take_own_defaults(run_plan *plan, const char *config, stoke_error *err)
 {
     stoke_yaml *yaml;
     const int r = stoke_yaml_open(&yaml, config, err);
     if (r) return r;
-    if (!names(yaml, "augment") && !strcmp(plan->data.augment, "none")) plan->data.augment = "standard";
-    if (!names(yaml, "normalize")) plan->data.normalize = STOKE_NORMALIZE_IMAGENET;
+    if (!names(yaml, "augment") && !strcmp(plan->out.data.augment, "none"))
+        plan->out.data.augment = "standard";
+    if (!names(yaml, "normalize")) plan->out.data.normalize = STOKE_NORMALIZE_IMAGENET;
     stoke_yaml_close(&yaml);
     return STOKE_OK;
 }
 
-static int take_own(stoke_run_plan *plan, const char *config, stoke_error *err)
+static int take_own(run_plan *plan, const char *config, stoke_error *err)
 {
     const stoke_upload_params *upload = &plan->config.upload;
-    stoke_setup *setup = &plan->setup;
-    stoke_data_params *data = &plan->data;
+    stoke_setup *setup = &plan->out.setup;
+    stoke_data_params *data = &plan->out.data;
     if (data->batch < 1) {
         data->batch = stoke_data_defaults().batch;
         stk_remark(&plan->remarks, "batch is auto, which training settles: %d is measured; --batch sets it",
@@ -180,7 +178,7 @@ static int take_own(stoke_run_plan *plan, const char *config, stoke_error *err)
 
 /* ---- the whole ---- */
 
-static int read_plan(stoke_run_plan *plan, const char *config, const char *data, const char *const *map,
+static int read_plan(run_plan *plan, const char *config, const char *data, const char *const *map,
                      stoke_error *err)
 {
     stoke_preflight_params params = stoke_preflight_defaults();
@@ -194,16 +192,18 @@ static int read_plan(stoke_run_plan *plan, const char *config, const char *data,
     }
     int r = stk_run_config_read(&plan->config, &params, err);
     if (r) return r;
-    plan->data = plan->config.data;
-    plan->setup = stoke_setup_defaults();
-    plan->setup.by_batch = 0; /* whoever's loop it is: our loader makes the batches of the run */
+    plan->out.data = plan->config.data;
+    plan->out.setup = stoke_setup_defaults();
+    plan->out.setup.by_batch = 0; /* whoever's loop it is: our loader makes the batches of the run */
     if (plan->config.engine == STOKE_ENGINE_NATIVE)
         r = take_own(plan, config, err);
     else
         take_theirs(plan);
-    plan->setup.batch = (uint32_t)plan->data.batch;
-    plan->data.workers = plan->setup.workers;
-    plan->data.prefetch = plan->setup.prefetch;
+    plan->out.setup.batch = (uint32_t)plan->out.data.batch;
+    plan->out.data.workers = plan->out.setup.workers;
+    plan->out.data.prefetch = plan->out.setup.prefetch;
+    plan->out.model = plan->config.model[0] == 'b' ? plan->config.model : NULL;
+    plan->out.dialect = plan->config.dialect;
     return r;
 }
 
@@ -212,46 +212,25 @@ int stoke_run_plan_read(stoke_run_plan **out, const char *config, const char *da
 {
     *out = NULL;
     if (!config || !*config) return stk_fail(err, STOKE_E_INVALID, "no settings file is named");
-    stoke_run_plan *plan = stk_calloc(1, sizeof *plan);
+    run_plan *plan = stk_calloc(1, sizeof *plan);
     if (!plan) return stk_fail(err, STOKE_E_NOMEM, "no memory for the plan of a run");
+    *out = &plan->out;
     const int r = read_plan(plan, config, data, map, err);
-    if (r)
-        stoke_run_plan_free(&plan);
-    else
-        *out = plan;
+    if (r) stoke_run_plan_free(out);
     return r;
 }
 
-void stoke_run_plan_free(stoke_run_plan **plan)
+void stoke_run_plan_free(stoke_run_plan **out)
 {
-    if (!plan || !*plan) return;
-    stk_run_config_free(&(*plan)->config);
-    stk_remarks_free(&(*plan)->remarks);
-    stk_free(*plan);
-    *plan = NULL;
-}
-
-const stoke_setup *stoke_run_plan_setup(const stoke_run_plan *plan)
-{
-    return &plan->setup;
-}
-
-const stoke_data_params *stoke_run_plan_data(const stoke_run_plan *plan)
-{
-    return &plan->data;
-}
-
-const char *stoke_run_plan_model(const stoke_run_plan *plan)
-{
-    return plan->config.model[0] == 'b' ? plan->config.model : NULL;
-}
-
-const char *stoke_run_plan_dialect(const stoke_run_plan *plan)
-{
-    return plan->config.dialect;
+    if (!out || !*out) return;
+    run_plan *plan = (run_plan *)*out;
+    stk_run_config_free(&plan->config);
+    stk_remarks_free(&plan->remarks);
+    stk_free(plan);
+    *out = NULL;
 }
 
 const char *stoke_run_plan_remark(const stoke_run_plan *plan, size_t index)
 {
-    return stk_remark_at(&plan->remarks, index);
+    return stk_remark_at(&((const run_plan *)plan)->remarks, index);
 }
