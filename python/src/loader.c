@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * _stoke.Loader: an engine as a Python object. stokehold/loader.py makes of it what people use.
+ * _stoke.Loader: an lender as a Python object. stokehold/loader.py makes of it what people use.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,22 +18,22 @@
 typedef struct loader {
     PyObject_HEAD py_settings settings;
     py_pinned *pinned; /* NULL: ordinary memory */
-    stoke_lender *engine;
+    stoke_lender *lender;
     int channels_last;
     py_place place; /* of batches */
 } loader;
 
-static stoke_lender *engine_of(PyObject *self)
+static stoke_lender *lender_of(PyObject *self)
 {
-    return ((loader *)self)->engine;
+    return ((loader *)self)->lender;
 }
 
 /* ---- beginning and end ---- */
 
 /* "cuda:1" as DLPack has it. */
-static py_place place_of(const stoke_lender *engine)
+static py_place place_of(const stoke_lender *lender)
 {
-    const stoke_device_info *info = stoke_lender_device(engine);
+    const stoke_device_info *info = stoke_lender_device(lender);
     py_place place = py_on_cpu;
     if (info && sscanf(info->name, "cuda:%d", &place.id) == 1) place.device = PY_DEVICE_CUDA;
     if (info && sscanf(info->name, "opencl:%d", &place.id) == 1) place.device = PY_DEVICE_OPENCL;
@@ -50,13 +50,13 @@ static int open_engine(loader *self, PyObject *to)
     int r;
     if (to != Py_None && !(route.device = py_settings_keep(&self->settings, to))) return -1;
     if (route.device)
-        PY_UNLOCKED(r = stoke_lender_open_on(&self->engine, params, &route, &error));
+        PY_UNLOCKED(r = stoke_lender_open_on(&self->lender, params, &route, &error));
     else
-        PY_UNLOCKED(r = stoke_lender_open(&self->engine, params, from ? &from->allocator : NULL,
+        PY_UNLOCKED(r = stoke_lender_open(&self->lender, params, from ? &from->allocator : NULL,
                                           from ? &from->hold : NULL, &error));
     if (r == STOKE_E_NOMEM && py_pinned_raise(from)) return -1;
     if (py_check(r, &error)) return -1;
-    self->place = place_of(self->engine);
+    self->place = place_of(self->lender);
     return 0;
 }
 
@@ -80,14 +80,14 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 static void loader_dealloc(PyObject *object)
 {
     loader *self = (loader *)object;
-    PY_UNLOCKED(stoke_lender_drop(self->engine); if (self->pinned) stoke_hold_drop(&self->pinned->hold));
+    PY_UNLOCKED(stoke_lender_drop(self->lender); if (self->pinned) stoke_hold_drop(&self->pinned->hold));
     py_settings_free(&self->settings);
     py_free(object);
 }
 
 static PyObject *loader_close(PyObject *self, PyObject *nothing)
 {
-    PY_UNLOCKED(stoke_lender_close(engine_of(self)));
+    PY_UNLOCKED(stoke_lender_close(lender_of(self)));
     Py_RETURN_NONE;
 }
 
@@ -103,7 +103,7 @@ static PyObject *loader_next(PyObject *self, PyObject *nothing)
     stoke_lease *lease;
     int r;
     do {
-        PY_UNLOCKED(r = stoke_lender_next(engine_of(self), SLICE_NS, &lease, &error));
+        PY_UNLOCKED(r = stoke_lender_next(lender_of(self), SLICE_NS, &lease, &error));
         if (r == STOKE_E_TIMEOUT && PyErr_CheckSignals()) return NULL;
     } while (r == STOKE_E_TIMEOUT);
     if (r == STOKE_E_END) Py_RETURN_NONE;
@@ -120,7 +120,7 @@ static PyObject *loader_set_epoch(PyObject *self, PyObject *argument)
     if (PyErr_Occurred()) return NULL;
     stoke_error error = { 0 };
     int r;
-    PY_UNLOCKED(r = stoke_lender_set_epoch(engine_of(self), epoch, &error));
+    PY_UNLOCKED(r = stoke_lender_set_epoch(lender_of(self), epoch, &error));
     return py_none(r, &error);
 }
 
@@ -129,7 +129,7 @@ static PyObject *loader_state(PyObject *self, PyObject *nothing)
     stoke_error error = { 0 };
     char text[STOKE_LENDER_STATE];
     int r;
-    PY_UNLOCKED(r = stoke_lender_state(engine_of(self), text, &error));
+    PY_UNLOCKED(r = stoke_lender_state(lender_of(self), text, &error));
     return r ? py_raise(r, error.message) : PyUnicode_FromString(text);
 }
 
@@ -140,7 +140,7 @@ static PyObject *loader_restore(PyObject *self, PyObject *argument)
     stoke_error error = { 0 };
     const char *text = PyBytes_AsString(bytes);
     int r;
-    PY_UNLOCKED(r = stoke_lender_restore(engine_of(self), text, &error));
+    PY_UNLOCKED(r = stoke_lender_restore(lender_of(self), text, &error));
     Py_DECREF(bytes);
     return py_none(r, &error);
 }
@@ -150,7 +150,7 @@ static PyObject *loader_batches(PyObject *self, PyObject *nothing)
     stoke_error error = { 0 };
     uint64_t all, left;
     int r;
-    PY_UNLOCKED(r = stoke_lender_batches(engine_of(self), &all, &left, &error));
+    PY_UNLOCKED(r = stoke_lender_batches(lender_of(self), &all, &left, &error));
     return r ? py_raise(r, error.message)
              : Py_BuildValue("(KK)", (unsigned long long)all, (unsigned long long)left);
 }
@@ -197,7 +197,7 @@ static PyObject *loader_stats(PyObject *self, PyObject *nothing)
 {
     stoke_error error = { 0 };
     stoke_lender_stats stats;
-    int r = stoke_lender_stats_get(engine_of(self), &stats, &error);
+    int r = stoke_lender_stats_get(lender_of(self), &stats, &error);
     if (r) return py_raise(r, error.message);
     return py_with(py_out(&stats, stats_fields), "stages", stages_out(stats.loader.stage));
 }
@@ -222,13 +222,13 @@ static const py_field plan_fields[] = {
 
 static PyObject *loader_memory(PyObject *self, PyObject *nothing)
 {
-    const stoke_memory_plan plan = stoke_lender_memory(engine_of(self));
-    const stoke_upload_memory none = { 0 }, *device = stoke_lender_device_memory(engine_of(self));
+    const stoke_memory_plan plan = stoke_lender_memory(lender_of(self));
+    const stoke_upload_memory none = { 0 }, *device = stoke_lender_device_memory(lender_of(self));
     char text[512];
     int length = stoke_memory_plan_text(&plan, text, sizeof text);
     if (device) {
         length += snprintf(text + length, sizeof text - (size_t)length, "; on %s ",
-                           stoke_lender_device(engine_of(self))->name);
+                           stoke_lender_device(lender_of(self))->name);
         stoke_upload_memory_text(device, text + length, sizeof text - (size_t)length);
     } else {
         device = &none;
@@ -243,7 +243,7 @@ static PyObject *loader_bad(PyObject *self, PyObject *nothing)
     stoke_error error = { 0 };
     const stoke_lender_bad_file *bad;
     size_t n;
-    int r = stoke_lender_bad(engine_of(self), &bad, &n, &error);
+    int r = stoke_lender_bad(lender_of(self), &bad, &n, &error);
     if (r) return py_raise(r, error.message);
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < n; i++)
@@ -258,11 +258,11 @@ static PyObject *loader_remarks(PyObject *self, PyObject *nothing)
 {
     char text[4096] = "", warning[512];
     stoke_error error = { 0 };
-    const stoke_lender *engine = engine_of(self);
-    int r = stoke_lender_warning(engine_of(self), warning, sizeof warning, &error);
+    const stoke_lender *lender = lender_of(self);
+    int r = stoke_lender_warning(lender_of(self), warning, sizeof warning, &error);
     if (r) return py_raise(r, error.message);
     PY_UNLOCKED(
-        stoke_data_remarks(stoke_lender_dataset(engine), stoke_lender_params(engine), text, sizeof text));
+        stoke_data_remarks(stoke_lender_dataset(lender), stoke_lender_params(lender), text, sizeof text));
     PyObject *all = PyUnicode_FromFormat("%s%s", text, warning);
     PyObject *lines = all ? PyUnicode_Splitlines(all, 0) : NULL;
     Py_XDECREF(all);
@@ -273,7 +273,7 @@ static PyObject *loader_two_masks(PyObject *self, void *closure)
 {
     stoke_pipeline *pipeline = NULL;
     int found = 0;
-    if (!stoke_pipeline_create(&pipeline, stoke_lender_params(engine_of(self))->augment, NULL))
+    if (!stoke_pipeline_create(&pipeline, stoke_lender_params(lender_of(self))->augment, NULL))
         found = py_pipeline_mixes_up(stoke_pipeline_text(pipeline));
     stoke_pipeline_destroy(&pipeline);
     return PyBool_FromLong(found);
@@ -281,19 +281,19 @@ static PyObject *loader_two_masks(PyObject *self, void *closure)
 
 static PyObject *loader_samples(PyObject *self, void *closure)
 {
-    return PyLong_FromUnsignedLongLong(stoke_dataset_count(stoke_lender_dataset(engine_of(self))));
+    return PyLong_FromUnsignedLongLong(stoke_dataset_count(stoke_lender_dataset(lender_of(self))));
 }
 
 static PyObject *loader_device(PyObject *self, void *closure)
 {
-    const stoke_device_info *info = stoke_lender_device(engine_of(self));
+    const stoke_device_info *info = stoke_lender_device(lender_of(self));
     if (!info) Py_RETURN_NONE;
-    return Py_BuildValue("(sss)", info->name, info->title, stoke_lender_placement(engine_of(self)));
+    return Py_BuildValue("(sss)", info->name, info->title, stoke_lender_placement(lender_of(self)));
 }
 
 static PyObject *loader_batch_size(PyObject *self, void *closure)
 {
-    return PyLong_FromLongLong(stoke_lender_params(engine_of(self))->batch);
+    return PyLong_FromLongLong(stoke_lender_params(lender_of(self))->batch);
 }
 
 static PyObject *loader_picture(PyObject *self, PyObject *args)
@@ -307,7 +307,7 @@ static PyObject *loader_picture(PyObject *self, PyObject *args)
     stoke_error error = { 0 };
     const char *name = PyBytes_AsString(path);
     int r;
-    PY_UNLOCKED(r = py_picture_write(engine_of(self), name, count, epoch, columns, tile, &error));
+    PY_UNLOCKED(r = py_picture_write(lender_of(self), name, count, epoch, columns, tile, &error));
     Py_DECREF(path);
     return py_none(r, &error);
 }

@@ -84,14 +84,14 @@ static int draw(const stoke_batch *batch, const stoke_data_params *params, int h
     return r;
 }
 
-int py_picture_write(const stoke_lender *engine, const char *path, uint32_t count, uint64_t epoch,
+int py_picture_write(const stoke_lender *lender, const char *path, uint32_t count, uint64_t epoch,
                      uint32_t columns, uint32_t tile, stoke_error *err)
 {
-    const stoke_dataset *dataset = stoke_lender_dataset(engine);
-    stoke_data_params params = *stoke_lender_params(engine);
+    const stoke_dataset *dataset = stoke_lender_dataset(lender);
+    stoke_data_params params = *stoke_lender_params(lender);
     stoke_loader *loader = NULL;
     const stoke_batch *batch = NULL;
-    int r = stoke_lender_check(engine, err);
+    int r = stoke_lender_check(lender, err);
     if (!r) r = settle(&params, count, epoch, err);
     if (!r) r = stoke_loader_create(&loader, dataset, &params, NULL, err);
     if (r) return r;

@@ -8,8 +8,8 @@
 #include <stoke/tools/lease.h>
 
 /* Writes a PNG of the first `count` samples of an epoch, each beside itself with its mask laid over. By a
- * loader of its own, so that the one at work is not disturbed. May wait. */
-int py_picture_write(const stoke_lender *engine, const char *path, uint32_t count, uint64_t epoch,
+ * second loader, so that the one at work is not disturbed. May wait. */
+int py_picture_write(const stoke_lender *lender, const char *path, uint32_t count, uint64_t epoch,
                      uint32_t columns, uint32_t tile, stoke_error *err);
 
 #endif

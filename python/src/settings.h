@@ -20,7 +20,7 @@ typedef struct py_settings {
  * `config` (None: none) and then another such dict: names of the option table or what PyTorch calls them. -1
  * with an exception set: TypeError for a name that is none, with the one that was probably meant. */
 int py_settings_read(py_settings *settings, PyObject *defaults, PyObject *config, PyObject *dict);
-/* The same for the settings of a feed: placement and depth. */
+/* The same for the settings of an upload: placement and depth. */
 int py_settings_read_feed(py_settings *settings, PyObject *dict);
 /* A text as bytes that live as long as the settings; NULL with an exception set. Paths come as the file
  * system has them. */

@@ -32,7 +32,7 @@ class OnDevice:
 
     def _get(self, texts: Dict[str, str], device: Any, name: str, size: Tuple[int, int], count: int) -> Optional[_stoke.DeviceRows]:
         """None: only the host can."""
-        capacity = 1 << max(0, count - 1).bit_length()  # a last batch that is smaller needs no memory of its own
+        capacity = 1 << max(0, count - 1).bit_length()  # a last batch that is smaller needs no other memory
         key = (name, size, *sorted(texts.items()))
         if key in self.refused:
             return None

@@ -118,7 +118,7 @@ class Loader(Batches):
         Images lie in memory as N, H, W, C and are shown as N, C, H, W: PyTorch's ``torch.channels_last``.
     to
         The device batches arrive on: "cuda", "cuda:1" or a torch.device (with torch, "cuda" is its current card), "opencl",
-        "host". They are copied ahead, from pinned memory by a stream of their own; a tensor is in order with the stream
+        "host". They are copied ahead, from pinned memory by a second stream; a tensor is in order with the stream
         that is torch's current one when it is handed out, and its place is used again when the tensors are gone and the work
         that stream had by then is done. A tensor that another stream uses must stay until that has ended (or let the first
         stream wait for it). ids, names and lambda stay on the host. "cpu" and None: batches stay where they are made. With

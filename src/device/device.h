@@ -135,7 +135,7 @@ typedef struct stk_device_fns {
     /* When it happened, on the host's CLOCK_MONOTONIC; only after it has. */
     int (*event_time)(stk_device_event *event, uint64_t *ns, stoke_error *err);
 
-    /* Never 0 bytes, never overlapping. Host blocks may be made by the caller around memory of its own
+    /* Never 0 bytes, never overlapping. Host blocks may be made by the caller around memory it has
      * (device, kind, bytes, host). */
     int (*copy)(stk_device_stream *stream, const stk_device_block *to, size_t to_at,
                 const stk_device_block *from, size_t from_at, size_t bytes, stoke_error *err);

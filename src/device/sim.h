@@ -55,7 +55,7 @@ int stk_sim_gpu_find(const char *name, stoke_card *card, uint32_t *compute_units
  *
  *   - sizes are rounded up to 512 B;
  *   - up to 1 MiB they come from segments of 2 MiB, below 10 MiB from segments of 20 MiB, larger ones get a
- *     segment of their own, rounded up to 2 MiB;
+ *     separate segment, rounded up to 2 MiB;
  *   - the smallest free block that is large enough is taken, and cut when the rest is worth keeping (512 B
  *     among small ones, more than 1 MiB among large ones);
  *   - freed blocks stay, joined with free neighbours of their segment;

@@ -15,7 +15,7 @@ int stk_busy_time_create(stk_busy_time *busy, int exclusive, stoke_error *err)
     busy->bytes = stk_calloc(STK_BUSY_TIME_ROOM, sizeof *busy->bytes);
     busy->busy = stk_calloc((size_t)2 * STK_BUSY_TIME_ROOM, sizeof *busy->busy);
     if (missing || !busy->bytes || !busy->busy)
-        return stk_fail(err, STOKE_E_NOMEM, "no memory for the times of a feed");
+        return stk_fail(err, STOKE_E_NOMEM, "no memory for the times of an upload");
     return STOKE_OK;
 }
 
@@ -77,7 +77,7 @@ static void drop(stk_busy_time *busy, stk_busy_work work, uint64_t limit)
     busy->count[work] = left;
 }
 
-/* Adds up what ended after book->until and by `limit`. */
+/* Adds up what ended after busy->until and by `limit`. */
 static void add_up(stk_busy_time *busy, uint64_t limit)
 {
     stoke_upload_stats *sums = &busy->sums;

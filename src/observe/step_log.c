@@ -92,7 +92,7 @@ void stk_step_log_taken(stk_step_log *step_log, uint64_t transfer, uint64_t aske
 
 /* ---- its steps ---- */
 
-/* Steps and trips are read in the order they were put on their streams, so records come to be complete in
+/* Steps and transfers are read in the order they were put on their streams, so records come to be complete in
  * the order of their numbers. */
 static void complete(stk_step_log *step_log, stk_step_page *page)
 {

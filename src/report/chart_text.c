@@ -177,7 +177,7 @@ static size_t named_series(const stoke_chart *chart)
     return n;
 }
 
-/* Curves have no sign of their own: their names say at least what is drawn. */
+/* Curves have no signs: their names say at least what is drawn. */
 static void put_legend(const sheet *s)
 {
     const uint32_t end = s->gutter + 2 + s->width;

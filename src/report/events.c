@@ -16,7 +16,7 @@
  * inside is measured first and written second, by the same code: a `sink` without room only counts.
  *
  * A record goes out in one write(2). A process that is killed leaves at most one half record, at the end of
- * its file, where TensorBoard stops reading; the next session has a file of its own.
+ * its file, where TensorBoard stops reading; the next session begins another file.
  */
 #include "src/report/events.h"
 

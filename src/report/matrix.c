@@ -112,7 +112,7 @@ static void draw_cell(const layout *l, stk_canvas *canvas, uint32_t truth, uint3
                     number, scale, share > 0.3 ? (stk_canvas_color){ 255, 255, 255 } : stk_ink);
 }
 
-/* Text from below upwards, its end at `bottom`: drawn on a strip of its own, then turned. */
+/* Text from below upwards, its end at `bottom`: drawn on a separate strip, then turned. */
 static int draw_upwards(stk_canvas *canvas, uint32_t x, uint32_t bottom, const char *text, unsigned scale,
                         stoke_error *err)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A mask laid over its image: the class colour over the region, stronger along its edge. On both sides of a
- * border the edge has the region's own colour, so a region shows on an image of its own colour too. The image
- * below has lost its colours: green over blue would be teal, which may be another class.
+ * border the edge has the region's own colour, so a region shows on an image of the same colour too. The
+ * image below has lost its colours: green over blue would be teal, which may be another class.
  */
 #include <string.h>
 #include <stoke/tools/image.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * No script, no font of its own. Colours are CSS variables of the element, with a second set for dark mode.
+ * No script, no font. Colours are CSS variables of the element, with a second set for dark mode.
  */
 #include "src/report/chart.h"
 

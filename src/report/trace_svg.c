@@ -38,7 +38,7 @@ enum {
     RIGHT = 64,      /* the column of idle shares */
     BELOW = 62,      /* the lanes: ticks, their unit, remarks */
     NAME_MOST = 260, /* pixels for names of lanes */
-    WORDS_MOST = 32  /* kinds of spans with an entry of their own */
+    WORDS_MOST = 32  /* kinds of spans that have an entry */
 };
 static const double visible = 1.5; /* narrower bars are joined with what is near */
 static const double near_by = 0.75;

@@ -200,7 +200,7 @@ static int give_back(const work *w, stk_picture_reader *reader, stoke_error *err
     return stk_scratch_create(&reader->scratch, err);
 }
 
-/* What the picture's mask says, to compare with. A reader of its own each time keeps nothing. */
+/* What the picture's mask says, to compare with. A new reader each time keeps nothing. */
 static int read_truth(const work *w, slot *s)
 {
     const stoke_sample *file = &w->job->files[s->index];

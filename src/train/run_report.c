@@ -234,7 +234,7 @@ static size_t loss_series(const stk_run_curves *c, stoke_series series[3])
     return n;
 }
 
-/* Two quantities with units of their own: two frames, one above the other. */
+/* Two quantities with different units: two frames, one above the other. */
 static int write_speed(const stk_run_curves *c, stoke_chart chart, FILE *out, stoke_error *err)
 {
     const stoke_series speed = along_steps(c, "images per second", c->speed),

@@ -39,7 +39,7 @@ static int is_file(const char *folder, const char *name)
     return stk_stat(path, &st) == 0 ? S_ISREG(st.st_mode) : !stoke_is_absent(errno);
 }
 
-/* Weights lie in it; a set's folder may have a config.json of its own. */
+/* Weights lie in it; a set's folder may have a config.json, too. */
 static int is_network(const char *folder)
 {
     return is_file(folder, "config.json") &&

@@ -222,7 +222,7 @@ static int open_network(stoke_trainer *t, stoke_error *err)
 }
 
 /* Bad samples are recorded in the run's folder, unless the user named a file. config.yaml keeps the setting
- * as it was: repeated elsewhere, a run has a list of its own. */
+ * as it was: repeated elsewhere, a run has its list. */
 static int open_sight(stoke_trainer *t, const stk_train_memory *memory, const char *quarantine,
                       stoke_error *err)
 {

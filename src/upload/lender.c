@@ -81,7 +81,7 @@ static void block_release(void *context, void *pointer, size_t bytes)
 
 /* ---- opening and closing ---- */
 
-static void engine_end(stoke_hold *hold)
+static void lender_end(stoke_hold *hold)
 {
     stoke_lender *lender = (stoke_lender *)hold;
     if (getpid() != lender->pid) return; /* what belongs to threads of another process is left as it is */
@@ -100,13 +100,13 @@ static void engine_end(stoke_hold *hold)
     stk_free(lender);
 }
 
-/* An lender that has its locks and nothing else. */
-static int engine_new(stoke_lender **out, const stoke_data_params *params, stoke_error *err)
+/* A lender that has its locks and nothing else. */
+static int lender_new(stoke_lender **out, const stoke_data_params *params, stoke_error *err)
 {
     *out = NULL;
     stoke_lender *lender = stk_calloc(1, sizeof *lender);
     if (!lender) return stk_fail(err, STOKE_E_NOMEM, "no memory for a loader");
-    stoke_hold_begin(&lender->hold, engine_end);
+    stoke_hold_begin(&lender->hold, lender_end);
     lender->pid = getpid();
     lender->params = *params;
     if (lender->params.batch < 0)
@@ -158,7 +158,7 @@ int stoke_lender_open(stoke_lender **out, const stoke_data_params *params, const
 {
     stoke_lender *lender;
     *out = NULL;
-    int r = engine_new(&lender, params, err);
+    int r = lender_new(&lender, params, err);
     if (r) return r;
     lender->source = slots ? *slots : stoke_allocator_pages();
     lender->keeper = keeper ? stoke_hold_take(keeper) : NULL;
@@ -174,7 +174,7 @@ int stoke_lender_open_on(stoke_lender **out, const stoke_data_params *params, co
 {
     stoke_lender *lender;
     *out = NULL;
-    int r = engine_new(&lender, params, err);
+    int r = lender_new(&lender, params, err);
     if (r) return r;
     r = open_set(lender, err);
     if (!r) r = stk_lender_open(lender, &lender->params, to, err);

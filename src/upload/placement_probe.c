@@ -5,7 +5,7 @@
  *     input   P = max(wall a batch / workers, CPU a batch / cores)
  *     device  g = step, and the kernels where the device augments
  *     copy    h = bytes over the link
- *     step    T = max(P, g, h); max(P, g + h) where copies have no stream of their own; max(P, g) + h where
+ *     step    T = max(P, g, h); max(P, g + h) where copies share the stream of steps; max(P, g) + h where
  *             the caller does the loader's work too
  *
  * The shorter T wins: the device then does more of what it is there for. Where both are alike within what

@@ -40,7 +40,7 @@ void stk_transfers_destroy(stoke_upload *upload)
     upload->sent = upload->copied = upload->ended = 0;
 }
 
-/* ---- what becomes of trips ---- */
+/* ---- what becomes of transfers ---- */
 
 int stk_upload_between(stk_device_event *start, stk_device_event *end, stk_busy_interval *interval,
                        stoke_error *err)
@@ -104,7 +104,7 @@ static int transfer_wait(stoke_upload *upload, int *any, stoke_error *err)
 /* At most one copy stays on the way while a batch is taken: the ring of the loader is for batches that are
  * being made. While it has none ready, none stays: the next copy could not start before the one that is
  * waited for has ended anyhow. When a copy has ended, so have the kernels before it on the stream: that
- * leaves two trips whose times are to be read, and one to use. */
+ * leaves two transfers whose times are to be read, and one to use. */
 static int make_room(stoke_upload *upload, stoke_error *err)
 {
     int any = 1, r = stk_transfer_retire(upload, err);
@@ -389,7 +389,7 @@ int stk_transfer_start(stoke_upload *upload, stoke_error *err)
     pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the consumer's */
     const int number = stk_thread_start(&upload->thread, run, upload);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (number) return stk_fail_errno(err, STOKE_E_NOMEM, number, "cannot start the thread of a feed");
+    if (number) return stk_fail_errno(err, STOKE_E_NOMEM, number, "cannot start the thread of an upload");
     pthread_setname_np(upload->thread, "stoke-feed");
     upload->started = 1;
     return STOKE_OK;

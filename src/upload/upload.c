@@ -33,7 +33,7 @@ static int make_locks(stoke_upload *upload, stoke_error *err)
 {
     if (pthread_mutex_init(&upload->lock, NULL) || pthread_mutex_init(&upload->order, NULL) ||
         pthread_cond_init(&upload->work, NULL) || stk_cond_init(&upload->ready))
-        return stk_fail(err, STOKE_E_NOMEM, "cannot make the locks of a feed");
+        return stk_fail(err, STOKE_E_NOMEM, "cannot make the locks of an upload");
     upload->locks_made = 1;
     return STOKE_OK;
 }
@@ -96,7 +96,7 @@ static int make_way(stoke_upload *upload, const stoke_dataset *dataset, const st
 }
 
 /* Nothing is under way to a slot any more, or the device is lost. */
-static void finish_trips(stoke_upload *upload)
+static void finish_transfers(stoke_upload *upload)
 {
     for (int i = 0; i < STK_TRANSFERS; i++)
         if (upload->transfers[i].end) stk_event_finish(upload->transfers[i].end, NULL);
@@ -106,7 +106,7 @@ static void finish_trips(stoke_upload *upload)
  * ours: only what uses our slots is waited for. */
 static void come_to_rest(stoke_upload *upload)
 {
-    finish_trips(upload);
+    finish_transfers(upload);
     for (uint32_t i = 0; i < upload->ring.count; i++)
         if (upload->ring.slot[i].done) stk_event_finish(upload->ring.slot[i].done, NULL);
 }
@@ -205,7 +205,7 @@ int stoke_upload_create(stoke_upload **out, const stoke_dataset *dataset, const 
     int r = stk_upload_check_params(params, err);
     if (r) return r;
     stoke_upload *upload = stk_calloc(1, sizeof *upload);
-    if (!upload) return stk_fail(err, STOKE_E_NOMEM, "no memory for a feed");
+    if (!upload) return stk_fail(err, STOKE_E_NOMEM, "no memory for an upload");
     upload->device = device;
     upload->info = *stoke_device_describe(device);
     r = build(upload, dataset, data, params, err ? err : &own);
@@ -220,7 +220,7 @@ void stoke_upload_stop(stoke_upload *upload)
 {
     if (upload->stopped) return;
     stk_transfer_stop(upload);
-    finish_trips(upload); /* `done` of slots that are held is for their holders to record */
+    finish_transfers(upload); /* `done` of slots that are held is for their holders to record */
     pthread_mutex_lock(&upload->lock);
     stk_ring_discard(&upload->ring);
     for (stk_ring_slot *slot; (slot = stk_ring_free(&upload->ring));) { /* other threads release meanwhile */

@@ -12,14 +12,14 @@
  *   upload_record.c    what those who watch may ask for; src/observe makes it
  *
  * Who waits for whom. With STOKE_TRANSFER_STREAM batches are taken from the loader by a thread of the upload
- * and sent on a stream of their own; otherwise the caller does both in next(), on the consumer's stream.
+ * and sent on a second stream; otherwise the caller does both in next(), on the consumer's stream.
  *
- *   a host slot    belongs to its trip until copy_end has passed on the device, then goes back to the loader
- *   a device slot  is free, being filled, queued or held. It is queued as soon as all its work is on the
+ *   a host slot    belongs to its transfer until copy_end has passed on the device, then goes back to the
+ * loader a device slot  is free, being filled, queued or held. It is queued as soon as all its work is on the
  *                  stream, long before that is done: the consumer's stream waits for `ready`, and the stream
  *                  that fills it again for `done`. Hosts wait for neither.
  *   events         `ready` and `done` of a slot put work in order and are recorded again every time round;
- *                  those of a trip tell time and are read before the trip is used again.
+ *                  those of a transfer tell time and are read before it is used again.
  *
  * The caller waits for the thread (a batch to come, or a pause), never the other way round but for a free
  * slot, which the thread stops waiting for when it is told to pause or stop. The thread waits for the loader,
@@ -204,7 +204,7 @@ void stk_transfer_queue(stoke_upload *upload, stk_ring_slot *slot);
 void stk_transfer_forget(stoke_upload *upload);
 /* Gives back the host slots whose copies have ended. Only the one who fills may call it. */
 int stk_transfer_retire(stoke_upload *upload, stoke_error *err);
-/* Reads the times of trips that have ended. Lock held. */
+/* Reads the times of transfers that have ended. Lock held. */
 int stk_transfers_read(stoke_upload *upload, stoke_error *err);
 
 /* ---- stream_share.c ---- */

@@ -127,7 +127,7 @@ int stoke_upload_estimate(stoke_upload_memory *out, const stoke_dataset *dataset
     *out = (stoke_upload_memory){ 0 };
     if (r) return r;
     stoke_upload *upload = stk_calloc(1, sizeof *upload);
-    if (!upload) return stk_fail(err, STOKE_E_NOMEM, "no memory for the plan of a feed");
+    if (!upload) return stk_fail(err, STOKE_E_NOMEM, "no memory for the plan of an upload");
     upload->info = *stoke_device_describe(device);
     upload->device = device;
     upload->reads = params->reads;

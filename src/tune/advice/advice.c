@@ -19,7 +19,7 @@
 enum {
     WORKERS_MOST = 16, /* usual are 8 to 16 */
     WORKERS_LEAST = 8,
-    WORKER_BYTES = 300000000, /* what a worker process of PyTorch holds of its own before its batches */
+    WORKER_BYTES = 300000000, /* what a worker process of PyTorch holds before its batches */
     PREFETCH = 2,             /* batches on the card, as `stoke estimate` has it */
     RANKS_MOST = 4096
 };

@@ -22,7 +22,7 @@ typedef struct stk_batch_fit {
     double cores_wanted, cores_had; /* of the trial that got the least of what it wanted; NaN = not known */
 } stk_batch_fit;
 
-/* Failures are passed over, and so are trials with the loader on: it takes memory and cores of its own. */
+/* Failures are passed over, and so are trials with the loader on: it takes memory and cores, too. */
 void stk_batch_fit_make(stk_batch_fit *fit, const stoke_trial *trials, size_t n);
 
 /* The largest batch that the line lets into `budget` bytes; 0 = none, or there is no line. */

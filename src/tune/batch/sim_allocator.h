@@ -7,7 +7,7 @@
  *   sizes are rounded up to 512 bytes
  *   up to 1 MB   from segments of 2 MB
  *   below 10 MB  from segments of 20 MB
- *   else         a segment of its own, in whole 2 MB
+ *   else         a separate segment, in whole 2 MB
  *
  * A segment that is free is kept for the next; only when the card has no more are the free ones given back.
  */

@@ -82,7 +82,7 @@ static int32_t new_segment(stk_sim_allocator *p, uint64_t bytes, int small)
     return i;
 }
 
-/* What is left of a block becomes one of its own, where it is worth it. */
+/* What is left of a block becomes another, where it is worth it. */
 static void split(stk_sim_allocator *p, int32_t i, uint64_t bytes)
 {
     stk_sim_allocator_block *b = &p->block[i];
@@ -304,7 +304,7 @@ static int feed_steps(stoke_upload *upload, const stoke_trial_params *p, stoke_t
     return STOKE_OK;
 }
 
-/* The set's own batches, pinned and by a stream of their own: what `stoke optimize` would have. */
+/* The set's own batches, pinned and by a second stream: what `stoke optimize` would have. */
 static int feed_card(const stoke_trial_params *p, stoke_trial *trial, stoke_error *err)
 {
     stoke_data_params data = p->data;

@@ -2,7 +2,7 @@
  *
  * A diagnosis from end to end: the user's loop is run and every step's moments kept, all idle time gets a
  * cause, the costs that the run does not show (augmenting on the other side, the other way to copy, workers
- * started again) are measured by short runs of their own, and from them every fix is predicted.
+ * started again) are measured by further short runs, and from them every fix is predicted.
  */
 #include "src/tune/diagnose/diagnose.h"
 
@@ -37,7 +37,7 @@ static uint32_t diagnose_warm_up(uint32_t asked, const stoke_setup *setup)
 static uint64_t times_bytes(const stoke_diagnose_params *p, const stoke_setup *setup)
 {
     enum {
-        RECORDS = 3,       /* of a stretch that was kept, of one that runs, and the feed's own */
+        RECORDS = 3,       /* of a stretch that was kept, of one that runs, and the upload's */
         STEP = 512,        /* its causes, and its part in a forecast */
         SAMPLE_SPANS = 12, /* stages of a sample, and waiting for a slot */
         STEP_SPANS = 64

@@ -4,7 +4,7 @@
  *
  *   diagnose.c         memory, costs, fixes, setups measured in turns; what others ask
  *   diagnose_run.c     a stretch of steps: the loop, epochs, cores that workers could have
- *   diagnose_feed.c    what such a loop does on a device
+ *   diagnose_device.c  what such a loop does on a device
  *   fake_step.c        its steps, which keep the device busy and train nothing
  *   diagnose_native.c  the same on this processor, by the native engine
  *   diagnosis_page.c   bars, and the page around them
@@ -69,7 +69,7 @@ double stk_diagnose_run_launch_ms(const stk_diagnose_run *stretch);
 double stk_diagnose_run_first_ms(const stk_diagnose_run *stretch, const stoke_setup *setup);
 double stk_median(double *values, size_t n); /* sorts them; NaN for none */
 
-/* ---- diagnose_feed.c, diagnose_native.c ---- */
+/* ---- diagnose_device.c, diagnose_native.c ---- */
 
 /* A loop under way. */
 typedef struct stk_diagnose_loop {
@@ -106,7 +106,7 @@ typedef struct stk_diagnose_loop_way {
     /* From now on what happens goes into the job's trace. */
     void (*trace)(stk_diagnose_loop *loop);
 } stk_diagnose_loop_way;
-extern const stk_diagnose_loop_way stk_way_of_feed, stk_way_of_native;
+extern const stk_diagnose_loop_way stk_way_of_device, stk_way_of_native;
 /* What the network of the native engine will hold beside the loader. */
 int stk_diagnose_network(stoke_memory_share *share, const stoke_diagnose_params *params,
                          const stoke_data_params *data, stoke_error *err);

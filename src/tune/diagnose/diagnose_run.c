@@ -23,7 +23,7 @@
 /* However busy the machine was, workers get something. */
 static const double least = 0.02;
 
-/* Of this process and of children that have ended: some benches measure in processes of their own. */
+/* Of this process and of children that have ended: some benches measure in separate processes. */
 static uint64_t family_cpu_ns(void)
 {
     struct rusage children;
@@ -243,7 +243,7 @@ int stk_diagnose_run_run(stk_diagnose_run *stretch, const stk_diagnose_run_job *
 {
     const size_t total = (size_t)job->warm_up + job->steps;
     run r = { .loop = { .job = job, .out = stretch, .data = stk_diagnose_data(job->params, &job->setup) },
-              .way = job->params->device ? &stk_way_of_feed : &stk_way_of_native };
+              .way = job->params->device ? &stk_way_of_device : &stk_way_of_native };
     r.loop.epoch = (uint64_t)r.loop.data.epoch;
     *stretch = (stk_diagnose_run){ .restart_ms = NAN, .open_ms = NAN };
     stretch->records = stk_calloc(total, sizeof *stretch->records);

@@ -16,7 +16,7 @@ int stk_disk_mount(stoke_disk_facts *facts, const char *mountinfo, const char *p
 stoke_figure stk_disk_network(const char *filesystem);
 
 /* 1 = a spinning disk; n/a for one of a virtual machine that says so: there it is what the kernel takes for
- * want of anything better. A partition has no queue of its own: its disk is one folder up. */
+ * want of anything better. A partition has no queue: its disk is one folder up. */
 stoke_figure stk_disk_rotational(const char *root, unsigned major_number, unsigned minor_number);
 
 #endif

@@ -225,7 +225,7 @@ static int switch_on_known(stoke_optimization *o, const char *setting, stk_optim
     return stk_optimize_switch_on(o, setting, because, err);
 }
 
-/* non_blocking frees the host alone: what hides copies from the device is a stream of their own. Both need
+/* non_blocking frees the host alone: what hides copies from the device is a second stream. Both need
  * pinned memory; where that is not to be had they would promise what they cannot keep. */
 static int copies(stoke_optimization *o, stoke_error *err)
 {

@@ -194,7 +194,7 @@ void stk_why_slow(stoke_answer *a, const stk_why_evidence *e)
 {
     waiting(a, e);
     beside(a, e, "evaluation", e->log.eval_seconds, e->log.evaluations, EVALUATING, "--eval-every");
-    /* Every evaluation saves; what is saved besides has a setting of its own. */
+    /* Every evaluation saves; what is saved besides has another setting. */
     beside(a, e, "saving", e->log.save_seconds, e->log.saves, SAVING,
            e->log.saves > e->log.evaluations + 1 ? "--save-every" : "--eval-every");
     slowing_down(a, e);

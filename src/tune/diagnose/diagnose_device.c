@@ -8,7 +8,7 @@
 #include "src/base/error.h"
 #include "src/tune/diagnose/diagnose.h"
 
-static int open_feed(stk_diagnose_loop *loop, stoke_error *err)
+static int open_upload(stk_diagnose_loop *loop, stoke_error *err)
 {
     const stk_diagnose_run_job *job = loop->job;
     const stoke_setup *setup = &job->setup;
@@ -25,7 +25,7 @@ static int open_feed(stk_diagnose_loop *loop, stoke_error *err)
     return r;
 }
 
-static void close_feed(stk_diagnose_loop *loop, int whole)
+static void close_upload(stk_diagnose_loop *loop, int whole)
 {
     loop->batch = NULL;
     stoke_upload_destroy(&loop->upload);
@@ -59,7 +59,7 @@ static int finish(stk_diagnose_loop *loop, stoke_error *err)
     if (r) return r;
     const size_t n = stoke_upload_records(loop->upload, &records);
     if (n > loop->taken - out->n)
-        return stk_fail(err, STOKE_E_STATE, "a feed has records of steps that were not taken");
+        return stk_fail(err, STOKE_E_STATE, "an upload has records of steps that were not taken");
     memcpy(out->records + out->n, records, n * sizeof *records);
     out->n += n;
     return STOKE_OK;
@@ -70,9 +70,9 @@ static void trace(stk_diagnose_loop *loop)
     stoke_upload_trace(loop->upload, loop->job->trace);
 }
 
-const stk_diagnose_loop_way stk_way_of_feed = {
-    .open = open_feed,
-    .close = close_feed,
+const stk_diagnose_loop_way stk_way_of_device = {
+    .open = open_upload,
+    .close = close_upload,
     .next = next,
     .set_epoch = set_epoch,
     .step = step,
