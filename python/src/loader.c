@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * _stoke.Loader: an lender as a Python object. stokehold/loader.py makes of it what people use.
+ * _stoke.Loader: a lender as a Python object. stokehold/loader.py makes of it what people use.
  */
 #include <stdio.h>
 #include <string.h>

@@ -53,6 +53,16 @@ int stk_cuda_enter_to_destroy(stk_cuda *cuda)
     return cuda->driver.cuCtxPushCurrent(cuda->context) == CUDA_SUCCESS;
 }
 
+static int cuda_enter(stoke_device *device, stoke_error *err)
+{
+    return stk_cuda_enter(device->own, err);
+}
+
+static void cuda_leave(stoke_device *device)
+{
+    stk_cuda_leave(device->own);
+}
+
 /* ---- the device ---- */
 
 /* Fills info of the device at `ordinal`; a failure is for its `problem` or for open. */
@@ -174,10 +184,7 @@ static int cuda_memory(stoke_device *device, uint64_t *free_bytes, uint64_t *tot
 {
     stk_cuda *cuda = device->own;
     size_t left = 0, total = 0;
-    int r = stk_cuda_enter(cuda, err);
-    if (r) return r;
-    r = CALL(cuda, cuMemGetInfo, &left, &total);
-    stk_cuda_leave(cuda);
+    const int r = CALL(cuda, cuMemGetInfo, &left, &total);
     *free_bytes = left;
     *total_bytes = total;
     return r;
@@ -212,20 +219,15 @@ static int cuda_block_create(stk_device_block *block, stoke_error *err)
         return block->host ? STOKE_OK
                            : stk_fail(err, STOKE_E_NOMEM, "no memory for a block of %zu bytes", block->bytes);
     }
-    int r = stk_cuda_enter(cuda, err);
-    if (r) return r;
     CUdeviceptr address = 0;
     const int pinned = block->kind == STK_MEMORY_PINNED;
     const CUresult result =
         pinned ? cuda->driver.cuMemHostAlloc(&block->host, block->bytes, CU_MEMHOSTALLOC_PORTABLE)
                : cuda->driver.cuMemAlloc(&address, block->bytes);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY)
-        r = no_room(block, err);
-    else
-        r = stk_cuda_check(cuda, result, pinned ? "cuMemHostAlloc" : "cuMemAlloc", err);
-    stk_cuda_leave(cuda);
     block->handle = (uintptr_t)address;
-    return r;
+    return result == CUDA_ERROR_OUT_OF_MEMORY
+               ? no_room(block, err)
+               : stk_cuda_check(cuda, result, pinned ? "cuMemHostAlloc" : "cuMemAlloc", err);
 }
 
 static void cuda_block_destroy(stk_device_block *block)
@@ -269,12 +271,7 @@ static int stream_around(stoke_device *device, CUstream handle, int owned, stk_d
 
 static int cuda_stream_create(stoke_device *device, stk_device_stream **out, stoke_error *err)
 {
-    stk_cuda *cuda = device->own;
-    int r = stk_cuda_enter(cuda, err);
-    if (r) return r;
-    r = stream_around(device, NULL, 1, out, err);
-    stk_cuda_leave(cuda);
-    return r;
+    return stream_around(device, NULL, 1, out, err);
 }
 
 /* NULL is the default stream of the primary context, in which torch works unless told otherwise. */
@@ -282,17 +279,14 @@ static int cuda_stream_wrap(stoke_device *device, void *native, stk_device_strea
 {
     stk_cuda *cuda = device->own;
     CUcontext context = NULL;
-    int r = stk_cuda_enter(cuda, err);
+    const int r = CALL(cuda, cuStreamGetCtx, native, &context);
     if (r) return r;
-    r = CALL(cuda, cuStreamGetCtx, native, &context);
-    if (!r && context != cuda->context)
-        r = stk_fail(err, STOKE_E_INVALID,
-                     "%s: the stream belongs to another device or context; make it on this device, in the "
-                     "primary context",
-                     cuda->name);
-    if (!r) r = stream_around(device, native, 0, out, err);
-    stk_cuda_leave(cuda);
-    return r;
+    if (context != cuda->context)
+        return stk_fail(err, STOKE_E_INVALID,
+                        "%s: the stream belongs to another device or context; make it on this device, in the "
+                        "primary context",
+                        cuda->name);
+    return stream_around(device, native, 0, out, err);
 }
 
 static void cuda_stream_destroy(stk_device_stream *stream)
@@ -312,23 +306,14 @@ static void cuda_stream_destroy(stk_device_stream *stream)
 static int cuda_stream_finish(stk_device_stream *stream, stoke_error *err)
 {
     stk_cuda *cuda = stream->head.device->own;
-    int r = stk_cuda_enter(cuda, err);
-    if (r) return r;
-    r = CALL(cuda, cuEventRecord, stream->idle, stream->handle);
-    if (!r) r = CALL(cuda, cuEventSynchronize, stream->idle);
-    stk_cuda_leave(cuda);
-    return r;
+    const int r = CALL(cuda, cuEventRecord, stream->idle, stream->handle);
+    return r ? r : CALL(cuda, cuEventSynchronize, stream->idle);
 }
 
 static int cuda_stream_wait(stk_device_stream *stream, stk_device_event *event, stoke_error *err)
 {
     stk_cuda *cuda = stream->head.device->own;
-    if (!event->recorded_ns) return STOKE_OK;
-    int r = stk_cuda_enter(cuda, err);
-    if (r) return r;
-    r = CALL(cuda, cuStreamWaitEvent, stream->handle, event->handle, 0);
-    stk_cuda_leave(cuda);
-    return r;
+    return event->recorded_ns ? CALL(cuda, cuStreamWaitEvent, stream->handle, event->handle, 0) : STOKE_OK;
 }
 
 /* ---- events ---- */
@@ -339,11 +324,7 @@ static int cuda_event_create(stoke_device *device, stk_device_event **out, stoke
     stk_device_event *event = stk_calloc(1, sizeof *event);
     if (!event) return stk_fail(err, STOKE_E_NOMEM, "no memory for an event");
     event->head.device = device;
-    int r = stk_cuda_enter(cuda, err);
-    if (!r) {
-        r = CALL(cuda, cuEventCreate, &event->handle, CU_EVENT_BLOCKING_SYNC);
-        stk_cuda_leave(cuda);
-    }
+    const int r = CALL(cuda, cuEventCreate, &event->handle, CU_EVENT_BLOCKING_SYNC);
     if (r)
         stk_free(event);
     else
@@ -364,24 +345,16 @@ static void cuda_event_destroy(stk_device_event *event)
 static int cuda_event_record(stk_device_event *event, stk_device_stream *stream, stoke_error *err)
 {
     stk_cuda *cuda = event->head.device->own;
-    int r = stk_cuda_enter(cuda, err);
-    if (r) return r;
     const uint64_t now = stk_now_ns();
-    r = CALL(cuda, cuEventRecord, event->handle, stream->handle);
+    const int r = CALL(cuda, cuEventRecord, event->handle, stream->handle);
     if (!r) event->recorded_ns = now;
-    stk_cuda_leave(cuda);
     return r;
 }
 
 static int cuda_event_finish(stk_device_event *event, stoke_error *err)
 {
     stk_cuda *cuda = event->head.device->own;
-    if (!event->recorded_ns) return STOKE_OK;
-    int r = stk_cuda_enter(cuda, err);
-    if (r) return r;
-    r = CALL(cuda, cuEventSynchronize, event->handle);
-    stk_cuda_leave(cuda);
-    return r;
+    return event->recorded_ns ? CALL(cuda, cuEventSynchronize, event->handle) : STOKE_OK;
 }
 
 static int cuda_event_done(stk_device_event *event, int *done, stoke_error *err)
@@ -389,23 +362,9 @@ static int cuda_event_done(stk_device_event *event, int *done, stoke_error *err)
     stk_cuda *cuda = event->head.device->own;
     *done = 1;
     if (!event->recorded_ns) return STOKE_OK;
-    int r = stk_cuda_enter(cuda, err);
-    if (r) return r;
     const CUresult result = cuda->driver.cuEventQuery(event->handle);
     *done = result != CUDA_ERROR_NOT_READY;
-    if (*done) r = stk_cuda_check(cuda, result, "cuEventQuery", err);
-    stk_cuda_leave(cuda);
-    return r;
-}
-
-static int cuda_event_time(stk_device_event *event, uint64_t *ns, stoke_error *err)
-{
-    stk_cuda *cuda = event->head.device->own;
-    int r = stk_cuda_enter(cuda, err);
-    if (r) return r;
-    r = stk_cuda_event_time(event, ns, err);
-    stk_cuda_leave(cuda);
-    return r;
+    return *done ? stk_cuda_check(cuda, result, "cuEventQuery", err) : STOKE_OK;
 }
 
 /* ---- work ---- */
@@ -419,18 +378,11 @@ static int cuda_copy(stk_device_stream *stream, const stk_device_block *to, size
     const int up = to->kind == STK_MEMORY_DEVICE, down = from->kind == STK_MEMORY_DEVICE;
     const CUdeviceptr target = (up ? to->handle : (uintptr_t)to->host) + to_at,
                       source = (down ? from->handle : (uintptr_t)from->host) + from_at;
-    int r = stk_cuda_enter(cuda, err);
-    if (r) return r;
-    if (up && down)
-        r = CALL(cuda, cuMemcpyDtoDAsync, target, source, bytes, stream->handle);
-    else if (up)
-        r = CALL(cuda, cuMemcpyHtoDAsync, target, (const void *)(uintptr_t)source, bytes, stream->handle);
-    else if (down)
-        r = CALL(cuda, cuMemcpyDtoHAsync, (void *)(uintptr_t)target, source, bytes, stream->handle);
-    else
-        r = CALL(cuda, cuMemcpyAsync, target, source, bytes, stream->handle);
-    stk_cuda_leave(cuda);
-    return r;
+    if (up && down) return CALL(cuda, cuMemcpyDtoDAsync, target, source, bytes, stream->handle);
+    if (up)
+        return CALL(cuda, cuMemcpyHtoDAsync, target, (const void *)(uintptr_t)source, bytes, stream->handle);
+    if (down) return CALL(cuda, cuMemcpyDtoHAsync, (void *)(uintptr_t)target, source, bytes, stream->handle);
+    return CALL(cuda, cuMemcpyAsync, target, source, bytes, stream->handle);
 }
 
 /* 256 threads a block fill every card since 2012; in a picture as 32 x 8, so that a warp writes one line. */
@@ -455,12 +407,8 @@ static int cuda_launch(stk_device_stream *stream, stk_device_module *module, con
         if (argument->block) addresses[i] = argument->block->handle;
         arguments[i] = argument->block ? (void *)&addresses[i] : (void *)(uintptr_t)argument->value;
     }
-    int r = stk_cuda_enter(cuda, err);
-    if (r) return r;
-    r = CALL(cuda, cuLaunchKernel, module->kernels[what->kernel], x, y, z, wide, high, 1, 0, stream->handle,
-             arguments, NULL);
-    stk_cuda_leave(cuda);
-    return r;
+    return CALL(cuda, cuLaunchKernel, module->kernels[what->kernel], x, y, z, wide, high, 1, 0,
+                stream->handle, arguments, NULL);
 }
 
 const stk_device_fns stk_device_cuda = {
@@ -468,6 +416,8 @@ const stk_device_fns stk_device_cuda = {
     .discover = cuda_discover,
     .open = cuda_open,
     .close = cuda_close,
+    .enter = cuda_enter,
+    .leave = cuda_leave,
     .memory = cuda_memory,
     .block_create = cuda_block_create,
     .block_destroy = cuda_block_destroy,
@@ -481,7 +431,7 @@ const stk_device_fns stk_device_cuda = {
     .event_record = cuda_event_record,
     .event_finish = cuda_event_finish,
     .event_done = cuda_event_done,
-    .event_time = cuda_event_time,
+    .event_time = stk_cuda_event_time,
     .copy = cuda_copy,
     .module_create = stk_cuda_module_create,
     .module_destroy = stk_cuda_module_destroy,

@@ -119,7 +119,8 @@ struct stk_device_module {
 };
 
 /* Calls belong to the context that is current in the calling thread. Any thread may call us, and whatever it
- * had current must be so again afterwards: every use of the driver stands between enter and leave. */
+ * had current must be so again afterwards: every use of the driver stands between enter and leave.
+ * device.c sees to that, but for opening, closing and destroying. */
 int stk_cuda_enter(stk_cuda *cuda, stoke_error *err);
 void stk_cuda_leave(stk_cuda *cuda);
 /* For destroying, which goes on as far as it can: 1 = entered. Objects that cannot be reached go with the

@@ -189,13 +189,9 @@ int stk_cuda_module_create(stoke_device *device, const stk_program *program, stk
     module->head = (stk_device_module_head){ device, program };
     module->kernels = stk_calloc(program->n_kernels, sizeof *module->kernels);
     int r = module->kernels ? STOKE_OK : stk_fail(err, STOKE_E_NOMEM, "no memory for a program");
-    if (!r) r = stk_cuda_enter(cuda, err);
-    if (!r) {
-        r = load_either(module, err);
-        if (!r) r = find_kernels(module, err);
-        if (r && module->handle) cuda->driver.cuModuleUnload(module->handle);
-        stk_cuda_leave(cuda);
-    }
+    if (!r) r = load_either(module, err);
+    if (!r) r = find_kernels(module, err);
+    if (r && module->handle) cuda->driver.cuModuleUnload(module->handle);
     if (!r) {
         *out = module;
         return STOKE_OK;

@@ -15,6 +15,7 @@
 typedef struct call {
     stoke_device *device;
     stoke_error *err;
+    int entered; /* what entering came to */
     stoke_error unwanted;
 } call;
 
@@ -43,6 +44,20 @@ static int end(call *c, int r)
     pthread_mutex_unlock(&state->lock);
     return r;
 }
+
+static int enter(const call *c)
+{
+    return c->device->fns->enter ? c->device->fns->enter(c->device, c->err) : STOKE_OK;
+}
+
+static int leave(const call *c, int r)
+{
+    if (c->device->fns->leave) c->device->fns->leave(c->device);
+    return r;
+}
+
+/* A function of the kind, between enter and leave. */
+#define WITHIN(c, work) end(c, ((c)->entered = enter(c)) ? (c)->entered : leave(c, work))
 
 /* ---- memory ---- */
 
@@ -86,7 +101,7 @@ int stk_block_create(stk_device_block *block, stoke_device *device, stk_device_m
                         device->info.name);
     if (kind == STK_MEMORY_DEVICE && (r = reserve(device, bytes, c.err))) return r;
     *block = (stk_device_block){ .device = device, .kind = kind, .bytes = bytes };
-    r = end(&c, device->fns->block_create(block, c.err));
+    r = WITHIN(&c, device->fns->block_create(block, c.err));
     if (!r) return STOKE_OK;
     if (kind == STK_MEMORY_DEVICE) give_back(device, bytes);
     *block = (stk_device_block){ 0 };
@@ -106,7 +121,7 @@ int stoke_device_memory(stoke_device *device, uint64_t *free_bytes, uint64_t *to
     call c;
     *free_bytes = *total_bytes = 0;
     int r = begin(&c, device, err);
-    if (r || (r = end(&c, device->fns->memory(device, free_bytes, total_bytes, c.err)))) return r;
+    if (r || (r = WITHIN(&c, device->fns->memory(device, free_bytes, total_bytes, c.err)))) return r;
     stk_device_state *state = stk_state_of(device);
     pthread_mutex_lock(&state->lock);
     const uint64_t limit = state->limit, left = limit > state->taken ? limit - state->taken : 0;
@@ -144,7 +159,7 @@ int stk_stream_create(stk_device_stream **out, stoke_device *device, stoke_error
     call c;
     *out = NULL;
     const int r = begin(&c, device, err);
-    return r ? r : end(&c, device->fns->stream_create(device, out, c.err));
+    return r ? r : WITHIN(&c, device->fns->stream_create(device, out, c.err));
 }
 
 int stk_stream_wrap(stk_device_stream **out, stoke_device *device, void *native, stoke_error *err)
@@ -157,7 +172,7 @@ int stk_stream_wrap(stk_device_stream **out, stoke_device *device, void *native,
         return stk_fail(c.err, STOKE_E_UNSUPPORTED,
                         "%s: streams of the caller are possible with cuda only: leave consumer_stream NULL",
                         device->info.name);
-    return end(&c, device->fns->stream_wrap(device, native, out, c.err));
+    return WITHIN(&c, device->fns->stream_wrap(device, native, out, c.err));
 }
 
 void stk_stream_destroy(stk_device_stream **stream)
@@ -171,7 +186,7 @@ int stk_stream_finish(stk_device_stream *stream, stoke_error *err)
 {
     call c;
     const int r = begin(&c, of_stream(stream), err);
-    return r ? r : end(&c, c.device->fns->stream_finish(stream, c.err));
+    return r ? r : WITHIN(&c, c.device->fns->stream_finish(stream, c.err));
 }
 
 int stk_stream_wait(stk_device_stream *stream, stk_device_event *event, stoke_error *err)
@@ -180,7 +195,7 @@ int stk_stream_wait(stk_device_stream *stream, stk_device_event *event, stoke_er
     const int r = begin(&c, of_stream(stream), err);
     if (r) return r;
     if (of_event(event) != c.device) return another_device(c.device, "the event to wait for", c.err);
-    return end(&c, c.device->fns->stream_wait(stream, event, c.err));
+    return WITHIN(&c, c.device->fns->stream_wait(stream, event, c.err));
 }
 
 /* One end of a copy: lies within its block, and the device can get at it. */
@@ -215,7 +230,7 @@ int stk_stream_copy(stk_device_stream *stream, const stk_device_block *to, size_
     if (overlap(to, to_at, from, from_at, bytes))
         return stk_fail(c.err, STOKE_E_INVALID, "%s: a copy of %zu bytes overlaps what it reads",
                         c.device->info.name, bytes);
-    return end(&c, c.device->fns->copy(stream, to, to_at, from, from_at, bytes, c.err));
+    return WITHIN(&c, c.device->fns->copy(stream, to, to_at, from, from_at, bytes, c.err));
 }
 
 /* Blocks first, all of the device, then one value. */
@@ -265,7 +280,7 @@ int stk_stream_launch(stk_device_stream *stream, stk_device_module *module, cons
     call c;
     int r = begin(&c, of_stream(stream), err);
     if (!r) r = check_launch(c.device, of_module(module), launch, c.err);
-    return r ? r : end(&c, c.device->fns->launch(stream, module, launch, c.err));
+    return r ? r : WITHIN(&c, c.device->fns->launch(stream, module, launch, c.err));
 }
 
 int stk_stream_occupy(stk_device_stream *stream, uint64_t ns, stoke_error *err)
@@ -276,7 +291,7 @@ int stk_stream_occupy(stk_device_stream *stream, uint64_t ns, stoke_error *err)
     if (!c.device->fns->occupy)
         return stk_fail(c.err, STOKE_E_UNSUPPORTED, "%s: cannot be kept busy without computing",
                         c.device->info.name);
-    return end(&c, c.device->fns->occupy(stream, ns, c.err));
+    return WITHIN(&c, c.device->fns->occupy(stream, ns, c.err));
 }
 
 /* ---- events ---- */
@@ -286,7 +301,7 @@ int stk_event_create(stk_device_event **out, stoke_device *device, stoke_error *
     call c;
     *out = NULL;
     const int r = begin(&c, device, err);
-    return r ? r : end(&c, device->fns->event_create(device, out, c.err));
+    return r ? r : WITHIN(&c, device->fns->event_create(device, out, c.err));
 }
 
 void stk_event_destroy(stk_device_event **event)
@@ -302,14 +317,14 @@ int stk_event_record(stk_device_event *event, stk_device_stream *stream, stoke_e
     const int r = begin(&c, of_event(event), err);
     if (r) return r;
     if (of_stream(stream) != c.device) return another_device(c.device, "the stream of an event", c.err);
-    return end(&c, c.device->fns->event_record(event, stream, c.err));
+    return WITHIN(&c, c.device->fns->event_record(event, stream, c.err));
 }
 
 int stk_event_finish(stk_device_event *event, stoke_error *err)
 {
     call c;
     const int r = begin(&c, of_event(event), err);
-    return r ? r : end(&c, c.device->fns->event_finish(event, c.err));
+    return r ? r : WITHIN(&c, c.device->fns->event_finish(event, c.err));
 }
 
 int stk_event_done(stk_device_event *event, int *done, stoke_error *err)
@@ -317,7 +332,7 @@ int stk_event_done(stk_device_event *event, int *done, stoke_error *err)
     call c;
     *done = 0;
     const int r = begin(&c, of_event(event), err);
-    return r ? r : end(&c, c.device->fns->event_done(event, done, c.err));
+    return r ? r : WITHIN(&c, c.device->fns->event_done(event, done, c.err));
 }
 
 int stk_event_time(stk_device_event *event, uint64_t *ns, stoke_error *err)
@@ -325,7 +340,7 @@ int stk_event_time(stk_device_event *event, uint64_t *ns, stoke_error *err)
     call c;
     *ns = 0;
     const int r = begin(&c, of_event(event), err);
-    return r ? r : end(&c, c.device->fns->event_time(event, ns, c.err));
+    return r ? r : WITHIN(&c, c.device->fns->event_time(event, ns, c.err));
 }
 
 /* ---- programs ---- */
@@ -336,7 +351,7 @@ int stk_module_create(stk_device_module **out, stoke_device *device, const stk_p
     call c;
     *out = NULL;
     const int r = begin(&c, device, err);
-    return r ? r : end(&c, device->fns->module_create(device, program, out, c.err));
+    return r ? r : WITHIN(&c, device->fns->module_create(device, program, out, c.err));
 }
 
 void stk_module_destroy(stk_device_module **module)

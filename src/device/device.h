@@ -113,6 +113,9 @@ typedef struct stk_device_fns {
     /* `which` is what follows the colon: "", "0", "rtx3090". Fills device->info and device->own. */
     int (*open)(stoke_device *device, const char *which, const stoke_device_params *params, stoke_error *err);
     void (*close)(stoke_device *device); /* also after a failed open */
+    /* The functions below that return a status are called between these two; NULL: they need nothing. */
+    int (*enter)(stoke_device *device, stoke_error *err);
+    void (*leave)(stoke_device *device);
     int (*memory)(stoke_device *device, uint64_t *free_bytes, uint64_t *total_bytes, stoke_error *err);
 
     int (*block_create)(stk_device_block *block, stoke_error *err); /* device, kind, bytes are set */
