@@ -341,7 +341,7 @@ const cli_command cli_bench_device = {
     .examples = examples,
     CLI_OWN_OPTIONS,
     .reads_data = 1,
-    .reads_feed = 1,
+    .reads_upload = 1,
     .defaults = defaults,
     .run = run,
 };

@@ -377,6 +377,6 @@ const cli_command cli_hash = {
     .examples = examples,
     CLI_OWN_OPTIONS,
     .reads_data = 1,
-    .reads_feed = 1,
+    .reads_upload = 1,
     .run = run,
 };

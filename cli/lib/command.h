@@ -38,7 +38,7 @@ typedef struct cli_call {
     cli_common common;
     stoke_data_params data;     /* filled when command->reads_data */
     stoke_train_params train;   /* filled when command->reads_training */
-    stoke_upload_params upload; /* filled when command->reads_feed */
+    stoke_upload_params upload; /* filled when command->reads_upload */
     void *options;              /* the command's own struct, options_bytes long */
     stoke_option *data_table;   /* that of the library with the command's own defaults; NULL: the library's */
     stoke_option_group groups[CLI_MAX_GROUPS];
@@ -72,7 +72,7 @@ typedef struct cli_command {
     int reads_data;     /* takes the data options, --config, and a DIR that stands for --data */
     int reads_training; /* takes the options of training too, in --config as well; others pass over them there
                          */
-    int reads_feed;     /* takes the options of feeding a device */
+    int reads_upload;   /* takes the options of feeding a device */
     int sees_set;       /* the size of pictures is that of the set where a file does not say it */
     int any_config;     /* with reads_data: --config may be a PyTorch trainer's; run() reads it itself, see
                            cli_replace_settings */
@@ -84,7 +84,8 @@ typedef struct cli_command {
     const struct cli_command *with_training; /* what the command is with --train (`config`); NULL: as it is */
     int hidden;                              /* works, but is not listed */
     const struct cli_command *const *subcommands; /* NULL-terminated; then `run` is not used */
-    int (*run)(cli_call *call, stoke_error *err); /* an exit code; an error (below 0) is in err, and told by main.c */
+    int (*run)(cli_call *call,
+               stoke_error *err); /* an exit code; an error (below 0) is in err, and told by main.c */
 } cli_command;
 
 /* All commands of the first level, NULL-terminated (main.c). */

@@ -40,7 +40,7 @@ static void bind_groups(cli_call *call)
     if (command->n_options)
         call->groups[call->n_groups++] = (stoke_option_group){ "Options of this command", command->options,
                                                                command->n_options, call->options };
-    if (command->reads_feed) call->groups[call->n_groups++] = stoke_upload_options(&call->upload);
+    if (command->reads_upload) call->groups[call->n_groups++] = stoke_upload_options(&call->upload);
     if (command->reads_training)
         call->n_groups += cli_train_sections(&call->train, call->groups + call->n_groups);
     if (command->reads_data) {

@@ -141,7 +141,7 @@ static void say_remarks(const cli_call *call, const char *remarks)
 int cli_load_settings(cli_call *call, const char *path, int names_set, stoke_error *err)
 {
     stoke_train_params unused = stoke_train_defaults();
-    stoke_upload_params no_feed = stoke_upload_defaults();
+    stoke_upload_params no_upload = stoke_upload_defaults();
     stoke_option_group groups[CLI_MAX_GROUPS], known[3];
     char *remarks = cli_alloc(1, CLI_REMARKS);
     const char **given = said_by_flags(call, names_set);
@@ -159,7 +159,7 @@ int cli_load_settings(cli_call *call, const char *path, int names_set, stoke_err
     }
     if (!call->command->reads_data) known[use.n_known++] = stoke_data_options(&call->data);
     if (!call->command->reads_training) known[use.n_known++] = stoke_train_options(&unused);
-    if (!call->command->reads_feed) known[use.n_known++] = stoke_upload_options(&no_feed);
+    if (!call->command->reads_upload) known[use.n_known++] = stoke_upload_options(&no_upload);
     int r = stoke_config_open(&call->settings, path, err);
     if (!r) r = stoke_config_apply(call->settings, &use, &call->data, &call->storage, err);
     call->n_origins = use.n_origins;

@@ -66,7 +66,7 @@ static int read_config(diagnose_job *job, stoke_error *err)
     if (!config) return STOKE_OK;
     int r = cli_map_cut(&job->map, o->map, err);
     if (!r) r = stoke_run_plan_read(&job->plan, config, NULL, job->map.paths, err);
-    if (!r) r = stoke_yaml_open(&job->yaml, config, err);
+    if (!r) r = stoke_yaml_open_checked(&job->yaml, config, err);
     if (r) return cli_blame(err, config);
     const stoke_setup *setup = &job->plan->setup;
     stoke_upload_params upload = stoke_upload_defaults();
@@ -470,7 +470,7 @@ const cli_command cli_diagnose = {
     .examples = examples,
     CLI_OWN_OPTIONS,
     .reads_data = 1,
-    .reads_feed = 1,
+    .reads_upload = 1,
     .any_config = 1,
     .defaults = defaults,
     .run = run,

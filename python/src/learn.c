@@ -101,7 +101,7 @@ static PyObject *config_values(PyObject *module, PyObject *args)
     stoke_yaml *yaml = NULL;
     stoke_error error = { 0 };
     if (!PyArg_ParseTuple(args, "O&p:config_values", PyUnicode_FSConverter, &bytes, &merged)) return NULL;
-    int r = stoke_yaml_open(&yaml, PyBytes_AsString(bytes), &error);
+    int r = stoke_yaml_open_checked(&yaml, PyBytes_AsString(bytes), &error);
     Py_DECREF(bytes);
     if (r == STOKE_E_FORMAT || r == STOKE_E_UNSUPPORTED) r = STOKE_E_INVALID;
     if (!py_check(r, &error)) list = PyList_New(0);

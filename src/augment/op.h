@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * An op: one const struct in op_*.c, one line in ops.def. It draws its random choice into the draft of a
- * plan; it never sees pixels. The executor (src/loader/sample.c) carries the finished plan out in one go.
+ * plan; it never sees pixels. The loader (decode_fit.c, render.c) carries the finished plan out in one go.
  */
 #ifndef STOKE_SRC_AUGMENT_OP_H
 #define STOKE_SRC_AUGMENT_OP_H
@@ -83,7 +83,7 @@ static inline double stk_op_uniform(const double range[2], uint32_t word)
     return range[0] + (range[1] - range[0]) * stk_unit(word);
 }
 
-/* What kind of thing an op does: the executor sizes its memory by the sum over a pipeline. */
+/* What kind of thing an op does: the loader sizes its memory by the sum over a pipeline. */
 enum stk_op_trait {
     STK_TRAIT_CROP = 1,    /* chooses the part of the source that is looked at */
     STK_TRAIT_WARP = 2,    /* its maps are not flips only */

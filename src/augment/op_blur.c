@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A Gaussian blur; the kernels of all blurs of a pipeline share one ring of rows.
+ */
 #include "src/augment/op.h"
 #include "src/base/error.h"
 #include "src/pix/color.h"

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Contrast limited adaptive histogram equalisation (CLAHE): lightness, tile by tile.
+ */
 #include "src/augment/op.h"
 #include "src/pix/color.h"
 

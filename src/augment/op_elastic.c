@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A smooth random displacement of image and mask.
+ */
 #include "src/augment/op.h"
 #include "src/pix/warp.h"
 

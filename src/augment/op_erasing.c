@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A random rectangle painted over; the mask there is kept or ignored.
+ */
 #include <string.h>
 
 #include "src/augment/op.h"

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Values raised to a power, and scaled.
+ */
 #include "src/augment/op.h"
 
 typedef struct gamma_args {

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Lists in the settings of ops: numbers, class ids and pairs of them, as text.
+ */
 #include "src/augment/op.h"
 
 #include <string.h>

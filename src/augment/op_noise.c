@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Gaussian noise on the values.
+ */
 #include "src/augment/op.h"
 
 typedef struct noise_args {

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A part of random area and shape, stretched to the output.
+ */
 #include <math.h>
 
 #include "src/augment/op.h"

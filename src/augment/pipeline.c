@@ -180,7 +180,7 @@ static int fill(stoke_pipeline *pipeline, const char *spec, stoke_error *err)
 {
     if (stk_pipeline_is_file(spec)) {
         stoke_yaml *yaml = NULL;
-        int r = stk_yaml_open(&yaml, spec, err);
+        int r = stoke_config_open(&yaml, spec, err);
         if (!r) r = stk_pipeline_read_tree(pipeline, yaml, STK_YAML_ALL, err);
         stoke_yaml_close(&yaml);
         return r;

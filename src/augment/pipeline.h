@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A pipeline while it is made, and what the executor asks of one.
+ * A pipeline while it is made, and what the loader asks of one.
  */
 #ifndef STOKE_SRC_AUGMENT_PIPELINE_H
 #define STOKE_SRC_AUGMENT_PIPELINE_H
@@ -67,7 +67,7 @@ const char *stk_preset_find(const char *name);
 int stk_unknown_name(const char *name, stoke_error *err);
 int stk_unknown_setting(const stk_op *op, const char *name, stoke_error *err);
 
-/* ---- what the executor asks ---- */
+/* ---- what the loader asks ---- */
 
 /* The fitted picture is not simply the whole source resized: it is cut first. (Where source and output have
  * the same size a warp may ask for a box of the source even so; it is then a cutting of the fitted picture.)

@@ -31,7 +31,7 @@ uint64_t stk_machine_oom_kills(const char *proc, const char *cgroup);
 uint64_t stk_machine_peak_rss(const char *proc);
 /* VmRSS: what the process holds now. */
 uint64_t stk_machine_rss(const char *proc);
-/* VmData: what it has mapped of memory of its own, touched or not: what RLIMIT_DATA counts. */
+/* VmData: the private memory it has mapped, touched or not: what RLIMIT_DATA counts. */
 uint64_t stk_machine_data(const char *proc);
 /* Of all threads that live, since they were made: how long they ran, and how long they stood in line for a
  * core. 0 = the kernel does not say. */

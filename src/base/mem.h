@@ -19,7 +19,7 @@ char *stk_strdup(const char *text);
 void stk_free(void *pointer);                            /* accepts NULL */
 void *stk_alloc_aligned(size_t bytes, size_t alignment); /* free with stk_free */
 
-/* Memory for batches, in pages of its own, page-aligned. It goes back to the kernel when it is freed: what it
+/* Memory for batches, in whole pages. It goes back to the kernel when it is freed: what it
  * costs must not depend on what the process did before. From 2 MiB on it asks for huge pages: to write 28 MB
  * for the first time added about 20 ms by pages of 4 KiB and adds about 6 (one trial each, 2 cores of an
  * EPYC, virtual). `bytes` as they were asked for. */

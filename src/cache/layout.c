@@ -47,7 +47,7 @@ static int is_regular(int folder, const char *name)
     return stk_fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
 }
 
-/* Whether a folder (tmp, or one of entries) has nothing but regular files of its own names; counts them. */
+/* Whether a folder (tmp, or one of entries) holds only regular files with the cache's names; counts them. */
 static int holds_only_ours(int folder, const char *name, int temporary, size_t *found)
 {
     DIR *dir = stk_cache_below(folder, name);

@@ -123,7 +123,7 @@ static int build(stoke_loader *loader, const stoke_dataset *dataset, const stoke
     loader->config.raw = how->raw;
     if (!r) r = stk_cache_lookup_open(&loader->config, params, err);
     if (!r) r = make_order(loader, dataset, params, err);
-    if (!r) r = stk_fuse_limit(params->max_bad, loader->order.count, &loader->max_bad, err);
+    if (!r) r = stk_max_bad_limit(params->max_bad, loader->order.count, &loader->max_bad, err);
     if (!r) r = stk_quarantine_open(&loader->quarantine, params->quarantine, err);
     if (!r) r = plan_memory(loader, params, how, err);
     if (r) return r;

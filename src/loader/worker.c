@@ -51,7 +51,7 @@ static void cut(const stoke_batch *batch, row_pixels own, row_pixels other, cons
     paste_box(own.mask, other.mask, batch->width, stoke_dtype_bytes(batch->mask_dtype), box);
 }
 
-/* `other` is the row_pixels before, not mixed yet. */
+/* `other` is the row before, not mixed yet. */
 static void mix_row(stk_slot *slot, uint32_t i, row_pixels other)
 {
     const stoke_batch *batch = &slot->batch;
@@ -94,7 +94,7 @@ int stk_slot_mix(stk_slot *slot, stk_mem_buffer *copy, stoke_error *err)
         int r = keep_last(slot, copy, &last, err);
         if (r) return r;
     }
-    /* From the end on, so that the row_pixels before is still as it was. */
+    /* From the end on, so that the row before is still as it was. */
     for (uint32_t i = count - 1; i > 0; i--) mix_row(slot, i, row_of(slot, i - 1));
     if (count == 1) slot->mix[0].kind = STOKE_MIX_NONE;
     mix_row(slot, 0, last);

@@ -273,7 +273,8 @@ static uint32_t first_said(const stoke_yaml *yaml, const uint32_t *found, size_t
     return n ? found[0] : STK_YAML_NONE;
 }
 
-/* A name in the table that is none of ours, or a section that only others have. */
+/* Decides who reads a file: own.c (0) or foreign.c (1). 1: a .py file, a section that only others have, or a
+ * name of aliases.c that is none of our options. */
 int stk_is_foreign(const stoke_yaml *yaml)
 {
     static const char *const sections[] = { "train_ds",  "validation_ds", "val_ds",           "trainer",
@@ -384,36 +385,36 @@ static int is_upper(const char *key)
 }
 
 /* Whether the keys of a mapping, or most of the whole file, are written in capital letters. */
-static int is_loud(const stoke_yaml *yaml, uint32_t mapping)
+static int is_upper_case(const stoke_yaml *yaml, uint32_t mapping)
 {
     const stk_yaml_node *nodes = yaml->nodes;
-    size_t loud = 0, all = 0;
+    size_t upper_case = 0, all = 0;
     for (uint32_t i = nodes[mapping].first; i != STK_YAML_NONE; i = nodes[nodes[i].next].next) {
         if (!nodes[i].text || nodes[nodes[i].next].kind == STK_YAML_MAPPING) continue;
         if (!strcmp(nodes[i].text, "<<")) continue;
-        loud += (size_t)is_upper(nodes[i].text);
+        upper_case += (size_t)is_upper(nodes[i].text);
         all++;
     }
-    return loud && 2 * loud >= all;
+    return upper_case && 2 * upper_case >= all;
 }
 
-static int is_loud_file(const stoke_yaml *yaml)
+static int is_upper_case_file(const stoke_yaml *yaml)
 {
-    size_t loud = 0, all = 0;
+    size_t upper_case = 0, all = 0;
     for (size_t i = 0; i < yaml->n_named; i++) {
         const char *key = stk_key_of(yaml, yaml->named[i]);
-        loud += key && is_upper(key);
+        upper_case += key && is_upper(key);
         all += key != NULL;
     }
-    return loud && 2 * loud >= all;
+    return upper_case && 2 * upper_case >= all;
 }
 
-static const char *upper(const char *word, char loud[64])
+static const char *upper(const char *word, char upper_case[64])
 {
     size_t n = 0;
-    for (; word[n] && n + 1 < 64; n++) loud[n] = (char)toupper((unsigned char)word[n]);
-    loud[n] = 0;
-    return loud;
+    for (; word[n] && n + 1 < 64; n++) upper_case[n] = (char)toupper((unsigned char)word[n]);
+    upper_case[n] = 0;
+    return upper_case;
 }
 
 /* What a new key is called in a file that is no framework's. */
@@ -426,7 +427,7 @@ static int belongs(const stoke_yaml *yaml, const stk_setting *s, const char **pa
 {
     const int dialect = stoke_config_dialect(yaml);
     const char *key = s->own, *argument = "", *refusal = "stoke.yaml has none";
-    char text[STK_YAML_PATH], loud[64];
+    char text[STK_YAML_PATH], upper_case[64];
     uint32_t section = home(yaml, s->where);
     if (dialect != STOKE_DIALECT_OWN) {
         argument = stk_argument_place(yaml, s, &section, &refusal);
@@ -436,7 +437,8 @@ static int belongs(const stoke_yaml *yaml, const stk_setting *s, const char **pa
         return stk_fail(err, STOKE_E_UNSUPPORTED, "%.256s: %s cannot be added: %s", yaml->name, s->name,
                         refusal);
     const char *parent = yaml->nodes[section].path;
-    if (is_loud(yaml, section) || (!*argument && is_loud_file(yaml))) key = upper(key, loud);
+    if (is_upper_case(yaml, section) || (!*argument && is_upper_case_file(yaml)))
+        key = upper(key, upper_case);
     if (!parent || !stk_yaml_join(parent, key, text))
         return stk_fail(err, STOKE_E_LIMIT,
                         "%.256s: the path of %s is too long; name one by its setting=path", yaml->name,

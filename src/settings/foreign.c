@@ -302,7 +302,7 @@ static int read_by_name(reader *r, const stk_setting *s, stk_option_hit hit)
     return assign(r, hit, text, text, node);
 }
 
-/* Read by the room that knows the ops (src/augment/data_yaml.c). */
+/* Read by the room that knows the ops (src/augment/config_apply.c). */
 static void use_mixing(reader *r)
 {
     static const char *const settings[] = { "mixup",        "cutmix",     "mixup_alpha",

@@ -18,9 +18,9 @@
 
 enum { LIST_TEXT = 16384 }; /* of a list: a thousand numbers of full length */
 
-/* One key of the file. Sections and foreign keys are kept too, to notice the second one. */
+/* One key of the file. Sections and keys passed over are kept too, to notice the second one. */
 typedef struct entry {
-    stk_option_hit hit; /* option NULL: section or foreign key */
+    stk_option_hit hit; /* option NULL: section, or passed over */
     const char *key;
     const char *value; /* NULL: null, so back to the default */
     size_t line;
@@ -30,7 +30,7 @@ typedef struct reader {
     const stoke_yaml *yaml;
     const stoke_option_group *groups;
     size_t n_groups;
-    const char *const *foreign;
+    const char *const *passed_over;
     stoke_option_storage *storage;
     entry *entries;
     size_t n_entries, entry_capacity;
@@ -43,9 +43,9 @@ static int same_word(const char *a, const char *b)
     return !*a && !*b;
 }
 
-static int is_foreign(const reader *r, const char *key)
+static int is_passed_over(const reader *r, const char *key)
 {
-    for (const char *const *name = r->foreign; name && *name; name++)
+    for (const char *const *name = r->passed_over; name && *name; name++)
         if (same_word(key, *name)) return 1;
     return 0;
 }
@@ -137,7 +137,7 @@ static int scalar_text(const reader *r, const stk_yaml_node *node, const char **
 static int read_setting(reader *r, entry fresh, const stk_yaml_node *value)
 {
     const int list = value->kind == STK_YAML_SEQUENCE;
-    if (list && is_foreign(r, fresh.key))
+    if (list && is_passed_over(r, fresh.key))
         return remember(r, fresh); /* without a value: the default, until its owner has read the list */
     const int joins = fresh.hit.option->type == STOKE_OPT_STRING &&
                       (list || (value->kind == STK_YAML_MAPPING && fresh.hit.option->choices));
@@ -168,14 +168,14 @@ static int read_section(reader *r, const stk_yaml_node *mapping, int level)
         if (stk_yaml_is_null(key))
             return stk_yaml_fail(r->yaml, key->line, r->err, STOKE_E_FORMAT,
                                  "a value without the name of a setting");
-        const int foreign = is_foreign(r, fresh.key);
-        if (value->kind == STK_YAML_MAPPING && level == 0 && stk_yaml_is_section(fresh.key) && !foreign) {
+        const int passed_over = is_passed_over(r, fresh.key);
+        if (value->kind == STK_YAML_MAPPING && level == 0 && stk_yaml_is_section(fresh.key) && !passed_over) {
             status = remember(r, fresh);
             if (!status) status = read_section(r, value, level + 1);
         } else if (stk_option_find(r->groups, r->n_groups, fresh.key, strlen(fresh.key), &fresh.hit)) {
             status = read_setting(r, fresh, value);
         } else {
-            status = foreign ? remember(r, fresh) : unknown_key(r, fresh.key, fresh.line);
+            status = passed_over ? remember(r, fresh) : unknown_key(r, fresh.key, fresh.line);
         }
     }
     return status;
@@ -205,9 +205,11 @@ static void apply(const reader *r)
 }
 
 int stk_own_read(const stoke_yaml *yaml, const stoke_option_group *groups, size_t n_groups,
-                 const char *const *foreign, stoke_option_storage **storage, stoke_error *err)
+                 const char *const *passed_over, stoke_option_storage **storage, stoke_error *err)
 {
-    reader r = { .yaml = yaml, .groups = groups, .n_groups = n_groups, .foreign = foreign, .err = err };
+    reader r = {
+        .yaml = yaml, .groups = groups, .n_groups = n_groups, .passed_over = passed_over, .err = err
+    };
     *storage = NULL;
     r.storage = stk_option_storage();
     if (!r.storage) return stk_yaml_no_memory(yaml, err);

@@ -374,7 +374,7 @@ int stk_yaml_read(stoke_yaml **out, const char *text, size_t bytes, const char *
     return r;
 }
 
-int stk_yaml_open(stoke_yaml **out, const char *path, stoke_error *err)
+int stoke_config_open(stoke_yaml **out, const char *path, stoke_error *err)
 {
     stk_mem_buffer file = { 0 };
     size_t size = 0;
@@ -386,11 +386,6 @@ int stk_yaml_open(stoke_yaml **out, const char *path, stoke_error *err)
     return r;
 }
 
-int stoke_config_open(stoke_yaml **out, const char *path, stoke_error *err)
-{
-    return stk_yaml_open(out, path, err);
-}
-
 int stoke_yaml_parse(stoke_yaml **out, const char *text, size_t bytes, const char *name, stoke_error *err)
 {
     int r = stk_yaml_read(out, text, bytes, name, err);
@@ -399,9 +394,9 @@ int stoke_yaml_parse(stoke_yaml **out, const char *text, size_t bytes, const cha
     return r;
 }
 
-int stoke_yaml_open(stoke_yaml **out, const char *path, stoke_error *err)
+int stoke_yaml_open_checked(stoke_yaml **out, const char *path, stoke_error *err)
 {
-    int r = stk_yaml_open(out, path, err);
+    int r = stoke_config_open(out, path, err);
     if (!r) r = stk_yaml_check(*out, err);
     if (r) stoke_yaml_close(out);
     return r;

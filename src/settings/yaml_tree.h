@@ -95,9 +95,9 @@ int stk_yaml_fail(const stoke_yaml *yaml, size_t line, stoke_error *err, int cod
     STOKE_PRINTF(5, 6);
 int stk_yaml_no_memory(const stoke_yaml *yaml, stoke_error *err);
 
-/* Reads any document, that of nothing too. stoke_yaml_parse and _open are these with stk_yaml_check. */
+/* Reads any document, that of nothing too, as stoke_config_open does from a file. stoke_yaml_parse and
+ * stoke_yaml_open_checked are these two with stk_yaml_check. */
 int stk_yaml_read(stoke_yaml **out, const char *text, size_t bytes, const char *name, stoke_error *err);
-int stk_yaml_open(stoke_yaml **out, const char *path, stoke_error *err);
 /* A node without relatives, of no length. */
 int stk_yaml_add_node(stoke_yaml *yaml, stk_yaml_kind kind, uint32_t line, size_t begin, uint32_t *index,
                       stoke_error *err);

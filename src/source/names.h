@@ -26,7 +26,7 @@ typedef struct stk_names {
     char origin[STK_NAMES_ORIGIN];
 } stk_names;
 
-/* Gives the classes of a label map the names that the settings ask for; else, when it has none of its own,
+/* Gives the classes of a label map the names that the settings ask for; else, when it has none,
  * those that lie beside the set. Fails for names that were asked for; a file that was only found and is none
  * of ours is passed over. */
 int stk_names_add(stoke_labels *labels, const stoke_data_params *params, stk_names *names, stoke_error *err);

@@ -212,6 +212,7 @@ static int cut_shards(stk_pack_plan *plan, const stoke_pack_params *p, stoke_err
     return STOKE_OK;
 }
 
+/* Opens every file of the set. progress is asked now and then whether to go on. */
 static int pack_plan_make(stk_pack_plan *plan, const stoke_dataset *dataset, const stoke_pack_params *params,
                           stoke_progress_fn progress, void *context, stoke_error *err)
 {
@@ -229,7 +230,6 @@ static int pack_plan_make(stk_pack_plan *plan, const stoke_dataset *dataset, con
     return cut_shards(plan, params, err);
 }
 
-/* Opens every file of the set. progress is asked now and then whether to go on. */
 static void pack_plan_free(stk_pack_plan *plan)
 {
     stk_free(plan->items);

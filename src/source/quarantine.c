@@ -294,7 +294,7 @@ void stk_bad_files_free(stoke_bad_file *bad, size_t count)
     stk_free(bad);
 }
 
-int stk_fuse_limit(const char *words, uint64_t count, uint64_t *limit, stoke_error *err)
+int stk_max_bad_limit(const char *words, uint64_t count, uint64_t *limit, stoke_error *err)
 {
     if (!words || !*words) words = "1%";
     char number[32];

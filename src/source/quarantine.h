@@ -48,6 +48,6 @@ void stk_quarantine_close(stk_quarantine **quarantine);
 void stk_bad_files_free(stoke_bad_file *bad, size_t count);
 
 /* max_bad: "1%" of count, rounded up, or a number. *limit bad samples are allowed. NULL or "" = 1 %. */
-int stk_fuse_limit(const char *text, uint64_t count, uint64_t *limit, stoke_error *err);
+int stk_max_bad_limit(const char *text, uint64_t count, uint64_t *limit, stoke_error *err);
 
 #endif

@@ -412,7 +412,7 @@ int stk_evaluate_original(const stk_original *set, stoke_confusion *confusion, s
                      .count = stoke_dataset_count(set->dataset) };
     *result = (stk_evaluate_result){ .loss = NAN };
     stoke_confusion_reset(confusion);
-    int r = stk_fuse_limit(set->data->max_bad, c.count, &c.allowed, err);
+    int r = stk_max_bad_limit(set->data->max_bad, c.count, &c.allowed, err);
     if (r) return r;
     stoke_sample *files = stk_calloc(c.count, sizeof *files);
     c.losses = stk_calloc(c.count, sizeof *c.losses);

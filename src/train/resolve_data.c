@@ -166,7 +166,7 @@ int stk_resolve_unusable(const stk_resolve_ctx *s, int val, uint64_t bad, uint64
     const uint64_t count = bad ? stoke_dataset_count(val ? s->setup->val_set : s->setup->train_set) : 0;
     uint64_t allowed;
     if (!bad) return STOKE_OK;
-    const int r = stk_fuse_limit(s->setup->train.max_bad, count, &allowed, s->err);
+    const int r = stk_max_bad_limit(s->setup->train.max_bad, count, &allowed, s->err);
     if (r) return r;
     /* Of a large set only some masks were looked at: twice the share that is allowed is no accident. */
     if (bad > allowed || (double)bad / (double)looked > 2 * (double)allowed / (double)count)

@@ -76,7 +76,7 @@ static void try_fuse(const char *text)
 {
     uint64_t limit = 0;
     stoke_error err = { 0 };
-    if (stk_fuse_limit(text, 1000, &limit, &err)) insist(*err.message != 0);
+    if (stk_max_bad_limit(text, 1000, &limit, &err)) insist(*err.message != 0);
 }
 
 static void try_window(const char *text)

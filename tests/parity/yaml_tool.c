@@ -22,7 +22,7 @@ int main(int argc, char **argv)
     stoke_error err = { 0 };
     const char *text;
     size_t bytes;
-    int r = argc < 2 ? -1 : stoke_yaml_open(&yaml, argv[1], &err);
+    int r = argc < 2 ? -1 : stoke_yaml_open_checked(&yaml, argv[1], &err);
     for (int i = 2; !r && i < argc; i++) r = set(yaml, argv[i], &err);
     if (!r) r = stoke_yaml_text(yaml, &text, &bytes, NULL, &err);
     if (r)

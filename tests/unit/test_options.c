@@ -468,10 +468,10 @@ static void yaml_file_errors(void **state)
     stoke_option_storage *storage = (void *)1;
     stoke_yaml *tree = NULL;
     stoke_error err;
-    assert_int_equal(stk_yaml_open(&tree, unit_path(state, "none"), &err), STOKE_E_NOTFOUND);
+    assert_int_equal(stoke_config_open(&tree, unit_path(state, "none"), &err), STOKE_E_NOTFOUND);
     assert_null(tree);
     unit_write(unit_path(state, "empty"), "", 0);
-    assert_int_equal(stk_yaml_open(&tree, unit_path(state, "empty"), &err), 0);
+    assert_int_equal(stoke_config_open(&tree, unit_path(state, "empty"), &err), 0);
     assert_int_equal(stk_own_read(tree, &group, 1, NULL, &storage, &err), 0);
     stoke_options_free_storage(&storage);
     stoke_yaml_close(&tree);

@@ -226,12 +226,12 @@ static void fuse_limits(void **state)
     stoke_error err;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         uint64_t limit = 12345;
-        assert_int_equal(stk_fuse_limit(good[i].text, good[i].count, &limit, &err), STOKE_OK);
+        assert_int_equal(stk_max_bad_limit(good[i].text, good[i].count, &limit, &err), STOKE_OK);
         assert_int_equal(limit, good[i].limit);
     }
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         uint64_t limit;
-        if (stk_fuse_limit(bad[i], 100, &limit, &err) != STOKE_E_INVALID) fail_msg("%s accepted", bad[i]);
+        if (stk_max_bad_limit(bad[i], 100, &limit, &err) != STOKE_E_INVALID) fail_msg("%s accepted", bad[i]);
         assert_non_null(strstr(err.message, "max_bad"));
     }
 }

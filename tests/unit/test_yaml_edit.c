@@ -104,7 +104,7 @@ static void every_case(void **state)
         stoke_yaml_proof proof;
         const char *text = NULL;
         size_t bytes;
-        int r = stoke_yaml_open(&yaml, corpus(c.name, ".yaml"), &err);
+        int r = stoke_yaml_open_checked(&yaml, corpus(c.name, ".yaml"), &err);
         if (!r) r = set_all(yaml, &c, &err);
         if (!r) r = stoke_yaml_text(yaml, &text, &bytes, &proof, &err);
         cases++;
@@ -313,7 +313,7 @@ static void written(void **state)
     unit_write(source, "a: 16\n", 6);
     unit_write(target, "old", 3);
     assert_int_equal(chmod(target, 0640), 0);
-    assert_int_equal(stoke_yaml_open(&yaml, source, &err), STOKE_OK);
+    assert_int_equal(stoke_yaml_open_checked(&yaml, source, &err), STOKE_OK);
     assert_int_equal(stoke_yaml_set(yaml, "a", "32", &err), STOKE_OK);
     assert_int_equal(stoke_yaml_write(yaml, target, &proof, &err), STOKE_OK);
     assert_int_equal(proof.spans, 1);
@@ -324,7 +324,7 @@ static void written(void **state)
     free(text);
     assert_int_equal(stoke_yaml_write(yaml, unit_path(state, "no/where.yaml"), &proof, &err), STOKE_E_IO);
     stoke_yaml_close(&yaml);
-    assert_int_equal(stoke_yaml_open(&yaml, unit_path(state, "none.yaml"), &err), STOKE_E_NOTFOUND);
+    assert_int_equal(stoke_yaml_open_checked(&yaml, unit_path(state, "none.yaml"), &err), STOKE_E_NOTFOUND);
     assert_null(yaml);
 }
 

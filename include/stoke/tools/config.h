@@ -12,9 +12,9 @@
 
 typedef struct stoke_yaml stoke_yaml;
 
-/* Reads and checks a file: UTF-8, one document, a mapping at the top, no duplicate keys, no tabs in
- * indentation, 4 MiB at most. */
-STOKE_API int stoke_yaml_open(stoke_yaml **out, const char *path, stoke_error *err);
+/* Opens a file that is to be changed: UTF-8, one document, 4 MiB at most, as stoke_config_open below, and
+ * checked: a mapping at the top, no duplicate keys, no tabs in indentation. */
+STOKE_API int stoke_yaml_open_checked(stoke_yaml **out, const char *path, stoke_error *err);
 /* The same from memory; `name` stands in messages. */
 STOKE_API int stoke_yaml_parse(stoke_yaml **out, const char *text, size_t bytes, const char *name,
                                stoke_error *err);
@@ -94,7 +94,7 @@ STOKE_API int stoke_config_of_class(const stoke_yaml *yaml, const char *setting,
 /* ---- reading into options ---- */
 
 /* Reads any settings file: YAML, JSON, or a .py file with dataclasses or constants, which is never executed.
- * One of nothing is all defaults. */
+ * One of nothing is all defaults. Enough for reading; what is to be changed is opened checked. */
 STOKE_API int stoke_config_open(stoke_yaml **out, const char *path, stoke_error *err);
 
 /* Where the value of an option came from. The strings live as long as the file. */

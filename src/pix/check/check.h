@@ -50,7 +50,7 @@ typedef struct stk_kernel_check stk_kernel_check;
 
 typedef struct stk_kernel_check_call {
     const stk_kernel_check *check;
-    /* Set by shape. Sources with bytes > 0 are wanted, each in memory of its own; lengths are multiples of
+    /* Set by shape. Sources with bytes > 0 are wanted, each in separate memory; lengths are multiples of
      * the element, so a source may end anywhere an element may. */
     struct {
         size_t bytes;
@@ -85,7 +85,7 @@ struct stk_kernel_check {
 
 #define STK_KERNEL_CHECK_AT(member) offsetof(stk_pix_table, member)
 
-/* The release of families whose state holds nothing of its own. */
+/* The release of families whose state holds no memory. */
 void stk_kernel_check_release(stk_kernel_check_call *call);
 
 /* Trial number i and its family; NULL past the last. */

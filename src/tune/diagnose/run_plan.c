@@ -144,7 +144,7 @@ static int names(const stoke_yaml *yaml, const char *name)
 static int take_own_defaults(run_plan *plan, const char *config, stoke_error *err)
 {
     stoke_yaml *yaml;
-    const int r = stoke_yaml_open(&yaml, config, err);
+    const int r = stoke_yaml_open_checked(&yaml, config, err);
     if (r) return r;
     if (!names(yaml, "augment") && !strcmp(plan->out.data.augment, "none"))
         plan->out.data.augment = "standard";

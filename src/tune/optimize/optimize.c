@@ -136,7 +136,7 @@ static void say_outvoted(stoke_optimization *o)
 
 static int decide(stoke_optimization *o, stoke_error *err)
 {
-    int r = stoke_yaml_open(&o->yaml, o->params.config, err);
+    int r = stoke_yaml_open_checked(&o->yaml, o->params.config, err);
     if (r) return r;
     o->dialect = stoke_config_dialect(o->yaml);
     stk_optimize_recognize(o);

@@ -227,7 +227,7 @@ void stk_resolve_ranks(stk_run_config *config, stk_preflight_surroundings *here,
 {
     stoke_yaml *yaml;
     if (!file || config->engine != STOKE_ENGINE_TORCH || config->ranks > 1) return;
-    if (stoke_yaml_open(&yaml, file, NULL)) return;
+    if (stoke_yaml_open_checked(&yaml, file, NULL)) return;
     const int64_t n = stk_cards_asked(yaml, here->devices);
     if (n < 0 && here->n_gpus) config->ranks = (int64_t)here->n_gpus;
     if (n > 0) config->ranks = n;

@@ -126,7 +126,7 @@ static void plan_changes(stk_why_evidence *e, const char *config, const char *ca
     const stoke_gpu *gpu = &e->here.gpu;
     const stoke_figure cores = stk_cores(&e->here);
     if (e->config.engine != STOKE_ENGINE_TORCH || !config) return;
-    if (stoke_yaml_open(&e->yaml, config, NULL)) e->yaml = NULL;
+    if (stoke_yaml_open_checked(&e->yaml, config, NULL)) e->yaml = NULL;
     ask.config = config;
     if (e->here.meant && *card) ask.gpu = card;
     if (stk_has_card(&e->here) && gpu->memory_total.source) ask.memory = (uint64_t)gpu->memory_total.value;
