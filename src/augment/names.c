@@ -127,16 +127,6 @@ int stk_unknown_setting(const stk_op *op, const char *name, stoke_error *err)
     return stk_fail(err, STOKE_E_NOTFOUND, "%s: unknown setting '%.80s': it has %s", op->name, name, known);
 }
 
-/* Plans in words. */
-
-const char *stoke_color_name(stoke_color_kind kind)
-{
-    static const char *const names[STOKE_COLOR_KINDS] = { "brightness", "contrast", "saturation",
-                                                          "hue",        "gamma",    "blur",
-                                                          "noise",      "clahe",    "erase" };
-    return (unsigned)kind < STOKE_COLOR_KINDS ? names[kind] : "unknown";
-}
-
 /* Presets: lists with names. Settings that equal an op's default are spelt out where the preset is meant to
  * stay as it is when a default changes.
  */

@@ -4,15 +4,12 @@
  * the spans is the old one, and the text parsed again is the old tree with the changes and nothing else. The
  * proof shares no code with the planning: a fault there cannot hide here.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "src/base/error.h"
-#include "src/base/file.h"
 #include "src/base/mem.h"
-#include "src/base/retry.h"
 #include "src/settings/yaml_tree.h"
 
 /* At one place a value comes before new keys, and the keys of inner sections before those of outer ones. */
@@ -215,19 +212,4 @@ int stoke_yaml_text(stoke_yaml *yaml, const char **text, size_t *bytes, stoke_ya
     *text = result;
     *bytes = size;
     return STOKE_OK;
-}
-
-int stoke_yaml_write(stoke_yaml *yaml, const char *path, stoke_yaml_proof *proof, stoke_error *err)
-{
-    const char *text;
-    size_t bytes;
-    struct stat st;
-    stk_atomic_file file;
-    int r = stoke_yaml_text(yaml, &text, &bytes, proof, err);
-    if (!r) r = stk_atomic_open(&file, path, err);
-    if (r) return r;
-    /* Best effort: a file system without modes refuses, and the text is what counts. */
-    if (stk_stat(path, &st) == 0 && fchmod(fileno(file.stream), st.st_mode & 07777) != 0) errno = 0;
-    fwrite(text, 1, bytes, file.stream); /* commit looks at the stream's error */
-    return stk_atomic_commit(&file, err);
 }

@@ -86,13 +86,17 @@ static float real(char **rest)
     return strtof(word(rest), NULL);
 }
 
+/* Of stoke_color_kind. */
+static const char *const color_names[STOKE_COLOR_KINDS] = { "brightness", "contrast", "saturation",
+                                                            "hue",        "gamma",    "blur",
+                                                            "noise",      "clahe",    "erase" };
+
 static void read_touch(stoke_augment_plan *plan, char **rest)
 {
     if (plan->n_color_steps == STOKE_PLAN_COLOR_STEPS) die("too many touches");
     stoke_color_step *touch = &plan->color[plan->n_color_steps++];
     const char *name = word(rest);
-    while (touch->kind < STOKE_COLOR_KINDS && strcmp(name, stoke_color_name((stoke_color_kind)touch->kind)))
-        touch->kind++;
+    while (touch->kind < STOKE_COLOR_KINDS && strcmp(name, color_names[touch->kind])) touch->kind++;
     if (touch->kind == STOKE_COLOR_KINDS) die("unknown kind of touch");
     touch->n = whole32(rest);
     touch->a = real(rest);
@@ -282,9 +286,9 @@ static void print_plan(const stoke_augment_plan *p)
     }
     for (uint32_t i = 0; i < p->n_color_steps; i++) {
         const stoke_color_step *t = &p->color[i];
-        printf(" touch %s %u %.9g %.9g %u %u %u %u %u %u %u %" PRIu64,
-               stoke_color_name((stoke_color_kind)t->kind), t->n, (double)t->a, (double)t->b, t->box.x,
-               t->box.y, t->box.width, t->box.height, t->fill[0], t->fill[1], t->fill[2], t->key);
+        printf(" touch %s %u %.9g %.9g %u %u %u %u %u %u %u %" PRIu64, color_names[t->kind], t->n,
+               (double)t->a, (double)t->b, t->box.x, t->box.y, t->box.width, t->box.height, t->fill[0],
+               t->fill[1], t->fill[2], t->key);
     }
     printf(" mix %u %.9g %u %u %u %u\n", p->mix, (double)p->lambda, p->mix_box.x, p->mix_box.y,
            p->mix_box.width, p->mix_box.height);

@@ -132,8 +132,8 @@ static void say_chain(const batch *b, uint32_t i)
     print_message("# %u x %u, depth %u, dtype %u, layout %u:", b->shape.width, b->shape.height,
                   b->rows[i].depth, b->shape.dtype, b->shape.layout);
     for (uint32_t k = 0; k < plan->n_color_steps; k++)
-        print_message(" %s(a=%g b=%g n=%u)", stoke_color_name((stoke_color_kind)plan->color[k].kind),
-                      (double)plan->color[k].a, (double)plan->color[k].b, plan->color[k].n);
+        print_message(" kind %u (a=%g b=%g n=%u)", (unsigned)plan->color[k].kind, (double)plan->color[k].a,
+                      (double)plan->color[k].b, plan->color[k].n);
     print_message("\n");
 }
 

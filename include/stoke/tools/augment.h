@@ -12,6 +12,5 @@
 STOKE_API const char *stoke_augment_nearest(const char *name);
 
 /* "brightness", "contrast", ... */
-STOKE_API const char *stoke_color_name(stoke_color_kind kind);
 
 #endif

@@ -52,8 +52,6 @@ typedef struct stoke_yaml_proof {
  * is freed by stoke_yaml_close. */
 STOKE_API int stoke_yaml_text(stoke_yaml *yaml, const char **text, size_t *bytes, stoke_yaml_proof *proof,
                               stoke_error *err);
-/* The same into a file, whole or not at all; the mode of an existing file is kept. */
-STOKE_API int stoke_yaml_write(stoke_yaml *yaml, const char *path, stoke_yaml_proof *proof, stoke_error *err);
 
 /* ---- keys by any of their names ---- */
 
