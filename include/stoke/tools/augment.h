@@ -11,6 +11,4 @@
  * NULL when nothing is near. */
 STOKE_API const char *stoke_augment_nearest(const char *name);
 
-/* "brightness", "contrast", ... */
-
 #endif
