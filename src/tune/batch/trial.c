@@ -17,6 +17,7 @@
 #include "src/base/machine.h"
 #include "src/base/terminal.h"
 #include "src/net/segformer/segformer.h"
+#include "src/tune/decide/decide.h"
 #include <stoke/tools/device.h>
 #include <stoke/tools/findbatch.h>
 #include <stoke/tools/machine.h>
@@ -208,15 +209,9 @@ int stk_trial_has_data(const stoke_trial_params *params)
     return d->data || d->images || d->list;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 void stk_trial_times(stoke_trial *trial, double *ms, size_t n)
 {
-    qsort(ms, n, sizeof *ms, by_value);
+    stk_sort_reals(ms, n);
     trial->step_ms = n % 2 ? ms[n / 2] : (ms[n / 2 - 1] + ms[n / 2]) / 2;
     trial->step_low = ms[n / 4];
     trial->step_high = ms[n - 1 - n / 4];

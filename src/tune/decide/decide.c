@@ -2,6 +2,7 @@
 #include "src/tune/decide/decide.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <stoke/tools/report.h>
@@ -51,4 +52,15 @@ stk_decide_verdict stk_decide_fit(const stoke_estimate *estimate, double room)
 int stk_decide_busy(double had, double wanted)
 {
     return wanted > 0 && had < 0.7 * wanted;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void stk_sort_reals(double *values, size_t n)
+{
+    if (n) qsort(values, n, sizeof *values, by_value);
 }

@@ -46,4 +46,7 @@ stk_decide_verdict stk_decide_fit(const stoke_estimate *estimate, double room);
  * measured. `had` and `wanted` in cores. */
 int stk_decide_busy(double had, double wanted);
 
+/* Smallest first; no NaN. */
+void stk_sort_reals(double *values, size_t n);
+
 #endif

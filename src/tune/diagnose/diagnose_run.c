@@ -267,16 +267,10 @@ void stk_diagnose_run_free(stk_diagnose_run *stretch)
 
 /* ---- what records come to ---- */
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double stk_median(double *values, size_t n)
 {
     if (!n) return NAN;
-    qsort(values, n, sizeof *values, by_size);
+    stk_sort_reals(values, n);
     return (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
 

@@ -13,6 +13,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/rng.h"
+#include "src/tune/decide/decide.h"
 
 /* ---- from costs that were measured to those of a setup, in ms ---- */
 
@@ -573,15 +574,9 @@ stoke_costs stoke_costs_defaults(void)
     return costs;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double stk_quantile(double *values, size_t n, double share)
 {
-    qsort(values, n, sizeof *values, by_value);
+    stk_sort_reals(values, n);
     const double at = share * (double)(n - 1);
     const size_t low = (size_t)at, high = low + 1 < n ? low + 1 : low;
     return values[low] + (at - (double)low) * (values[high] - values[low]);

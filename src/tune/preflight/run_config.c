@@ -252,6 +252,31 @@ int stk_run_config_no_workers(const stk_run_config *config)
     return config->workers < 1 && !*config->workers_said;
 }
 
+/* What the file says to the estimate of memory; what it does not is assumed, and which that is returned. */
+static unsigned take(stoke_estimate_params *p, const stk_run_config *config)
+{
+    unsigned assumed = 0;
+    if (config->batch > 0)
+        p->batch = (uint32_t)config->batch;
+    else
+        assumed |= STOKE_ASSUMED_BATCH;
+    if (config->height > 0 && config->width > 0)
+        p->height = (uint32_t)config->height, p->width = (uint32_t)config->width;
+    else
+        assumed |= STOKE_ASSUMED_SIZE;
+    if (config->classes < 1) assumed |= STOKE_ASSUMED_CLASSES;
+    p->classes = config->classes > 0 ? (uint32_t)config->classes : stoke_estimate_classes(p->model);
+    if (config->engine == STOKE_ENGINE_TORCH && stk_run_config_default(config, "mixed_precision"))
+        assumed |= STOKE_ASSUMED_PRECISION;
+    p->precision = config->precision;
+    p->optimizer = config->optimizer;
+    p->freeze_encoder = config->freeze_encoder;
+    p->average = config->average;
+    if (config->base_channels > 0) p->base_channels = (uint32_t)config->base_channels;
+    if (config->num_blocks > 0) p->num_blocks = (uint32_t)config->num_blocks;
+    return assumed;
+}
+
 const char *stk_run_config_estimate(const stk_run_config *config, stoke_estimate_params *p)
 {
     *p = stoke_estimate_defaults();
@@ -259,18 +284,9 @@ const char *stk_run_config_estimate(const stk_run_config *config, stoke_estimate
     if (config->batch < 1) return "batch";
     if (config->height < 1 || config->width < 1) return "size of pictures";
     p->model = config->model;
-    p->batch = (uint32_t)config->batch;
-    p->height = (uint32_t)config->height;
-    p->width = (uint32_t)config->width;
-    p->classes = config->classes > 0 ? (uint32_t)config->classes : stoke_estimate_classes(config->model);
-    if (config->base_channels > 0) p->base_channels = (uint32_t)config->base_channels;
-    if (config->num_blocks > 0) p->num_blocks = (uint32_t)config->num_blocks;
+    take(p, config);
     if (config->engine == STOKE_ENGINE_NATIVE && config->prefetch >= 0)
         p->prefetch = (uint32_t)config->prefetch;
-    p->precision = config->precision;
-    p->optimizer = config->optimizer;
-    p->freeze_encoder = config->freeze_encoder;
-    p->average = config->average;
     return NULL;
 }
 
@@ -374,30 +390,6 @@ void stk_run_config_see_size(stk_run_config *config)
 }
 
 /* ---- what a settings file says to the estimate of memory ---- */
-
-static unsigned take(stoke_estimate_params *p, const stk_run_config *config)
-{
-    unsigned assumed = 0;
-    if (config->batch > 0)
-        p->batch = (uint32_t)config->batch;
-    else
-        assumed |= STOKE_ASSUMED_BATCH;
-    if (config->height > 0 && config->width > 0)
-        p->height = (uint32_t)config->height, p->width = (uint32_t)config->width;
-    else
-        assumed |= STOKE_ASSUMED_SIZE;
-    if (config->classes < 1) assumed |= STOKE_ASSUMED_CLASSES;
-    p->classes = config->classes > 0 ? (uint32_t)config->classes : stoke_estimate_classes(p->model);
-    if (config->engine == STOKE_ENGINE_TORCH && stk_run_config_default(config, "mixed_precision"))
-        assumed |= STOKE_ASSUMED_PRECISION;
-    p->precision = config->precision;
-    p->optimizer = config->optimizer;
-    p->freeze_encoder = config->freeze_encoder;
-    p->average = config->average;
-    if (config->base_channels > 0) p->base_channels = (uint32_t)config->base_channels;
-    if (config->num_blocks > 0) p->num_blocks = (uint32_t)config->num_blocks;
-    return assumed;
-}
 
 int stoke_estimate_config(stoke_estimate_params *p, const char *path, char model[32], unsigned *assumed,
                           stoke_error *err)

@@ -207,13 +207,14 @@ stoke_why_params stoke_why_defaults(void)
 
 /* ---- reasons ---- */
 
-stoke_reason *stk_reason_add(stoke_answer *answer, int found, double weight)
+stoke_reason *stk_reason_add(stoke_answer *answer, int found, double weight, const char *cause)
 {
     /* Every cause there is stands in one of four files, and the tests count them. */
     if (answer->n == STK_REASONS) answer->n--;
     answer->weight[answer->n] = weight;
     stoke_reason *reason = &answer->reason[answer->n++];
     *reason = (stoke_reason){ .found = found };
+    if (cause) STK_SAY(reason->cause, "%s", cause);
     return reason;
 }
 
@@ -224,8 +225,7 @@ void stk_reason_line(stoke_answer *answer, const stk_why_evidence *e, const char
         const stoke_preflight_line *line = &e->list.line[i];
         if (strcmp(line->key, key) != 0) continue;
         const int seen = line->verdict != STOKE_VERDICT_NA, wrong = line->verdict > STOKE_VERDICT_NA;
-        stoke_reason *r = stk_reason_add(answer, seen ? wrong : -1, weight);
-        STK_SAY(r->cause, "%s", cause);
+        stoke_reason *r = stk_reason_add(answer, seen ? wrong : -1, weight, cause);
         STK_SAY(r->evidence, "%.60s: %.380s [%.16s]", line->title, line->figure,
                 stoke_source_name(line->source));
         STK_SAY(r->remedy, "%s", wrong || !seen ? line->fix : "");

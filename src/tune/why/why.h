@@ -50,8 +50,8 @@ typedef struct stk_why_evidence {
     stoke_figure load;        /* /proc/loadavg, of the last minute */
 } stk_why_evidence;
 
-/* The next reason; the texts are the caller's to fill. */
-stoke_reason *stk_reason_add(stoke_answer *answer, int found, double weight);
+/* The next reason. `cause` NULL: it is the caller's to fill, as the other texts are. */
+stoke_reason *stk_reason_add(stoke_answer *answer, int found, double weight, const char *cause);
 /* One that a line of the pre-flight check tells of; nothing when the list has no such line. */
 void stk_reason_line(stoke_answer *answer, const stk_why_evidence *evidence, const char *key,
                      const char *cause, double weight);

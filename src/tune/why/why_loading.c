@@ -42,8 +42,7 @@ static stk_preflight_command measure_it(const stk_why_evidence *e)
 static void waiting(stoke_answer *a, const stk_why_evidence *e)
 {
     const double share = stk_waited(e);
-    stoke_reason *r = stk_reason_add(a, held_up(e), 0.5);
-    STK_SAY(r->cause, "steps wait for batches");
+    stoke_reason *r = stk_reason_add(a, held_up(e), 0.5, "steps wait for batches");
     if (r->found >= 0)
         STK_SAY(r->evidence, "log.jsonl, steps up to %" PRIu64 ": %.1f %% of their time [measured]%s",
                 e->log.step, 100 * share,
@@ -85,7 +84,7 @@ static void stages(stoke_answer *a, const stk_why_evidence *e)
         if (!(e->rates.stage_wall_ms[most] >= ms)) most = i;
     }
     const int known = all > 0;
-    stoke_reason *r = stk_reason_add(a, known ? held_up(e) == 1 : -1, 0.9);
+    stoke_reason *r = stk_reason_add(a, known ? held_up(e) == 1 : -1, 0.9, NULL);
     if (!known) {
         STK_SAY(r->cause, "one stage of making batches takes most of the time");
         STK_SAY(r->evidence, "%s",
@@ -107,8 +106,8 @@ static void cache_misses(stoke_answer *a, const stk_why_evidence *e)
 {
     const double hits = e->has_page ? e->rates.cache_hits : NAN;
     if (isnan(hits) || e->page.epoch == STOKE_LIVE_NA || e->page.epoch < 2) return;
-    stoke_reason *r = stk_reason_add(a, hits < 0.5, 0.6);
-    STK_SAY(r->cause, "the cache has few of the samples that are asked for");
+    stoke_reason *r =
+        stk_reason_add(a, hits < 0.5, 0.6, "the cache has few of the samples that are asked for");
     STK_SAY(r->evidence, "RUN/live: %.0f %% of them after %" PRIu64 " epochs [measured]", 100 * hits,
             e->page.epoch);
     if (r->found) STK_SAY(r->remedy, "%s --cache-disk 0   0 sets no limit", stk_train_again(e).text);
@@ -131,8 +130,8 @@ static void tiny_files(stoke_answer *a, const stk_why_evidence *e)
     const double files = (double)here->pairs * (here->has_masks ? 2 : 1),
                  bytes = here->data_bytes.value / files;
     const int tiny = bytes < TINY && files > MANY;
-    stoke_reason *r = stk_reason_add(a, tiny, 0.55);
-    STK_SAY(r->cause, "the set is many small files, and opening them takes long");
+    stoke_reason *r =
+        stk_reason_add(a, tiny, 0.55, "the set is many small files, and opening them takes long");
     STK_SAY(r->evidence, "%.0f files of %s each in the mean [%s]", files,
             stoke_text_bytes((uint64_t)bytes, mean, sizeof mean), stoke_source_name(here->data_bytes.source));
     if (r->found) STK_SAY(r->remedy, "stoke pack %s --out shards", e->config.data_name);
@@ -145,8 +144,8 @@ static void cold_files(stoke_answer *a, const stk_why_evidence *e)
     const stoke_figure share = disk->cached_share;
     /* In the first epoch everything is cold: that is no fault of anything. */
     const int wrong = share.source && share.value < 0.5 && held_up(e) == 1;
-    stoke_reason *r = stk_reason_add(a, share.source ? wrong : -1, 0.45);
-    STK_SAY(r->cause, "files are read from the disk, not from memory");
+    stoke_reason *r =
+        stk_reason_add(a, share.source ? wrong : -1, 0.45, "files are read from the disk, not from memory");
     if (share.source)
         STK_SAY(r->evidence, "%.0f %% of the pictures looked at are in the page cache now; %s at %.100s [%s]",
                 100 * share.value, disk->filesystem, disk->mount, stoke_source_name(share.source));
@@ -175,8 +174,7 @@ static void bad_files(stoke_answer *a, const stk_why_evidence *e)
         if (strstr(e->log.remarks[i], ": bad files ")) said = e->log.remarks[i];
     if (e->has_page && e->page.bad_samples != STOKE_LIVE_NA) bad = e->page.bad_samples;
     if (e->state == STK_RUN_NONE) return;
-    stoke_reason *r = stk_reason_add(a, said || bad, 0.35);
-    STK_SAY(r->cause, "bad files are tried and replaced");
+    stoke_reason *r = stk_reason_add(a, said || bad, 0.35, "bad files are tried and replaced");
     if (said)
         STK_SAY(r->evidence, "log.jsonl: %.290s", said);
     else
@@ -190,15 +188,15 @@ static void this_machine(stoke_answer *a, const stk_why_evidence *e)
     const stoke_machine_facts *m = &e->here.machine;
     char room[32];
     if (m->usable.source) {
-        stoke_reason *r = stk_reason_add(a, m->usable.value < 2, 0.5);
-        STK_SAY(r->cause, "loading and training share a single core");
+        stoke_reason *r =
+            stk_reason_add(a, m->usable.value < 2, 0.5, "loading and training share a single core");
         STK_SAY(r->evidence, "usable cores: %.0f [%s]", m->usable.value, stoke_source_name(m->usable.source));
         if (r->found) STK_SAY(r->remedy, "stoke doctor   shows what limits them: affinity, or a quota");
     }
     if (m->shm_bytes.source) {
-        stoke_reason *r = stk_reason_add(a, m->shm_bytes.value <= SHM_DEFAULT, 0.4);
-        STK_SAY(r->cause,
-                "/dev/shm has no more than a container's default: workers of PyTorch die of SIGBUS");
+        stoke_reason *r = stk_reason_add(
+            a, m->shm_bytes.value <= SHM_DEFAULT, 0.4,
+            "/dev/shm has no more than a container's default: workers of PyTorch die of SIGBUS");
         STK_SAY(r->evidence, "%s free [%s]",
                 stoke_text_memory((uint64_t)m->shm_bytes.value, room, sizeof room),
                 stoke_source_name(m->shm_bytes.source));

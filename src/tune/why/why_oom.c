@@ -84,7 +84,7 @@ static void the_end(shortage *s, stoke_answer *a)
     const int killed = e->state == STK_RUN_KILLED || e->state == STK_RUN_SILENT;
     const int refused = e->state == STK_RUN_ENDED && says_memory(e->log.why);
     const int by_kernel = e->state == STK_RUN_KILLED && e->kills;
-    stoke_reason *r = stk_reason_add(a, killed || refused, refused || by_kernel ? 1 : 0.4);
+    stoke_reason *r = stk_reason_add(a, killed || refused, refused || by_kernel ? 1 : 0.4, NULL);
     s->is_short |= refused || by_kernel;
     if (refused) {
         STK_SAY(r->cause, "the run stopped for want of memory at step %" PRIu64, e->log.step);
@@ -151,7 +151,7 @@ static void not_enough(shortage *s, stoke_answer *a)
     const int ended_well = e->state == STK_RUN_ENDED && !says_memory(e->log.why);
     const stk_decide_verdict fit = known ? stk_decide_fit(&s->need, s->room.value) : STK_FITS;
     const int wanting = !ended_well && fit != STK_FITS;
-    stoke_reason *r = stk_reason_add(a, known ? wanting : -1, fit == STK_FITS_NOT ? 0.9 : 0.7);
+    stoke_reason *r = stk_reason_add(a, known ? wanting : -1, fit == STK_FITS_NOT ? 0.9 : 0.7, NULL);
     s->is_short |= wanting;
     stk_decide_range(&s->need, need, sizeof need);
     stoke_text_memory(s->room.source ? (uint64_t)s->room.value : 0, have, sizeof have);
@@ -197,8 +197,8 @@ static void smaller_numbers(const shortage *s, stoke_answer *a)
     if (!s->estimated || !need_of(s->e, w->batch, w->train.memory, halves, &less)) return;
     const int gains =
         w->precision == STOKE_PRECISION_FP32 && (double)less.total < 0.9 * (double)s->need.total;
-    stoke_reason *r = stk_reason_add(a, gains && s->is_short, 0.3);
-    STK_SAY(r->cause, "numbers of 32 bits take more memory than those of 16");
+    stoke_reason *r =
+        stk_reason_add(a, gains && s->is_short, 0.3, "numbers of 32 bits take more memory than those of 16");
     stoke_text_memory(s->need.total, now, sizeof now);
     if (w->precision != STOKE_PRECISION_FP32)
         STK_SAY(r->evidence, "%s already: %s [estimated]", stoke_precision_name(w->precision), now);
@@ -218,8 +218,8 @@ static void keep_less(const shortage *s, stoke_answer *a)
     char now[32], then[32];
     if (!s->native || !s->estimated || !need_of(s->e, w->batch, STOKE_MEMORY_MIN, w->precision, &less))
         return;
-    stoke_reason *r = stk_reason_add(a, s->is_short && w->train.memory != STOKE_MEMORY_MIN, 0.35);
-    STK_SAY(r->cause, "more activations are kept for the backward pass than must be");
+    stoke_reason *r = stk_reason_add(a, s->is_short && w->train.memory != STOKE_MEMORY_MIN, 0.35,
+                                     "more activations are kept for the backward pass than must be");
     STK_SAY(r->evidence, "%s as it is, %s with --memory min, which computes it again [estimated]",
             stoke_text_memory(s->need.total, now, sizeof now),
             stoke_text_memory(less.total, then, sizeof then));
@@ -232,13 +232,12 @@ static void batches_ahead(const shortage *s, stoke_answer *a)
     char ahead[32], cache[32];
     if (!s->native || !s->estimated) return;
     const uint64_t bytes = s->need.bytes[STOKE_TERM_BATCHES];
-    stoke_reason *r = stk_reason_add(a, s->is_short && (double)bytes > 0.25 * (double)s->need.total, 0.25);
-    STK_SAY(r->cause, "batches made ahead fill the memory");
+    stoke_reason *r = stk_reason_add(a, s->is_short && (double)bytes > 0.25 * (double)s->need.total, 0.25,
+                                     "batches made ahead fill the memory");
     STK_SAY(r->evidence, "%s for prefetch %" PRId64 " at batches of %" PRId64 " [estimated]",
             stoke_text_memory(bytes, ahead, sizeof ahead), w->prefetch, w->batch);
     if (r->found) STK_SAY(r->remedy, "%s --prefetch 1", stk_train_again(s->e).text);
-    r = stk_reason_add(a, s->is_short && w->data.cache_ram > 0, 0.25);
-    STK_SAY(r->cause, "decoded pictures are kept in memory");
+    r = stk_reason_add(a, s->is_short && w->data.cache_ram > 0, 0.25, "decoded pictures are kept in memory");
     STK_SAY(r->evidence, "cache_ram: %s", stoke_text_memory(w->data.cache_ram, cache, sizeof cache));
     if (r->found) STK_SAY(r->remedy, "%s --cache-ram 0", stk_train_again(s->e).text);
 }
@@ -251,8 +250,8 @@ static void limit_of_group(const shortage *s, stoke_answer *a)
     char limit[32], all[32];
     if (!m->memory_bytes.source || !s->native) return;
     const int limited = m->limit_bytes.source && m->limit_bytes.value < m->memory_bytes.value;
-    stoke_reason *r = stk_reason_add(a, limited && s->is_short, 0.2);
-    STK_SAY(r->cause, "the container may take less than the machine has");
+    stoke_reason *r =
+        stk_reason_add(a, limited && s->is_short, 0.2, "the container may take less than the machine has");
     stoke_text_memory((uint64_t)m->memory_bytes.value, all, sizeof all);
     stoke_text_memory(limited ? (uint64_t)m->limit_bytes.value : 0, limit, sizeof limit);
     STK_SAY(r->evidence, "limit of the control group: %s, memory of the machine: %s [%s]",
@@ -268,8 +267,8 @@ static void held_now(const shortage *s, stoke_answer *a)
     const stoke_figure now = s->e->here.gpu.memory_free;
     char have[32], need[80];
     if (!s->estimated || !now.source || s->e->here.meant || s->is_short) return;
-    stoke_reason *r = stk_reason_add(a, stk_decide_fit(&s->need, now.value) != STK_FITS, 0.75);
-    STK_SAY(r->cause, "too little of the card's memory is free now");
+    stoke_reason *r = stk_reason_add(a, stk_decide_fit(&s->need, now.value) != STK_FITS, 0.75,
+                                     "too little of the card's memory is free now");
     STK_SAY(r->evidence, "free %s [%s], needed %s and 1 GiB to spare [estimated]",
             stoke_text_memory((uint64_t)now.value, have, sizeof have), stoke_source_name(now.source),
             stk_decide_range(&s->need, need, sizeof need));

@@ -155,8 +155,7 @@ static void one_setting(stoke_answer *answer, const stk_why_evidence *e, size_t 
     if (meanings[m].judge == judge_precision && !wrong) changes = 0;
     if (!changes && wrong < 0) return;
     if (!changes && !is_switch && !(e->plan && stk_has_card(&e->here))) return; /* nobody judged it */
-    stoke_reason *r = stk_reason_add(answer, changes || wrong == 1, meanings[m].weight);
-    STK_SAY(r->cause, "%s", meanings[m].cause);
+    stoke_reason *r = stk_reason_add(answer, changes || wrong == 1, meanings[m].weight, meanings[m].cause);
     if (meanings[m].judge == judge_workers && stk_run_config_no_workers(&e->config))
         STK_SAY(r->cause, "no workers make batches");
     if (changes) {
@@ -202,8 +201,7 @@ static void high_rate(stoke_answer *a, const stk_why_evidence *e)
     const int sgd = e->config.optimizer == STOKE_OPTIMIZER_SGD;
     const double lr = rate_of(e), most = sgd ? SGD_MOST : ADAM_MOST;
     if (lr <= 0) return;
-    stoke_reason *r = stk_reason_add(a, lr > most * 1.0001, 0.6);
-    STK_SAY(r->cause, "the learning rate is high");
+    stoke_reason *r = stk_reason_add(a, lr > most * 1.0001, 0.6, "the learning rate is high");
     STK_SAY(r->evidence, "%.300s: %.2g; usual for %s: %s [table]", e->config.config, lr,
             sgd ? "SGD" : "Adam and AdamW", sgd ? "0.01 to 0.1" : "6e-5 (pretrained) to 1e-3");
     if (!r->found) return;
@@ -231,8 +229,7 @@ static int warms_up(const stk_why_evidence *e)
 
 static void no_warm_up(stoke_answer *a, const stk_why_evidence *e)
 {
-    stoke_reason *r = stk_reason_add(a, !warms_up(e), 0.25);
-    STK_SAY(r->cause, "the learning rate begins at its height");
+    stoke_reason *r = stk_reason_add(a, !warms_up(e), 0.25, "the learning rate begins at its height");
     STK_SAY(r->evidence, "%.300s: %s", e->config.config,
             r->found ? "no warm-up is there" : "there is a warm-up");
     if (!r->found) return;
@@ -253,8 +250,7 @@ static void not_clipped(stoke_answer *a, const stk_why_evidence *e)
         return;
     }
     const double norm = e->config.train.clip_norm;
-    stoke_reason *r = stk_reason_add(a, norm <= 0, 0.3);
-    STK_SAY(r->cause, "large gradients are not clipped");
+    stoke_reason *r = stk_reason_add(a, norm <= 0, 0.3, "large gradients are not clipped");
     STK_SAY(r->evidence, "%.300s: clip_norm is %g", e->config.config, norm);
     if (r->found) STK_SAY(r->remedy, "%s --clip-norm 1", stk_train_again(e).text);
 }
@@ -264,8 +260,7 @@ static void few_pictures(stoke_answer *a, const stk_why_evidence *e)
     const int64_t times = e->config.accumulate > 0 ? e->config.accumulate : 1;
     if (e->config.batch < 1) return;
     const int few = e->config.batch < STEP_LEAST && e->config.batch * times < STEP_LEAST;
-    stoke_reason *r = stk_reason_add(a, few, 0.28);
-    STK_SAY(r->cause, "a step sees too few pictures to go by");
+    stoke_reason *r = stk_reason_add(a, few, 0.28, "a step sees too few pictures to go by");
     STK_SAY(r->evidence, "%.300s: batch %" PRId64 " x accumulation %" PRId64, e->config.config,
             e->config.batch, times);
     if (!r->found) return;

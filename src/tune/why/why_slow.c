@@ -27,7 +27,7 @@ static void waiting(stoke_answer *a, const stk_why_evidence *e)
     char waited[32], all[32];
     const double share = stk_waited(e);
     if (e->state == STK_RUN_NONE) return;
-    stoke_reason *r = stk_reason_add(a, isnan(share) ? -1 : share > WAITING, share);
+    stoke_reason *r = stk_reason_add(a, isnan(share) ? -1 : share > WAITING, share, NULL);
     if (r->found == 1)
         STK_SAY(r->cause, "steps wait for batches %.0f %% of the time", 100 * share);
     else
@@ -49,7 +49,7 @@ static void beside(stoke_answer *a, const stk_why_evidence *e, const char *what,
     char spent[32], all[32];
     if (e->state == STK_RUN_NONE || e->log.t < SHORT_RUN) return;
     const double share = seconds / e->log.t;
-    stoke_reason *r = stk_reason_add(a, share > most && times, share);
+    stoke_reason *r = stk_reason_add(a, share > most && times, share, NULL);
     STK_SAY(r->cause, "%s takes %s", what, share > most ? "much of the time" : "time from the steps");
     STK_SAY(r->evidence, "log.jsonl: %" PRIu64 " of them, %s of %s (%.1f %%) [measured]", times,
             stoke_text_seconds(seconds, spent, sizeof spent), stoke_text_seconds(e->log.t, all, sizeof all),
@@ -76,8 +76,8 @@ static void slowing_down(stoke_answer *a, const stk_why_evidence *e)
     }
     if (seconds[0] <= 0 || seconds[1] <= 0 || images[0] <= 0) return;
     const double before = images[0] / seconds[0], after = images[1] / seconds[1];
-    stoke_reason *r = stk_reason_add(a, after < 0.75 * before, 1 - after / before);
-    STK_SAY(r->cause, "steps became slower on the way");
+    stoke_reason *r =
+        stk_reason_add(a, after < 0.75 * before, 1 - after / before, "steps became slower on the way");
     STK_SAY(r->evidence,
             "log.jsonl: %.3g pictures/s in the first quarter, %.3g in the last, without waiting [measured]",
             before, after);
@@ -92,8 +92,8 @@ static void few_threads(stoke_answer *a, const stk_why_evidence *e)
     const stoke_figure usable = e->here.machine.usable;
     if (!threads || !usable.source) return;
     const double share = 1 - (double)threads / usable.value;
-    stoke_reason *r = stk_reason_add(a, (double)threads < usable.value, share);
-    STK_SAY(r->cause, "the network uses fewer threads than there are cores");
+    stoke_reason *r = stk_reason_add(a, (double)threads < usable.value, share,
+                                     "the network uses fewer threads than there are cores");
     STK_SAY(r->evidence, "log.jsonl: %s; usable cores: %.0f [%s]", STOKE_COUNT(threads, "thread"),
             usable.value, stoke_source_name(usable.source));
     if (r->found == 1) STK_SAY(r->remedy, "%s --threads 0", stk_go_on(e).text);
@@ -107,7 +107,7 @@ static void slow_numbers(stoke_answer *a, const stk_why_evidence *e)
     if (!cpu) return;
     const int able = strstr(cpu, "amx") != NULL && precision == STOKE_PRECISION_BF16;
     const int halves = precision == STOKE_PRECISION_BF16 || precision == STOKE_PRECISION_FP16;
-    stoke_reason *r = stk_reason_add(a, halves && !able, 0.3);
+    stoke_reason *r = stk_reason_add(a, halves && !able, 0.3, NULL);
     STK_SAY(r->cause, "the processor has no instructions for %s",
             halves ? stoke_precision_name(precision) : "numbers of 16 bits");
     STK_SAY(r->evidence, "log.jsonl: precision %s on functions for %.40s; bf16 needs amx",
@@ -119,8 +119,8 @@ static void computing_twice(stoke_answer *a, const stk_why_evidence *e)
 {
     const int mode = e->config.train.memory;
     if (!e->has_config) return;
-    stoke_reason *r = stk_reason_add(a, mode != STOKE_MEMORY_PLAIN, 0.2);
-    STK_SAY(r->cause, "values are computed twice to save memory");
+    stoke_reason *r =
+        stk_reason_add(a, mode != STOKE_MEMORY_PLAIN, 0.2, "values are computed twice to save memory");
     STK_SAY(r->evidence, "%s: memory is %s", e->config.config,
             mode == STOKE_MEMORY_MIN    ? "min"
             : mode == STOKE_MEMORY_LEAN ? "lean"
@@ -138,8 +138,8 @@ static void others_compute(stoke_answer *a, const stk_why_evidence *e)
     const double own = e->state == STK_RUN_GOING ? usable.value : 0;
     const double others = e->load.value - own;
     const int past = e->state != STK_RUN_GOING && e->state != STK_RUN_NONE;
-    stoke_reason *r = stk_reason_add(a, others > 0.5 * usable.value, past ? 0.02 : 0.35);
-    STK_SAY(r->cause, "other programs want the processor");
+    stoke_reason *r = stk_reason_add(a, others > 0.5 * usable.value, past ? 0.02 : 0.35,
+                                     "other programs want the processor");
     STK_SAY(r->evidence, "%.1f threads want to run now, %.0f of them this run's; usable cores: %.0f [%s]%s",
             e->load.value, own, usable.value, stoke_source_name(e->load.source),
             past ? "; whether they did while it ran is not known" : "");
@@ -152,8 +152,7 @@ static void card_idle(stoke_answer *a, const stk_why_evidence *e)
 {
     const stoke_figure busy = e->here.gpu.busy_percent;
     if (!e->here.n_gpus) {
-        stoke_reason *r = stk_reason_add(a, -1, 0);
-        STK_SAY(r->cause, "the card is not busy");
+        stoke_reason *r = stk_reason_add(a, -1, 0, "the card is not busy");
         STK_SAY(r->evidence, "%s", e->here.meant ? "it is in another machine" : "no card is seen here");
         STK_SAY(r->remedy, "stoke monitor 30   where it trains%s",
                 e->here.meant ? "" : "; `stoke doctor` says why no card is seen");
@@ -161,8 +160,8 @@ static void card_idle(stoke_answer *a, const stk_why_evidence *e)
     }
     /* Nobody is on it: that it does nothing tells nothing. */
     const int unused = !e->here.gpu.n_processes && busy.source && busy.value < IDLE_PERCENT;
-    stoke_reason *r = stk_reason_add(a, !busy.source || unused ? -1 : busy.value < BUSY_PERCENT, 0.5);
-    STK_SAY(r->cause, "the card is not busy");
+    stoke_reason *r = stk_reason_add(a, !busy.source || unused ? -1 : busy.value < BUSY_PERCENT, 0.5,
+                                     "the card is not busy");
     if (busy.source)
         STK_SAY(r->evidence, "%s: busy %.0f %% just now [%s]%s", e->here.gpu.name, busy.value,
                 stoke_source_name(busy.source),

@@ -10,7 +10,9 @@
 #include <string.h>
 
 #include "src/base/mem.h"
+#include "src/train/setup.h"
 #include "src/tune/why/why.h"
+#include "src/tune/decide/decide.h"
 
 enum { WINDOW = 16, WINDOW_LEAST = 6 };
 /* A jump stands out of the last lines by 6 of their deviations (1.4826 times the median one) and by half of
@@ -32,17 +34,11 @@ typedef struct course {
 
 /* ---- figures ---- */
 
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Sorts; NaN of nothing. */
 static double quantile(double *values, size_t n, double q)
 {
     if (!n) return NAN;
-    qsort(values, n, sizeof *values, ascending);
+    stk_sort_reals(values, n);
     return values[(size_t)(q * (double)(n - 1) + 0.5)];
 }
 
@@ -119,7 +115,7 @@ static void lower_rate(const course *c, stoke_reason *r, double factor)
 
 static void not_finite(const course *c, stoke_answer *a)
 {
-    stoke_reason *r = stk_reason_add(a, c->n ? c->holes > 0 : -1, 1);
+    stoke_reason *r = stk_reason_add(a, c->n ? c->holes > 0 : -1, 1, NULL);
     STK_SAY(r->cause, "the loss is not a number%s", c->holes ? ", so nothing is learned any more" : "");
     if (!c->n)
         STK_SAY(r->evidence, "no step was logged yet");
@@ -134,8 +130,7 @@ static void not_finite(const course *c, stoke_answer *a)
 static void jumping(const course *c, stoke_answer *a)
 {
     if (c->n <= WINDOW_LEAST) return;
-    stoke_reason *r = stk_reason_add(a, c->jumps > 0, 0.8);
-    STK_SAY(r->cause, "the loss jumps");
+    stoke_reason *r = stk_reason_add(a, c->jumps > 0, 0.8, "the loss jumps");
     if (c->jumps)
         STK_SAY(r->evidence,
                 "log.jsonl: %zu of %zu lines, the first at step %" PRIu64
@@ -151,8 +146,7 @@ static void jumping(const course *c, stoke_answer *a)
 static void standing_still(const course *c, stoke_answer *a)
 {
     if (isnan(c->first) || isnan(c->last)) return;
-    stoke_reason *r = stk_reason_add(a, c->last > 0.98 * c->first, 0.7);
-    STK_SAY(r->cause, "the loss does not fall");
+    stoke_reason *r = stk_reason_add(a, c->last > 0.98 * c->first, 0.7, "the loss does not fall");
     STK_SAY(r->evidence, "log.jsonl: median %.3g in the first quarter of the lines, %.3g in the last",
             c->first, c->last);
     if (r->found && c->e->has_config)
@@ -171,8 +165,8 @@ static void overfitting(const course *c, stoke_answer *a)
         if (log->evals[i].loss < log->evals[best].loss) best = i;
     const stk_run_eval *lowest = &log->evals[best], *last = &log->evals[log->n_evals - 1];
     const int grows = last->loss > 1.1 * lowest->loss && lowest->step < log->step - log->step / 4;
-    stoke_reason *r = stk_reason_add(a, grows && c->last < c->first, 0.6);
-    STK_SAY(r->cause, "it overfits: what was seen is learned, what was not gets worse");
+    stoke_reason *r = stk_reason_add(a, grows && c->last < c->first, 0.6,
+                                     "it overfits: what was seen is learned, what was not gets worse");
     STK_SAY(r->evidence,
             "log.jsonl: loss on val %.3g at step %" PRIu64 ", %.3g at step %" PRIu64
             "; that of training %.3g at first, %.3g now",
@@ -189,8 +183,8 @@ static void gradients(const course *c, stoke_answer *a)
     const double clip = c->e->config.train.clip_norm;
     if (isnan(c->norm50)) return;
     const int spikes = c->norm95 > 10 * c->norm50;
-    stoke_reason *r = stk_reason_add(a, c->e->has_config && clip <= 0 && (spikes || c->unsteady), 0.75);
-    STK_SAY(r->cause, "large gradients are not clipped");
+    stoke_reason *r = stk_reason_add(a, c->e->has_config && clip <= 0 && (spikes || c->unsteady), 0.75,
+                                     "large gradients are not clipped");
     STK_SAY(r->evidence,
             "log.jsonl: norm %.3g in the middle, %.3g at 95 %%; clip_norm %g cut %.0f %% of the lines",
             c->norm50, c->norm95, clip, 100 * c->clipped);
@@ -206,7 +200,7 @@ static void loss_scale(const course *c, stoke_answer *a)
     if (!c->n) return;
     const int falls = half && c->scale_last < c->scale_first / 8;
     const int skips = log->skipped > 1 + log->step / 50;
-    stoke_reason *r = stk_reason_add(a, falls || skips, 0.85);
+    stoke_reason *r = stk_reason_add(a, falls || skips, 0.85, NULL);
     STK_SAY(r->cause, "gradients overflow%s, and their steps are left out", half ? " in fp16" : "");
     STK_SAY(r->evidence,
             "log.jsonl: %" PRIu64 " of %" PRIu64 " steps skipped; loss scale %g at first, %g at last",
@@ -217,20 +211,13 @@ static void loss_scale(const course *c, stoke_answer *a)
         lower_rate(c, r, 0.1);
 }
 
-/* As `stoke train` chooses it where nobody does. */
-static double usual_rate(const stoke_train_params *p)
-{
-    return p->optimizer == STOKE_OPTIMIZER_SGD ? 0.01 : p->pretrained ? 6e-5 : 1e-3;
-}
-
 static void learning_rate(const course *c, stoke_answer *a)
 {
     const stoke_train_params *p = &c->e->config.train;
-    const double usual = usual_rate(p);
+    const double usual = stk_usual_rate(p);
     if (!c->n || !c->e->has_config || c->lr <= 0) return;
     const int trouble = c->unsteady || c->last > 0.98 * c->first;
-    stoke_reason *r = stk_reason_add(a, trouble && c->lr > 5 * usual, 0.9);
-    STK_SAY(r->cause, "the learning rate is high");
+    stoke_reason *r = stk_reason_add(a, trouble && c->lr > 5 * usual, 0.9, "the learning rate is high");
     STK_SAY(r->evidence, "log.jsonl: %.2g at its highest; usual for %s and %s weights: %.2g [table]", c->lr,
             p->optimizer == STOKE_OPTIMIZER_SGD ? "sgd" : "adamw", p->pretrained ? "pretrained" : "untrained",
             usual);
@@ -244,8 +231,8 @@ static void warm_up(const course *c, stoke_answer *a)
     const double length = warmup < 1 ? warmup * steps : warmup;
     const uint64_t early = (uint64_t)(steps / 5);
     const int at_once = (c->holes && c->first_hole <= early) || (c->jumps && c->first_jump <= early);
-    stoke_reason *r = stk_reason_add(a, at_once && length < 0.01 * steps, 0.8);
-    STK_SAY(r->cause, "the learning rate begins at its height");
+    stoke_reason *r =
+        stk_reason_add(a, at_once && length < 0.01 * steps, 0.8, "the learning rate begins at its height");
     STK_SAY(r->evidence, "warm-up of %.0f of %.0f steps; trouble in the first fifth: %s", length, steps,
             at_once ? "yes" : "no");
     if (r->found) STK_SAY(r->remedy, "%s --warmup 0.1", stk_train_again(c->e).text);
@@ -257,8 +244,7 @@ static void small_steps(const course *c, stoke_answer *a)
     const uint64_t times = stk_run_uint(&c->e->log.start, "accumulate");
     const uint64_t seen = batch * (times ? times : 1);
     if (!c->n || !batch || batch > 1 << 20 || times > 1 << 20) return;
-    stoke_reason *r = stk_reason_add(a, c->jumps && seen < 4, 0.5);
-    STK_SAY(r->cause, "a step sees too few pictures to go by");
+    stoke_reason *r = stk_reason_add(a, c->jumps && seen < 4, 0.5, "a step sees too few pictures to go by");
     STK_SAY(r->evidence, "log.jsonl: batch %" PRIu64 " x accumulate %" PRIu64 " = %" PRIu64, batch,
             times ? times : 1, seen);
     if (r->found)
@@ -276,8 +262,7 @@ static void labels(const course *c, stoke_answer *a)
     for (size_t i = 0; !said && i < log->n_remarks; i++)
         for (size_t k = 0; k < sizeof words / sizeof *words; k++)
             if (strstr(log->remarks[i], words[k])) said = log->remarks[i];
-    stoke_reason *r = stk_reason_add(a, said != NULL, 0.4);
-    STK_SAY(r->cause, "something is odd about the labels");
+    stoke_reason *r = stk_reason_add(a, said != NULL, 0.4, "something is odd about the labels");
     STK_SAY(r->evidence, "log.jsonl: %.290s", said ? said : "no remark about them");
     if (said) STK_SAY(r->remedy, "stoke verify %s", c->e->config.data_name);
 }
@@ -295,8 +280,7 @@ static void lost_classes(const course *c, stoke_answer *a)
             never++;
     }
     if (!all) return;
-    stoke_reason *r = stk_reason_add(a, never > 0, 0.3);
-    STK_SAY(r->cause, "some classes are never found");
+    stoke_reason *r = stk_reason_add(a, never > 0, 0.3, "some classes are never found");
     STK_SAY(r->evidence, "log.jsonl, last evaluation: IoU 0 for %zu of %zu classes; %zu are in no picture",
             never, all, absent);
     if (r->found) STK_SAY(r->remedy, "%s --class-weights balanced", stk_train_again(c->e).text);
@@ -307,8 +291,7 @@ void stk_why_unstable(stoke_answer *a, const stk_why_evidence *e)
     course c;
     if (e->state == STK_RUN_NONE) {
         stk_why_settings(a, e);
-        stoke_reason *r = stk_reason_add(a, -1, 0);
-        STK_SAY(r->cause, "the loss is not a number, jumps or does not fall");
+        stoke_reason *r = stk_reason_add(a, -1, 0, "the loss is not a number, jumps or does not fall");
         STK_SAY(r->evidence, "only the log of a run tells");
         STK_SAY(r->remedy, "stoke why unstable --run RUN");
         return;
