@@ -109,13 +109,13 @@ static int is_pretended(const char *folder)
     static const char *const makers[] = { "QEMU", "VMware", "Msft", "VBOX", "Google", "Virtual" };
     static const char *const files[] = { "device/vendor", "device/model", "../device/vendor",
                                          "../device/model" };
-    char target[STK_TREE_PATH], path[STK_TREE_PATH], text[64];
+    char target[STK_TREE_PATH], text[64];
     const ssize_t length = readlink(folder, target, sizeof target - 1);
     target[length > 0 ? length : 0] = 0;
     for (size_t i = 0; i < sizeof buses / sizeof *buses; i++)
         if (strstr(target, buses[i])) return 1;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        if (!stk_tree_path(path, folder, "%s", files[i]) || !stk_tree_text(path, text, sizeof text)) continue;
+        if (!stk_tree_text(text, sizeof text, folder, "%s", files[i])) continue;
         for (size_t k = 0; k < sizeof makers / sizeof *makers; k++)
             if (strstr(text, makers[k])) return 1;
     }

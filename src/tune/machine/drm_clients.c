@@ -120,8 +120,8 @@ static void sweep_process(stk_drm_clients *clients, const char *root, uint32_t p
         const ssize_t n = readlink(path, text, sizeof text - 1);
         if (n < 9 || strncmp(text, "/dev/dri/", 9) != 0) continue;
         stk_drm_client client;
-        if (!stk_tree_path(path, root, "proc/%u/fdinfo/%.16s", pid, entry->d_name) ||
-            !stk_tree_text(path, text, sizeof text) || !stk_drm_parse(&client, text, pci))
+        if (!stk_tree_text(text, sizeof text, root, "proc/%u/fdinfo/%.16s", pid, entry->d_name) ||
+            !stk_drm_parse(&client, text, pci))
             continue;
         client.pid = pid;
         add_client(clients, &client);

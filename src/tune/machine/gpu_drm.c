@@ -39,10 +39,10 @@ struct stk_gpus_drm {
 /* The value of "KEY=value" in the device's uevent, "" when it has none. */
 static void uevent_value(const drm_card *card, const char *key, char *value, size_t size)
 {
-    char path[STK_TREE_PATH], text[1024];
+    char text[1024];
     const size_t n = strlen(key);
     *value = 0;
-    if (!stk_tree_path(path, card->device, "uevent") || !stk_tree_text(path, text, sizeof text)) return;
+    if (!stk_tree_text(text, sizeof text, card->device, "uevent")) return;
     for (const char *line = text; line; line = strchr(line, '\n')) {
         if (*line == '\n') line++;
         if (!strncmp(line, key, n) && line[n] == '=')
@@ -65,27 +65,25 @@ static void find_hwmon(drm_card *card)
 
 static void name_card(drm_card *card, const char *maker)
 {
-    char path[STK_TREE_PATH], number[16] = "";
+    char number[16] = "";
     stoke_gpu *fixed = &card->fixed;
-    if (stk_tree_path(path, card->device, "product_name") &&
-        stk_tree_text(path, fixed->name, sizeof fixed->name))
-        return;
-    if (stk_tree_path(path, card->device, "device")) stk_tree_text(path, number, sizeof number);
+    if (stk_tree_text(fixed->name, sizeof fixed->name, card->device, "product_name")) return;
+    stk_tree_text(number, sizeof number, card->device, "device");
     snprintf(fixed->name, sizeof fixed->name, "%s graphics%s%s", maker, *number ? " " : "", number);
 }
 
 /* Returns 1 when the card is of a maker that is read here. */
 static int open_card(drm_card *card)
 {
-    char path[STK_TREE_PATH], vendor[16];
-    if (!stk_tree_path(path, card->device, "vendor") || !stk_tree_text(path, vendor, sizeof vendor)) return 0;
+    char vendor[16];
+    if (!stk_tree_text(vendor, sizeof vendor, card->device, "vendor")) return 0;
     const int amd = !strcmp(vendor, "0x1002"), intel = !strcmp(vendor, "0x8086");
     if (!amd && !intel) return 0;
     stoke_gpu *fixed = &card->fixed;
     snprintf(fixed->vendor, sizeof fixed->vendor, "%s", amd ? "amd" : "intel");
     uevent_value(card, "PCI_SLOT_NAME", fixed->pci, sizeof fixed->pci);
     uevent_value(card, "DRIVER", fixed->driver, sizeof fixed->driver);
-    if (stk_tree_path(path, card->device, "unique_id")) stk_tree_text(path, fixed->uuid, sizeof fixed->uuid);
+    stk_tree_text(fixed->uuid, sizeof fixed->uuid, card->device, "unique_id");
     name_card(card, amd ? "AMD" : "Intel");
     find_hwmon(card);
     return 1;
@@ -154,8 +152,8 @@ static stoke_figure hwmon_figure(const drm_card *card, const char *name, double 
 /* pp_dpm_sclk has a line per level, "1: 2100Mhz *", the star at the one in force, the highest last. */
 static void read_levels(const drm_card *card, const char *name, stoke_figure *now, stoke_figure *highest)
 {
-    char path[STK_TREE_PATH], text[2048];
-    if (!stk_tree_path(path, card->device, "%s", name) || !stk_tree_text(path, text, sizeof text)) return;
+    char text[2048];
+    if (!stk_tree_text(text, sizeof text, card->device, "%s", name)) return;
     for (char *rest = text, *line; (line = strsep(&rest, "\n"));) {
         double mhz;
         if (sscanf(line, "%*d: %lfM", &mhz) != 1) continue;
@@ -169,10 +167,11 @@ static void read_levels(const drm_card *card, const char *name, stoke_figure *no
 void stk_drm_read_link(const stk_gpus_drm *drm, size_t index, stoke_gpu *gpu)
 {
     const drm_card *card = &drm->card[index];
-    char path[STK_TREE_PATH], text[128];
+    char text[128];
     double received, sent, bytes;
-    if (strcmp(card->fixed.vendor, "amd") != 0 || !stk_tree_path(path, card->device, "pcie_bw") ||
-        !stk_tree_text(path, text, sizeof text) || sscanf(text, "%lf %lf %lf", &received, &sent, &bytes) != 3)
+    if (strcmp(card->fixed.vendor, "amd") != 0 ||
+        !stk_tree_text(text, sizeof text, card->device, "pcie_bw") ||
+        sscanf(text, "%lf %lf %lf", &received, &sent, &bytes) != 3)
         return;
     gpu->pcie_to_device = stk_figure(received * bytes, STOKE_SOURCE_SYSFS);
     gpu->pcie_from_device = stk_figure(sent * bytes, STOKE_SOURCE_SYSFS);
@@ -252,11 +251,10 @@ static void read_clients(stk_gpus_drm *drm, drm_card *card, stoke_gpu *gpu)
 void stk_drm_read(stk_gpus_drm *drm, size_t index, stoke_gpu *gpu)
 {
     drm_card *card = &drm->card[index];
-    char path[STK_TREE_PATH], vendor[16];
+    char vendor[16];
     *gpu = card->fixed;
     /* An unplugged or dead card takes its folder with it. */
-    if (!gpu->lost &&
-        (!stk_tree_path(path, card->device, "vendor") || !stk_tree_text(path, vendor, sizeof vendor)))
+    if (!gpu->lost && !stk_tree_text(vendor, sizeof vendor, card->device, "vendor"))
         card->fixed.lost = gpu->lost = 1;
     if (gpu->lost) {
         STK_GPU_REMARK(gpu, "the card is gone from /sys/class/drm; dmesg may say why");

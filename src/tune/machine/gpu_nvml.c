@@ -503,15 +503,16 @@ static void open_card(stk_gpus_nvml *nvml, unsigned index)
 /* Cards on the bus that NVML should have shown; the first one's address. */
 static int cards_on_bus(const char *root, char first[32])
 {
-    char folder[STK_TREE_PATH], path[STK_TREE_PATH], vendor[16], class[16];
+    char folder[STK_TREE_PATH], vendor[16], class[16];
     int found = 0;
     if (!stk_tree_path(folder, root, "sys/bus/pci/devices")) return 0;
     DIR *bus = stk_opendir(folder);
     for (struct dirent *entry; bus && (entry = stk_readdir(bus));) {
-        if (entry->d_name[0] == '.' || !stk_tree_path(path, folder, "%.32s/vendor", entry->d_name) ||
-            !stk_tree_text(path, vendor, sizeof vendor) || strcmp(vendor, "0x10de") != 0 ||
-            !stk_tree_path(path, folder, "%.32s/class", entry->d_name) ||
-            !stk_tree_text(path, class, sizeof class) || strncmp(class, "0x03", 4) != 0)
+        if (entry->d_name[0] == '.' ||
+            !stk_tree_text(vendor, sizeof vendor, folder, "%.32s/vendor", entry->d_name) ||
+            strcmp(vendor, "0x10de") != 0 ||
+            !stk_tree_text(class, sizeof class, folder, "%.32s/class", entry->d_name) ||
+            strncmp(class, "0x03", 4) != 0)
             continue;
         if (!found++) snprintf(first, 32, "%.31s", entry->d_name);
     }
@@ -522,11 +523,11 @@ static int cards_on_bus(const char *root, char first[32])
 /* The kernel module knows the card's name even where the library cannot be had. "" = it is not loaded. */
 static void name_from_module(const char *root, const char *pci, char name[96])
 {
-    char path[STK_TREE_PATH], text[1024];
+    char text[1024];
     const char *model;
     *name = 0;
-    if (!stk_tree_path(path, root, "proc/driver/nvidia/gpus/%.31s/information", pci) ||
-        !stk_tree_text(path, text, sizeof text) || !(model = strstr(text, "Model:")))
+    if (!stk_tree_text(text, sizeof text, root, "proc/driver/nvidia/gpus/%.31s/information", pci) ||
+        !(model = strstr(text, "Model:")))
         return;
     model += strlen("Model:");
     model += strspn(model, " \t");

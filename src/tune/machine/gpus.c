@@ -111,9 +111,9 @@ void stk_gpus_read_link(stoke_gpus *gpus, size_t index, stoke_gpu *gpu)
 /* The parent of a process, 0 = not to be seen. The name in brackets may hold brackets and blanks itself. */
 static uint32_t parent_of(const char *root, uint32_t pid)
 {
-    char path[STK_TREE_PATH], text[512];
+    char text[512];
     unsigned parent;
-    if (!stk_tree_path(path, root, "proc/%u/stat", pid) || !stk_tree_text(path, text, sizeof text)) return 0;
+    if (!stk_tree_text(text, sizeof text, root, "proc/%u/stat", pid)) return 0;
     const char *end = strrchr(text, ')');
     return end && sscanf(end + 1, " %*c %u", &parent) == 1 ? parent : 0;
 }
@@ -132,12 +132,10 @@ stoke_gpu_process *stk_gpu_process(stoke_gpu *gpu, const char *root, uint32_t pi
         if (gpu->process[i].pid == pid) return &gpu->process[i];
     if (gpu->n_processes == STOKE_GPU_PROCESSES) return NULL;
     stoke_gpu_process *process = &gpu->process[gpu->n_processes++];
-    char path[STK_TREE_PATH];
     memset(process, 0, sizeof *process);
     process->pid = pid;
     process->own = is_own(root, pid);
-    if (stk_tree_path(path, root, "proc/%u/comm", pid))
-        stk_tree_text(path, process->name, sizeof process->name);
+    stk_tree_text(process->name, sizeof process->name, root, "proc/%u/comm", pid);
     return process;
 }
 

@@ -50,11 +50,11 @@ enum {
  * counts the cores or sockets. 0 = no, 1 = yes, -1 = the system does not tell. */
 static int leads(const char *root, long cpu, const char *newer, const char *older)
 {
-    char path[STK_TREE_PATH], text[4096];
+    char text[4096];
     long first;
     for (int i = 0; i < 2; i++) {
-        if (!stk_tree_path(path, root, "sys/devices/system/cpu/cpu%ld/topology/%s", cpu, i ? older : newer) ||
-            !stk_tree_text(path, text, sizeof text))
+        if (!stk_tree_text(text, sizeof text, root, "sys/devices/system/cpu/cpu%ld/topology/%s", cpu,
+                           i ? older : newer))
             continue;
         stk_tree_cpu_list list = stk_cpu_list_begin(text);
         if (stk_cpu_list_next(&list, &first)) return first == cpu;
@@ -70,10 +70,8 @@ static stoke_figure counted(long count, int known)
 
 static void read_topology(stoke_machine_facts *facts, const char *root)
 {
-    char path[STK_TREE_PATH], text[4096];
-    if (!stk_tree_path(path, root, "sys/devices/system/cpu/online") ||
-        !stk_tree_text(path, text, sizeof text))
-        return;
+    char text[4096];
+    if (!stk_tree_text(text, sizeof text, root, "sys/devices/system/cpu/online")) return;
     stk_tree_cpu_list list = stk_cpu_list_begin(text);
     long cpu, threads = 0, cores = 0, sockets = 0;
     int cores_known = 1, sockets_known = 1;
@@ -93,10 +91,8 @@ static void read_topology(stoke_machine_facts *facts, const char *root)
 
 static void read_nodes(stoke_machine_facts *facts, const char *root)
 {
-    char path[STK_TREE_PATH], text[4096];
-    if (!stk_tree_path(path, root, "sys/devices/system/node/online") ||
-        !stk_tree_text(path, text, sizeof text))
-        return;
+    char text[4096];
+    if (!stk_tree_text(text, sizeof text, root, "sys/devices/system/node/online")) return;
     stk_tree_cpu_list list = stk_cpu_list_begin(text);
     long node, nodes = 0;
     while (nodes < CPUS_MAX && stk_cpu_list_next(&list, &node)) nodes++;
@@ -106,8 +102,8 @@ static void read_nodes(stoke_machine_facts *facts, const char *root)
 /* A recorded tree has no mask to ask the kernel for, but a line about it. */
 static unsigned recorded_affinity(const char *root)
 {
-    char path[STK_TREE_PATH], text[8192];
-    if (!stk_tree_path(path, root, "proc/self/status") || !stk_tree_text(path, text, sizeof text)) return 0;
+    char text[8192];
+    if (!stk_tree_text(text, sizeof text, root, "proc/self/status")) return 0;
     const char *line = strstr(text, "Cpus_allowed_list:");
     if (!line) return 0;
     stk_tree_cpu_list list = stk_cpu_list_begin(line + strlen("Cpus_allowed_list:"));
@@ -191,16 +187,16 @@ static void read_system(stoke_machine_facts *facts, const char *root)
 {
     static const char *const files[] = { "etc/os-release", "usr/lib/os-release" };
     static const char key[] = "PRETTY_NAME=";
-    char path[STK_TREE_PATH], text[4096];
+    char text[4096];
     for (size_t i = 0; i < 2 && !*facts->system; i++) {
-        if (!stk_tree_path(path, root, "%s", files[i]) || !stk_tree_text(path, text, sizeof text)) continue;
+        if (!stk_tree_text(text, sizeof text, root, "%s", files[i])) continue;
         const char *value = !strncmp(text, key, sizeof key - 1) ? text : strstr(text, "\nPRETTY_NAME=");
         if (!value) continue;
         value = strchr(value, '=') + 1;
         if (*value == '"' || *value == '\'') value++;
         snprintf(facts->system, sizeof facts->system, "%.*s", (int)strcspn(value, "\"'\n"), value);
     }
-    if (stk_tree_path(path, root, "proc/sys/kernel/osrelease") && stk_tree_text(path, text, sizeof text))
+    if (stk_tree_text(text, sizeof text, root, "proc/sys/kernel/osrelease"))
         snprintf(facts->kernel, sizeof facts->kernel, "Linux %.120s", text);
 }
 

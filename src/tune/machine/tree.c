@@ -18,30 +18,40 @@ stoke_figure stk_figure(double value, int source)
     return (stoke_figure){ value, source };
 }
 
-int stk_tree_path(char path[STK_TREE_PATH], const char *root, const char *format, ...)
+static int put_path(char path[STK_TREE_PATH], const char *root, const char *format, va_list arguments)
 {
     int n = snprintf(path, STK_TREE_PATH, "%s/", root);
     if (n < 0 || n >= STK_TREE_PATH) return 0;
     const size_t room = STK_TREE_PATH - (size_t)n;
-    va_list arguments;
-    va_start(arguments, format);
     const int m = vsnprintf(path + n, room, format, arguments);
-    va_end(arguments);
     return m >= 0 && (size_t)m < room;
 }
 
-int stk_tree_text(const char *path, char *text, size_t size)
+int stk_tree_path(char path[STK_TREE_PATH], const char *root, const char *format, ...)
 {
-    if (!stk_machine_read_text(path, text, size)) return 0;
+    va_list arguments;
+    va_start(arguments, format);
+    const int fits = put_path(path, root, format, arguments);
+    va_end(arguments);
+    return fits;
+}
+
+int stk_tree_text(char *text, size_t size, const char *root, const char *format, ...)
+{
+    char path[STK_TREE_PATH];
+    va_list arguments;
+    va_start(arguments, format);
+    const int fits = put_path(path, root, format, arguments);
+    va_end(arguments);
+    if (!fits || !stk_machine_read_text(path, text, size)) return 0;
     for (size_t n = strlen(text); n && (text[n - 1] == '\n' || text[n - 1] == ' ');) text[--n] = 0;
     return *text != 0;
 }
 
 stoke_figure stk_tree_figure(const char *folder, const char *name, double scale, int source)
 {
-    char path[STK_TREE_PATH], text[64], *end;
-    if (!stk_tree_path(path, folder, "%s", name) || !stk_tree_text(path, text, sizeof text))
-        return stk_figure(0, STOKE_SOURCE_NA);
+    char text[64], *end;
+    if (!stk_tree_text(text, sizeof text, folder, "%s", name)) return stk_figure(0, STOKE_SOURCE_NA);
     const double value = strtod(text, &end);
     return end == text ? stk_figure(0, STOKE_SOURCE_NA) : stk_figure(value * scale, source);
 }

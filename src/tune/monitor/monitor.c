@@ -156,17 +156,11 @@ static void links_take(stk_monitor_links *links, size_t index, stoke_gpu *gpu)
 
 /* Processor, memory and disks of the machine, from /proc/stat, /proc/meminfo and /proc/diskstats. */
 
-static int read_proc(const char *root, const char *name, char *text, size_t size)
-{
-    char path[STK_TREE_PATH];
-    return stk_tree_path(path, root, "proc/%s", name) && stk_tree_text(path, text, size);
-}
-
 static void count_cpu(stk_monitor_load_count *count, const char *root)
 {
     char text[256]; /* the line of all processors is the first */
     uint64_t user, nice, system, idle, iowait = 0, irq = 0, softirq = 0, steal = 0;
-    if (!read_proc(root, "stat", text, sizeof text)) return;
+    if (!stk_tree_text(text, sizeof text, root, "proc/stat")) return;
     /* What guests use is in `user` and `nice` already. */
     if (sscanf(text,
                "cpu %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64
@@ -200,7 +194,7 @@ static int is_part_of(const char *name, const char *disk)
 static void count_disks(stk_monitor_load_count *count, const char *root)
 {
     char text[32768], *rest = text;
-    if (!read_proc(root, "diskstats", text, sizeof text)) return;
+    if (!stk_tree_text(text, sizeof text, root, "proc/diskstats")) return;
     count->has_disks = 1;
     for (char *line; (line = strsep(&rest, "\n")) && count->n_disks < STK_DISKS;) {
         stk_monitor_disk_count disk = { 0 };
@@ -224,7 +218,7 @@ static void read_memory(stoke_load *load, const char *root)
 {
     char text[512]; /* both lie in the first three lines */
     uint64_t total, available;
-    if (!read_proc(root, "meminfo", text, sizeof text)) return;
+    if (!stk_tree_text(text, sizeof text, root, "proc/meminfo")) return;
     const char *a = strstr(text, "MemTotal:"), *b = strstr(text, "MemAvailable:");
     if (!a || sscanf(a, "MemTotal: %" SCNu64, &total) != 1) return;
     load->memory_total = stk_figure((double)total * 1024, STOKE_SOURCE_PROC);

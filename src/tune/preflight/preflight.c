@@ -33,14 +33,13 @@ static int is_in(const char *text, long number)
 
 static void look_at_cores(stk_preflight_surroundings *here, const char *root)
 {
-    char path[STK_TREE_PATH], status[8192], near[4096];
+    char status[8192], near[4096];
     const stoke_figure node = here->gpu.numa_node;
-    if (!node.source || node.value < 0 || !stk_tree_path(path, root, "proc/self/status") ||
-        !stk_tree_text(path, status, sizeof status))
+    if (!node.source || node.value < 0 || !stk_tree_text(status, sizeof status, root, "proc/self/status"))
         return;
     const char *allowed = strstr(status, "Cpus_allowed_list:");
-    if (!allowed || !stk_tree_path(path, root, "sys/devices/system/node/node%d/cpulist", (int)node.value) ||
-        !stk_tree_text(path, near, sizeof near))
+    if (!allowed ||
+        !stk_tree_text(near, sizeof near, root, "sys/devices/system/node/node%d/cpulist", (int)node.value))
         return;
     stk_tree_cpu_list list = stk_cpu_list_begin(allowed + strlen("Cpus_allowed_list:"));
     int all = 0, there = 0;
@@ -52,11 +51,9 @@ static void look_at_cores(stk_preflight_surroundings *here, const char *root)
 
 void stk_look_at_nodes(stk_preflight_surroundings *here, const char *root)
 {
-    char path[STK_TREE_PATH], text[128];
+    char text[128];
     look_at_cores(here, root);
-    if (!stk_tree_path(path, root, "sys/kernel/mm/transparent_hugepage/enabled") ||
-        !stk_tree_text(path, text, sizeof text))
-        return;
+    if (!stk_tree_text(text, sizeof text, root, "sys/kernel/mm/transparent_hugepage/enabled")) return;
     const char *word = strchr(text, '['); /* "always [madvise] never" */
     if (word) STK_SAY(here->huge_pages, "%.*s", (int)strcspn(word + 1, "]"), word + 1);
 }

@@ -139,10 +139,10 @@ static void plan_changes(stk_why_evidence *e, const char *config, const char *ca
 
 static void read_load(stk_why_evidence *e, const char *root)
 {
-    char proc[STK_TREE_PATH], groups[STK_TREE_PATH], path[STK_TREE_PATH], text[64], *end;
+    char proc[STK_TREE_PATH], groups[STK_TREE_PATH], text[64], *end;
     if (stk_tree_path(proc, root, "proc") && stk_tree_path(groups, root, "sys/fs/cgroup"))
         e->kills = stk_machine_oom_kills(proc, groups);
-    if (!stk_tree_path(path, root, "proc/loadavg") || !stk_tree_text(path, text, sizeof text)) return;
+    if (!stk_tree_text(text, sizeof text, root, "proc/loadavg")) return;
     const double load = strtod(text, &end);
     if (end != text && load >= 0) e->load = stk_figure(load, STOKE_SOURCE_PROC);
 }
