@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * segformer_head.h in vectors. Channels are the lanes: their number is a multiple of 32, so only `join` has ends.
+ * segformer_head.h in vectors. Channels are the lanes: their number is a multiple of 32, so only `join` has
+ * ends.
  */
 #include "src/net/kernels/net_table.h"
 #include "src/net/kernels/simd.h"
@@ -110,39 +111,10 @@ STK_INLINE vf activation(const stk_head_norm *norm, size_t c, vf off, vi word, i
     return v_where(bits, vi_set(norm->threshold), value);
 }
 
-STK_INLINE void activate_rows(const stk_head_norm *norm, size_t row, size_t rows, const void *y, void *r,
-                              int draw, stk_float type)
+/* dr NULL: forward, without g and sums. */
+STK_INLINE void activate_rows(const stk_head_norm *norm, size_t row, size_t rows, const void *y,
+                              const float *dr, void *r, void *g, float *sums, int draw, stk_float type)
 {
-    for (size_t i = 0; i < rows; i++) {
-        words w = words_of(norm, row + i);
-        const size_t at = i * norm->size;
-        for (size_t c = 0; c < norm->size; c += 32) {
-            for (size_t k = c; k < c + 16; k += STK_LANES) {
-                const vi word = draw ? words_next(&w) : vi_set(0);
-                for (int half = 0; half < 2; half++) {
-                    const size_t channel = k + 16 * (size_t)half;
-                    const vf off = v_sub(v_get(y, at + channel, type), v_load(norm->mean + channel));
-                    const vf value = activation(norm, channel, off, word, half, draw);
-                    v_put(r, at + channel, relu(value), type);
-                }
-            }
-        }
-    }
-}
-
-STK_INLINE void activate(const stk_head_norm *norm, size_t row, size_t rows, const void *y, void *r,
-                         stk_float type)
-{
-    if (norm->threshold)
-        activate_rows(norm, row, rows, y, r, 1, type);
-    else
-        activate_rows(norm, row, rows, y, r, 0, type);
-}
-
-STK_INLINE void activate_back_rows(const stk_head_norm *norm, size_t row, size_t rows, const void *y,
-                                   const float *dr, void *r, void *g, float *sums, int draw, stk_float type)
-{
-    float *off_sums = sums + norm->size;
     const vf keep = v_set(norm->keep);
     for (size_t i = 0; i < rows; i++) {
         words w = words_of(norm, row + i);
@@ -155,11 +127,13 @@ STK_INLINE void activate_back_rows(const stk_head_norm *norm, size_t row, size_t
                     const vf off = v_sub(v_get(y, at + channel, type), v_load(norm->mean + channel));
                     const vf value = activation(norm, channel, off, word, half, draw);
                     v_put(r, at + channel, relu(value), type);
+                    if (!dr) continue;
+                    float *sum = sums + channel, *off_sum = sum + norm->size;
                     const vf passed =
                         v_greater(value, v_zero(), v_mul(v_load(dr + at + channel), keep), v_zero());
                     v_put(g, at + channel, passed, type);
-                    v_store(sums + channel, v_add(v_load(sums + channel), passed));
-                    v_store(off_sums + channel, v_fma(passed, off, v_load(off_sums + channel)));
+                    v_store(sum, v_add(v_load(sum), passed));
+                    v_store(off_sum, v_fma(passed, off, v_load(off_sum)));
                 }
             }
         }
@@ -170,9 +144,15 @@ STK_INLINE void activate_back(const stk_head_norm *norm, size_t row, size_t rows
                               const float *dr, void *r, void *g, float *sums, stk_float type)
 {
     if (norm->threshold)
-        activate_back_rows(norm, row, rows, y, dr, r, g, sums, 1, type);
+        activate_rows(norm, row, rows, y, dr, r, g, sums, 1, type);
     else
-        activate_back_rows(norm, row, rows, y, dr, r, g, sums, 0, type);
+        activate_rows(norm, row, rows, y, dr, r, g, sums, 0, type);
+}
+
+STK_INLINE void activate(const stk_head_norm *norm, size_t row, size_t rows, const void *y, void *r,
+                         stk_float type)
+{
+    activate_back(norm, row, rows, y, NULL, r, NULL, NULL, type);
 }
 
 /* ---- dy and the smaller maps ---- */
@@ -195,8 +175,8 @@ STK_INLINE void add_to(float *to, float weight, vf value)
     v_store(to, v_fma(v_set(weight), value, v_load(to)));
 }
 
-STK_INLINE void spread(const stk_head_upsample *across, uint32_t size, const void *dy, float a_weight, float *a,
-                       float b_weight, float *b, stk_float type)
+STK_INLINE void spread(const stk_head_upsample *across, uint32_t size, const void *dy, float a_weight,
+                       float *a, float b_weight, float *b, stk_float type)
 {
     enum { SUMS = 32 / STK_LANES };
     for (size_t j = 0; j < across->small; j++) {
