@@ -17,8 +17,8 @@ static float gelu_slope(float x)
 }
 
 /* h2 at a column and channel, rounded to `type`. */
-static float convolve(const stk_depthwise *layer, uint32_t width, const stk_depthwise_line_around *h1, uint32_t column,
-                      uint32_t c, stk_float type)
+static float convolve(const stk_depthwise *layer, uint32_t width, const stk_depthwise_line_around *h1,
+                      uint32_t column, uint32_t c, stk_float type)
 {
     float sum = layer->packed[9 * layer->channels + c];
     for (uint32_t tap = 0; tap < 9; tap++) {
@@ -33,8 +33,8 @@ static float convolve(const stk_depthwise *layer, uint32_t width, const stk_dept
     return stk_get(&rounded, 0, type);
 }
 
-static void forward(const stk_depthwise *layer, const stk_depthwise_line_part *part, const stk_depthwise_line_around *h1,
-                    void *h3, stk_float type)
+static void forward(const stk_depthwise *layer, const stk_depthwise_line_part *part,
+                    const stk_depthwise_line_around *h1, void *h3, stk_float type)
 {
     for (uint32_t x = 0; x < part->columns; x++)
         for (uint32_t c = part->channel; c < part->channel + part->channels; c++) {
@@ -45,8 +45,8 @@ static void forward(const stk_depthwise *layer, const stk_depthwise_line_part *p
 }
 
 /* t lies column by column, a column of zeros at either end. */
-static void slope(const stk_depthwise *layer, const stk_depthwise_line_part *part, const stk_depthwise_line_around *h1,
-                  const void *dh3, float *t, stk_float type)
+static void slope(const stk_depthwise *layer, const stk_depthwise_line_part *part,
+                  const stk_depthwise_line_around *h1, const void *dh3, float *t, stk_float type)
 {
     for (uint32_t x = 0; x < part->width; x++)
         for (uint32_t k = 0; k < part->channels; k++) {

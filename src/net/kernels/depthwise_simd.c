@@ -85,8 +85,8 @@ typedef struct lines {
 } lines;
 
 /* Where the map has ended the line itself stands in, with weights of 0. */
-STK_INLINE void take_taps(const stk_depthwise *layer, const stk_depthwise_line_around *h1, size_t c, size_t lanes,
-                          taps *k)
+STK_INLINE void take_taps(const stk_depthwise *layer, const stk_depthwise_line_around *h1, size_t c,
+                          size_t lanes, taps *k)
 {
     for (size_t tap = 0; tap < 9; tap++)
         k->w[tap / 3][tap % 3] = h1->line[tap / 3]
@@ -95,8 +95,8 @@ STK_INLINE void take_taps(const stk_depthwise *layer, const stk_depthwise_line_a
     k->bias = v_get_part(layer->packed, 9 * layer->channels + c, lanes, STK_F32);
 }
 
-STK_INLINE lines take_lines(const stk_depthwise *layer, const stk_depthwise_line_around *h1, uint32_t width, size_t c,
-                            stk_float type)
+STK_INLINE lines take_lines(const stk_depthwise *layer, const stk_depthwise_line_around *h1, uint32_t width,
+                            size_t c, stk_float type)
 {
     lines from = { .stride = layer->channels, .width = width };
     for (int i = 0; i < 3; i++) from.line[i] = stk_at(h1->line[i] ? h1->line[i] : h1->line[1], c, type);
@@ -181,8 +181,8 @@ STK_INLINE void forward_block(const stk_depthwise *layer, const stk_depthwise_li
     for (uint32_t i = 0; i < count; i++) v_put_part(h3, at + i * layer->channels, lanes, value[i], type);
 }
 
-STK_INLINE void forward(const stk_depthwise *layer, const stk_depthwise_line_part *part, const stk_depthwise_line_around *h1,
-                        void *h3, stk_float type)
+STK_INLINE void forward(const stk_depthwise *layer, const stk_depthwise_line_part *part,
+                        const stk_depthwise_line_around *h1, void *h3, stk_float type)
 {
     const size_t end = part->channel + part->channels;
     for (uint32_t first = 0; first < part->columns; first += BLOCK) {
@@ -201,9 +201,9 @@ STK_INLINE size_t slope_at(const stk_depthwise_line_part *part, size_t c)
     return (c - part->channel) * ((size_t)part->width + 2);
 }
 
-STK_INLINE void slope_block(const stk_depthwise *layer, const stk_depthwise_line_part *part, const stk_depthwise_line_around *h1,
-                            uint32_t first, uint32_t count, size_t c, size_t lanes, const void *dh3, float *t,
-                            stk_float type)
+STK_INLINE void slope_block(const stk_depthwise *layer, const stk_depthwise_line_part *part,
+                            const stk_depthwise_line_around *h1, uint32_t first, uint32_t count, size_t c,
+                            size_t lanes, const void *dh3, float *t, stk_float type)
 {
     vf value[BLOCK];
     const size_t at = (size_t)first * layer->channels + c;
@@ -221,8 +221,8 @@ STK_INLINE void slope_block(const stk_depthwise *layer, const stk_depthwise_line
         v_store(out + i * STK_LANES, v_mul(value[i], v_get_part(dh3, at + i * layer->channels, lanes, type)));
 }
 
-STK_INLINE void slope(const stk_depthwise *layer, const stk_depthwise_line_part *part, const stk_depthwise_line_around *h1,
-                      const void *dh3, float *t, stk_float type)
+STK_INLINE void slope(const stk_depthwise *layer, const stk_depthwise_line_part *part,
+                      const stk_depthwise_line_around *h1, const void *dh3, float *t, stk_float type)
 {
     const size_t end = part->channel + part->channels;
     for (uint32_t first = 0; first < part->width; first += BLOCK) {
@@ -257,9 +257,9 @@ STK_INLINE void add_sums(const stk_depthwise *layer, const lines *t, uint32_t fi
 }
 
 /* The gradient by h1 is a convolution of t, the weights turned around. */
-STK_INLINE void backward_block(const stk_depthwise *layer, const stk_depthwise_line_part *part, const float *const t[3],
-                               uint32_t first, uint32_t count, size_t c, size_t lanes, const void *h1,
-                               void *dh1, float *sums, stk_float type)
+STK_INLINE void backward_block(const stk_depthwise *layer, const stk_depthwise_line_part *part,
+                               const float *const t[3], uint32_t first, uint32_t count, size_t c,
+                               size_t lanes, const void *h1, void *dh1, float *sums, stk_float type)
 {
     taps k = { .bias = v_zero() };
     lines from = { .stride = STK_LANES, .width = part->width + 2 };
@@ -273,8 +273,8 @@ STK_INLINE void backward_block(const stk_depthwise *layer, const stk_depthwise_l
     if (sums) add_sums(layer, &from, first, count, c, lanes, h1, sums, type);
 }
 
-STK_INLINE void backward(const stk_depthwise *layer, const stk_depthwise_line_part *part, const float *const t[3],
-                         const void *h1, void *dh1, float *sums, stk_float type)
+STK_INLINE void backward(const stk_depthwise *layer, const stk_depthwise_line_part *part,
+                         const float *const t[3], const void *h1, void *dh1, float *sums, stk_float type)
 {
     const size_t end = part->channel + part->channels;
     for (uint32_t first = 0; first < part->width; first += WIDE) {

@@ -35,7 +35,7 @@ STK_EMULATED void stk_emulated_stored(int which, void *base, size_t stride)
         memcpy((unsigned char *)base + i * stride, stk_emulated_tile_at(which)->row[i], 64);
 }
 
-/* Even and odd k have sums of their own, which meet at the end: Intel's manual, TDPBF16PS. */
+/* Even and odd k have separate sums, which meet at the end: Intel's manual, TDPBF16PS. */
 STK_EMULATED void stk_emulated_dpbf16ps(int sum, int a, int b)
 {
     const stk_emulated_tile *ta = stk_emulated_tile_at(a), *tb = stk_emulated_tile_at(b);

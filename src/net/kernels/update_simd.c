@@ -23,7 +23,8 @@ static double squares(const float *values, size_t count)
 }
 
 /* Elements i .. i + count, count <= STK_LANES. */
-STK_INLINE void average_of(const stk_update_step *step, const stk_update_chunk *chunk, size_t i, size_t count, vf value)
+STK_INLINE void average_of(const stk_update_step *step, const stk_update_chunk *chunk, size_t i, size_t count,
+                           vf value)
 {
     if (!chunk->average) return;
     const vf old = v_mul(v_set(step->keep), v_get_part(chunk->average, i, count, STK_F32));
