@@ -81,7 +81,7 @@ K_FN void k_step_run(k_pixel *p, K_GLOBAL const k_step *step, K_GLOBAL const k_u
 }
 
 /* Column x of row y of the output. `mean` is that of the picture before the segment, if a contrast step
- * starts it. BLUR and CLAHE have been done by kernels of their own. */
+ * starts it. BLUR and CLAHE have been done by separate kernels. */
 K_FN void k_steps_run(k_pixel *p, K_GLOBAL const k_sample *sample, K_GLOBAL const k_step *steps,
                       K_GLOBAL const k_u32 *keys, k_u32 segment, k_u32 x, k_u32 y, k_f32 mean)
 {

@@ -192,7 +192,7 @@ struct stoke_net {
     stk_remarks remarks;
 };
 
-/* Opening, with a table of one's own choice (tests) instead of the one in use. */
+/* Opening, with a given table (tests) instead of the one in use. */
 int stk_net_open(stoke_net **out, const stoke_net_params *params, const stk_net_table *table,
                  stoke_error *err);
 /* The sizes of all layers, and the list of those to be packed. */

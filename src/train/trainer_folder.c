@@ -304,7 +304,7 @@ void stk_trainer_discard_folder(const stoke_trainer *t)
             S_ISREG(st.st_mode))
             unlinkat(t->folder_fd, e->d_name, 0);
     stk_closedir(d);
-    if (t->is_new) rmdir(t->folder); /* stays where somebody put a file of his own */
+    if (t->is_new) rmdir(t->folder); /* stays if somebody put a file there */
 }
 
 int stk_trainer_write_config(const stoke_trainer *t, stoke_error *err)

@@ -20,7 +20,7 @@
 /* ---- files ---- */
 
 /* Which files a path stands for: a folder's model.safetensors, or the shards that its index names; or a file
- * itself. The index comes from elsewhere, so it may name files of its own folder only. */
+ * itself. The index comes from elsewhere, so it may name files in its folder only. */
 
 enum { JSON_BYTES = 16 << 20 }; /* the index of b5 has 110 KB */
 

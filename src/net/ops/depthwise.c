@@ -4,7 +4,7 @@
  *
  * Backward takes one pass over memory: a strip goes down its lines, keeping the gradients by h2 of the last
  * three in the thread's scratch (98 KB for 64 columns of 128 channels), and those of the lines next to the
- * strip are computed twice. Channels do not meet, so a group of them is work of its own without such a rim.
+ * strip are computed twice. Channels do not meet, so a group of them is separate work without such a rim.
  */
 #include "src/net/ops/ops.h"
 

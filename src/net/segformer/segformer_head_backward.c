@@ -17,7 +17,7 @@
 #include "src/net/kernels/net_table.h"
 
 enum {
-    ROW_TASKS = 64,   /* at most: each has gradients of the classifier of its own */
+    ROW_TASKS = 64,   /* at most: each has its own gradients of the classifier */
     TASK_BLOCKS = 4,  /* blocks of rows of a task, at least */
     STRIP_LINES = 16, /* a strip adds to one or two lines more of each smaller map than it has of them: the
                          sums to be joined are 0.44 of y; 8 lines would make it 0.55 */
