@@ -100,7 +100,6 @@ void stk_net_plan_make(stoke_net *net)
     plan->step_flops = net->params.training ? w.forward + w.backward : w.forward;
 }
 
-/* One unit for all, so that a reader can add them up: the one that fits the sum. */
 const char *stoke_precision_name(int precision)
 {
     switch ((stoke_precision)precision) {
