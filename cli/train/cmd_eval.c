@@ -115,8 +115,7 @@ static stoke_eval_params params_of(const cli_call *call, const stoke_trained *tr
         o->original || cli_has_flag(call, "mode") ? o->mode : (int)stoke_trained_eval_mode(trained);
     params.network.overlap = o->overlap;
     params.network.flip = o->flip;
-    params.network.precision =
-        cli_has_flag(call, "precision") ? o->precision : (int)stoke_trained_precision(trained);
+    if (cli_has_flag(call, "precision")) params.network.precision = o->precision;
     params.network.threads = (uint32_t)o->threads;
     params.original = o->original;
     params.picture = picture;

@@ -54,9 +54,9 @@ static const stoke_option options[] = {
              "16-bit pictures: values from LO to HI become the full range, pLO:pHI are percentiles; left "
              "out, as in training"),
     CLI_FLAG(force, "Replace masks and overlays that are there already"),
-    CLI_CHOICE(
-        precision, "auto", "fp32|bf16|fp16|auto",
-        "Of activations and products; auto takes bf16 where the processor multiplies it (AMX), else fp32"),
+    CLI_CHOICE(precision, "auto", "fp32|bf16|fp16|auto",
+               "Of activations and products. Without it that of the run; auto takes bf16 where the processor "
+               "multiplies it (AMX), else fp32"),
     CLI_NUMBER(INT, batch, "0", 0, 256, "N",
                "Pictures or windows the network sees at once; 0 chooses by the size"),
     CLI_NUMBER(INT, threads, "0", 0, 1024, "N", "Threads of the network; 0 takes all usable cores"),
@@ -123,7 +123,7 @@ static int open_predictor(prediction *p, uint32_t batch, stoke_error *err)
     params.flip = o->flip;
     params.confidence = p->call->common.json;
     params.batch = batch;
-    params.precision = o->precision;
+    if (cli_has_flag(p->call, "precision")) params.precision = o->precision;
     params.threads = (uint32_t)o->threads;
     stoke_predictor_close(&p->predictor);
     const int r = stoke_predictor_open(&p->predictor, &params, err);

@@ -4,7 +4,7 @@
  *
  *   stoke_trained_open(&trained, "runs/first", &err);          // or a folder in Hugging Face's format
  *   stoke_predict_params params = stoke_predict_defaults();
- *   stoke_trained_settings(trained, &params);                  // weights, size, augmentation
+ *   stoke_trained_settings(trained, &params);                  // weights, size, augmentation, precision
  *   stoke_predictor_open(&predictor, &params, &err);
  *   stoke_predictor_run(predictor, &picture, &mask, NULL, NULL, NULL, &err);
  *
@@ -69,7 +69,7 @@ STOKE_API int stoke_trained_open(stoke_trained **out, const char *path, stoke_er
 STOKE_API void stoke_trained_close(stoke_trained **trained);
 /* Folder or file for stoke_net_params.weights. */
 STOKE_API const char *stoke_trained_weights(const stoke_trained *trained);
-/* Sets weights, size and augment of the params. */
+/* Sets weights, size, augment and precision of the params. */
 STOKE_API void stoke_trained_settings(const stoke_trained *trained, stoke_predict_params *params);
 
 /* ---- one picture ---- */

@@ -154,11 +154,6 @@ stoke_predict_mode stoke_trained_eval_mode(const stoke_trained *trained)
     return (stoke_predict_mode)trained->eval_mode;
 }
 
-stoke_precision stoke_trained_precision(const stoke_trained *trained)
-{
-    return (stoke_precision)trained->precision;
-}
-
 void stoke_trained_settings(const stoke_trained *trained, stoke_predict_params *params)
 {
     params->weights = trained->weights;
@@ -166,4 +161,5 @@ void stoke_trained_settings(const stoke_trained *trained, stoke_predict_params *
     params->size[0] = trained->data.size[0];
     params->size[1] = trained->data.size[1];
     params->augment = trained->data.augment;
+    params->precision = trained->precision;
 }

@@ -14,7 +14,7 @@ from cli import contains, equal, files_below, make_set, path, stoke, stoke_json,
 CLASSES = 4
 SET = make_set('set', count=12, size='40x56', classes=CLASSES)
 stoke('train', SET, '--size', 32, '--batch', 3, '--steps', 3, '--val-split', 0.4, '--name', 'run', '--runs', path('runs'),
-      '--no-pictures', '--quiet')
+      '--precision', 'fp32', '--no-pictures', '--quiet')
 RUN = path('runs', 'run')
 
 

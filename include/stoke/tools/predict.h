@@ -18,9 +18,6 @@ STOKE_API const stoke_data_params *stoke_trained_data(const stoke_trained *train
  * of the run. auto without a run, and of runs from before there was a choice. */
 STOKE_API stoke_predict_mode stoke_trained_eval_mode(const stoke_trained *trained);
 
-/* What the run trained and validated in; auto of weights without a run. */
-STOKE_API stoke_precision stoke_trained_precision(const stoke_trained *trained);
-
 /* What a picture of a size will take. */
 typedef struct stoke_predict_plan {
     int mode;         /* auto resolved */
