@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cli/lib/common.h"
+#include "cli/lib/settings.h"
 #include "cli/lib/facts.h"
 #include "cli/lib/output.h"
 #include "cli/lib/retry.h"
