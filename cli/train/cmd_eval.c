@@ -359,8 +359,10 @@ static void print_result(const cli_call *call, const stoke_trained *trained, con
     if (report->bad)
         cli_say(call, "bad files: %llu left out; the first: %s", (unsigned long long)report->bad,
                 report->first_bad);
-    if (!o->out && !call->common.json)
-        cli_say(call, "next: --out DIR writes the confusion matrix and the worst pictures");
+    if (o->out || call->common.json) return;
+    char line[2048] = "stoke eval";
+    for (int i = 1; i < call->argc; i++) cli_append_word(line, sizeof line, call->argv[i]);
+    cli_say(call, "next: %s --out eval   writes the confusion matrix and the worst pictures", line);
 }
 
 static int evaluate(cli_call *call, const stoke_trained *trained, stoke_eval_report *report, stoke_error *err)
@@ -424,8 +426,8 @@ const cli_command cli_eval = {
     .description = "RUN is a run folder of `stoke train` (its best/ is taken, or last/ where there is none "
                    "yet), FOLDER one with a network in Hugging Face's format. For a network of a run the "
                    "data settings are those of the run's config.yaml: set, label map, size, validation part; "
-                   "flags override them, and --config replaces them. Evaluated is the validation part, or "
-                   "everything in a set that has none. All scores come from one matrix of counts over all "
+                   "flags override them, and --config replaces them. The validation part is evaluated, "
+                   "or everything in a set that has none. All scores come from one matrix of counts over all "
                    "pixels that are not ignored; the convention for means is printed with them.",
     .examples = examples,
     CLI_OWN_OPTIONS,

@@ -502,8 +502,8 @@ static void print_result(const prediction *p)
     if (p->call->common.json) {
         print_json(p);
     } else {
-        cli_print("%s: %llu mask%s in %s, %.1f img/s", p->o->out, (unsigned long long)p->report.done,
-                  p->report.done == 1 ? "" : "s", seconds, rate(p));
+        cli_print("%s written to %s%s in %s, %.1f img/s", STOKE_COUNT(p->report.done, "mask"), p->o->out,
+                  cli_ends_with(p->o->out, "/") ? "" : "/", seconds, rate(p));
         if (p->report.slid)
             cli_print("; %llu resized, %llu window by window", (unsigned long long)p->report.resized,
                       (unsigned long long)p->report.slid);
@@ -564,7 +564,7 @@ const cli_command cli_predict = {
         "Writes OUT/NAME.png for every picture: as large as the picture, the class of each pixel as its "
         "value, and colours in a palette so that viewers show them (more than 256 classes: 16 bits, grey). "
         "RUN is a run folder (its best/ is taken, its config.yaml says size and decoding), a folder in "
-        "Hugging Face's format, or a .safetensors file. Folders are searched to the bottom and their "
+        "Hugging Face's format, or a .safetensors file. Folders are searched recursively and their "
         "subfolders kept; pictures of the same name from different folders are told apart by the folder's "
         "name. A file that is no picture is reported and the others go on; the exit status is 1 then. Every "
         "mask appears whole or not at all.",

@@ -46,10 +46,10 @@ static void say_validation(const cli_call *call, const stoke_train_outlook *o)
     const int slides = o->params->eval_mode == STOKE_PREDICT_SLIDE;
     char work[48] = "less than a tenth of a step";
     if (steps >= 0.1) snprintf(work, sizeof work, "about the work of %.*f steps", steps < 10, steps);
-    cli_say(call, "validation: every %s, %s%s of %ux%u, %s", STOKE_COUNT(o->params->eval_every, "step"),
+    cli_say(call, "validation: every %s, %s%s %ux%u, %s", STOKE_COUNT(o->params->eval_every, "step"),
             STOKE_COUNT((uint64_t)(windows + 0.5), slides ? "window" : "whole picture"),
-            slides ? " at the pictures' own scale," : " brought to the size", o->data->size[0],
-            o->data->size[1], work);
+            slides ? " at the pictures' own scale, of" : " resized to", o->data->size[0], o->data->size[1],
+            work);
 }
 
 static void say_outlook(const cli_call *call, const stoke_train_event *e, int terms)
@@ -62,8 +62,6 @@ static void say_outlook(const cli_call *call, const stoke_train_event *e, int te
             (double)o->plan->parameter_count / 1e6, STOKE_COUNT(o->plan->classes, "class"), o->data->size[0],
             o->data->size[1], stoke_precision_name(o->plan->precision),
             STOKE_COUNT(o->plan->threads, "thread"));
-    cli_say(call, "data: %s to train on, %llu to validate on", STOKE_COUNT(o->train_samples, "picture"),
-            (unsigned long long)o->val_samples);
     if (o->val_samples) say_validation(call, o);
     cli_say(call, "run: %s, %s of %s, %llu per epoch, lr %g", o->folder, STOKE_COUNT(e->steps, "step"),
             STOKE_COUNT(batch * (uint64_t)o->params->accumulate, "picture"),
@@ -153,7 +151,7 @@ static void json_summary(const training *t, const stoke_trainer *trainer, const 
 
 static void print_summary(const training *t, const stoke_trainer *trainer, const stoke_train_summary *s)
 {
-    char all[48], steps[48], data[48], evaluation[48], saving[48];
+    char all[48], steps[48], data[48], evaluation[48], saving[48], metric[TRAIN_BAR_METRIC];
     const char *folder = stoke_trainer_folder(trainer);
     cli_print("%s: %llu of %s in %s (%s)\n", folder, (unsigned long long)s->step,
               STOKE_COUNT(t->steps, "step"), stoke_text_seconds(s->seconds, all, sizeof all), t->why);
@@ -163,8 +161,9 @@ static void print_summary(const training *t, const stoke_trainer *trainer, const
               stoke_text_seconds(s->eval_seconds, evaluation, sizeof evaluation),
               stoke_text_seconds(s->save_seconds, saving, sizeof saving));
     if (isfinite(s->best))
-        cli_print("best: mIoU %.4f, F1 %.4f, pixel accuracy %.4f at step %llu, in %s/best\n", s->scores.miou,
-                  s->scores.f1_macro, s->scores.pixel_accuracy, (unsigned long long)s->best_step, folder);
+        cli_print("best: mIoU %.4f, F1 %.4f, pixel accuracy %.4f%s at step %llu, in %s/best\n",
+                  s->scores.miou, s->scores.f1_macro, s->scores.pixel_accuracy,
+                  train_bar_metric(&t->bar, &s->scores, metric), (unsigned long long)s->best_step, folder);
     if (s->reported) cli_print("report: %s/report.html\n", folder);
 }
 
@@ -173,7 +172,10 @@ static void say_next(const training *t, const stoke_trainer *trainer, const stok
 {
     const char *word = STOKE_WORD(stoke_trainer_folder(trainer));
     if (!is_complete(t, s, interrupted)) {
-        cli_say(t->call, "next: stoke train --resume %s   goes on from here, to the same bits", word);
+        cli_say(t->call,
+                "next: stoke train --resume %s   resumes here; the result is bit for bit that of an "
+                "uninterrupted run",
+                word);
         return;
     }
     cli_say(t->call, "next: stoke predict %s PICTURES --out masks   masks of your own pictures", word);
@@ -270,9 +272,10 @@ const cli_command cli_train = {
         "Trains on the processor: no graphics card is used (a PyTorch loop that has one takes its batches "
         "from stokehold.Loader). Everything lands in one folder, runs/NAME: config.yaml (the settings as "
         "used), log.jsonl, metrics.csv and TensorBoard's events, best/ and last/ in Hugging Face's format, "
-        "curves, predictions and report.html. What is not said is chosen from the data, and remarks say what "
-        "was. Ctrl-C finishes the step, saves and says how to go on; a run that was stopped, or killed, goes "
-        "on from its last checkpoint to the same bits as one in one go.",
+        "curves, predictions and report.html. Settings you leave out are chosen from the data; remarks "
+        "list them. Ctrl-C finishes the step, saves and says how to go on; a run that was stopped, or "
+        "killed, "
+        "resumes from its last checkpoint, and the result is bit for bit that of an uninterrupted run.",
     .examples = examples,
     CLI_OWN_OPTIONS,
     .reads_data = 1,

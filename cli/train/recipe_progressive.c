@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * stoke recipe progressive: a small network on small pictures, then a larger one on larger ones. Each stage
- * is an ordinary run in a folder of its own, and starts from the best weights of the one before as far as
+ * is an ordinary run in its own folder, and starts from the best weights of the one before as far as
  * their shapes agree.
  */
 #include <math.h>

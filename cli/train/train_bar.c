@@ -5,15 +5,24 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* "mIoU", and its value. A metric that scores do not hold (loss) is shown as mIoU. */
-static const char *metric_name(int metric)
+static const char *metric_title(int metric)
 {
-    return stoke_score_at(metric == STOKE_METRIC_LOSS ? STOKE_METRIC_MIOU : metric)->title;
+    return metric == STOKE_METRIC_LOSS ? "loss" : stoke_score_at(metric)->title;
 }
 
-static double metric_of(int metric, const stoke_scores *scores)
+const char *train_bar_metric(const train_bar *bar, const stoke_scores *scores, char text[TRAIN_BAR_METRIC])
 {
-    return stoke_score_value(scores, metric == STOKE_METRIC_LOSS ? STOKE_METRIC_MIOU : metric);
+    text[0] = 0;
+    switch (bar->metric) {
+    case STOKE_METRIC_MIOU:
+    case STOKE_METRIC_F1:
+    case STOKE_METRIC_ACCURACY:
+    case STOKE_METRIC_LOSS: break;
+    default:
+        snprintf(text, TRAIN_BAR_METRIC, ", %s %.4f", metric_title(bar->metric),
+                 stoke_score_value(scores, bar->metric));
+    }
+    return text;
 }
 
 void train_bar_end(train_bar *bar)
@@ -39,18 +48,20 @@ static void show_aside(train_bar *bar, const stoke_train_event *e, const char *l
     cli_progress_update(bar->aside, e->done, e->total);
 }
 
-/* "loss 1.234, F1 0.612, mIoU 0.512, 21.3 samples/s, busy 98 %": F1 and the metric that decides are those of
- * the last evaluation; busy is the share of the time that was not waited for data. */
+/* "loss 1.234, F1 0.612, mIoU 0.512, 21.3 samples/s, busy 98 %": F1 and the metric that decides (mIoU where
+ * that is the loss) are those of the last evaluation; busy is the share of the time that was not waited for
+ * data. */
 static void step_text(const train_bar *bar, const stoke_train_event *e, char *text, size_t size)
 {
+    const int metric = bar->metric == STOKE_METRIC_LOSS ? STOKE_METRIC_MIOU : bar->metric;
     int n = snprintf(text, size, "loss %.3f", e->loss);
     if (e->scores)
         n += snprintf(text + n, size - (size_t)n, ", F1 %.3f", e->scores->f1_macro);
     else
         n += snprintf(text + n, size - (size_t)n, ", F1 n/a");
-    if (e->scores && bar->metric != STOKE_METRIC_F1)
-        n += snprintf(text + n, size - (size_t)n, ", %s %.3f", metric_name(bar->metric),
-                      metric_of(bar->metric, e->scores));
+    if (e->scores && metric != STOKE_METRIC_F1)
+        n += snprintf(text + n, size - (size_t)n, ", %s %.3f", metric_title(metric),
+                      stoke_score_value(e->scores, metric));
     if (isfinite(e->images_per_s))
         snprintf(text + n, size - (size_t)n, ", %.1f samples/s, busy %.0f %%", e->images_per_s,
                  100 * (1 - e->data_wait));
@@ -87,13 +98,15 @@ static void show_epoch(train_bar *bar, const stoke_train_event *e)
 
 static void show_evaluation(train_bar *bar, const stoke_train_event *e)
 {
-    char took[48];
+    char took[48], metric[TRAIN_BAR_METRIC];
     make_way(bar);
     stoke_text_seconds(e->seconds, took, sizeof took);
     if (!e->scores) return;
-    cli_say(bar->call, "evaluation at step %llu: mIoU %.4f, F1 %.4f, pixel accuracy %.4f, loss %.4f%s (%s)",
+    cli_say(bar->call,
+            "evaluation at step %llu: mIoU %.4f, F1 %.4f, pixel accuracy %.4f%s, loss %.4f%s%s (%s)",
             (unsigned long long)e->step, e->scores->miou, e->scores->f1_macro, e->scores->pixel_accuracy,
-            e->loss, e->best ? ": the best so far" : "", took);
+            train_bar_metric(bar, e->scores, metric), e->loss, e->best ? ": the best so far by " : "",
+            e->best ? metric_title(bar->metric) : "", took);
 }
 
 static void show_saved(train_bar *bar, const stoke_train_event *e)

@@ -17,6 +17,10 @@ typedef struct train_bar {
 
 /* Shows an event of any kind; nothing with --quiet. */
 void train_bar_show(train_bar *bar, const stoke_train_event *event);
+/* ", precision 0.4312": the metric that decides, where it is none of mIoU, F1, pixel accuracy and loss, which
+ * lines about scores have anyway; "" otherwise. Returns `text`. */
+enum { TRAIN_BAR_METRIC = 48 };
+const char *train_bar_metric(const train_bar *bar, const stoke_scores *scores, char text[TRAIN_BAR_METRIC]);
 /* Clears what is on the screen. */
 void train_bar_end(train_bar *bar);
 

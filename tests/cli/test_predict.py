@@ -60,7 +60,7 @@ def other_ways():
         assert not np.array_equal(plain, mask(other, '000000.png')[1]), f'{other} changes nothing'
     equal(predict('file', os.path.join(NET, 'model.safetensors'), one, '--size', 64)['size'], [64, 64])
     assert np.array_equal(plain, mask('file', '000000.png')[1]), 'the bare file is another network'
-    contains(stoke('predict', NET, one, '--out', path('words')).stdout, '1 mask in', 'img/s')
+    contains(stoke('predict', NET, one, '--out', path('words')).stdout, '1 mask written to ', 'words/ in ', 'img/s')
 
 
 def overlays():

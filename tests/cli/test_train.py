@@ -53,12 +53,18 @@ def whole_run():
         assert 0 <= line['data_seconds'] <= line['seconds'], line
 
 
+def another_metric():
+    done = stoke('train', SET, *SMALL, '--steps', 2, '--eval-every', 2, '--metric', 'precision', '--name', 'metric')
+    value = re.search(r'pixel accuracy 0\.\d+, (precision 0\.\d{4}), loss .*: the best so far by precision', done.stderr).group(1)
+    contains(done.stdout, f'{value} at step 2, in runs/metric/best')
+
+
 def outlook_of_a_small_set():
     small = make_set('small', count=7, size='64x64', classes=4)
     told = stoke('train', small, '--size', 32, '--batch', 24, '--steps', 4, '--val-split', 0.2, '--dry-run').stderr
-    train, val = map(int, re.search(r'data: (\d+) pictures? to train on, (\d+) to', told).groups())
+    train, val = map(int, re.search(r'remark: (\d+) samples? to train on and (\d+) to', told).groups())
     equal(train + val, 7)
-    contains(told, f'4 steps of {train} pictures,', f'{val} whole picture{"s" * (val > 1)} brought to', 'less than a tenth of a step')
+    contains(told, f'4 steps of {train} pictures,', f'{val} whole picture{"s" * (val > 1)} resized to 32x32', 'less than a tenth of a step')
 
 
 def json_result():
@@ -192,6 +198,7 @@ def on_a_terminal():
 
 sys.exit(tap.run([
     ('a whole run', whole_run),
+    ('another metric', another_metric),
     ('outlook of a small set', outlook_of_a_small_set),
     ('--json', json_result),
     ('config.yaml repeats the run', config_repeats_the_run),
