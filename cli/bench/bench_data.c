@@ -3,7 +3,7 @@
  * stoke bench data: our loader against bare decoding of the same files with the same threads in the same run.
  *
  * Rates are medians over rounds in which the two take turns; ratio_to_decode is the quotient of the two
- * medians. peak_rss_bytes is the loader's own: it runs in a process of its own (see bench.h).
+ * medians. peak_rss_bytes is the loader's own: it runs in a separate process (see bench.h).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -293,7 +293,7 @@ static void print_ratio(const bench *b, const figures *f, int longest)
     if (b->too_busy || scattered) {
         char why[96];
         if (b->too_busy)
-            snprintf(why, sizeof why, "%.1f of %.0f cores were had", b->cores_had, b->cores);
+            snprintf(why, sizeof why, "%.1f of %.0f cores were available", b->cores_had, b->cores);
         else
             snprintf(why, sizeof why, "rounds differ by %.1f times", f->ratio_high / f->ratio_low);
         const char *cached = from_cache ? "; most samples came decoded out of the cache" : "";
@@ -316,7 +316,7 @@ static void print_ratio(const bench *b, const figures *f, int longest)
     cli_print("; most CPU time goes to `%s`.\n", stage_label(b, longest));
 }
 
-/* One more thing to try, each on a line of its own. */
+/* One more thing to try, each on its own line. */
 static void print_hint(int *n, const char *text)
 {
     if ((*n)++) fputs(";\n      ", stdout);

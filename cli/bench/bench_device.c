@@ -252,11 +252,12 @@ static void print_meaning(const bench *b, const figures *f)
         return;
     }
     if (b->too_busy) {
-        cli_print("\nThis machine is too busy to tell (%.1f of %.0f cores were had) why the %sdevice is idle "
-                  "for %.0f %% of the time. Certain: a sample takes %.1f ms CPU, so a free core makes a "
-                  "batch in %.0f ms; a step takes %.0f.\n",
-                  b->cores_had, b->cores, simulated, 100 * idle, f->cpu_ms, f->cpu_ms * job->batch,
-                  bench_feed_step_ms(job));
+        cli_print(
+            "\nThis machine is too busy to tell (%.1f of %.0f cores were available) why the %sdevice is idle "
+            "for %.0f %% of the time. Certain: a sample takes %.1f ms CPU, so a free core makes a "
+            "batch in %.0f ms; a step takes %.0f.\n",
+            b->cores_had, b->cores, simulated, 100 * idle, f->cpu_ms, f->cpu_ms * job->batch,
+            bench_feed_step_ms(job));
         return;
     }
     cli_print("\nThe %sdevice is idle for %.0f %% of the time", simulated, 100 * idle);

@@ -16,7 +16,7 @@ typedef struct pix_options {
 
 #define OPTIONS pix_options
 static const stoke_option options[] = {
-    CLI_TEXT(STRING, only, NULL, "NAME", "Only functions whose name begins so, e.g. write_u8"),
+    CLI_TEXT(STRING, only, NULL, "NAME", "Only functions that begin with NAME, e.g. write_u8"),
     CLI_SHORT("A fraction of a second in all, to see that it runs; its figures mean little"),
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * stoke bench transfer: the same batches to the same device in three ways, each beside a step of the same
- * length: from ordinary memory, from pinned memory, and from there on a stream of their own.
+ * length: from ordinary memory, from pinned memory, and from there on a separate stream.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,7 +112,7 @@ static void print_people(const bench_feed jobs[WAYS], stoke_device *device)
                 bench_feed_period_ms(stats));
     }
     cli_table_end(table);
-    puts("\nhidden: the share of copying during which the device computed. Only a stream of its own hides "
+    puts("\nhidden: the share of copying during which the device computed. Only a separate stream hides "
          "copies; pinned memory alone makes them faster.");
     if (bench_feed_period_ms(&jobs[STREAM].stats) > 1.2 * jobs[STREAM].step_ms)
         cli_print("The loader gave a batch only every %.0f ms, so that copies often had no step to hide "
@@ -168,7 +168,7 @@ const cli_command cli_bench_transfer = {
     .arguments = "[DIR]",
     .max_words = 1,
     .description = "Sends the same batches to a device from ordinary memory, from pinned memory, and from "
-                   "there on a stream of their own, while the device computes for --step-ms on each. Times "
+                   "there on a separate stream, while the device computes for --step-ms on each. Times "
                    "come from events on the device; those of a simulated GPU are emulated. Without data a "
                    "small synthetic set is made; --batch, --size and --dtype say how large a batch is.",
     .examples = examples,

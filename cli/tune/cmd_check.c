@@ -139,7 +139,7 @@ static const cli_example examples[] = {
 
 const cli_command cli_check = {
     .name = "check",
-    .summary = "go through the list before a training starts: what would fail, what would be slow",
+    .summary = "check a settings file before training: what would fail, what would be slow",
     .description =
         "Reads a settings file, looks at the machine, the card and the data set (its directory, not its "
         "pixels), and prints a line for each thing that can be seen to be right or wrong: pass, warn (it "

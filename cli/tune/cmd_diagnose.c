@@ -20,8 +20,7 @@ static const stoke_option options[] = {
     CLI_TEXT(STRING, trace, NULL, "FILE",
              "Take the times of steps from a trace: torch.profiler's export_chrome_trace, or one of stoke"),
     CLI_NUMBER(INT, steps, "30", 2, 1e6, "N", "Steps to measure"),
-    CLI_NUMBER(INT, warm_up, "0", 0, 1e6, "N",
-               "Steps before them that do not count; 0 is one more than are made ahead"),
+    CLI_NUMBER(INT, warm_up, "0", 0, 1e6, "N", "Steps before them that do not count; 0: prefetch + 1"),
     CLI_FLAG(sync, "The loop waits for every step, as one does that prints the loss each time"),
     CLI_OPTION(FLAG, persistent, .default_text = "true",
                .help = "Workers live on from epoch to epoch; otherwise they are started again for each"),
@@ -341,7 +340,7 @@ static int write_timeline(const diagnose_job *job, const char *path, stoke_error
     return stoke_trace_write_svg(job->trace, path, title, start, end - start, err);
 }
 
-/* The page takes the timeline in; without a file of its own it has one in a temporary folder. */
+/* The page takes the timeline in; where no file is named it has one in a temporary folder. */
 static int write_page(const diagnose_job *job, const char *title, stoke_error *err)
 {
     char folder[CLI_PATH] = "", own[CLI_PATH + 16];
@@ -466,7 +465,7 @@ const cli_command cli_diagnose = {
                    "--step-ms of the device, and with --device native a real training step. All idle time of "
                    "the device gets one cause, and the causes sum to it. Then every change is predicted from "
                    "costs that were measured: alone, in the best order, and together; they do not add. "
-                   "--verify measures them too. Exit status: 0 also when the device starves.",
+                   "--verify measures them too. The exit status is 0 even when the device starves.",
     .examples = examples,
     CLI_OWN_OPTIONS,
     .reads_data = 1,

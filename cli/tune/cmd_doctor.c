@@ -308,7 +308,7 @@ static void about_machine(advice *list, const stoke_machine_facts *facts)
     if (facts->effective_cores.source && facts->usable.source &&
         facts->effective_cores.value < 0.8 * facts->usable.value)
         say(list,
-            "only %.1f of %.0f usable cores were had (measured): other programs or a busy host take the "
+            "only %.1f of %.0f usable cores were free (measured): other programs or a busy host take the "
             "rest; `top` shows who",
             facts->effective_cores.value, facts->usable.value);
     if (facts->shm_bytes.source && facts->shm_bytes.value < 1e9)

@@ -42,7 +42,7 @@ static const stoke_option options[] = {
     CLI_FLAG(in_place, "Change the file itself and keep the old one as FILE.bak"),
     CLI_FLAG(force, "Replace a result, or a FILE.bak, that is there already and differs"),
     CLI_FLAG(allow_model_scale, "Also grow the model as usual for the card (base_channels, num_blocks, "
-                                "patch_size, perceptual loss): another experiment"),
+                                "patch_size, perceptual loss): this changes the experiment"),
     CLI_MAP_OPTION,
     CLI_FLAG(dry_run, "Show the changes and write nothing"),
     CLI_FLAG(benchmark, "Find the batch by trials, as `stoke find-batch`: our networks on this processor, or "
@@ -202,10 +202,10 @@ static void print_text(const optimizing *w)
     if (stoke_optimization_remark(w->plan, 0)) puts("\nLeft as it is, and remarks:");
     for (size_t i = 0; (text = stoke_optimization_remark(w->plan, i)); i++) cli_print("  %s\n", text);
     if (w->written || w->unchanged)
-        cli_print("\nProof: %s differ%s; the other %llu of %llu bytes are the same; read again, the file has "
-                  "the named keys changed and nothing else.\n",
-                  STOKE_COUNT(w->proof.spans, "place"), w->proof.spans == 1 ? "s" : "",
-                  (unsigned long long)w->proof.bytes_kept, (unsigned long long)w->proof.bytes_before);
+        cli_print(
+            "\nProof: %llu of %llu bytes are unchanged; a second parse confirms that only the keys above "
+            "differ.\n",
+            (unsigned long long)w->proof.bytes_kept, (unsigned long long)w->proof.bytes_before);
     if (w->written)
         cli_print("Written: %s%s%s\n", w->target, *w->backup ? "; the old file is " : "", w->backup);
     else if (w->unchanged)
@@ -379,6 +379,7 @@ static const cli_example examples[] = {
 const cli_command cli_optimize = {
     .name = "optimize",
     .summary = "write a settings file with the values that keep the card busy",
+    .arguments = "--config FILE",
     .description =
         "Reads a file of settings, of this program or of a PyTorch trainer (flat keys, data:/training: "
         "sections, train_ds: sections, Lightning's trainer:, TrainingArguments), and writes a copy with "

@@ -302,7 +302,8 @@ static void print_certain(const diagnose_job *job)
     cpu /= side->n ? (double)side->n : 1;
     cli_print("Certain: a batch takes %s ms of CPU time to make [measured], whatever else runs",
               ms_text(cpu, ms, sizeof ms));
-    if (cpu > 0) cli_print("; a free core makes %.3g batches a second", 1000 / cpu);
+    if (cpu > 0)
+        cli_print("; a free core makes %.*f batches a second", cpu > 100 ? 2 : cpu > 10 ? 1 : 0, 1000 / cpu);
     puts(". What each change would give is not said.");
 }
 

@@ -96,7 +96,7 @@ int optimize_benchmark_run(optimize_benchmark *b, stoke_optimization *plan, stok
     if (!r && strcmp(search->wish.device, "native")) search->memory = params->memory;
     if (!r && params->allow_model_scale)
         cli_say(search->call, "the trials are of the model as it will be: with --allow-model-scale that may "
-                              "be a larger one, and another experiment");
+                              "be a larger one, which changes the experiment");
     if (!r) r = find_batch_run(search, err);
     if (r) return r;
     b->ran = 1;

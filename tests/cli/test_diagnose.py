@@ -180,7 +180,7 @@ def too_busy():
     equal('too busy to tell' in answer['verdict'], answer['too_busy'])
     assert answer['cores_had'] >= 0
     if 'too busy to tell' in text:
-        contains(text, ' cores were had)', 'Certain: a batch takes', '--although-busy')
+        contains(text, ' cores were available)', 'Certain: a batch takes', '--although-busy')
         assert 'what to change' not in text and '[predicted]' not in text, text
     else:
         contains(text, '[predicted]')

@@ -265,7 +265,7 @@ def scaled_first():
     plain = stoke_json('optimize', '--config', config, '--gpu', 'rtx3090', '--cores', 9, '--benchmark', '--dry-run')
     done = stoke('optimize', '--config', config, '--gpu', 'rtx3090', '--cores', 9, '--benchmark', '--allow-model-scale', '--dry-run', '--json')
     grown = json.loads(done.stdout)
-    contains(done.stderr, 'another experiment')
+    contains(done.stderr, 'changes the experiment')
     assert grown['benchmark']['largest_fit'] < plain['benchmark']['largest_fit'], 'the trials were of the small model'
     equal(grown['benchmark']['size'], [256, 256])
     contains([c['path'] for c in grown['changes']], 'base_channels')

@@ -449,14 +449,14 @@ def model_scale():
     config = write('m/x.yaml', SMALL)
     plain = stoke_json('optimize', '--config', config, '--gpu', 'RTX 4090', '--cores', 16, '--dry-run')
     assert 'base_channels' not in changes(plain), plain
-    contains('\n'.join(plain['remarks']), 'base_channels: 64 is left', 'allow_model_scale', 'another experiment')
+    contains('\n'.join(plain['remarks']), 'base_channels: 64 is left', 'allow_model_scale', 'changes the experiment')
     assert int(changes(plain)['batch_size'][1]) > 16, plain
     equal(changes(plain)['num_workers'], ('0', '11'))
     grown = stoke_json('optimize', '--config', config, '--gpu', 'RTX 4090', '--cores', 16, '--dry-run', '--allow-model-scale')
     got = changes(grown)
     equal((got['base_channels'], got['num_blocks'], got['patch_size']), (('64', '128'), ('6', '12'), ('128', '256')))
     effect = [change['effect'] for change in grown['changes'] if change['path'] == 'base_channels']
-    contains(effect[0], 'another experiment')
+    contains(effect[0], 'changes the experiment')
     equal(got['batch_size'], ('16', '32'), 'what fits of the larger network')
 
 
@@ -515,7 +515,7 @@ def what_fits():
     """Up to what fits, down to what fits, and never what the estimate denies or denies what it allows."""
     found, why = batch_of('model: segformer-b5\nimage_size: 1024\nbatch_size: 2\n', '--gpu', 'RTX 4090')
     equal((found, largest('RTX 4090', 'b5', '--size', 1024)), (('2', '1'), 1))
-    contains(why, 'b5 at 1024x1024', "of the card's 24.0 GiB", 'up to 1 fits')
+    contains(why, 'b5 at 1024x1024', "GiB of 24 GiB", 'up to 1 fits')
     found, why = batch_of('model: segformer-b5\nimage_size: 512\nbatch_size: 4\n', '--gpu', 'RTX 3060')
     equal((found, largest('RTX 3060', 'b5', '--size', 512)), (None, 4))
     contains(why, 'batch_size: 4 is left', 'up to 4 fits')
@@ -527,7 +527,7 @@ def what_fits():
     found, why = batch_of(high, '--gpu', 'RTX 4090')
     equal(found, ('64', '32'))
     most = largest('RTX 4090', 'smallnet', '--base-channels', 128, '--num-blocks', 12, '--size', 256)
-    contains(why, '128 channels, 12 blocks at 256x256', f'up to {most} fits', "of the card's 24.0 GiB")
+    contains(why, '128 channels, 12 blocks at 256x256', f'up to {most} fits', "GiB of 24 GiB")
     assert 32 <= most < 64, most
     # Not even one: said, and left at the least.
     found, why = batch_of('model: segformer-b5\nimage_size: 2048\nbatch_size: 1\n', '--gpu', 'GTX 1650')

@@ -111,7 +111,7 @@ static void nothing_is_suggested_from_noise(void **state)
     m.cores_had = 0.9;
     stoke_batch_result r = find(&m, &p);
     assert_true(r.too_busy && !r.batch && r.largest_ok && !r.timed && isnan(r.images_s));
-    assert_non_null(strstr(r.why, "too busy to tell (0.9 of 2.0 cores were had)"));
+    assert_non_null(strstr(r.why, "too busy to tell (0.9 of 2.0 cores were available)"));
     assert_non_null(strstr(r.why, "Memory: "));
     assert_null(strstr(r.why, "Throughput"));
     assert_int_equal(m.loader_asked[m.calls - 1], 0); /* there is nothing to confirm */

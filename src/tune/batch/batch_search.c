@@ -81,7 +81,7 @@ static void say_busy(const batch_search *s, const char *what)
 {
     const stk_batch_fit *fit = &s->fit;
     if (fit->cores_had < fit->cores_wanted)
-        SAY(s->result, "%s (%.1f of %.1f cores were had)", what, fit->cores_had, fit->cores_wanted);
+        SAY(s->result, "%s (%.1f of %.1f cores were available)", what, fit->cores_had, fit->cores_wanted);
     else
         SAY(s->result, "%s (steps of one trial differ by half and more)", what);
 }

@@ -598,11 +598,11 @@ int stoke_diagnosis_verdict(const stoke_diagnosis *d, char *text, size_t size)
         if (a->idle[k] > a->idle[worst]) worst = k;
     name_device(d, who);
     if (stoke_diagnosis_too_busy(d, &had, &usable))
-        return snprintf(text, size,
-                        "This machine is too busy to tell (%.1f of %.0f cores were had): the "
-                        "%s was busy %.0f %% "
-                        "of the time, and how much of the rest is other programs' doing is not known.",
-                        had, usable, who, busy);
+        return snprintf(
+            text, size,
+            "This machine is too busy to tell (%.1f of %.0f cores were available): the %s was busy %.0f %% "
+            "of the time, and how much of the rest is other programs' doing is not known.",
+            had, usable, who, busy);
     if (busy >= 98)
         return snprintf(text, size, "The %s was busy %.1f %% of the time: it hardly waits.", who, busy);
     return snprintf(

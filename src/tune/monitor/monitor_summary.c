@@ -232,8 +232,7 @@ static void judge_waiting(const stoke_monitor_summary *machine, double busy, sto
     if (disk.source && disk.value >= DISK_FULL)
         say(verdict, "stoke doctor --data DIR",
             "The card was busy %.0f %% of the time and the disk %.0f %%: most likely it waits for the disk. "
-            "Look "
-            "at how fast the disk is, and pack or cache the data.",
+            "Look at how fast the disk is, and pack or cache the data.",
             busy, disk.value);
     else if (cpu.source && cpu.value >= CPU_FULL)
         say(verdict, "stoke diagnose --config FILE",
@@ -243,7 +242,7 @@ static void judge_waiting(const stoke_monitor_summary *machine, double busy, sto
     else
         say(verdict, "stoke diagnose --config FILE",
             "The card was busy %.0f %% of the time although the machine had power to spare: too few workers, "
-            "too little prefetch or a step that waits for the host. Measure which; of a run of ours, "
+            "too little prefetch or a step that waits for the host. Measure which; for a stoke run, "
             "`stoke monitor --attach RUN` shows the loader.",
             busy);
 }
@@ -256,15 +255,14 @@ static void judge_processor(const stoke_monitor_summary *machine, stoke_monitor_
         say(verdict, "stoke doctor", "Neither a card nor the processors could be watched.");
     else if (cpu.value >= CPU_FULL)
         say(verdict, "stoke monitor --attach RUN",
-            "No card was seen. The processors were busy %.0f %% of the time: they are used well, and "
-            "whatever is "
-            "to be faster needs more of them, or less work for each sample.",
+            "No card was seen. The processors were busy %.0f %% of the time, by all programs together: "
+            "whatever "
+            "is to be faster needs more of them, or less work for each sample.",
             cpu.value);
     else if (disk.source && disk.value >= DISK_FULL)
         say(verdict, "stoke doctor --data DIR",
             "No card was seen. The processors were busy %.0f %% of the time and the disk %.0f %%: most "
-            "likely they "
-            "wait for the disk.",
+            "likely they wait for the disk.",
             cpu.value, disk.value);
     else if (cpu.value < IDLE_PERCENT)
         say(verdict, "stoke monitor 60",
@@ -273,8 +271,7 @@ static void judge_processor(const stoke_monitor_summary *machine, stoke_monitor_
     else
         say(verdict, "stoke monitor --attach RUN",
             "No card was seen. The processors were busy %.0f %% of the time, so there is room for more "
-            "threads or "
-            "workers.",
+            "threads or workers.",
             cpu.value);
 }
 

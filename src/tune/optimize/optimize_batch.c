@@ -121,17 +121,16 @@ static int make_fitting(const stoke_optimization *o, fitting *t, stoke_error *er
     return largest_batch(p, o->advice.memory, &t->room, err);
 }
 
-/* "estimated 12.4 to 17.8 GiB of the card's 24.0" */
+/* "an estimated 12.4 to 17.8 GiB of 24 GiB" */
 static const char *takes(const stoke_optimization *o, const fitting *t, int64_t batch, char text[static 64])
 {
     stoke_estimate_params p = o->p;
     stoke_estimate e;
     p.batch = (uint32_t)batch;
     if (batch > UINT32_MAX || stoke_estimate_make(&e, STOKE_ENGINE_TORCH, &p, NULL))
-        snprintf(text, 64, "more than any of the card's %.1f GiB", t->have);
+        snprintf(text, 64, "more than the card's %.3g GiB", t->have);
     else
-        snprintf(text, 64, "an estimated %.1f to %.1f of the card's %.1f GiB", GIB(e.low), GIB(e.high),
-                 t->have);
+        snprintf(text, 64, "an estimated %.1f to %.1f GiB of %.3g GiB", GIB(e.low), GIB(e.high), t->have);
     return text;
 }
 

@@ -10,7 +10,7 @@
 #include "src/base/number.h"
 #include "src/tune/optimize/optimize.h"
 
-/* The size of the network. It keeps the card busier, and makes another experiment of it: only where asked. */
+/* The size of the network. It keeps the card busier, and changes the experiment: only where asked. */
 
 /* The estimate is of the network as it will be. */
 static void grow(stoke_optimization *o, const char *setting, int64_t to)
@@ -34,7 +34,7 @@ static int scale(stoke_optimization *o, const char *setting, const char *effect,
     if (!o->params.allow_model_scale)
         return stk_remark(&o->remarks,
                           "%s: %s is left (usual are %s): growing the model keeps the card busier with "
-                          "another experiment; allow_model_scale does it",
+                          "this changes the experiment; allow_model_scale does it",
                           f.path, f.text, line->value);
     const size_t before = o->n_changes;
     r = stk_optimize_change(o, &f, line->value, (stk_optimize_reason){ line->why, effect, line->source },
@@ -53,19 +53,20 @@ static int perceptual(stoke_optimization *o, stoke_error *err)
         stk_is_on(f.text) == stk_is_on(line->value))
         return r;
     if (!o->params.allow_model_scale)
-        return stk_remark(&o->remarks, "%s: %s is left (usual is %s): another loss is another experiment",
+        return stk_remark(&o->remarks, "%s: %s is left (usual is %s): another loss changes the experiment",
                           f.path, f.text, line->value);
     const stk_optimize_reason because = { line->why,
-                                          "another experiment: another loss, results do not compare",
+                                          "this changes the experiment: another loss, results do not compare",
                                           line->source };
     return stk_optimize_change(o, &f, line->value, because, err);
 }
 
 int stk_optimize_model(stoke_optimization *o, stoke_error *err)
 {
-    static const char larger[] = "another experiment: a larger model; checkpoints and results do not compare";
+    static const char larger[] =
+        "this changes the experiment: a larger model; checkpoints and results do not compare";
     static const char patches[] =
-        "another experiment: the network sees larger patches, results do not compare";
+        "this changes the experiment: the network sees larger patches, results do not compare";
     int r = scale(o, "base_channels", larger, err);
     if (!r) r = scale(o, "num_blocks", larger, err);
     if (!r) r = scale(o, "patch_size", patches, err);
