@@ -4,7 +4,7 @@
  * workers, any prefetch depth, any number of ranks and any point of resumption.
  *
  * An epoch is taken in one or two phases (before and after --resume-at); a phase is a world of ranks run one
- * after another, each with a loader of its own that starts from a state and ends with one.
+ * after another, each with its own loader that starts from a state and ends with one.
  */
 #include <stdio.h>
 #include <stdlib.h>

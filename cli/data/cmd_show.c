@@ -22,7 +22,7 @@ static const stoke_option options[] = {
                "Longest side of a sample in the picture, in pixels; 0 = 256, with --ops 192"),
     CLI_FLAG(ops, "Instead of many samples one sample: as it is and in a few draws of each op (with p=1) and "
                   "each preset"),
-    CLI_TEXT(STRING, only, NULL, "NAME", "With --ops: only ops and presets whose name begins so"),
+    CLI_TEXT(STRING, only, NULL, "NAME", "With --ops: only ops and presets that begin with NAME"),
     CLI_NUMBER(AUTO_INT, sample, "auto", 0, 1e9, "N|auto",
                "With --ops: which sample, in the order of names, from 0; auto takes one with many classes "
                "that is neither dark nor bright"),

@@ -15,7 +15,7 @@
 #include "cli/data/show.h"
 #include "cli/lib/facts.h"
 
-/* Every strip has epochs of its own (there are at most DRAWS_MAX draws, see --columns): with the same ones
+/* Every strip has its own epochs (there are at most DRAWS_MAX draws, see --columns): with the same ones
  * all ops would be drawn from the same random numbers, and a dull draw would be dull in every strip. */
 enum { DRAWS = 4, DRAWS_MAX = 100, TILE = 192, ROWS = 2, NOTE = 1024 };
 
@@ -430,7 +430,8 @@ static int write_picture(const page *p, const char *out, stoke_error *err)
     const show_options *o = p->call->options;
     show_page frame;
     char what[320];
-    snprintf(what, sizeof what, "%s as it is and in %u draws", p->sample, (unsigned)(p->columns - 1));
+    snprintf(what, sizeof what, "sample %s: original and %s", p->sample,
+             STOKE_COUNT(p->columns - 1, "random draw"));
     int r = show_page_begin(&frame, p->call, p->images[0].height, p->images[0].width, what, err);
     if (r) return r;
     frame.grid.columns = p->columns;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A child in a process group of its own: what it starts in turn ends with it.
+ * A child in its own process group: what it starts in turn ends with it.
  */
 #include "cli/lib/child.h"
 

@@ -54,7 +54,7 @@ static void roff_commands(const cli_command *const *commands, FILE *out)
 
 static void roff_status(FILE *out)
 {
-    fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 asked wrongly, 128 + N ended by signal N (130: Ctrl\\-C).\n",
+    fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage, 128 + N ended by signal N (130: Ctrl\\-C).\n",
           out);
 }
 

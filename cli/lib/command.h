@@ -8,7 +8,7 @@
 
 #include <stoke/tools/tools.h>
 
-/* Exit codes: 0 done, 1 failed, 2 asked wrongly. 130 is what shells report for SIGINT (128 + its number). */
+/* Exit codes: 0 done, 1 failed, 2 wrong usage. 130 is what shells report for SIGINT (128 + its number). */
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_MISUSE = 2, CLI_INTERRUPTED = 130 };
 
 /* Options of every command (config only of those that read data). */
@@ -76,9 +76,9 @@ typedef struct cli_command {
     int sees_set;       /* the size of pictures is that of the set where a file does not say it */
     int any_config;     /* with reads_data: --config may be a PyTorch trainer's; run() reads it itself, see
                            cli_replace_settings */
+    int tells_placement; /* where augmentation runs is part of its result */
     /* With reads_data: the first word is a run or a network instead of data, and settings come from the run's
      * config.yaml first. */
-    int tells_placement; /* where augmentation runs is part of its result */
     int takes_network;
     const cli_default *defaults;             /* of data options; ends with a NULL name; NULL: none */
     const struct cli_command *with_training; /* what the command is with --train (`config`); NULL: as it is */

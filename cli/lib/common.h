@@ -82,7 +82,7 @@ void cli_progress_end(stoke_progress **progress);
 
 /* Lets freed memory go, so that what is held is what was planned. First of all. */
 void cli_keep_memory_small(void);
-/* What was freed goes back now: another part of the command begins, with a plan of its own. */
+/* What was freed goes back now: another part of the command begins, with its own plan. */
 void cli_return_memory(void);
 /* Of a command that loads and does nothing else. */
 stoke_memory_sum cli_loader_memory(const stoke_memory_plan *plan);

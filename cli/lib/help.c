@@ -173,8 +173,7 @@ void cli_print_help(const cli_call *call, FILE *out)
         fprintf(out, "  %s\n      %s\n", e->line, e->meaning);
     fputc('\n', out);
     stoke_options_print_help(call->groups, call->n_groups, columns(out), out);
-    fputs("\nExit status: 0 done, 1 failed, 2 asked wrongly, 128 + N ended by signal N (130: Ctrl-C).\n",
-          out);
+    fputs("\nExit status: 0 done, 1 failed, 2 wrong usage, 128 + N ended by signal N (130: Ctrl-C).\n", out);
 }
 
 void cli_print_subcommands(const cli_command *command, FILE *out)

@@ -41,7 +41,7 @@ static const struct {
                       "stream|pinned|pageable" },
     { "prefetch_factor", "--prefetch N counts batches of all workers together" },
     { "persistent_workers", "workers live on from epoch to epoch anyway" },
-    { "monitor", "watching is a command of its own: stoke monitor 60" },
+    { "monitor", "watching is a separate command: stoke monitor 60" },
     { "benchmark", "trials find the batch: stoke optimize --config FILE --benchmark, or stoke find-batch" },
     { "amp use_amp mixed_precision", "--precision fp16 or bf16 is mixed precision" },
     { "fp16", "--precision fp16 is mixed precision" },
@@ -146,7 +146,7 @@ static int is_settings(const cli_call *call, const char *word)
 int cli_translate_file(cli_call *call)
 {
     const cli_command *command = call->command;
-    /* The first words of commands that read no data have meanings of their own: `why slow FILE`. */
+    /* The first words of commands that read no data have other meanings: `why slow FILE`. */
     const int first = command->reads_data ? 0 : command->max_words;
     if (command->takes_network || !cli_is_option(call, "config", 6)) return 0;
     for (int i = 1; i < call->argc; i++) {

@@ -14,7 +14,7 @@
  * what exists and is not ours is refused, `force` replaces it and this says so. path NULL: nothing to write.
  */
 int cli_may_write(const cli_call *call, const char *path, int force, stoke_error *err);
-/* The option of commands that have none of their own by that name. */
+/* The option of commands that do not have one by that name themselves. */
 #define CLI_FORCE(options_type)                                                                              \
     {                                                                                                        \
         .name = "force", .type = STOKE_OPT_FLAG, .offset = offsetof(options_type, force),                    \

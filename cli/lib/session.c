@@ -17,7 +17,7 @@
 #endif
 
 /* Settings that do nothing, or name nothing, before any file is read. The library tells an unknown preset
- * from a file that is missing in words only; here the first is asked wrongly and the second fails. */
+ * from a file that is missing in words only; here the first is wrong usage and the second fails. */
 static int check_settings(const stoke_data_params *data, stoke_error *err)
 {
     if (data->weights && data->order != STOKE_ORDER_WEIGHTED)

@@ -199,24 +199,24 @@ static int run(cli_call *call, stoke_error *err)
 
 #define OPTIONS monitor_options
 static const stoke_option options[] = {
-    CLI_FLAG(once, "print one reading (of 200 ms) and stop"),
+    CLI_FLAG(once, "Print one reading (of 200 ms) and stop"),
     CLI_TEXT(STRING, csv, NULL, "FILE",
-             "also write every reading there, ten rows a second, when the watching ends"),
+             "Also write every reading there, ten rows a second, when the watching ends"),
     CLI_TEXT(
         STRING, attach, NULL, "RUN",
-        "also watch a job of ours: a run folder, or the page --live of a bench wrote; ends when it ends"),
+        "Also watch a stoke job: a run folder, or the page that --live of a bench wrote; ends when it ends"),
     CLI_TEXT(STRING, prometheus, NULL, "PORT",
-             "also serve the figures at /metrics for Prometheus; 0 = any port that is free, and says which"),
+             "Also serve the figures at /metrics for Prometheus; 0 = any port that is free, and says which"),
     CLI_TEXT(STRING, bind, "127.0.0.1", "ADDRESS",
-             "address to serve them on; 0.0.0.0 lets everybody read them"),
+             "Address to serve them on; 0.0.0.0 lets everybody read them"),
     CLI_OPTION(FLAG, colour, .default_text = "true",
-               .help = "colours in the live view; never when NO_COLOR is set"),
+               .help = "Colours in the live view; never when NO_COLOR is set"),
     CLI_FORCE(monitor_options),
 };
 
 static const cli_example examples[] = {
     { "stoke monitor 2", "watch for two seconds, then the summary and what to do next" },
-    { "stoke monitor --attach runs/first", "with the loader of a run of ours, until it ends" },
+    { "stoke monitor --attach runs/first", "with the loader of a stoke run, until it ends" },
     { "stoke monitor 1 --csv readings.csv --json", "keep the readings; the summary for programs" },
     { "stoke monitor 1 --prometheus 0", "let Prometheus fetch the figures meanwhile" },
     { 0 },
@@ -235,7 +235,7 @@ const cli_command cli_monitor = {
         "and p95, peaks, energy, how long clocks were low and for which reason, idle bursts (below 10 % "
         "busy), peaks of programs; then a verdict that names the next command. Busy is the driver's figure: "
         "any kernel running, over up to a second, so shorter gaps do not show. Every figure has its source; "
-        "what cannot be had is n/a. No card is needed. --attach RUN adds what a job of ours tells of itself "
+        "what cannot be had is n/a. No card is needed. --attach RUN adds what a stoke job tells of itself "
         "(the page RUN/live): queue, samples a second, how long it waits for data, time of each stage; the "
         "watching ends when the job does. --prometheus PORT serves the newest readings over HTTP, to this "
         "machine alone unless --bind says otherwise.",

@@ -60,7 +60,7 @@ void monitor_frame_show(monitor_frame *frame);
 
 /* ---- monitor_job.c ---- */
 
-/* A job of ours that `stoke monitor --attach` watches: the newest look at its page, what happened lately and
+/* A stoke job that `stoke monitor --attach` watches: the newest look at its page, what happened lately and
  * since the watching began. */
 
 enum { MONITOR_JOB_LOOKS = 64, MONITOR_JOB_SECONDS = 300 };
@@ -166,7 +166,7 @@ const char *monitor_memory(stoke_figure figure, char *text, size_t size);
 
 typedef struct monitor_prometheus monitor_prometheus;
 
-/* Serves on a thread of its own. address: of this machine, in numbers; port 0: any that is free. */
+/* Serves on its own thread. address: of this machine, in numbers; port 0: any that is free. */
 int monitor_prometheus_start(monitor_prometheus **out, const char *address, unsigned port, stoke_error *err);
 /* "http://127.0.0.1:9400/metrics". */
 const char *monitor_prometheus_url(const monitor_prometheus *server);
