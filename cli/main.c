@@ -15,12 +15,8 @@
 
 const cli_command *const cli_commands[] = {
 #define CLI_COMMAND(id, words) &cli_##id,
-#define CLI_SUBCOMMAND(parent, id, words)
 #define CLI_HIDDEN(id, words) &cli_##id,
 #include "cli/commands.def"
-#undef CLI_COMMAND
-#undef CLI_SUBCOMMAND
-#undef CLI_HIDDEN
     NULL,
 };
 

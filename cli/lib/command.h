@@ -95,9 +95,6 @@ extern const cli_command *const cli_commands[];
 #define CLI_SUBCOMMAND(parent, id, words) extern const cli_command cli_##id;
 #define CLI_HIDDEN(id, words)             extern const cli_command cli_##id;
 #include "cli/commands.def"
-#undef CLI_COMMAND
-#undef CLI_SUBCOMMAND
-#undef CLI_HIDDEN
 
 /* Rows of a command's own options, after `#define OPTIONS the_struct`: an option is called as the member it
  * fills. CLI_NUMBER is for INT, REAL and the like, CLI_TEXT for STRING, BYTES and SIZE; `standard` is the

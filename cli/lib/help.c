@@ -91,19 +91,32 @@ static int columns(FILE *out)
     return 80;
 }
 
-static void print_list(const cli_command *const *commands, FILE *out)
+/* The commands that are listed, and above them their topics: a row is one or the other. */
+static const struct {
+    const char *topic;
+    const cli_command *command;
+} listed[] = {
+#define CLI_TOPIC(title)       { .topic = title },
+#define CLI_COMMAND(id, words) { .command = &cli_##id },
+#include "cli/commands.def"
+};
+
+static void print_line(const cli_command *command, FILE *out)
 {
-    for (; *commands; commands++)
-        if (!(*commands)->hidden) fprintf(out, "  %-12s %s\n", (*commands)->name, (*commands)->summary);
+    fprintf(out, "  %-12s %s\n", command->name, command->summary);
 }
 
 void cli_print_overview(FILE *out)
 {
     fputs(
         "stoke: feeds segmentation networks with images and masks, and trains SegFormer on the processor\n\n"
-        "Usage: stoke COMMAND [OPTION]...\n\nCommands:\n",
+        "Usage: stoke COMMAND [OPTION]...\n",
         out);
-    print_list(cli_commands, out);
+    for (size_t i = 0; i < CLI_COUNT(listed); i++)
+        if (listed[i].topic)
+            fprintf(out, "\n%s:\n", listed[i].topic);
+        else
+            print_line(listed[i].command, out);
     fputs("\nHelp:\n"
           "  stoke help COMMAND   options and examples of a command (also: stoke COMMAND --help)\n"
           "  stoke help data      the settings of the data path, one by one\n"
@@ -180,7 +193,7 @@ void cli_print_subcommands(const cli_command *command, FILE *out)
 {
     fprintf(out, "stoke %s: %s\n\nUsage: stoke %s %s [OPTION]...\n\n%s\n\nSubjects:\n", command->name,
             command->summary, command->name, command->arguments, command->description);
-    print_list(command->subcommands, out);
+    for (const cli_command *const *c = command->subcommands; *c; c++) print_line(*c, out);
     fputs("\nExamples:\n", out);
     for (const cli_example *e = command->examples; e && e->line; e++)
         fprintf(out, "  %s\n      %s\n", e->line, e->meaning);

@@ -5,8 +5,6 @@
 #include "cli/lib/command.h"
 
 static const cli_command *const recipes[] = {
-#define CLI_COMMAND(id, words)
-#define CLI_HIDDEN(id, words)
 #define CLI_SUBCOMMAND(parent, id, words) BELOW_##parent(id)
 #define BELOW_recipe(id)                  &cli_##id,
 #define BELOW_bench(id)

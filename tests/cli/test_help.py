@@ -11,7 +11,7 @@ from cli import COMMANDS, STOKE, contains, equal, make_set, path, stoke, stoke_j
 def overview():
     for args in ([], ['help'], ['--help'], ['-h'], ['help', '--help'], ['help', '-h'], ['--help', '--help']):
         done = stoke(*args)
-        contains(done.stdout, 'Usage: stoke COMMAND', 'Examples:', *[c.split()[0] for c in COMMANDS])
+        contains(done.stdout, 'Usage: stoke COMMAND', 'Examples:', '\nData:\n', '\nTraining, on the processor:\n', '\nTuning:\n', *[c.split()[0] for c in COMMANDS])
         equal(done.stderr, '')
         listed = done.stdout.split('Help:')[0]
         assert not any(f'\n  {name} ' in listed for name in ('man', 'completion', 'trial', 'try-driver')), 'hidden commands are listed'
