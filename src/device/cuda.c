@@ -48,11 +48,6 @@ void stk_cuda_leave(stk_cuda *cuda)
     cuda->driver.cuCtxPopCurrent(&left);
 }
 
-int stk_cuda_enter_to_destroy(stk_cuda *cuda)
-{
-    return cuda->driver.cuCtxPushCurrent(cuda->context) == CUDA_SUCCESS;
-}
-
 static int cuda_enter(stoke_device *device, stoke_error *err)
 {
     return stk_cuda_enter(device->own, err);
@@ -169,7 +164,7 @@ static void cuda_close(stoke_device *device)
     stk_cuda *cuda = device->own;
     if (!cuda) return;
     if (cuda->context) {
-        if (stk_cuda_enter_to_destroy(cuda)) {
+        if (!stk_cuda_enter(cuda, NULL)) {
             stk_cuda_clock_destroy(cuda);
             stk_cuda_leave(cuda);
         }
@@ -214,11 +209,6 @@ static int no_room(const stk_device_block *block, stoke_error *err)
 static int cuda_block_create(stk_device_block *block, stoke_error *err)
 {
     stk_cuda *cuda = block->device->own;
-    if (block->kind == STK_MEMORY_PAGEABLE) {
-        block->host = stk_alloc_aligned(block->bytes, 64);
-        return block->host ? STOKE_OK
-                           : stk_fail(err, STOKE_E_NOMEM, "no memory for a block of %zu bytes", block->bytes);
-    }
     CUdeviceptr address = 0;
     const int pinned = block->kind == STK_MEMORY_PINNED;
     const CUresult result =
@@ -233,51 +223,37 @@ static int cuda_block_create(stk_device_block *block, stoke_error *err)
 static void cuda_block_destroy(stk_device_block *block)
 {
     stk_cuda *cuda = block->device->own;
-    if (block->kind == STK_MEMORY_PAGEABLE) {
-        stk_free(block->host);
-        return;
-    }
-    if (!stk_cuda_enter_to_destroy(cuda)) return;
     if (block->kind == STK_MEMORY_PINNED) {
         cuda->driver.cuCtxSynchronize(); /* cuMemFree waits for work that uses the block, this one may not */
         cuda->driver.cuMemFreeHost(block->host);
     } else {
         cuda->driver.cuMemFree(block->handle);
     }
-    stk_cuda_leave(cuda);
 }
 
 /* ---- streams ---- */
 
-/* A stream around `handle`, which is made here when `owned`. */
-static int stream_around(stoke_device *device, CUstream handle, int owned, stk_device_stream **out,
-                         stoke_error *err)
+static int make_idle(stk_device_stream *stream, stoke_error *err)
 {
-    stk_cuda *cuda = device->own;
-    stk_device_stream *stream = stk_calloc(1, sizeof *stream);
-    if (!stream) return stk_fail(err, STOKE_E_NOMEM, "no memory for a stream");
-    *stream = (stk_device_stream){ .head = { device }, .handle = handle, .owned = owned };
-    int r = CALL(cuda, cuEventCreate, &stream->idle, CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING);
-    if (!r && owned) {
-        r = CALL(cuda, cuStreamCreate, &stream->handle, CU_STREAM_NON_BLOCKING);
-        if (r) cuda->driver.cuEventDestroy(stream->idle);
-    }
-    if (r)
-        stk_free(stream);
-    else
-        *out = stream;
+    stk_cuda *cuda = stream->device->own;
+    return CALL(cuda, cuEventCreate, &stream->idle, CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING);
+}
+
+static int cuda_stream_create(stk_device_stream *stream, stoke_error *err)
+{
+    stk_cuda *cuda = stream->device->own;
+    int r = make_idle(stream, err);
+    if (r) return r;
+    stream->owned = 1;
+    r = CALL(cuda, cuStreamCreate, &stream->handle, CU_STREAM_NON_BLOCKING);
+    if (r) cuda->driver.cuEventDestroy(stream->idle);
     return r;
 }
 
-static int cuda_stream_create(stoke_device *device, stk_device_stream **out, stoke_error *err)
-{
-    return stream_around(device, NULL, 1, out, err);
-}
-
 /* NULL is the default stream of the primary context, in which torch works unless told otherwise. */
-static int cuda_stream_wrap(stoke_device *device, void *native, stk_device_stream **out, stoke_error *err)
+static int cuda_stream_wrap(stk_device_stream *stream, void *native, stoke_error *err)
 {
-    stk_cuda *cuda = device->own;
+    stk_cuda *cuda = stream->device->own;
     CUcontext context = NULL;
     const int r = CALL(cuda, cuStreamGetCtx, native, &context);
     if (r) return r;
@@ -286,65 +262,49 @@ static int cuda_stream_wrap(stoke_device *device, void *native, stk_device_strea
                         "%s: the stream belongs to another device or context; make it on this device, in the "
                         "primary context",
                         cuda->name);
-    return stream_around(device, native, 0, out, err);
+    stream->handle = native;
+    return make_idle(stream, err);
 }
 
 static void cuda_stream_destroy(stk_device_stream *stream)
 {
-    stk_cuda *cuda = stream->head.device->own;
-    if (stk_cuda_enter_to_destroy(cuda)) {
-        if (stream->owned) cuda->driver.cuStreamSynchronize(stream->handle); /* others' may be gone by now */
-        cuda->driver.cuEventDestroy(stream->idle);
-        if (stream->owned) cuda->driver.cuStreamDestroy(stream->handle);
-        stk_cuda_leave(cuda);
-    }
-    stk_free(stream);
+    stk_cuda *cuda = stream->device->own;
+    if (stream->owned) cuda->driver.cuStreamSynchronize(stream->handle); /* others' may be gone by now */
+    cuda->driver.cuEventDestroy(stream->idle);
+    if (stream->owned) cuda->driver.cuStreamDestroy(stream->handle);
 }
 
 /* Not cuStreamSynchronize: unless the whole context was made otherwise it turns on a core, and the loader has
  * use for that. */
 static int cuda_stream_finish(stk_device_stream *stream, stoke_error *err)
 {
-    stk_cuda *cuda = stream->head.device->own;
+    stk_cuda *cuda = stream->device->own;
     const int r = CALL(cuda, cuEventRecord, stream->idle, stream->handle);
     return r ? r : CALL(cuda, cuEventSynchronize, stream->idle);
 }
 
 static int cuda_stream_wait(stk_device_stream *stream, stk_device_event *event, stoke_error *err)
 {
-    stk_cuda *cuda = stream->head.device->own;
+    stk_cuda *cuda = stream->device->own;
     return event->recorded_ns ? CALL(cuda, cuStreamWaitEvent, stream->handle, event->handle, 0) : STOKE_OK;
 }
 
 /* ---- events ---- */
 
-static int cuda_event_create(stoke_device *device, stk_device_event **out, stoke_error *err)
+static int cuda_event_create(stk_device_event *event, stoke_error *err)
 {
-    stk_cuda *cuda = device->own;
-    stk_device_event *event = stk_calloc(1, sizeof *event);
-    if (!event) return stk_fail(err, STOKE_E_NOMEM, "no memory for an event");
-    event->head.device = device;
-    const int r = CALL(cuda, cuEventCreate, &event->handle, CU_EVENT_BLOCKING_SYNC);
-    if (r)
-        stk_free(event);
-    else
-        *out = event;
-    return r;
+    stk_cuda *cuda = event->device->own;
+    return CALL(cuda, cuEventCreate, &event->handle, CU_EVENT_BLOCKING_SYNC);
 }
 
 static void cuda_event_destroy(stk_device_event *event)
 {
-    stk_cuda *cuda = event->head.device->own;
-    if (stk_cuda_enter_to_destroy(cuda)) {
-        cuda->driver.cuEventDestroy(event->handle);
-        stk_cuda_leave(cuda);
-    }
-    stk_free(event);
+    ((stk_cuda *)event->device->own)->driver.cuEventDestroy(event->handle);
 }
 
 static int cuda_event_record(stk_device_event *event, stk_device_stream *stream, stoke_error *err)
 {
-    stk_cuda *cuda = event->head.device->own;
+    stk_cuda *cuda = event->device->own;
     const uint64_t now = stk_now_ns();
     const int r = CALL(cuda, cuEventRecord, event->handle, stream->handle);
     if (!r) event->recorded_ns = now;
@@ -353,13 +313,13 @@ static int cuda_event_record(stk_device_event *event, stk_device_stream *stream,
 
 static int cuda_event_finish(stk_device_event *event, stoke_error *err)
 {
-    stk_cuda *cuda = event->head.device->own;
+    stk_cuda *cuda = event->device->own;
     return event->recorded_ns ? CALL(cuda, cuEventSynchronize, event->handle) : STOKE_OK;
 }
 
 static int cuda_event_done(stk_device_event *event, int *done, stoke_error *err)
 {
-    stk_cuda *cuda = event->head.device->own;
+    stk_cuda *cuda = event->device->own;
     *done = 1;
     if (!event->recorded_ns) return STOKE_OK;
     const CUresult result = cuda->driver.cuEventQuery(event->handle);
@@ -374,7 +334,7 @@ static int cuda_event_done(stk_device_event *event, int *done, stoke_error *err)
 static int cuda_copy(stk_device_stream *stream, const stk_device_block *to, size_t to_at,
                      const stk_device_block *from, size_t from_at, size_t bytes, stoke_error *err)
 {
-    stk_cuda *cuda = stream->head.device->own;
+    stk_cuda *cuda = stream->device->own;
     const int up = to->kind == STK_MEMORY_DEVICE, down = from->kind == STK_MEMORY_DEVICE;
     const CUdeviceptr target = (up ? to->handle : (uintptr_t)to->host) + to_at,
                       source = (down ? from->handle : (uintptr_t)from->host) + from_at;
@@ -391,7 +351,7 @@ enum { THREADS = 256, WARP = 32, AXIS_MAX = 65535 /* blocks along y and z */ };
 static int cuda_launch(stk_device_stream *stream, stk_device_module *module, const stk_device_launch *what,
                        stoke_error *err)
 {
-    stk_cuda *cuda = stream->head.device->own;
+    stk_cuda *cuda = stream->device->own;
     const uint32_t wide = what->grid[1] > 1 ? WARP : THREADS, high = THREADS / wide;
     const uint32_t x = what->grid[0] / wide + (what->grid[0] % wide != 0),
                    y = what->grid[1] / high + (what->grid[1] % high != 0), z = what->grid[2];
@@ -413,6 +373,9 @@ static int cuda_launch(stk_device_stream *stream, stk_device_module *module, con
 
 const stk_device_fns stk_device_cuda = {
     .kind = "cuda",
+    .stream_bytes = sizeof(stk_device_stream),
+    .event_bytes = sizeof(stk_device_event),
+    .module_bytes = sizeof(stk_device_module),
     .discover = cuda_discover,
     .open = cuda_open,
     .close = cuda_close,

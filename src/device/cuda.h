@@ -100,32 +100,30 @@ typedef struct stk_cuda {
 } stk_cuda;
 
 struct stk_device_stream {
-    stk_device_stream_head head;
+    stoke_device *device;
     CUstream handle;
     int owned;    /* 0: someone else's */
     CUevent idle; /* for the host to wait for the stream without keeping a core busy */
 };
 
 struct stk_device_event {
-    stk_event_head head;
+    stoke_device *device;
     CUevent handle;
     _Atomic uint64_t recorded_ns; /* when it was put into a stream; 0 = never. Other threads wait for it */
 };
 
 struct stk_device_module {
-    stk_device_module_head head;
+    stoke_device *device;
+    const stk_program *program;
     CUmodule handle;
-    CUfunction *kernels; /* in the order of the program */
+    CUfunction kernels[STK_KERNELS]; /* in the order of the program */
 };
 
 /* Calls belong to the context that is current in the calling thread. Any thread may call us, and whatever it
  * had current must be so again afterwards: every use of the driver stands between enter and leave.
- * device.c sees to that, but for opening, closing and destroying. */
+ * device.c sees to that, but for opening and closing. */
 int stk_cuda_enter(stk_cuda *cuda, stoke_error *err);
 void stk_cuda_leave(stk_cuda *cuda);
-/* For destroying, which goes on as far as it can: 1 = entered. Objects that cannot be reached go with the
- * context. */
-int stk_cuda_enter_to_destroy(stk_cuda *cuda);
 
 /* CALL(cuda, cuEventRecord, event, stream): the call as a status, with its name in the message. Needs `err`.
  */
@@ -139,8 +137,7 @@ void stk_cuda_clock_destroy(stk_cuda *cuda); /* half-built too */
 int stk_cuda_event_time(stk_device_event *event, uint64_t *ns, stoke_error *err);
 
 /* cuda_module.c: entries of the table. */
-int stk_cuda_module_create(stoke_device *device, const stk_program *program, stk_device_module **out,
-                           stoke_error *err);
+int stk_cuda_module_create(stk_device_module *module, stoke_error *err);
 void stk_cuda_module_destroy(stk_device_module *module);
 
 #endif

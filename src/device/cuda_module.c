@@ -30,7 +30,7 @@ static void add_log(stoke_error *err, const char *log)
 /* Hands PTX to the driver. */
 static int load(stk_device_module *module, const char *ptx, stoke_error *err)
 {
-    stk_cuda *cuda = module->head.device->own;
+    stk_cuda *cuda = module->device->own;
     char log[LOG_BYTES] = "";
     CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
     void *values[] = { log, (void *)(uintptr_t)(sizeof log - 1) };
@@ -141,7 +141,7 @@ static int compile(stk_cuda *cuda, const stk_program *program, char **ptx, stoke
 static int load_text(stk_device_module *module, stoke_error *err)
 {
     char *ptx = NULL;
-    int r = compile(module->head.device->own, module->head.program, &ptx, err);
+    int r = compile(module->device->own, module->program, &ptx, err);
     if (!r) r = load(module, ptx, err);
     stk_free(ptx);
     return r;
@@ -152,8 +152,8 @@ static int load_text(stk_device_module *module, stoke_error *err)
 /* PTX at hand, else the text. When neither does, both reasons count: the first is what is to be mended. */
 static int load_either(stk_device_module *module, stoke_error *err)
 {
-    stk_cuda *cuda = module->head.device->own;
-    const stk_program_ptx *ptx = fitting(module->head.program, cuda->architecture);
+    stk_cuda *cuda = module->device->own;
+    const stk_program_ptx *ptx = fitting(module->program, cuda->architecture);
     if (!ptx) return load_text(module, err);
     int r = load(module, ptx->text, err);
     if (r != STOKE_E_UNSUPPORTED) return r;
@@ -169,8 +169,8 @@ static int load_either(stk_device_module *module, stoke_error *err)
 
 static int find_kernels(stk_device_module *module, stoke_error *err)
 {
-    stk_cuda *cuda = module->head.device->own;
-    const stk_program *program = module->head.program;
+    stk_cuda *cuda = module->device->own;
+    const stk_program *program = module->program;
     for (uint32_t i = 0; i < program->n_kernels; i++) {
         int r = CALL(cuda, cuModuleGetFunction, &module->kernels[i], module->handle, program->kernels[i]);
         if (!r) continue;
@@ -180,37 +180,20 @@ static int find_kernels(stk_device_module *module, stoke_error *err)
     return STOKE_OK;
 }
 
-int stk_cuda_module_create(stoke_device *device, const stk_program *program, stk_device_module **out,
-                           stoke_error *err)
+int stk_cuda_module_create(stk_device_module *module, stoke_error *err)
 {
-    stk_cuda *cuda = device->own;
-    stk_device_module *module = stk_calloc(1, sizeof *module);
-    if (!module) return stk_fail(err, STOKE_E_NOMEM, "no memory for a program");
-    module->head = (stk_device_module_head){ device, program };
-    module->kernels = stk_calloc(program->n_kernels, sizeof *module->kernels);
-    int r = module->kernels ? STOKE_OK : stk_fail(err, STOKE_E_NOMEM, "no memory for a program");
-    if (!r) r = load_either(module, err);
+    stk_cuda *cuda = module->device->own;
+    int r = load_either(module, err);
     if (!r) r = find_kernels(module, err);
     if (r && module->handle) cuda->driver.cuModuleUnload(module->handle);
-    if (!r) {
-        *out = module;
-        return STOKE_OK;
-    }
-    stk_free(module->kernels);
-    stk_free(module);
     return r;
 }
 
 void stk_cuda_module_destroy(stk_device_module *module)
 {
-    stk_cuda *cuda = module->head.device->own;
-    if (stk_cuda_enter_to_destroy(cuda)) {
-        cuda->driver.cuCtxSynchronize(); /* its kernels may still be in a stream */
-        cuda->driver.cuModuleUnload(module->handle);
-        stk_cuda_leave(cuda);
-    }
-    stk_free(module->kernels);
-    stk_free(module);
+    stk_cuda *cuda = module->device->own;
+    cuda->driver.cuCtxSynchronize(); /* its kernels may still be in a stream */
+    cuda->driver.cuModuleUnload(module->handle);
 }
 
 /* When an event happened, on the host's clock. The driver only tells how much later than another event it
@@ -290,7 +273,7 @@ static int elapsed_since(stk_cuda *cuda, stk_device_event *event, uint64_t *ns, 
 
 int stk_cuda_event_time(stk_device_event *event, uint64_t *ns, stoke_error *err)
 {
-    stk_cuda *cuda = event->head.device->own;
+    stk_cuda *cuda = event->device->own;
     const CUresult done =
         event->recorded_ns ? cuda->driver.cuEventQuery(event->handle) : CUDA_ERROR_NOT_READY;
     if (done == CUDA_ERROR_NOT_READY)

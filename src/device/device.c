@@ -24,9 +24,8 @@ static int begin(call *c, stoke_device *device, stoke_error *err)
 {
     c->device = device;
     c->err = err ? err : &c->unwanted;
-    stk_device_state *state = stk_state_of(device);
-    if (!atomic_load(&state->is_lost)) return STOKE_OK;
-    *c->err = state->lost;
+    if (!atomic_load(&device->is_lost)) return STOKE_OK;
+    *c->err = device->lost;
     return STOKE_E_DEVICE;
 }
 
@@ -34,42 +33,89 @@ static int begin(call *c, stoke_device *device, stoke_error *err)
 static int end(call *c, int r)
 {
     if (r != STOKE_E_DEVICE) return r;
-    stk_device_state *state = stk_state_of(c->device);
-    pthread_mutex_lock(&state->lock);
-    if (!atomic_load(&state->is_lost)) {
-        state->lost = *c->err;
-        atomic_store(&state->is_lost, 1);
+    stoke_device *device = c->device;
+    pthread_mutex_lock(&device->lock);
+    if (!atomic_load(&device->is_lost)) {
+        device->lost = *c->err;
+        atomic_store(&device->is_lost, 1);
     }
-    *c->err = state->lost;
-    pthread_mutex_unlock(&state->lock);
+    *c->err = device->lost;
+    pthread_mutex_unlock(&device->lock);
     return r;
 }
 
-static int enter(const call *c)
+static int enter(stoke_device *device, stoke_error *err)
 {
-    return c->device->fns->enter ? c->device->fns->enter(c->device, c->err) : STOKE_OK;
+    return device->fns->enter ? device->fns->enter(device, err) : STOKE_OK;
 }
 
-static int leave(const call *c, int r)
+static int leave(stoke_device *device, int r)
 {
-    if (c->device->fns->leave) c->device->fns->leave(c->device);
+    if (device->fns->leave) device->fns->leave(device);
     return r;
 }
 
 /* A function of the kind, between enter and leave. */
-#define WITHIN(c, work) end(c, ((c)->entered = enter(c)) ? (c)->entered : leave(c, work))
+#define WITHIN(c, work)                                                                                      \
+    end(c, ((c)->entered = enter((c)->device, (c)->err)) ? (c)->entered : leave((c)->device, work))
+
+/* ---- objects of a kind ---- */
+
+static stoke_device *device_of(const void *object)
+{
+    return *(stoke_device *const *)object;
+}
+
+/* Begins a call that makes *out; on failure it is NULL. */
+static int begin_object(call *c, void **out, stoke_device *device, size_t bytes, const char *what,
+                        stoke_error *err)
+{
+    *out = NULL;
+    const int r = begin(c, device, err);
+    if (r) return r;
+    *out = stk_calloc(1, bytes);
+    if (!*out) return stk_fail(c->err, STOKE_E_NOMEM, "%s: no memory for %s", device->info.name, what);
+    *(stoke_device **)*out = device;
+    return STOKE_OK;
+}
+
+static int end_object(void **out, int r)
+{
+    if (!r) return STOKE_OK;
+    stk_free(*out);
+    *out = NULL;
+    return r;
+}
+
+/* Makes an object by a function of its kind, NULL: as it is will do. */
+#define CREATE(c, out, function)                                                                             \
+    end_object(                                                                                              \
+        (void **)(out),                                                                                      \
+        WITHIN(c, (c)->device->fns->function ? (c)->device->fns->function(*(out), (c)->err) : STOKE_OK))
+
+/* Destroys an object by a function of its kind, NULL: which has none, and frees it. */
+#define DESTROY(object, function)                                                                            \
+    do {                                                                                                     \
+        if (!*(object)) return;                                                                              \
+        stoke_device *device_ = device_of(*(object));                                                        \
+        if (device_->fns->function && !enter(device_, NULL)) {                                               \
+            device_->fns->function(*(object));                                                               \
+            leave(device_, STOKE_OK);                                                                        \
+        }                                                                                                    \
+        stk_free(*(object));                                                                                 \
+        *(object) = NULL;                                                                                    \
+    } while (0)
 
 /* ---- memory ---- */
 
 /* Takes from the limit what a block will take from the device. */
 static int reserve(stoke_device *device, uint64_t bytes, stoke_error *err)
 {
-    stk_device_state *state = stk_state_of(device);
-    pthread_mutex_lock(&state->lock);
-    const uint64_t taken = state->taken, limit = state->limit;
+    pthread_mutex_lock(&device->lock);
+    const uint64_t taken = device->taken, limit = device->limit;
     const int fits = !limit || (taken <= limit && bytes <= limit - taken);
-    if (fits) state->taken += bytes;
-    pthread_mutex_unlock(&state->lock);
+    if (fits) device->taken += bytes;
+    pthread_mutex_unlock(&device->lock);
     if (fits) return STOKE_OK;
     const int small = limit < 10000000; /* KB tell more than 0.0 MB */
     const double unit = small ? 1e3 : 1e6;
@@ -83,10 +129,18 @@ static int reserve(stoke_device *device, uint64_t bytes, stoke_error *err)
 
 static void give_back(stoke_device *device, uint64_t bytes)
 {
-    stk_device_state *state = stk_state_of(device);
-    pthread_mutex_lock(&state->lock);
-    state->taken -= bytes;
-    pthread_mutex_unlock(&state->lock);
+    pthread_mutex_lock(&device->lock);
+    device->taken -= bytes;
+    pthread_mutex_unlock(&device->lock);
+}
+
+/* Ordinary memory is the same for every kind. */
+static int create_pageable(stk_device_block *block, stoke_error *err)
+{
+    block->host = stk_alloc_pages(block->bytes);
+    if (block->host) return STOKE_OK;
+    return stk_fail(err, STOKE_E_NOMEM, "%s: no memory for a block of %.1f MiB: lower batch, size or depth",
+                    block->device->info.name, STK_MIB(block->bytes));
 }
 
 int stk_block_create(stk_device_block *block, stoke_device *device, stk_device_memory_kind kind, size_t bytes,
@@ -101,7 +155,8 @@ int stk_block_create(stk_device_block *block, stoke_device *device, stk_device_m
                         device->info.name);
     if (kind == STK_MEMORY_DEVICE && (r = reserve(device, bytes, c.err))) return r;
     *block = (stk_device_block){ .device = device, .kind = kind, .bytes = bytes };
-    r = WITHIN(&c, device->fns->block_create(block, c.err));
+    r = WITHIN(&c, kind == STK_MEMORY_PAGEABLE ? create_pageable(block, c.err)
+                                               : device->fns->block_create(block, c.err));
     if (!r) return STOKE_OK;
     if (kind == STK_MEMORY_DEVICE) give_back(device, bytes);
     *block = (stk_device_block){ 0 };
@@ -110,9 +165,15 @@ int stk_block_create(stk_device_block *block, stoke_device *device, stk_device_m
 
 void stk_block_destroy(stk_device_block *block)
 {
-    if (!block->device) return;
-    block->device->fns->block_destroy(block);
-    if (block->kind == STK_MEMORY_DEVICE) give_back(block->device, block->bytes);
+    stoke_device *device = block->device;
+    if (!device) return;
+    if (block->kind == STK_MEMORY_PAGEABLE) {
+        stk_free_pages(block->host, block->bytes);
+    } else if (!enter(device, NULL)) {
+        device->fns->block_destroy(block);
+        leave(device, STOKE_OK);
+    }
+    if (block->kind == STK_MEMORY_DEVICE) give_back(device, block->bytes);
     *block = (stk_device_block){ 0 };
 }
 
@@ -122,10 +183,9 @@ int stoke_device_memory(stoke_device *device, uint64_t *free_bytes, uint64_t *to
     *free_bytes = *total_bytes = 0;
     int r = begin(&c, device, err);
     if (r || (r = WITHIN(&c, device->fns->memory(device, free_bytes, total_bytes, c.err)))) return r;
-    stk_device_state *state = stk_state_of(device);
-    pthread_mutex_lock(&state->lock);
-    const uint64_t limit = state->limit, left = limit > state->taken ? limit - state->taken : 0;
-    pthread_mutex_unlock(&state->lock);
+    pthread_mutex_lock(&device->lock);
+    const uint64_t limit = device->limit, left = limit > device->taken ? limit - device->taken : 0;
+    pthread_mutex_unlock(&device->lock);
     if (!limit) return STOKE_OK;
     if (!*total_bytes || *total_bytes > limit) *total_bytes = limit;
     if (!*free_bytes || *free_bytes > left) *free_bytes = left;
@@ -133,21 +193,6 @@ int stoke_device_memory(stoke_device *device, uint64_t *free_bytes, uint64_t *to
 }
 
 /* ---- streams ---- */
-
-static stoke_device *of_stream(const stk_device_stream *stream)
-{
-    return ((const stk_device_stream_head *)stream)->device;
-}
-
-static stoke_device *of_event(const stk_device_event *event)
-{
-    return ((const stk_event_head *)event)->device;
-}
-
-static const stk_device_module_head *of_module(const stk_device_module *module)
-{
-    return (const stk_device_module_head *)module;
-}
 
 static int another_device(const stoke_device *device, const char *what, stoke_error *err)
 {
@@ -157,44 +202,42 @@ static int another_device(const stoke_device *device, const char *what, stoke_er
 int stk_stream_create(stk_device_stream **out, stoke_device *device, stoke_error *err)
 {
     call c;
-    *out = NULL;
-    const int r = begin(&c, device, err);
-    return r ? r : WITHIN(&c, device->fns->stream_create(device, out, c.err));
+    const int r = begin_object(&c, (void **)out, device, device->fns->stream_bytes, "a stream", err);
+    return r ? r : CREATE(&c, out, stream_create);
 }
 
 int stk_stream_wrap(stk_device_stream **out, stoke_device *device, void *native, stoke_error *err)
 {
     call c;
-    *out = NULL;
-    const int r = begin(&c, device, err);
+    int r = begin_object(&c, (void **)out, device, device->fns->stream_bytes, "a stream", err);
     if (r) return r;
-    if (!device->fns->stream_wrap)
-        return stk_fail(c.err, STOKE_E_UNSUPPORTED,
-                        "%s: streams of the caller are possible with cuda only: leave consumer_stream NULL",
-                        device->info.name);
-    return WITHIN(&c, device->fns->stream_wrap(device, native, out, c.err));
+    if (device->fns->stream_wrap)
+        r = WITHIN(&c, device->fns->stream_wrap(*out, native, c.err));
+    else
+        r = stk_fail(c.err, STOKE_E_UNSUPPORTED,
+                     "%s: streams of the caller are possible with cuda only: leave consumer_stream NULL",
+                     device->info.name);
+    return end_object((void **)out, r);
 }
 
 void stk_stream_destroy(stk_device_stream **stream)
 {
-    if (!*stream) return;
-    of_stream(*stream)->fns->stream_destroy(*stream);
-    *stream = NULL;
+    DESTROY(stream, stream_destroy);
 }
 
 int stk_stream_finish(stk_device_stream *stream, stoke_error *err)
 {
     call c;
-    const int r = begin(&c, of_stream(stream), err);
+    const int r = begin(&c, device_of(stream), err);
     return r ? r : WITHIN(&c, c.device->fns->stream_finish(stream, c.err));
 }
 
 int stk_stream_wait(stk_device_stream *stream, stk_device_event *event, stoke_error *err)
 {
     call c;
-    const int r = begin(&c, of_stream(stream), err);
+    const int r = begin(&c, device_of(stream), err);
     if (r) return r;
-    if (of_event(event) != c.device) return another_device(c.device, "the event to wait for", c.err);
+    if (device_of(event) != c.device) return another_device(c.device, "the event to wait for", c.err);
     return WITHIN(&c, c.device->fns->stream_wait(stream, event, c.err));
 }
 
@@ -223,7 +266,7 @@ int stk_stream_copy(stk_device_stream *stream, const stk_device_block *to, size_
                     const stk_device_block *from, size_t from_at, size_t bytes, stoke_error *err)
 {
     call c;
-    int r = begin(&c, of_stream(stream), err);
+    int r = begin(&c, device_of(stream), err);
     if (!r) r = check_end(c.device, "the block copied to", to, to_at, bytes, c.err);
     if (!r) r = check_end(c.device, "the block copied from", from, from_at, bytes, c.err);
     if (r || !bytes) return r;
@@ -255,7 +298,13 @@ static int check_arguments(const stoke_device *device, const char *kernel, const
     return STOKE_OK;
 }
 
-static int check_launch(const stoke_device *device, const stk_device_module_head *module,
+/* How the modules of every kind begin. */
+typedef struct module_head {
+    stoke_device *device;
+    const stk_program *program;
+} module_head;
+
+static int check_launch(const stoke_device *device, const module_head *module,
                         const stk_device_launch *launch, stoke_error *err)
 {
     if (module->device != device) return another_device(device, "the program", err);
@@ -278,15 +327,15 @@ int stk_stream_launch(stk_device_stream *stream, stk_device_module *module, cons
                       stoke_error *err)
 {
     call c;
-    int r = begin(&c, of_stream(stream), err);
-    if (!r) r = check_launch(c.device, of_module(module), launch, c.err);
+    int r = begin(&c, device_of(stream), err);
+    if (!r) r = check_launch(c.device, (const module_head *)module, launch, c.err);
     return r ? r : WITHIN(&c, c.device->fns->launch(stream, module, launch, c.err));
 }
 
 int stk_stream_occupy(stk_device_stream *stream, uint64_t ns, stoke_error *err)
 {
     call c;
-    const int r = begin(&c, of_stream(stream), err);
+    const int r = begin(&c, device_of(stream), err);
     if (r) return r;
     if (!c.device->fns->occupy)
         return stk_fail(c.err, STOKE_E_UNSUPPORTED, "%s: cannot be kept busy without computing",
@@ -299,31 +348,28 @@ int stk_stream_occupy(stk_device_stream *stream, uint64_t ns, stoke_error *err)
 int stk_event_create(stk_device_event **out, stoke_device *device, stoke_error *err)
 {
     call c;
-    *out = NULL;
-    const int r = begin(&c, device, err);
-    return r ? r : WITHIN(&c, device->fns->event_create(device, out, c.err));
+    const int r = begin_object(&c, (void **)out, device, device->fns->event_bytes, "an event", err);
+    return r ? r : CREATE(&c, out, event_create);
 }
 
 void stk_event_destroy(stk_device_event **event)
 {
-    if (!*event) return;
-    of_event(*event)->fns->event_destroy(*event);
-    *event = NULL;
+    DESTROY(event, event_destroy);
 }
 
 int stk_event_record(stk_device_event *event, stk_device_stream *stream, stoke_error *err)
 {
     call c;
-    const int r = begin(&c, of_event(event), err);
+    const int r = begin(&c, device_of(event), err);
     if (r) return r;
-    if (of_stream(stream) != c.device) return another_device(c.device, "the stream of an event", c.err);
+    if (device_of(stream) != c.device) return another_device(c.device, "the stream of an event", c.err);
     return WITHIN(&c, c.device->fns->event_record(event, stream, c.err));
 }
 
 int stk_event_finish(stk_device_event *event, stoke_error *err)
 {
     call c;
-    const int r = begin(&c, of_event(event), err);
+    const int r = begin(&c, device_of(event), err);
     return r ? r : WITHIN(&c, c.device->fns->event_finish(event, c.err));
 }
 
@@ -331,7 +377,7 @@ int stk_event_done(stk_device_event *event, int *done, stoke_error *err)
 {
     call c;
     *done = 0;
-    const int r = begin(&c, of_event(event), err);
+    const int r = begin(&c, device_of(event), err);
     return r ? r : WITHIN(&c, c.device->fns->event_done(event, done, c.err));
 }
 
@@ -339,7 +385,7 @@ int stk_event_time(stk_device_event *event, uint64_t *ns, stoke_error *err)
 {
     call c;
     *ns = 0;
-    const int r = begin(&c, of_event(event), err);
+    const int r = begin(&c, device_of(event), err);
     return r ? r : WITHIN(&c, c.device->fns->event_time(event, ns, c.err));
 }
 
@@ -349,14 +395,13 @@ int stk_module_create(stk_device_module **out, stoke_device *device, const stk_p
                       stoke_error *err)
 {
     call c;
-    *out = NULL;
-    const int r = begin(&c, device, err);
-    return r ? r : WITHIN(&c, device->fns->module_create(device, program, out, c.err));
+    const int r = begin_object(&c, (void **)out, device, device->fns->module_bytes, "a program", err);
+    if (r) return r;
+    ((module_head *)*out)->program = program;
+    return CREATE(&c, out, module_create);
 }
 
 void stk_module_destroy(stk_device_module **module)
 {
-    if (!*module) return;
-    of_module(*module)->device->fns->module_destroy(*module);
-    *module = NULL;
+    DESTROY(module, module_destroy);
 }

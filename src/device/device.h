@@ -3,10 +3,11 @@
  * A device as the rest of the library sees it: memory, streams, events, copies, kernels. One table of
  * functions a kind; nobody outside this room sees a vendor's type.
  *
- *   device.c       what all kinds have in common: arguments checked, failures kept, memory counted
- *   device_open.c  names; device_list.c: what there is; device_pinned.c: for loaders; device_buffer.c: for
- * callers host.c         always there opencl.c       by dlopen of the ICD loader cuda.c         by dlopen of
- * the driver sim.c      a simulated GPU program.c      the kernels, as text and as C
+ *   device.c         what all kinds have in common: arguments checked, failures kept, memory counted
+ *   device_open.c    names, and what there is
+ *   device_memory.c  pinned memory for loaders, buffers for callers
+ *   program.c        the kernels, as text and as C
+ *   host.c, opencl.c, cuda.c, sim.c   a kind each
  *
  * Streams run their work in order; work of two streams is ordered by events only. Everything here may be
  * called from any thread, one thread at a time for one stream. After STOKE_E_DEVICE the device is lost: every
@@ -43,7 +44,7 @@ typedef struct stk_program {
     const char *const *kernels; /* names */
     const uint8_t *arguments;   /* of each, the shape included */
     stk_host_kernel *const *host;
-    uint32_t n_kernels;
+    uint32_t n_kernels;         /* at most STK_KERNELS */
     const stk_program_ptx *ptx; /* by rising architecture; n_ptx 0: none was made */
     uint32_t n_ptx;
 } stk_program;
@@ -72,19 +73,11 @@ typedef struct stk_device_block {
     void *own;        /* what else the kind keeps */
 } stk_device_block;
 
-typedef struct stk_device_stream stk_device_stream; /* begins with stk_device_stream_head */
-typedef struct stk_device_event stk_device_event;   /* begins with stk_event_head */
-typedef struct stk_device_module
-    stk_device_module; /* a program, compiled; begins with stk_device_module_head */
-
-typedef struct stk_device_stream_head {
-    stoke_device *device;
-} stk_device_stream_head, stk_event_head;
-
-typedef struct stk_device_module_head {
-    stoke_device *device;
-    const stk_program *program;
-} stk_device_module_head;
+/* Each kind has its own, which begin with `stoke_device *device`; a module, which is a program compiled, goes
+ * on with `const stk_program *program`. */
+typedef struct stk_device_stream stk_device_stream;
+typedef struct stk_device_event stk_device_event;
+typedef struct stk_device_module stk_device_module;
 
 /* Arguments of a launch: device blocks, none of them missing, then the shape by value. */
 typedef struct stk_device_argument {
@@ -104,32 +97,35 @@ typedef struct stk_device_launch {
     uint64_t traffic; /* bytes read and written, for the model of simulated GPUs; others ignore it */
 } stk_device_launch;
 
-/* What a kind implements. Arguments have been checked; `err` is never NULL. A function that fails cleans up
- * after itself. */
+/* What a kind implements. Arguments have been checked; `err` is never NULL but for `enter`. A function that
+ * fails cleans up after itself. Streams, events and modules come zeroed but for their first members. */
 typedef struct stk_device_fns {
     const char *kind;
+    size_t stream_bytes, event_bytes, module_bytes;
     /* Appends what there is to a list (stk_device_list_add), or the kind with a problem. Never fails. */
     void (*discover)(stoke_device_list *list);
     /* `which` is what follows the colon: "", "0", "rtx3090". Fills device->info and device->own. */
     int (*open)(stoke_device *device, const char *which, const stoke_device_params *params, stoke_error *err);
     void (*close)(stoke_device *device); /* also after a failed open */
-    /* The functions below that return a status are called between these two; NULL: they need nothing. */
+    /* The functions below are called between these two; NULL: they need nothing. err NULL: for destroying.
+     * What cannot be entered for that goes with the device. */
     int (*enter)(stoke_device *device, stoke_error *err);
     void (*leave)(stoke_device *device);
     int (*memory)(stoke_device *device, uint64_t *free_bytes, uint64_t *total_bytes, stoke_error *err);
 
-    int (*block_create)(stk_device_block *block, stoke_error *err); /* device, kind, bytes are set */
+    /* Pinned or device memory; device, kind, bytes are set. */
+    int (*block_create)(stk_device_block *block, stoke_error *err);
     void (*block_destroy)(stk_device_block *block);
 
-    int (*stream_create)(stoke_device *device, stk_device_stream **out, stoke_error *err);
+    int (*stream_create)(stk_device_stream *stream, stoke_error *err);
     void (*stream_destroy)(stk_device_stream *stream); /* waits for its work, unless it is someone else's */
     /* Someone else's stream (CUstream) as ours; NULL: the kind has none. */
-    int (*stream_wrap)(stoke_device *device, void *native, stk_device_stream **out, stoke_error *err);
+    int (*stream_wrap)(stk_device_stream *stream, void *native, stoke_error *err);
     int (*stream_finish)(stk_device_stream *stream, stoke_error *err);
     /* Later work of the stream waits for the event. An event never recorded holds nothing up. */
     int (*stream_wait)(stk_device_stream *stream, stk_device_event *event, stoke_error *err);
 
-    int (*event_create)(stoke_device *device, stk_device_event **out, stoke_error *err);
+    int (*event_create)(stk_device_event *event, stoke_error *err); /* NULL: a zeroed one will do */
     void (*event_destroy)(stk_device_event *event);
     int (*event_record)(stk_device_event *event, stk_device_stream *stream,
                         stoke_error *err);                          /* again and again */
@@ -143,8 +139,7 @@ typedef struct stk_device_fns {
     int (*copy)(stk_device_stream *stream, const stk_device_block *to, size_t to_at,
                 const stk_device_block *from, size_t from_at, size_t bytes, stoke_error *err);
 
-    int (*module_create)(stoke_device *device, const stk_program *program, stk_device_module **out,
-                         stoke_error *err);
+    int (*module_create)(stk_device_module *module, stoke_error *err); /* both NULL: nothing to do */
     void (*module_destroy)(stk_device_module *module);
     int (*launch)(stk_device_stream *stream, stk_device_module *module, const stk_device_launch *launch,
                   stoke_error *err);
@@ -158,11 +153,20 @@ extern const stk_device_fns stk_device_host, stk_device_opencl, stk_device_cuda,
 /* All of them in the order of lists; NULL ends it. */
 extern const stk_device_fns *const stk_device_kinds[];
 
+typedef struct stk_device_pinned stk_device_pinned;
+
 struct stoke_device {
     const stk_device_fns *fns;
     stoke_device_info info;
-    void *own;   /* of the kind */
-    void *state; /* of device.c: lock, first failure, bytes taken */
+    void *own; /* of the kind, which looks at nothing below */
+
+    pthread_mutex_t lock;
+    atomic_int is_lost;        /* set once, after `lost` */
+    stoke_error lost;          /* the first STOKE_E_DEVICE */
+    uint64_t limit;            /* of device memory; 0 = the kind decides */
+    uint64_t taken;            /* device memory of this process */
+    stk_device_pinned *pinned; /* handed out by the allocator */
+    stoke_error pinned_failed; /* code 0: none did */
 };
 
 /* device.c: the calls for the rest of the library. They check, keep the first STOKE_E_DEVICE, count memory
@@ -193,24 +197,5 @@ void stk_module_destroy(stk_device_module **module);
 
 /* For `discover`. */
 int stk_device_list_add(stoke_device_list *list, const stoke_device_info *info);
-
-/* What device.c, device_open.c and device_pinned.c keep about a device; kinds never look at it. */
-
-typedef struct stk_device_pinned stk_device_pinned;
-
-typedef struct stk_device_state {
-    pthread_mutex_t lock;
-    atomic_int is_lost;        /* set once, after `lost` */
-    stoke_error lost;          /* the first STOKE_E_DEVICE */
-    uint64_t limit;            /* of device memory; 0 = the kind decides */
-    uint64_t taken;            /* device memory of this process */
-    stk_device_pinned *pinned; /* handed out by the allocator */
-    stoke_error pinned_failed; /* code 0: none did */
-} stk_device_state;
-
-static inline stk_device_state *stk_state_of(const stoke_device *device)
-{
-    return device->state;
-}
 
 #endif

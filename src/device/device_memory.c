@@ -16,7 +16,6 @@ struct stk_device_pinned {
 
 static int take(stoke_device *device, size_t bytes, size_t alignment, void **pointer, stoke_error *err)
 {
-    stk_device_state *state = stk_state_of(device);
     size_t room;
     stk_device_pinned *entry = stk_calloc(1, sizeof *entry);
     if (!entry || !alignment || !stk_add(bytes, alignment - 1, &room)) {
@@ -31,37 +30,36 @@ static int take(stoke_device *device, size_t bytes, size_t alignment, void **poi
     }
     const uintptr_t start = (uintptr_t)entry->block.host;
     *pointer = (char *)entry->block.host + (alignment - start % alignment) % alignment;
-    pthread_mutex_lock(&state->lock);
-    entry->next = state->pinned;
-    state->pinned = entry;
-    pthread_mutex_unlock(&state->lock);
+    pthread_mutex_lock(&device->lock);
+    entry->next = device->pinned;
+    device->pinned = entry;
+    pthread_mutex_unlock(&device->lock);
     return STOKE_OK;
 }
 
 static void *pinned_alloc(void *context, size_t bytes, size_t alignment)
 {
     stoke_device *device = context;
-    stk_device_state *state = stk_state_of(device);
     stoke_error err;
     void *pointer = NULL;
     if (!take(device, bytes, alignment, &pointer, &err)) return pointer;
-    pthread_mutex_lock(&state->lock);
-    state->pinned_failed = err;
-    pthread_mutex_unlock(&state->lock);
+    pthread_mutex_lock(&device->lock);
+    device->pinned_failed = err;
+    pthread_mutex_unlock(&device->lock);
     return NULL;
 }
 
 static void pinned_release(void *context, void *pointer, size_t bytes)
 {
-    stk_device_state *state = stk_state_of(context);
-    pthread_mutex_lock(&state->lock);
-    stk_device_pinned **link = &state->pinned, *entry;
+    stoke_device *device = context;
+    pthread_mutex_lock(&device->lock);
+    stk_device_pinned **link = &device->pinned, *entry;
     for (; (entry = *link); link = &entry->next) {
         const char *start = entry->block.host;
         if ((char *)pointer >= start && (char *)pointer < start + entry->block.bytes) break;
     }
     if (entry) *link = entry->next;
-    pthread_mutex_unlock(&state->lock);
+    pthread_mutex_unlock(&device->lock);
     if (!entry) return;
     stk_block_destroy(&entry->block);
     stk_free(entry);
@@ -74,10 +72,9 @@ stoke_allocator stoke_device_pinned(stoke_device *device)
 
 int stoke_device_pinned_failed(stoke_device *device, stoke_error *err)
 {
-    stk_device_state *state = stk_state_of(device);
-    pthread_mutex_lock(&state->lock);
-    const stoke_error failed = state->pinned_failed;
-    pthread_mutex_unlock(&state->lock);
+    pthread_mutex_lock(&device->lock);
+    const stoke_error failed = device->pinned_failed;
+    pthread_mutex_unlock(&device->lock);
     if (failed.code && err) *err = failed;
     return failed.code;
 }

@@ -16,38 +16,21 @@ stoke_device_params stoke_device_defaults(void)
     return (stoke_device_params){ .struct_size = sizeof(stoke_device_params) };
 }
 
-static void release(stoke_device *device)
-{
-    stk_device_state *state = stk_state_of(device);
-    if (state) pthread_mutex_destroy(&state->lock);
-    stk_free(state);
-    stk_free(device);
-}
-
 /* Opens one of a kind. `name` is the whole of what was asked for: "opencl:1". */
 static int open_kind(stoke_device **out, const stk_device_fns *fns, const char *name,
                      const stoke_device_params *params, stoke_error *err)
 {
     stoke_device *device = stk_calloc(1, sizeof *device);
-    stk_device_state *state = stk_calloc(1, sizeof *state);
-    if (!device || !state || pthread_mutex_init(&state->lock, NULL)) {
-        stk_free(state);
-        stk_free(device);
-        return stk_fail(err, STOKE_E_NOMEM, "no memory to open device %s", name);
-    }
+    if (!device) return stk_fail(err, STOKE_E_NOMEM, "no memory to open device %s", name);
     const char *colon = strchr(name, ':');
-    state->limit = params->memory_limit;
-    device->state = state;
+    pthread_mutex_init(&device->lock, NULL); /* cannot fail on Linux */
+    device->limit = params->memory_limit;
     device->fns = fns;
     snprintf(device->info.name, sizeof device->info.name, "%s", name);
     const int r = fns->open(device, colon ? colon + 1 : "", params, err);
-    if (r) {
-        fns->close(device);
-        release(device);
-        return r;
-    }
     *out = device;
-    return STOKE_OK;
+    if (r) stoke_device_close(out);
+    return r;
 }
 
 /* "; usable here: host, opencl:0, sim" behind a message. */
@@ -132,7 +115,8 @@ void stoke_device_close(stoke_device **device)
 {
     if (!*device) return;
     (*device)->fns->close(*device);
-    release(*device);
+    pthread_mutex_destroy(&(*device)->lock);
+    stk_free(*device);
     *device = NULL;
 }
 

@@ -32,7 +32,7 @@ typedef struct host_device {
 /* Records of an event are numbered, and pass in that order even when they are on two streams: so `passed` is
  * all there is to know. */
 struct stk_device_event {
-    stk_event_head head;
+    stoke_device *device;
     uint64_t recorded, passed; /* how many */
     uint64_t time_ns;          /* of the last one that passed */
     uint32_t queued;           /* pieces of work that know the event */
@@ -55,19 +55,37 @@ typedef struct work {
 } work;
 
 struct stk_device_stream {
-    stk_device_stream_head head;
+    stoke_device *device;
     pthread_t thread;
     uint64_t asked, done; /* pieces of work; work n lies in queue[n % QUEUE] */
     work queue[QUEUE];
 };
 
 struct stk_device_module {
-    stk_device_module_head head;
+    stoke_device *device;
+    const stk_program *program;
 };
 
 static host_device *own(const stoke_device *device)
 {
     return device->own;
+}
+
+static int enter(stoke_device *device, stoke_error *err)
+{
+    pthread_mutex_lock(&own(device)->lock);
+    return STOKE_OK;
+}
+
+static void leave(stoke_device *device)
+{
+    pthread_mutex_unlock(&own(device)->lock);
+}
+
+/* Lets go of the lock until something has changed. */
+static void await_change(const stoke_device *device)
+{
+    pthread_cond_wait(&own(device)->changed, &own(device)->lock);
 }
 
 /* ---- a stream's thread ---- */
@@ -84,11 +102,11 @@ static void carry_out(work *w)
 }
 
 /* Work that is about an event, under the lock. */
-static void pass_event(host_device *host, const work *w)
+static void pass_event(const work *w)
 {
     stk_device_event *event = w->event;
     const uint64_t before = w->kind == WORK_RECORD ? w->number - 1 : w->number;
-    while (event->passed < before) pthread_cond_wait(&host->changed, &host->lock);
+    while (event->passed < before) await_change(event->device);
     if (w->kind == WORK_RECORD) {
         event->passed = w->number;
         event->time_ns = stk_now_ns();
@@ -99,14 +117,14 @@ static void pass_event(host_device *host, const work *w)
 static void *stream_main(void *argument)
 {
     stk_device_stream *stream = argument;
-    host_device *host = own(stream->head.device);
+    host_device *host = own(stream->device);
     pthread_mutex_lock(&host->lock);
     for (;;) {
-        while (stream->done == stream->asked) pthread_cond_wait(&host->changed, &host->lock);
+        while (stream->done == stream->asked) await_change(stream->device);
         work *w = &stream->queue[stream->done % QUEUE];
         if (w->kind == WORK_END) break;
         if (w->event) {
-            pass_event(host, w);
+            pass_event(w);
         } else {
             pthread_mutex_unlock(&host->lock);
             carry_out(w);
@@ -119,12 +137,10 @@ static void *stream_main(void *argument)
     return NULL;
 }
 
-/* A free place at the end of the queue, with the lock held; `put` hands it in and lets go. */
+/* A free place at the end of the queue; `put` hands it in. */
 static work *place(stk_device_stream *stream)
 {
-    host_device *host = own(stream->head.device);
-    pthread_mutex_lock(&host->lock);
-    while (stream->asked - stream->done == QUEUE) pthread_cond_wait(&host->changed, &host->lock);
+    while (stream->asked - stream->done == QUEUE) await_change(stream->device);
     work *w = &stream->queue[stream->asked % QUEUE];
     w->event = NULL;
     return w;
@@ -132,42 +148,31 @@ static work *place(stk_device_stream *stream)
 
 static int put(stk_device_stream *stream)
 {
-    host_device *host = own(stream->head.device);
     stream->asked++;
-    pthread_cond_broadcast(&host->changed);
-    pthread_mutex_unlock(&host->lock);
+    pthread_cond_broadcast(&own(stream->device)->changed);
     return STOKE_OK;
 }
 
-static int stream_create(stoke_device *device, stk_device_stream **out, stoke_error *err)
+static int stream_create(stk_device_stream *stream, stoke_error *err)
 {
-    stk_device_stream *stream = stk_calloc(1, sizeof *stream);
-    if (!stream) return stk_fail(err, STOKE_E_NOMEM, "host: no memory for a stream");
-    stream->head.device = device;
     const int failed = stk_thread_start(&stream->thread, stream_main, stream);
-    if (failed) {
-        stk_free(stream);
-        return stk_fail_errno(err, STOKE_E_NOMEM, failed, "host: cannot start the thread of a stream");
-    }
-    *out = stream;
-    return STOKE_OK;
+    if (!failed) return STOKE_OK;
+    return stk_fail_errno(err, STOKE_E_NOMEM, failed, "host: cannot start the thread of a stream");
 }
 
 static void stream_destroy(stk_device_stream *stream)
 {
     place(stream)->kind = WORK_END;
     put(stream);
+    leave(stream->device);
     pthread_join(stream->thread, NULL);
-    stk_free(stream);
+    enter(stream->device, NULL);
 }
 
 static int stream_finish(stk_device_stream *stream, stoke_error *err)
 {
-    host_device *host = own(stream->head.device);
-    pthread_mutex_lock(&host->lock);
     const uint64_t last = stream->asked;
-    while (stream->done < last) pthread_cond_wait(&host->changed, &host->lock);
-    pthread_mutex_unlock(&host->lock);
+    while (stream->done < last) await_change(stream->device);
     return STOKE_OK;
 }
 
@@ -181,21 +186,9 @@ static int occupy(stk_device_stream *stream, uint64_t ns, stoke_error *err)
 
 /* ---- events ---- */
 
-static int event_create(stoke_device *device, stk_device_event **out, stoke_error *err)
-{
-    *out = stk_calloc(1, sizeof **out);
-    if (!*out) return stk_fail(err, STOKE_E_NOMEM, "host: no memory for an event");
-    (*out)->head.device = device;
-    return STOKE_OK;
-}
-
 static void event_destroy(stk_device_event *event)
 {
-    host_device *host = own(event->head.device);
-    pthread_mutex_lock(&host->lock);
-    while (event->queued) pthread_cond_wait(&host->changed, &host->lock);
-    pthread_mutex_unlock(&host->lock);
-    stk_free(event);
+    while (event->queued) await_change(event->device);
 }
 
 static int put_event(stk_device_stream *stream, stk_device_event *event, work_kind kind)
@@ -220,30 +213,21 @@ static int stream_wait(stk_device_stream *stream, stk_device_event *event, stoke
 
 static int event_finish(stk_device_event *event, stoke_error *err)
 {
-    host_device *host = own(event->head.device);
-    pthread_mutex_lock(&host->lock);
     const uint64_t last = event->recorded;
-    while (event->passed < last) pthread_cond_wait(&host->changed, &host->lock);
-    pthread_mutex_unlock(&host->lock);
+    while (event->passed < last) await_change(event->device);
     return STOKE_OK;
 }
 
 static int event_done(stk_device_event *event, int *done, stoke_error *err)
 {
-    host_device *host = own(event->head.device);
-    pthread_mutex_lock(&host->lock);
     *done = event->passed == event->recorded;
-    pthread_mutex_unlock(&host->lock);
     return STOKE_OK;
 }
 
 static int event_time(stk_device_event *event, uint64_t *ns, stoke_error *err)
 {
-    host_device *host = own(event->head.device);
-    pthread_mutex_lock(&host->lock);
     const int happened = event->recorded && event->passed == event->recorded;
     *ns = happened ? event->time_ns : 0;
-    pthread_mutex_unlock(&host->lock);
     return happened ? STOKE_OK : stk_fail(err, STOKE_E_STATE, "host: the event has not happened yet");
 }
 
@@ -301,27 +285,13 @@ static int copy(stk_device_stream *stream, const stk_device_block *to, size_t to
 
 /* ---- kernels ---- */
 
-static int module_create(stoke_device *device, const stk_program *program, stk_device_module **out,
-                         stoke_error *err)
-{
-    *out = stk_calloc(1, sizeof **out);
-    if (!*out) return stk_fail(err, STOKE_E_NOMEM, "host: no memory for a program");
-    (*out)->head = (stk_device_module_head){ device, program };
-    return STOKE_OK;
-}
-
-static void module_destroy(stk_device_module *module)
-{
-    stk_free(module);
-}
-
 static int launch(stk_device_stream *stream, stk_device_module *module, const stk_device_launch *l,
                   stoke_error *err)
 {
     work *w = place(stream);
     const stk_device_argument *shape = &l->arguments[l->n_arguments - 1];
     w->kind = WORK_LAUNCH;
-    w->kernel = module->head.program->host[l->kernel];
+    w->kernel = module->program->host[l->kernel];
     memcpy(w->grid, l->grid, sizeof w->grid);
     for (uint32_t i = 0; i + 1 < l->n_arguments; i++) w->arguments[i] = l->arguments[i].block->host;
     memcpy(w->value, shape->value, shape->bytes);
@@ -395,9 +365,14 @@ static void close_host(stoke_device *device)
 
 const stk_device_fns stk_device_host = {
     .kind = "host",
+    .stream_bytes = sizeof(stk_device_stream),
+    .event_bytes = sizeof(stk_device_event),
+    .module_bytes = sizeof(stk_device_module),
     .discover = discover,
     .open = open_host,
     .close = close_host,
+    .enter = enter,
+    .leave = leave,
     .memory = memory,
     .block_create = block_create,
     .block_destroy = block_destroy,
@@ -405,15 +380,12 @@ const stk_device_fns stk_device_host = {
     .stream_destroy = stream_destroy,
     .stream_finish = stream_finish,
     .stream_wait = stream_wait,
-    .event_create = event_create,
     .event_destroy = event_destroy,
     .event_record = event_record,
     .event_finish = event_finish,
     .event_done = event_done,
     .event_time = event_time,
     .copy = copy,
-    .module_create = module_create,
-    .module_destroy = module_destroy,
     .launch = launch,
     .occupy = occupy,
 };

@@ -257,11 +257,8 @@ static int create_pinned_block(stk_device_block *block, stoke_error *err)
 
 static int opencl_block_create(stk_device_block *block, stoke_error *err)
 {
-    if (block->kind == STK_MEMORY_DEVICE) return create_device_block(block, err);
-    if (block->kind == STK_MEMORY_PINNED) return create_pinned_block(block, err);
-    block->host = stk_alloc_aligned(block->bytes, 64);
-    if (block->host) return STOKE_OK;
-    return stk_fail(err, STOKE_E_NOMEM, "no memory for %zu bytes on the host", block->bytes);
+    return block->kind == STK_MEMORY_DEVICE ? create_device_block(block, err)
+                                            : create_pinned_block(block, err);
 }
 
 static void opencl_block_destroy(stk_device_block *block)
@@ -270,44 +267,31 @@ static void opencl_block_destroy(stk_device_block *block)
     if (block->kind == STK_MEMORY_DEVICE) {
         own->cl.clReleaseMemObject((cl_mem)block->handle);
         atomic_fetch_sub(&own->taken, block->bytes);
-    } else if (block->kind == STK_MEMORY_PINNED) {
+    } else {
         own->cl.clEnqueueUnmapMemObject(own->chores, block->own, block->host, 0, NULL, NULL);
         own->cl.clFinish(own->chores);
         own->cl.clReleaseMemObject(block->own);
-    } else {
-        stk_free(block->host);
     }
 }
 
 /* ---- streams and copies ---- */
 
-static int opencl_stream_create(stoke_device *device, stk_device_stream **out, stoke_error *err)
+static int opencl_stream_create(stk_device_stream *stream, stoke_error *err)
 {
-    stk_opencl_stream *stream = stk_calloc(1, sizeof *stream);
-    if (!stream) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory for a stream", device->info.name);
-    stream->head.device = device;
-    const int r = create_queue(device, &stream->queue, err);
-    if (r == STOKE_OK)
-        *out = (stk_device_stream *)stream;
-    else
-        stk_free(stream);
-    return r;
+    return create_queue(stream->device, &stream->queue, err);
 }
 
-static void opencl_stream_destroy(stk_device_stream *base)
+static void opencl_stream_destroy(stk_device_stream *stream)
 {
-    stk_opencl_stream *stream = (stk_opencl_stream *)base;
-    stk_opencl *own = stk_opencl_of(stream->head.device);
+    stk_opencl *own = stk_opencl_of(stream->device);
     own->cl.clFinish(stream->queue);
     own->cl.clReleaseCommandQueue(stream->queue);
-    stk_free(stream);
 }
 
-static int opencl_stream_finish(stk_device_stream *base, stoke_error *err)
+static int opencl_stream_finish(stk_device_stream *stream, stoke_error *err)
 {
-    stk_opencl_stream *stream = (stk_opencl_stream *)base;
-    stk_opencl *own = stk_opencl_of(stream->head.device);
-    return stk_opencl_check_wait(stream->head.device, "clFinish", own->cl.clFinish(stream->queue), err);
+    stk_opencl *own = stk_opencl_of(stream->device);
+    return stk_opencl_check_wait(stream->device, "clFinish", own->cl.clFinish(stream->queue), err);
 }
 
 /* Between two places on the host, in the stream's order: OpenCL has no command for it. */
@@ -320,15 +304,14 @@ static int copy_on_host(stk_device_stream *stream, void *to, const void *from, s
 
 /* Ordinary memory may be used again as soon as the call returns, as with CUDA: so the call waits for the
  * copy, and with it for all that the stream was told before. */
-static int opencl_copy(stk_device_stream *base, const stk_device_block *to, size_t to_at,
+static int opencl_copy(stk_device_stream *stream, const stk_device_block *to, size_t to_at,
                        const stk_device_block *from, size_t from_at, size_t bytes, stoke_error *err)
 {
-    stk_opencl_stream *stream = (stk_opencl_stream *)base;
-    stk_opencl *own = stk_opencl_of(stream->head.device);
+    stk_opencl *own = stk_opencl_of(stream->device);
     const int up = to->kind == STK_MEMORY_DEVICE, down = from->kind == STK_MEMORY_DEVICE;
     char *to_host = (char *)to->host + to_at;
     const char *from_host = (const char *)from->host + from_at;
-    if (!up && !down) return copy_on_host(base, to_host, from_host, bytes, err);
+    if (!up && !down) return copy_on_host(stream, to_host, from_host, bytes, err);
     const cl_bool wait = to->kind == STK_MEMORY_PAGEABLE || from->kind == STK_MEMORY_PAGEABLE;
     cl_int code;
     const char *call;
@@ -345,11 +328,14 @@ static int opencl_copy(stk_device_stream *base, const stk_device_block *to, size
         code = own->cl.clEnqueueReadBuffer(stream->queue, (cl_mem)from->handle, wait, from_at, bytes, to_host,
                                            0, NULL, NULL);
     }
-    return stk_opencl_check(stream->head.device, call, code, err);
+    return stk_opencl_check(stream->device, call, code, err);
 }
 
 const stk_device_fns stk_device_opencl = {
     .kind = "opencl",
+    .stream_bytes = sizeof(stk_device_stream),
+    .event_bytes = sizeof(stk_device_event),
+    .module_bytes = sizeof(stk_device_module),
     .discover = opencl_discover,
     .open = opencl_open,
     .close = opencl_close,

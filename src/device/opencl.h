@@ -80,10 +80,27 @@ typedef struct stk_opencl {
     uint64_t last_device_ns, last_host_ns; /* the latest time that was told, on both clocks */
 } stk_opencl;
 
-typedef struct stk_opencl_stream {
-    stk_device_stream_head head;
+struct stk_device_stream {
+    stoke_device *device;
     cl_command_queue queue;
-} stk_opencl_stream;
+};
+
+struct stk_device_event {
+    stoke_device *device;
+    pthread_mutex_t lock;
+    cl_event marker; /* NULL: never recorded */
+    uint64_t recorded_ns,
+        seen_ns; /* on the host: before the record, and once it had happened; 0 = not seen */
+};
+
+struct stk_device_module {
+    stoke_device *device;
+    const stk_program *program;
+    cl_program compiled;
+    pthread_mutex_t lock; /* arguments are part of a kernel until it is launched */
+    cl_kernel kernels[STK_KERNELS];
+    size_t limits[STK_KERNELS]; /* work items in a group of each */
+};
 
 static inline stk_opencl *stk_opencl_of(const stoke_device *device)
 {
@@ -102,7 +119,7 @@ int stk_opencl_check(const stoke_device *device, const char *call, cl_int code, 
 int stk_opencl_check_wait(const stoke_device *device, const char *call, cl_int code, stoke_error *err);
 
 /* opencl_event.c */
-int stk_opencl_event_create(stoke_device *device, stk_device_event **out, stoke_error *err);
+int stk_opencl_event_create(stk_device_event *event, stoke_error *err);
 void stk_opencl_event_destroy(stk_device_event *event);
 int stk_opencl_event_record(stk_device_event *event, stk_device_stream *stream, stoke_error *err);
 int stk_opencl_event_finish(stk_device_event *event, stoke_error *err);
@@ -113,8 +130,7 @@ int stk_opencl_stream_wait(stk_device_stream *stream, stk_device_event *event, s
 int stk_opencl_clock_start(stoke_device *device, stoke_error *err);
 
 /* opencl_module.c */
-int stk_opencl_module_create(stoke_device *device, const stk_program *program, stk_device_module **out,
-                             stoke_error *err);
+int stk_opencl_module_create(stk_device_module *module, stoke_error *err);
 void stk_opencl_module_destroy(stk_device_module *module);
 int stk_opencl_launch(stk_device_stream *stream, stk_device_module *module, const stk_device_launch *launch,
                       stoke_error *err);

@@ -16,37 +16,29 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 
-typedef struct event {
-    stk_event_head head;
-    pthread_mutex_t lock;
-    cl_event marker; /* NULL: never recorded */
-    uint64_t recorded_ns,
-        seen_ns; /* on the host: before the record, and once it had happened; 0 = not seen */
-} event;
-
 /* What an event holds now, with a reference of the caller's own to the marker. */
 typedef struct held {
     cl_event marker;
     uint64_t recorded_ns, seen_ns;
 } held;
 
-static int hold(event *e, held *h, stoke_error *err)
+static int hold(stk_device_event *e, held *h, stoke_error *err)
 {
-    const stk_opencl *own = stk_opencl_of(e->head.device);
+    const stk_opencl *own = stk_opencl_of(e->device);
     pthread_mutex_lock(&e->lock);
     *h = (held){ e->marker, e->recorded_ns, e->seen_ns };
     const cl_int code = h->marker ? own->cl.clRetainEvent(h->marker) : CL_SUCCESS;
     pthread_mutex_unlock(&e->lock);
-    return stk_opencl_check(e->head.device, "clRetainEvent", code, err);
+    return stk_opencl_check(e->device, "clRetainEvent", code, err);
 }
 
-static void let_go(const event *e, const held *h)
+static void let_go(const stk_device_event *e, const held *h)
 {
-    if (h->marker) stk_opencl_of(e->head.device)->cl.clReleaseEvent(h->marker);
+    if (h->marker) stk_opencl_of(e->device)->cl.clReleaseEvent(h->marker);
 }
 
 /* Notes when the host knew, unless the event has been recorded again meanwhile. */
-static void note_seen(event *e, held *h)
+static void note_seen(stk_device_event *e, held *h)
 {
     const uint64_t now = stk_now_ns();
     pthread_mutex_lock(&e->lock);
@@ -57,39 +49,32 @@ static void note_seen(event *e, held *h)
 
 /* ---- life ---- */
 
-int stk_opencl_event_create(stoke_device *device, stk_device_event **out, stoke_error *err)
+int stk_opencl_event_create(stk_device_event *e, stoke_error *err)
 {
-    event *e = stk_calloc(1, sizeof *e);
-    if (!e) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory for an event", device->info.name);
-    e->head.device = device;
     pthread_mutex_init(&e->lock, NULL);
-    *out = (stk_device_event *)e;
     return STOKE_OK;
 }
 
-void stk_opencl_event_destroy(stk_device_event *base)
+void stk_opencl_event_destroy(stk_device_event *e)
 {
-    event *e = (event *)base;
-    if (e->marker) stk_opencl_of(e->head.device)->cl.clReleaseEvent(e->marker);
+    if (e->marker) stk_opencl_of(e->device)->cl.clReleaseEvent(e->marker);
     pthread_mutex_destroy(&e->lock);
-    stk_free(e);
 }
 
-int stk_opencl_event_record(stk_device_event *base, stk_device_stream *stream, stoke_error *err)
+int stk_opencl_event_record(stk_device_event *e, stk_device_stream *stream, stoke_error *err)
 {
-    event *e = (event *)base;
-    const stk_opencl *own = stk_opencl_of(e->head.device);
-    cl_command_queue queue = ((stk_opencl_stream *)stream)->queue;
+    const stk_opencl *own = stk_opencl_of(e->device);
+    cl_command_queue queue = stream->queue;
     const uint64_t now = stk_now_ns();
     cl_event marker;
     cl_int code = own->cl.clEnqueueMarkerWithWaitList(queue, 0, NULL, &marker);
-    if (code) return stk_opencl_check(e->head.device, "clEnqueueMarkerWithWaitList", code, err);
+    if (code) return stk_opencl_check(e->device, "clEnqueueMarkerWithWaitList", code, err);
     /* Another queue that waits for a marker nobody has sent to the device waits for ever; and polling sends
      * nothing either. */
     code = own->cl.clFlush(queue);
     if (code) {
         own->cl.clReleaseEvent(marker);
-        return stk_opencl_check(e->head.device, "clFlush", code, err);
+        return stk_opencl_check(e->device, "clFlush", code, err);
     }
     pthread_mutex_lock(&e->lock);
     cl_event before = e->marker;
@@ -103,48 +88,43 @@ int stk_opencl_event_record(stk_device_event *base, stk_device_stream *stream, s
 
 /* ---- waiting ---- */
 
-int stk_opencl_stream_wait(stk_device_stream *base, stk_device_event *waited, stoke_error *err)
+int stk_opencl_stream_wait(stk_device_stream *stream, stk_device_event *e, stoke_error *err)
 {
-    stk_opencl_stream *stream = (stk_opencl_stream *)base;
-    const stk_opencl *own = stk_opencl_of(stream->head.device);
-    event *e = (event *)waited;
+    const stk_opencl *own = stk_opencl_of(stream->device);
     held h;
     const int r = hold(e, &h, err);
     if (r != STOKE_OK || !h.marker) return r;
     const cl_int code = own->cl.clEnqueueBarrierWithWaitList(stream->queue, 1, &h.marker, NULL);
     let_go(e, &h);
-    return stk_opencl_check(stream->head.device, "clEnqueueBarrierWithWaitList", code, err);
+    return stk_opencl_check(stream->device, "clEnqueueBarrierWithWaitList", code, err);
 }
 
-int stk_opencl_event_finish(stk_device_event *base, stoke_error *err)
+int stk_opencl_event_finish(stk_device_event *e, stoke_error *err)
 {
-    event *e = (event *)base;
     held h;
     const int r = hold(e, &h, err);
     if (r != STOKE_OK || !h.marker) return r;
-    const cl_int code = stk_opencl_of(e->head.device)->cl.clWaitForEvents(1, &h.marker);
+    const cl_int code = stk_opencl_of(e->device)->cl.clWaitForEvents(1, &h.marker);
     if (!code) note_seen(e, &h);
     let_go(e, &h);
-    return stk_opencl_check_wait(e->head.device, "clWaitForEvents", code, err);
+    return stk_opencl_check_wait(e->device, "clWaitForEvents", code, err);
 }
 
 /* 1 when the marker has been passed, 0 when not, below 0: the failure. */
-static int look(event *e, held *h, stoke_error *err)
+static int look(stk_device_event *e, held *h, stoke_error *err)
 {
     cl_int status = CL_QUEUED;
     if (!h->marker || h->seen_ns) return 1;
-    const cl_int code =
-        stk_opencl_of(e->head.device)
-            ->cl.clGetEventInfo(h->marker, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL);
-    if (code) return stk_opencl_check_wait(e->head.device, "clGetEventInfo", code, err);
-    if (status < 0) return stk_opencl_check_wait(e->head.device, "work before an event", status, err);
+    const cl_int code = stk_opencl_of(e->device)->cl.clGetEventInfo(
+        h->marker, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL);
+    if (code) return stk_opencl_check_wait(e->device, "clGetEventInfo", code, err);
+    if (status < 0) return stk_opencl_check_wait(e->device, "work before an event", status, err);
     if (status == CL_COMPLETE) note_seen(e, h);
     return status == CL_COMPLETE;
 }
 
-int stk_opencl_event_done(stk_device_event *base, int *done, stoke_error *err)
+int stk_opencl_event_done(stk_device_event *e, int *done, stoke_error *err)
 {
-    event *e = (event *)base;
     held h;
     int r = hold(e, &h, err);
     if (r != STOKE_OK) return r;
@@ -274,19 +254,18 @@ static int check_clock(stoke_device *device, stoke_error *err)
 }
 
 /* STOKE_OK when it was recorded and has happened. */
-static int expect_done(event *e, held *h, stoke_error *err)
+static int expect_done(stk_device_event *e, held *h, stoke_error *err)
 {
     const int done = look(e, h, err);
     if (done < 0) return done;
     if (done && h->marker) return STOKE_OK;
-    return stk_fail(err, STOKE_E_STATE, "%s: an event that %s has no time", e->head.device->info.name,
+    return stk_fail(err, STOKE_E_STATE, "%s: an event that %s has no time", e->device->info.name,
                     h->marker ? "has not happened yet" : "was never recorded");
 }
 
-int stk_opencl_event_time(stk_device_event *base, uint64_t *ns, stoke_error *err)
+int stk_opencl_event_time(stk_device_event *e, uint64_t *ns, stoke_error *err)
 {
-    event *e = (event *)base;
-    stoke_device *device = e->head.device;
+    stoke_device *device = e->device;
     stk_opencl *own = stk_opencl_of(device);
     held h;
     uint64_t device_ns = 0;

@@ -12,14 +12,6 @@
 #include "src/base/file.h"
 #include "src/base/mem.h"
 
-typedef struct module {
-    stk_device_module_head head;
-    cl_program program;
-    pthread_mutex_t lock; /* arguments are part of a kernel until it is launched */
-    cl_kernel *kernels;
-    size_t *limits; /* work items in a group of each */
-} module;
-
 /* ---- compiling ---- */
 
 /* Whatever a driver's binaries may depend on. */
@@ -159,14 +151,14 @@ static void keep_binary(const stk_opencl *own, const stk_opencl_key *key, cl_pro
 
 /* ---- modules ---- */
 
-static int make_kernels(module *m, stoke_error *err)
+static int make_kernels(stk_device_module *m, stoke_error *err)
 {
-    stoke_device *device = m->head.device;
-    const stk_program *program = m->head.program;
+    stoke_device *device = m->device;
+    const stk_program *program = m->program;
     const stk_opencl *own = stk_opencl_of(device);
     for (uint32_t i = 0; i < program->n_kernels; i++) {
         cl_int code;
-        m->kernels[i] = own->cl.clCreateKernel(m->program, program->kernels[i], &code);
+        m->kernels[i] = own->cl.clCreateKernel(m->compiled, program->kernels[i], &code);
         if (code == CL_INVALID_KERNEL_NAME)
             return stk_fail(err, STOKE_E_UNSUPPORTED, "%s (%s): the compiled program '%s' has no kernel '%s'",
                             device->info.name, device->info.title, program->name, program->kernels[i]);
@@ -180,63 +172,48 @@ static int make_kernels(module *m, stoke_error *err)
     return STOKE_OK;
 }
 
-static void drop_program(module *m)
+static void drop_program(stk_device_module *m)
 {
-    const stk_opencl *own = stk_opencl_of(m->head.device);
-    for (uint32_t i = 0; i < m->head.program->n_kernels; i++) {
+    const stk_opencl *own = stk_opencl_of(m->device);
+    for (uint32_t i = 0; i < m->program->n_kernels; i++) {
         if (m->kernels[i]) own->cl.clReleaseKernel(m->kernels[i]);
         m->kernels[i] = NULL;
     }
-    if (m->program) own->cl.clReleaseProgram(m->program);
-    m->program = NULL;
+    if (m->compiled) own->cl.clReleaseProgram(m->compiled);
+    m->compiled = NULL;
 }
 
 /* From the cache, or else compiled: a binary that has no use must not cost more than the compilation. */
-static int build(module *m, stoke_error *err)
+static int build(stk_device_module *m, stoke_error *err)
 {
-    const stoke_device *device = m->head.device;
+    const stoke_device *device = m->device;
     const stk_opencl *own = stk_opencl_of(device);
     stk_opencl_key key;
-    if (!key_of(device, m->head.program, &key))
+    if (!key_of(device, m->program, &key))
         return stk_fail(err, STOKE_E_NOMEM, "%s: no memory to compile", device->info.name);
-    if (own->cache) m->program = build_cached(own, &key);
-    if (m->program) {
+    if (own->cache) m->compiled = build_cached(own, &key);
+    if (m->compiled) {
         if (make_kernels(m, NULL) == STOKE_OK) return STOKE_OK;
         drop_program(m);
     }
-    int r = build_text(device, m->head.program, &key, &m->program, err);
+    int r = build_text(device, m->program, &key, &m->compiled, err);
     if (r == STOKE_OK) r = make_kernels(m, err);
-    if (r == STOKE_OK && own->cache) keep_binary(own, &key, m->program);
+    if (r == STOKE_OK && own->cache) keep_binary(own, &key, m->compiled);
     return r;
 }
 
-int stk_opencl_module_create(stoke_device *device, const stk_program *program, stk_device_module **out,
-                             stoke_error *err)
+int stk_opencl_module_create(stk_device_module *m, stoke_error *err)
 {
-    module *m = stk_calloc(1, sizeof *m);
-    if (!m) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory for kernels", device->info.name);
-    m->head = (stk_device_module_head){ device, program };
     pthread_mutex_init(&m->lock, NULL);
-    m->kernels = stk_calloc(program->n_kernels, sizeof *m->kernels);
-    m->limits = stk_calloc(program->n_kernels, sizeof *m->limits);
-    const int r = m->kernels && m->limits
-                      ? build(m, err)
-                      : stk_fail(err, STOKE_E_NOMEM, "%s: no memory for kernels", device->info.name);
-    if (r == STOKE_OK)
-        *out = (stk_device_module *)m;
-    else
-        stk_opencl_module_destroy((stk_device_module *)m);
+    const int r = build(m, err);
+    if (r) stk_opencl_module_destroy(m);
     return r;
 }
 
-void stk_opencl_module_destroy(stk_device_module *base)
+void stk_opencl_module_destroy(stk_device_module *m)
 {
-    module *m = (module *)base;
-    if (m->kernels) drop_program(m);
+    drop_program(m);
     pthread_mutex_destroy(&m->lock);
-    stk_free(m->kernels);
-    stk_free(m->limits);
-    stk_free(m);
 }
 
 /* ---- launching ---- */
@@ -269,23 +246,22 @@ static cl_int set_arguments(const stk_opencl *own, cl_kernel kernel, const stk_d
     return code;
 }
 
-int stk_opencl_launch(stk_device_stream *stream, stk_device_module *base, const stk_device_launch *launch,
+int stk_opencl_launch(stk_device_stream *stream, stk_device_module *m, const stk_device_launch *launch,
                       stoke_error *err)
 {
-    module *m = (module *)base;
-    const stk_opencl *own = stk_opencl_of(m->head.device);
+    const stk_opencl *own = stk_opencl_of(m->device);
     cl_kernel kernel = m->kernels[launch->kernel];
     size_t global[3], local[3];
     char call[96];
     stk_opencl_groups(launch->grid, m->limits[launch->kernel], own->items_max, global, local);
     pthread_mutex_lock(&m->lock);
     const cl_int set = set_arguments(own, kernel, launch);
-    const cl_int code = set ? set
-                            : own->cl.clEnqueueNDRangeKernel(((stk_opencl_stream *)stream)->queue, kernel, 3,
-                                                             NULL, global, local, 0, NULL, NULL);
+    const cl_int code =
+        set ? set
+            : own->cl.clEnqueueNDRangeKernel(stream->queue, kernel, 3, NULL, global, local, 0, NULL, NULL);
     pthread_mutex_unlock(&m->lock);
     if (!code) return STOKE_OK;
     snprintf(call, sizeof call, "%s of kernel %.48s", set ? "clSetKernelArg" : "clEnqueueNDRangeKernel",
-             m->head.program->kernels[launch->kernel]);
-    return stk_opencl_check(m->head.device, call, code, err);
+             m->program->kernels[launch->kernel]);
+    return stk_opencl_check(m->device, call, code, err);
 }

@@ -52,17 +52,18 @@ typedef struct sim_device {
 } sim_device;
 
 struct stk_device_stream {
-    stk_device_stream_head head;
+    stoke_device *device;
     stk_sim_queue *queue;
 };
 
 struct stk_device_event {
-    stk_event_head head;
+    stoke_device *device;
     stk_sim_moment *moment; /* NULL: never recorded */
 };
 
 struct stk_device_module {
-    stk_device_module_head head;
+    stoke_device *device;
+    const stk_program *program;
 };
 
 /* The bytes of device memory lie on the host, behind `piece`; NULL without contents. */
@@ -103,20 +104,24 @@ static int fail_lost(const stoke_device *device, stoke_error *err)
     return stk_fail(err, STOKE_E_DEVICE, "%s (emulated) was lost", device->info.name);
 }
 
-/* Takes the lock and counts the call. On failure the lock is not held. */
-static int enter(stoke_device *device, stoke_error *err)
+/* Takes the lock and counts the call, unless it is for destroying. On failure the lock is not held. */
+static int sim_enter(stoke_device *device, stoke_error *err)
 {
     sim_device *v = of(device);
     pthread_mutex_lock(&v->lock);
-    if (!is_lost(v)) v->calls++;
-    if (!is_lost(v)) return STOKE_OK;
+    if (err && !is_lost(v)) v->calls++;
+    if (!err || !is_lost(v)) return STOKE_OK;
     pthread_mutex_unlock(&v->lock);
     return fail_lost(device, err);
 }
 
-static int leave(stoke_device *device, int done, stoke_error *err)
+static void sim_leave(stoke_device *device)
 {
     pthread_mutex_unlock(&of(device)->lock);
+}
+
+static int done_or_full(const stoke_device *device, int done, stoke_error *err)
+{
     return done ? STOKE_OK
                 : stk_fail(err, STOKE_E_NOMEM, "out of memory for work of %s (emulated)", device->info.name);
 }
@@ -141,7 +146,7 @@ static int await(stoke_device *device, const stk_sim_moment *moment, stoke_error
 /* The same for everything the stream holds so far. */
 static int await_queue(stk_device_stream *stream, stoke_error *err)
 {
-    stoke_device *device = stream->head.device;
+    stoke_device *device = stream->device;
     sim_device *v = of(device);
     stk_sim_moment *moment = NULL;
     if (!stk_queue_mark(&v->timeline, stream->queue, &moment, now_of(v)))
@@ -234,23 +239,21 @@ static void sim_close(stoke_device *device)
 
 static int sim_memory(stoke_device *device, uint64_t *free_bytes, uint64_t *total_bytes, stoke_error *err)
 {
-    const int status = enter(device, err);
-    if (status) return status;
     *free_bytes = stk_sim_memory_left(&of(device)->memory);
     *total_bytes = of(device)->memory.capacity;
-    return leave(device, 1, err);
+    return STOKE_OK;
 }
 
 /* ---- memory ---- */
 
 /* Pinned memory is there when it is given out: nobody waits for its pages later. */
-static int host_block(stk_device_block *block, stoke_error *err)
+static int pinned_block(stk_device_block *block, stoke_error *err)
 {
     block->host = stk_alloc_pages(block->bytes);
     if (!block->host)
         return stk_fail(err, STOKE_E_NOMEM, "out of host memory: %zu bytes for copies to %s", block->bytes,
                         block->device->info.name);
-    if (block->kind == STK_MEMORY_PINNED) memset(block->host, FRESH_BYTE, block->bytes);
+    memset(block->host, FRESH_BYTE, block->bytes);
     return STOKE_OK;
 }
 
@@ -266,11 +269,7 @@ static int device_block(stk_device_block *block, stoke_error *err)
     int status = !own || (v->model.contents && !own->bytes)
                      ? stk_fail(err, STOKE_E_NOMEM, "out of host memory for %zu bytes of %s (emulated)",
                                 block->bytes, device->info.name)
-                     : enter(device, err);
-    if (!status) {
-        status = stk_sim_memory_take(&v->memory, block->bytes, device->info.name, &own->piece, err);
-        pthread_mutex_unlock(&v->lock);
-    }
+                     : stk_sim_memory_take(&v->memory, block->bytes, device->info.name, &own->piece, err);
     if (status) {
         if (own) stk_free(own->bytes);
         stk_free(own);
@@ -283,10 +282,7 @@ static int device_block(stk_device_block *block, stoke_error *err)
 
 static int sim_block_create(stk_device_block *block, stoke_error *err)
 {
-    if (block->kind == STK_MEMORY_DEVICE) return device_block(block, err);
-    int status = enter(block->device, err);
-    if (!status) status = leave(block->device, 1, err);
-    return status ? status : host_block(block, err);
+    return block->kind == STK_MEMORY_DEVICE ? device_block(block, err) : pinned_block(block, err);
 }
 
 static void sim_block_destroy(stk_device_block *block)
@@ -297,131 +293,72 @@ static void sim_block_destroy(stk_device_block *block)
         stk_free_pages(block->host, block->bytes);
         return;
     }
-    pthread_mutex_lock(&v->lock);
     stk_sim_memory_give(&v->memory, own->piece);
-    pthread_mutex_unlock(&v->lock);
     stk_free(own->bytes);
     stk_free(own);
 }
 
 /* ---- streams and events ---- */
 
-static int sim_stream_create(stoke_device *device, stk_device_stream **out, stoke_error *err)
+static int sim_stream_create(stk_device_stream *stream, stoke_error *err)
 {
-    stk_device_stream *stream = stk_calloc(1, sizeof *stream);
-    if (!stream) return stk_fail(err, STOKE_E_NOMEM, "out of memory for a stream");
-    stream->head.device = device;
-    int status = enter(device, err);
-    if (!status) {
-        stream->queue = stk_queue_create(&of(device)->timeline);
-        status = leave(device, stream->queue != NULL, err);
-    }
-    if (status) {
-        stk_free(stream);
-        return status;
-    }
-    *out = stream;
-    return STOKE_OK;
+    stream->queue = stk_queue_create(&of(stream->device)->timeline);
+    return done_or_full(stream->device, stream->queue != NULL, err);
 }
 
 static void sim_stream_destroy(stk_device_stream *stream)
 {
-    sim_device *v = of(stream->head.device);
+    sim_device *v = of(stream->device);
     stoke_error ignored;
-    pthread_mutex_lock(&v->lock);
     if (!is_lost(v)) await_queue(stream, &ignored);
     stk_queue_destroy(&v->timeline, stream->queue, now_of(v));
-    pthread_mutex_unlock(&v->lock);
-    stk_free(stream);
-}
-
-static int sim_stream_finish(stk_device_stream *stream, stoke_error *err)
-{
-    stoke_device *device = stream->head.device;
-    int status = enter(device, err);
-    if (status) return status;
-    status = await_queue(stream, err);
-    pthread_mutex_unlock(&of(device)->lock);
-    return status;
 }
 
 static int sim_stream_wait(stk_device_stream *stream, stk_device_event *event, stoke_error *err)
 {
-    stoke_device *device = stream->head.device;
-    sim_device *v = of(device);
-    const int status = enter(device, err);
-    if (status) return status;
-    return leave(
-        device, !event->moment || stk_queue_wait(&v->timeline, stream->queue, event->moment, now_of(v)), err);
-}
-
-static int sim_event_create(stoke_device *device, stk_device_event **out, stoke_error *err)
-{
-    int status = enter(device, err);
-    if (!status) status = leave(device, 1, err);
-    if (status) return status;
-    *out = stk_calloc(1, sizeof **out);
-    if (!*out) return stk_fail(err, STOKE_E_NOMEM, "out of memory for an event");
-    (*out)->head.device = device;
-    return STOKE_OK;
+    sim_device *v = of(stream->device);
+    return done_or_full(
+        stream->device,
+        !event->moment || stk_queue_wait(&v->timeline, stream->queue, event->moment, now_of(v)), err);
 }
 
 static void sim_event_destroy(stk_device_event *event)
 {
-    sim_device *v = of(event->head.device);
-    pthread_mutex_lock(&v->lock);
-    stk_moment_drop(&v->timeline, event->moment);
-    pthread_mutex_unlock(&v->lock);
-    stk_free(event);
+    stk_moment_drop(&of(event->device)->timeline, event->moment);
 }
 
 static int sim_event_record(stk_device_event *event, stk_device_stream *stream, stoke_error *err)
 {
-    stoke_device *device = event->head.device;
-    sim_device *v = of(device);
-    const int status = enter(device, err);
-    if (status) return status;
-    return leave(device, stk_queue_mark(&v->timeline, stream->queue, &event->moment, now_of(v)), err);
+    sim_device *v = of(event->device);
+    return done_or_full(event->device, stk_queue_mark(&v->timeline, stream->queue, &event->moment, now_of(v)),
+                        err);
 }
 
 static int sim_event_finish(stk_device_event *event, stoke_error *err)
 {
-    stoke_device *device = event->head.device;
-    sim_device *v = of(device);
-    int status = enter(device, err);
-    if (status) return status;
-    if (event->moment) {
-        /* Held: the event may be recorded again while this thread sleeps. */
-        stk_sim_moment *moment = stk_moment_hold(event->moment);
-        status = await(device, moment, err);
-        stk_moment_drop(&v->timeline, moment);
-    }
-    pthread_mutex_unlock(&v->lock);
+    if (!event->moment) return STOKE_OK;
+    /* Held: the event may be recorded again while this thread sleeps. */
+    stk_sim_moment *moment = stk_moment_hold(event->moment);
+    const int status = await(event->device, moment, err);
+    stk_moment_drop(&of(event->device)->timeline, moment);
     return status;
 }
 
 static int sim_event_done(stk_device_event *event, int *done, stoke_error *err)
 {
-    stoke_device *device = event->head.device;
-    sim_device *v = of(device);
-    const int status = enter(device, err);
-    if (status) return status;
+    sim_device *v = of(event->device);
     const uint64_t now = now_of(v);
     stk_timeline_advance(&v->timeline, now);
     *done = !event->moment || stk_moment_expected(&v->timeline, event->moment) <= now;
-    return leave(device, 1, err);
+    return STOKE_OK;
 }
 
 static int sim_event_time(stk_device_event *event, uint64_t *ns, stoke_error *err)
 {
-    stoke_device *device = event->head.device;
-    sim_device *v = of(device);
-    const int status = enter(device, err);
-    if (status) return status;
+    sim_device *v = of(event->device);
     const uint64_t now = now_of(v);
     stk_timeline_advance(&v->timeline, now);
     const uint64_t time = event->moment ? stk_moment_expected(&v->timeline, event->moment) : UINT64_MAX;
-    pthread_mutex_unlock(&v->lock);
     if (time > now) return stk_fail(err, STOKE_E_STATE, "the event has no time yet: wait for it first");
     *ns = time;
     return STOKE_OK;
@@ -437,12 +374,10 @@ static uint64_t whole_ns(double ns)
 static int enqueue(stk_device_stream *stream, stk_sim_engine engine, stk_sim_task_kind kind, double ns,
                    stoke_error *err)
 {
-    stoke_device *device = stream->head.device;
-    sim_device *v = of(device);
-    const int status = enter(device, err);
-    if (status) return status;
-    return leave(device, stk_queue_work(&v->timeline, stream->queue, engine, kind, whole_ns(ns), now_of(v)),
-                 err);
+    sim_device *v = of(stream->device);
+    return done_or_full(stream->device,
+                        stk_queue_work(&v->timeline, stream->queue, engine, kind, whole_ns(ns), now_of(v)),
+                        err);
 }
 
 static uint8_t *bytes_of(const stk_device_block *block)
@@ -470,7 +405,7 @@ static double copy_cost(const sim_device *v, const stk_device_block *to, const s
 static int sim_copy(stk_device_stream *stream, const stk_device_block *to, size_t to_at,
                     const stk_device_block *from, size_t from_at, size_t bytes, stoke_error *err)
 {
-    stoke_device *device = stream->head.device;
+    stoke_device *device = stream->device;
     sim_device *v = of(device);
     const int on_host = to->kind != STK_MEMORY_DEVICE && from->kind != STK_MEMORY_DEVICE;
     const int waits = to->kind == STK_MEMORY_PAGEABLE || from->kind == STK_MEMORY_PAGEABLE || on_host;
@@ -485,34 +420,19 @@ static int sim_copy(stk_device_stream *stream, const stk_device_block *to, size_
         const double cost = copy_cost(v, to, from, bytes, &engine);
         status = enqueue(stream, engine, STK_TASK_WHOLE, cost, err);
     }
-    if (!status && waits) status = sim_stream_finish(stream, err);
+    if (!status && waits) status = await_queue(stream, err);
     uint8_t *into = bytes_of(to);
     const uint8_t *source = bytes_of(from);
-    if (!status && into && source) memcpy(into + to_at, source + from_at, bytes);
-    return status;
-}
-
-static int sim_module_create(stoke_device *device, const stk_program *program, stk_device_module **out,
-                             stoke_error *err)
-{
-    int status = enter(device, err);
-    if (!status) status = leave(device, 1, err);
-    if (status) return status;
-    *out = stk_calloc(1, sizeof **out);
-    if (!*out) return stk_fail(err, STOKE_E_NOMEM, "out of memory for a program");
-    (*out)->head = (stk_device_module_head){ device, program };
-    return STOKE_OK;
-}
-
-static void sim_module_destroy(stk_device_module *module)
-{
-    stk_free(module);
+    if (status || !into || !source) return status;
+    sim_leave(device); /* while it computes others go on */
+    memcpy(into + to_at, source + from_at, bytes);
+    return sim_enter(device, NULL);
 }
 
 static int sim_launch(stk_device_stream *stream, stk_device_module *module, const stk_device_launch *launch,
                       stoke_error *err)
 {
-    const sim_device *v = of(stream->head.device);
+    const sim_device *v = of(stream->device);
     const double traffic_ns = (double)launch->traffic / (memory_efficiency * v->model.memory);
     const int status =
         enqueue(stream, STK_ENGINE_COMPUTE, STK_TASK_KERNEL, v->model.launch_ns + traffic_ns, err);
@@ -524,8 +444,9 @@ static int sim_launch(stk_device_stream *stream, stk_device_module *module, cons
         /* Kernels read what is passed by value and never write it. */
         arguments[i] = a->block ? (void *)bytes_of(a->block) : (void *)(uintptr_t)a->value;
     }
-    module->head.program->host[launch->kernel](arguments, from, launch->grid);
-    return STOKE_OK;
+    sim_leave(stream->device);
+    module->program->host[launch->kernel](arguments, from, launch->grid);
+    return sim_enter(stream->device, NULL);
 }
 
 static int sim_occupy(stk_device_stream *stream, uint64_t ns, stoke_error *err)
@@ -535,25 +456,27 @@ static int sim_occupy(stk_device_stream *stream, uint64_t ns, stoke_error *err)
 
 const stk_device_fns stk_device_sim = {
     .kind = "sim",
+    .stream_bytes = sizeof(stk_device_stream),
+    .event_bytes = sizeof(stk_device_event),
+    .module_bytes = sizeof(stk_device_module),
     .discover = sim_discover,
     .open = sim_open,
     .close = sim_close,
+    .enter = sim_enter,
+    .leave = sim_leave,
     .memory = sim_memory,
     .block_create = sim_block_create,
     .block_destroy = sim_block_destroy,
     .stream_create = sim_stream_create,
     .stream_destroy = sim_stream_destroy,
-    .stream_finish = sim_stream_finish,
+    .stream_finish = await_queue,
     .stream_wait = sim_stream_wait,
-    .event_create = sim_event_create,
     .event_destroy = sim_event_destroy,
     .event_record = sim_event_record,
     .event_finish = sim_event_finish,
     .event_done = sim_event_done,
     .event_time = sim_event_time,
     .copy = sim_copy,
-    .module_create = sim_module_create,
-    .module_destroy = sim_module_destroy,
     .launch = sim_launch,
     .occupy = sim_occupy,
 };

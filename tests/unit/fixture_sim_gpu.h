@@ -74,7 +74,7 @@ static inline stk_device_event *mark(stk_device_stream *stream)
 {
     stk_device_event *event = NULL;
     stoke_error err;
-    ok(stk_event_create(&event, ((stk_device_stream_head *)stream)->device, &err), &err);
+    ok(stk_event_create(&event, *(stoke_device **)stream, &err), &err);
     ok(stk_event_record(event, stream, &err), &err);
     return event;
 }

@@ -228,22 +228,22 @@ static void test_foreign_clock(void **state)
     assert_int_equal(stk_opencl_of(&device)->clock_twin, -1);
     stk_device_stream *stream;
     stk_device_event *events[2];
-    OK(device.fns->stream_create(&device, &stream, &err));
-    for (int i = 0; i < 2; i++) OK(device.fns->event_create(&device, &events[i], &err));
+    OK(stk_stream_create(&stream, &device, &err));
+    for (int i = 0; i < 2; i++) OK(stk_event_create(&events[i], &device, &err));
     for (int round = 0; round < 40; round++) {
         uint64_t ns[2];
         stk_opencl_of(&device)->clock_offset += round % 3 ? 0 : 200000; /* as if it had been found badly */
         const uint64_t before = stk_now_ns();
-        for (int i = 0; i < 2; i++) OK(device.fns->event_record(events[i], stream, &err));
-        OK(device.fns->event_finish(events[1], &err));
+        for (int i = 0; i < 2; i++) OK(stk_event_record(events[i], stream, &err));
+        OK(stk_event_finish(events[1], &err));
         if (round % 2) usleep(1000); /* the first of them is seen late */
-        for (int i = 0; i < 2; i++) OK(device.fns->event_time(events[i], &ns[i], &err));
+        for (int i = 0; i < 2; i++) OK(stk_event_time(events[i], &ns[i], &err));
         assert_true(ns[0] <= ns[1]);
         assert_true(before <= ns[0]);
         assert_true(ns[1] <= stk_now_ns());
     }
-    for (int i = 0; i < 2; i++) device.fns->event_destroy(events[i]);
-    device.fns->stream_destroy(stream);
+    for (int i = 0; i < 2; i++) stk_event_destroy(&events[i]);
+    stk_stream_destroy(&stream);
     device.fns->close(&device);
 }
 

@@ -384,34 +384,25 @@ typedef struct scene {
     stk_device_module *module;
 } scene;
 
-static int make_block(scene *s, stk_device_block *block, stk_device_memory_kind kind, stoke_error *err)
-{
-    stk_device_block made = { .device = &s->device, .kind = kind, .bytes = 64 };
-    const int r = s->device.fns->block_create(&made, err);
-    if (r == STOKE_OK) *block = made;
-    return r;
-}
-
 static int make_scene(scene *s, const stk_opencl_driver *cl, const char *cache, stoke_error *err)
 {
     stoke_device_params params = stoke_device_defaults();
-    const stk_device_fns *fns = s->device.fns = &stk_device_opencl;
+    s->device.fns = &stk_device_opencl;
     params.cache = cache;
     int r = stk_opencl_start(&s->device, cl, "", &params, err);
-    if (!r) r = make_block(s, &s->up, STK_MEMORY_PINNED, err);
-    if (!r) r = make_block(s, &s->there, STK_MEMORY_DEVICE, err);
-    if (!r) r = make_block(s, &s->other, STK_MEMORY_DEVICE, err);
-    if (!r) r = make_block(s, &s->down, STK_MEMORY_PAGEABLE, err);
-    for (int i = 0; !r && i < 2; i++) r = fns->stream_create(&s->device, &s->streams[i], err);
-    if (!r) r = fns->event_create(&s->device, &s->event, err);
-    if (!r) r = fns->module_create(&s->device, &HERE_PROGRAM, &s->module, err);
+    if (!r) r = stk_block_create(&s->up, &s->device, STK_MEMORY_PINNED, 64, err);
+    if (!r) r = stk_block_create(&s->there, &s->device, STK_MEMORY_DEVICE, 64, err);
+    if (!r) r = stk_block_create(&s->other, &s->device, STK_MEMORY_DEVICE, 64, err);
+    if (!r) r = stk_block_create(&s->down, &s->device, STK_MEMORY_PAGEABLE, 64, err);
+    for (int i = 0; !r && i < 2; i++) r = stk_stream_create(&s->streams[i], &s->device, err);
+    if (!r) r = stk_event_create(&s->event, &s->device, err);
+    if (!r) r = stk_module_create(&s->module, &s->device, &HERE_PROGRAM, err);
     return r;
 }
 
 /* Up, a kernel, across, another stream, down: the first word is 42 afterwards. */
 static int play_scene(scene *s, stoke_error *err)
 {
-    const stk_device_fns *fns = s->device.fns;
     const here_shape shape = { 16, 40, 0, 0 };
     const stk_device_argument arguments[] = { { .block = &s->there },
                                               { .value = &shape, .bytes = sizeof shape } };
@@ -421,32 +412,29 @@ static int play_scene(scene *s, stoke_error *err)
     uint64_t ns;
     int done = 0;
     *(uint32_t *)s->up.host = 2;
-    int r = fns->copy(s->streams[0], &s->there, 0, &s->up, 0, 64, err);
-    if (!r) r = fns->launch(s->streams[0], s->module, &what, err);
-    if (!r) r = fns->copy(s->streams[0], &s->other, 0, &s->there, 0, 64, err);
-    for (int i = 0; !r && i < 3; i++) r = fns->event_record(s->event, s->streams[0], err);
-    if (!r) r = fns->stream_wait(s->streams[1], s->event, err);
-    if (!r) r = fns->copy(s->streams[1], &s->down, 0, &s->other, 0, 64, err);
-    if (!r) r = fns->event_finish(s->event, err);
-    if (!r) r = fns->event_record(s->event, s->streams[1], err);
-    if (!r) r = fns->stream_finish(s->streams[1], err);
-    if (!r) r = fns->event_done(s->event, &done, err);
-    if (!r) r = fns->event_time(s->event, &ns, err);
+    int r = stk_stream_copy(s->streams[0], &s->there, 0, &s->up, 0, 64, err);
+    if (!r) r = stk_stream_launch(s->streams[0], s->module, &what, err);
+    if (!r) r = stk_stream_copy(s->streams[0], &s->other, 0, &s->there, 0, 64, err);
+    for (int i = 0; !r && i < 3; i++) r = stk_event_record(s->event, s->streams[0], err);
+    if (!r) r = stk_stream_wait(s->streams[1], s->event, err);
+    if (!r) r = stk_stream_copy(s->streams[1], &s->down, 0, &s->other, 0, 64, err);
+    if (!r) r = stk_event_finish(s->event, err);
+    if (!r) r = stk_event_record(s->event, s->streams[1], err);
+    if (!r) r = stk_stream_finish(s->streams[1], err);
+    if (!r) r = stk_event_done(s->event, &done, err);
+    if (!r) r = stk_event_time(s->event, &ns, err);
     if (!r && (!done || *(uint32_t *)s->down.host != 42)) fail_msg("the scene was played wrongly");
     return r;
 }
 
 static void strike_scene(scene *s)
 {
-    const stk_device_fns *fns = s->device.fns;
     stk_device_block *blocks[] = { &s->up, &s->there, &s->other, &s->down };
-    if (s->module) fns->module_destroy(s->module);
-    if (s->event) fns->event_destroy(s->event);
-    for (int i = 0; i < 2; i++)
-        if (s->streams[i]) fns->stream_destroy(s->streams[i]);
-    for (int i = 0; i < 4; i++)
-        if (blocks[i]->device) fns->block_destroy(blocks[i]);
-    fns->close(&s->device);
+    stk_module_destroy(&s->module);
+    stk_event_destroy(&s->event);
+    for (int i = 0; i < 2; i++) stk_stream_destroy(&s->streams[i]);
+    for (int i = 0; i < 4; i++) stk_block_destroy(blocks[i]);
+    s->device.fns->close(&s->device);
 }
 
 static int run_scene(const stk_opencl_driver *cl, const char *cache, stoke_error *err)
