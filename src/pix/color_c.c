@@ -118,17 +118,17 @@ static inline __attribute__((always_inline)) void write_planes(const stk_pix_wri
 }
 
 #define DEFINE_PLANES(name, dtype, layout)                                                                   \
-    void stk_planes_##name##_c(const stk_pix_writer *writer, void *dst, size_t plane, const float *row,      \
-                               size_t pitch, size_t n)                                                       \
+    void stk_write_planes_##name##_c(const stk_pix_writer *writer, void *dst, size_t plane,                  \
+                                     const float *row, size_t pitch, size_t n)                               \
     {                                                                                                        \
-        write_planes(writer, dst, plane, row, pitch, n, dtype, layout);                                      \
+        write_planes(writer, dst, plane, row, pitch, n, STOKE_DTYPE_##dtype, STOKE_LAYOUT_##layout);         \
     }
-DEFINE_PLANES(u8_chw, STOKE_DTYPE_U8, STOKE_LAYOUT_CHW)
-DEFINE_PLANES(u8_hwc, STOKE_DTYPE_U8, STOKE_LAYOUT_HWC)
-DEFINE_PLANES(f32_chw, STOKE_DTYPE_F32, STOKE_LAYOUT_CHW)
-DEFINE_PLANES(f32_hwc, STOKE_DTYPE_F32, STOKE_LAYOUT_HWC)
-DEFINE_PLANES(f16_chw, STOKE_DTYPE_F16, STOKE_LAYOUT_CHW)
-DEFINE_PLANES(f16_hwc, STOKE_DTYPE_F16, STOKE_LAYOUT_HWC)
-DEFINE_PLANES(bf16_chw, STOKE_DTYPE_BF16, STOKE_LAYOUT_CHW)
-DEFINE_PLANES(bf16_hwc, STOKE_DTYPE_BF16, STOKE_LAYOUT_HWC)
+DEFINE_PLANES(u8_chw, U8, CHW)
+DEFINE_PLANES(u8_hwc, U8, HWC)
+DEFINE_PLANES(f32_chw, F32, CHW)
+DEFINE_PLANES(f32_hwc, F32, HWC)
+DEFINE_PLANES(f16_chw, F16, CHW)
+DEFINE_PLANES(f16_hwc, F16, HWC)
+DEFINE_PLANES(bf16_chw, BF16, CHW)
+DEFINE_PLANES(bf16_hwc, BF16, HWC)
 #undef DEFINE_PLANES

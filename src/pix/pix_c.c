@@ -52,34 +52,20 @@ void stk_cubic_c(int32_t *shift, const float *t, size_t n, const stk_pix_cubic *
 
 /* Two rows of a batch into one: the reference of stk_pix_table.mix. */
 
-void stk_mix_f32_c(void *own, const void *other, size_t n, float lambda)
-{
-    float *a = own;
-    const float *b = other;
-    for (size_t i = 0; i < n; i++) a[i] = k_mixed(a[i], b[i], lambda);
-}
-
-/* Rounded to nearest, halves up: values are not negative. */
-void stk_mix_u8_c(void *own, const void *other, size_t n, float lambda)
-{
-    uint8_t *a = own;
-    const uint8_t *b = other;
-    for (size_t i = 0; i < n; i++) a[i] = (uint8_t)(int)(k_mixed(a[i], b[i], lambda) + 0.5f);
-}
-
-void stk_mix_f16_c(void *own, const void *other, size_t n, float lambda)
-{
-    uint16_t *a = own;
-    const uint16_t *b = other;
-    for (size_t i = 0; i < n; i++) a[i] = stk_f16(k_mixed(stk_from_f16(a[i]), stk_from_f16(b[i]), lambda));
-}
-
-void stk_mix_bf16_c(void *own, const void *other, size_t n, float lambda)
-{
-    uint16_t *a = own;
-    const uint16_t *b = other;
-    for (size_t i = 0; i < n; i++) a[i] = stk_bf16(k_mixed(stk_from_bf16(a[i]), stk_from_bf16(b[i]), lambda));
-}
+#define DEFINE_MIX(name, type, load, store)                                                                  \
+    void stk_mix_##name##_c(void *own, const void *other, size_t n, float lambda)                            \
+    {                                                                                                        \
+        type *a = own;                                                                                       \
+        const type *b = other;                                                                               \
+        for (size_t i = 0; i < n; i++) a[i] = store(k_mixed(load(a[i]), load(b[i]), lambda));                \
+    }
+#define ROUND_U8(v) (uint8_t)(int)((v) + 0.5f) /* to nearest, halves up: values are not negative */
+DEFINE_MIX(f32, float, , )
+DEFINE_MIX(u8, uint8_t, , ROUND_U8)
+DEFINE_MIX(f16, uint16_t, stk_from_f16, stk_f16)
+DEFINE_MIX(bf16, uint16_t, stk_from_bf16, stk_bf16)
+#undef ROUND_U8
+#undef DEFINE_MIX
 
 /* ---- resize ---- */
 
@@ -104,22 +90,19 @@ resize_h_u8(uint8_t *dst, const uint8_t *src, const stk_pix_resize_axis *axis, u
     }
 }
 
-static void resize_h_u8c1(void *dst, size_t dst_stride, const void *src, size_t src_stride, uint32_t rows,
-                          const stk_pix_resize_axis *axis)
-{
-    for (uint32_t y = 0; y < rows; y++)
-        resize_h_u8((uint8_t *)dst + y * dst_stride, (const uint8_t *)src + y * src_stride, axis, 1);
-}
+#define DEFINE_RESIZE_H(name, work, from, to, channels)                                                      \
+    void name(void *dst, size_t dst_stride, const void *src, size_t src_stride, uint32_t rows,               \
+              const stk_pix_resize_axis *axis)                                                               \
+    {                                                                                                        \
+        for (uint32_t y = 0; y < rows; y++)                                                                  \
+            work((to *)((char *)dst + y * dst_stride), (const from *)((const char *)src + y * src_stride),   \
+                 axis, channels);                                                                            \
+    }
+DEFINE_RESIZE_H(stk_resize_h_u8c1_c, resize_h_u8, uint8_t, uint8_t, 1)
+DEFINE_RESIZE_H(stk_resize_h_u8c3_c, resize_h_u8, uint8_t, uint8_t, 3)
 
-static void resize_h_u8c3(void *dst, size_t dst_stride, const void *src, size_t src_stride, uint32_t rows,
-                          const stk_pix_resize_axis *axis)
-{
-    for (uint32_t y = 0; y < rows; y++)
-        resize_h_u8((uint8_t *)dst + y * dst_stride, (const uint8_t *)src + y * src_stride, axis, 3);
-}
-
-static void resize_v_u8(void *dst, const void *const *rows, size_t samples, const stk_pix_resize_axis *axis,
-                        uint32_t y)
+void stk_resize_v_u8_c(void *dst, const void *const *rows, size_t samples, const stk_pix_resize_axis *axis,
+                       uint32_t y)
 {
     const int16_t *weight = axis->weight + (size_t)y * axis->taps;
     const uint32_t count = axis->count[y];
@@ -146,24 +129,12 @@ resize_h_u16(float *dst, const uint16_t *src, const stk_pix_resize_axis *axis, u
     }
 }
 
-static void resize_h_u16c1(void *dst, size_t dst_stride, const void *src, size_t src_stride, uint32_t rows,
-                           const stk_pix_resize_axis *axis)
-{
-    for (uint32_t y = 0; y < rows; y++)
-        resize_h_u16((float *)((char *)dst + y * dst_stride),
-                     (const uint16_t *)((const char *)src + y * src_stride), axis, 1);
-}
+DEFINE_RESIZE_H(stk_resize_h_u16c1_c, resize_h_u16, uint16_t, float, 1)
+DEFINE_RESIZE_H(stk_resize_h_u16c3_c, resize_h_u16, uint16_t, float, 3)
+#undef DEFINE_RESIZE_H
 
-static void resize_h_u16c3(void *dst, size_t dst_stride, const void *src, size_t src_stride, uint32_t rows,
-                           const stk_pix_resize_axis *axis)
-{
-    for (uint32_t y = 0; y < rows; y++)
-        resize_h_u16((float *)((char *)dst + y * dst_stride),
-                     (const uint16_t *)((const char *)src + y * src_stride), axis, 3);
-}
-
-static void resize_v_u16(void *dst, const void *const *rows, size_t samples, const stk_pix_resize_axis *axis,
-                         uint32_t y)
+void stk_resize_v_u16_c(void *dst, const void *const *rows, size_t samples, const stk_pix_resize_axis *axis,
+                        uint32_t y)
 {
     const float *weight = axis->weight_f + (size_t)y * axis->taps;
     const uint32_t count = axis->count[y];
@@ -224,27 +195,26 @@ static inline __attribute__((always_inline)) void write_u16(const stk_pix_writer
 }
 
 #define DEFINE_WRITE(depth, name, dtype, layout)                                                             \
-    static void write_##depth##_##name(const stk_pix_writer *writer, void *dst, size_t plane,                \
-                                       const void *src, size_t n)                                            \
+    void stk_write_##depth##_##name##_c(const stk_pix_writer *writer, void *dst, size_t plane,               \
+                                        const void *src, size_t n)                                           \
     {                                                                                                        \
         write_##depth(writer, dst, plane, src, n, dtype, layout);                                            \
     }
+#define DEFINE_WRITES(depth, name, dtype)                                                                    \
+    DEFINE_WRITE(depth, name##_chw, dtype, STOKE_LAYOUT_CHW)                                                 \
+    DEFINE_WRITE(depth, name##_hwc, dtype, STOKE_LAYOUT_HWC)
 DEFINE_WRITE(u8, u8_chw, STOKE_DTYPE_U8, STOKE_LAYOUT_CHW)
-DEFINE_WRITE(u8, f32_chw, STOKE_DTYPE_F32, STOKE_LAYOUT_CHW)
-DEFINE_WRITE(u8, f32_hwc, STOKE_DTYPE_F32, STOKE_LAYOUT_HWC)
-DEFINE_WRITE(u8, f16_chw, STOKE_DTYPE_F16, STOKE_LAYOUT_CHW)
-DEFINE_WRITE(u8, f16_hwc, STOKE_DTYPE_F16, STOKE_LAYOUT_HWC)
-DEFINE_WRITE(u16, u8_chw, STOKE_DTYPE_U8, STOKE_LAYOUT_CHW)
-DEFINE_WRITE(u16, u8_hwc, STOKE_DTYPE_U8, STOKE_LAYOUT_HWC)
-DEFINE_WRITE(u16, f32_chw, STOKE_DTYPE_F32, STOKE_LAYOUT_CHW)
-DEFINE_WRITE(u16, f32_hwc, STOKE_DTYPE_F32, STOKE_LAYOUT_HWC)
-DEFINE_WRITE(u16, f16_chw, STOKE_DTYPE_F16, STOKE_LAYOUT_CHW)
-DEFINE_WRITE(u16, f16_hwc, STOKE_DTYPE_F16, STOKE_LAYOUT_HWC)
-DEFINE_WRITE(u16, bf16_chw, STOKE_DTYPE_BF16, STOKE_LAYOUT_CHW)
-DEFINE_WRITE(u16, bf16_hwc, STOKE_DTYPE_BF16, STOKE_LAYOUT_HWC)
+DEFINE_WRITES(u8, f32, STOKE_DTYPE_F32)
+DEFINE_WRITES(u8, f16, STOKE_DTYPE_F16)
+DEFINE_WRITES(u8, bf16, STOKE_DTYPE_BF16)
+DEFINE_WRITES(u16, u8, STOKE_DTYPE_U8)
+DEFINE_WRITES(u16, f32, STOKE_DTYPE_F32)
+DEFINE_WRITES(u16, f16, STOKE_DTYPE_F16)
+DEFINE_WRITES(u16, bf16, STOKE_DTYPE_BF16)
+#undef DEFINE_WRITES
 #undef DEFINE_WRITE
 
-static void write_u8_u8_hwc(const stk_pix_writer *writer, void *dst, size_t plane, const void *src, size_t n)
+void stk_write_u8_u8_hwc_c(const stk_pix_writer *writer, void *dst, size_t plane, const void *src, size_t n)
 {
     memcpy(dst, src, n * 3);
 }
@@ -252,40 +222,40 @@ static void write_u8_u8_hwc(const stk_pix_writer *writer, void *dst, size_t plan
 /* ---- class ids ---- */
 
 #define DEFINE_WIDEN(name, from, to)                                                                         \
-    static void name(void *dst, const void *src, size_t n)                                                   \
+    void stk_widen_##name##_c(void *dst, const void *src, size_t n)                                          \
     {                                                                                                        \
         const from *in = src;                                                                                \
         to *out = dst;                                                                                       \
         for (size_t i = 0; i < n; i++) out[i] = in[i];                                                       \
     }
-DEFINE_WIDEN(widen_u8_u16, uint8_t, uint16_t)
-DEFINE_WIDEN(widen_u8_i32, uint8_t, int32_t)
-DEFINE_WIDEN(widen_u8_i64, uint8_t, int64_t)
-DEFINE_WIDEN(widen_u16_i32, uint16_t, int32_t)
-DEFINE_WIDEN(widen_u16_i64, uint16_t, int64_t)
+DEFINE_WIDEN(u8_u16, uint8_t, uint16_t)
+DEFINE_WIDEN(u8_i32, uint8_t, int32_t)
+DEFINE_WIDEN(u8_i64, uint8_t, int64_t)
+DEFINE_WIDEN(u16_i32, uint16_t, int32_t)
+DEFINE_WIDEN(u16_i64, uint16_t, int64_t)
 #undef DEFINE_WIDEN
 
-static void widen_u8_u8(void *dst, const void *src, size_t n)
-{
-    memcpy(dst, src, n);
-}
-
-static void widen_u16_u16(void *dst, const void *src, size_t n)
-{
-    memcpy(dst, src, n * 2);
-}
-
-static void narrow_u16_u8(void *dst, const void *src, size_t n)
+void stk_widen_u16_u8_c(void *dst, const void *src, size_t n)
 {
     const uint16_t *in = src;
     uint8_t *out = dst;
     for (size_t i = 0; i < n; i++) out[i] = (uint8_t)(in[i] > 255 ? 255 : in[i]);
 }
 
+void stk_widen_u8_u8_c(void *dst, const void *src, size_t n)
+{
+    memcpy(dst, src, n);
+}
+
+void stk_widen_u16_u16_c(void *dst, const void *src, size_t n)
+{
+    memcpy(dst, src, n * 2);
+}
+
 /* ---- mirror ---- */
 
 #define DEFINE_REVERSE(bytes)                                                                                \
-    static void reverse_##bytes(void *dst, const void *src, size_t n)                                        \
+    void stk_reverse_##bytes##_c(void *dst, const void *src, size_t n)                                       \
     {                                                                                                        \
         const uint8_t *in = src;                                                                             \
         uint8_t *out = dst;                                                                                  \
@@ -297,56 +267,8 @@ DEFINE_REVERSE(3)
 DEFINE_REVERSE(6)
 #undef DEFINE_REVERSE
 
-/* F16 and BF16 share a writer for u8 pixels: they differ in the table of the stk_pix_writer only. */
 const stk_pix_table stk_pix_c = {
-    .resize_h_u8c1 = resize_h_u8c1,
-    .resize_h_u8c3 = resize_h_u8c3,
-    .resize_v_u8 = resize_v_u8,
-    .resize_h_u16c1 = resize_h_u16c1,
-    .resize_h_u16c3 = resize_h_u16c3,
-    .resize_v_u16 = resize_v_u16,
-    .write_u8 = { [STOKE_DTYPE_U8] = { write_u8_u8_chw, write_u8_u8_hwc },
-                  [STOKE_DTYPE_F32] = { write_u8_f32_chw, write_u8_f32_hwc },
-                  [STOKE_DTYPE_F16] = { write_u8_f16_chw, write_u8_f16_hwc },
-                  [STOKE_DTYPE_BF16] = { write_u8_f16_chw, write_u8_f16_hwc } },
-    .write_u16 = { [STOKE_DTYPE_U8] = { write_u16_u8_chw, write_u16_u8_hwc },
-                   [STOKE_DTYPE_F32] = { write_u16_f32_chw, write_u16_f32_hwc },
-                   [STOKE_DTYPE_F16] = { write_u16_f16_chw, write_u16_f16_hwc },
-                   [STOKE_DTYPE_BF16] = { write_u16_bf16_chw, write_u16_bf16_hwc } },
-    .widen_u8 = { [STOKE_DTYPE_U8] = widen_u8_u8,
-                  [STOKE_DTYPE_U16] = widen_u8_u16,
-                  [STOKE_DTYPE_I32] = widen_u8_i32,
-                  [STOKE_DTYPE_I64] = widen_u8_i64 },
-    .widen_u16 = { [STOKE_DTYPE_U8] = narrow_u16_u8,
-                   [STOKE_DTYPE_U16] = widen_u16_u16,
-                   [STOKE_DTYPE_I32] = widen_u16_i32,
-                   [STOKE_DTYPE_I64] = widen_u16_i64 },
-    .reverse_1 = reverse_1,
-    .reverse_2 = reverse_2,
-    .reverse_3 = reverse_3,
-    .reverse_6 = reverse_6,
-    .mix = { [STOKE_DTYPE_U8] = stk_mix_u8_c,
-             [STOKE_DTYPE_F32] = stk_mix_f32_c,
-             [STOKE_DTYPE_F16] = stk_mix_f16_c,
-             [STOKE_DTYPE_BF16] = stk_mix_bf16_c },
-    .warp_u8c3 = stk_warp_u8c3_c,
-    .warp_u16c3 = stk_warp_u16c3_c,
-    .warp_u8c1 = stk_warp_u8c1_c,
-    .warp_u16c1 = stk_warp_u16c1_c,
-    .cubic = stk_cubic_c,
-    .unpack_u8 = stk_unpack_u8_c,
-    .unpack_u16 = stk_unpack_u16_c,
-    .linear = stk_linear_c,
-    .gamma = stk_gamma_c,
-    .saturation = stk_saturation_c,
-    .hue = stk_hue_c,
-    .gray_sum = stk_gray_sum_c,
-    .blur_h = stk_blur_h_c,
-    .blur_v = stk_blur_v_c,
-    .noise = stk_noise_c,
-    .clahe_row = stk_clahe_row_c,
-    .write_planes = { [STOKE_DTYPE_U8] = { stk_planes_u8_chw_c, stk_planes_u8_hwc_c },
-                      [STOKE_DTYPE_F32] = { stk_planes_f32_chw_c, stk_planes_f32_hwc_c },
-                      [STOKE_DTYPE_F16] = { stk_planes_f16_chw_c, stk_planes_f16_hwc_c },
-                      [STOKE_DTYPE_BF16] = { stk_planes_bf16_chw_c, stk_planes_bf16_hwc_c } },
+#define PIX(family, type, member, name, channels, depth, dtype, layout) .member = stk_##name##_c,
+#include "src/pix/pix_functions.def"
+#undef PIX
 };

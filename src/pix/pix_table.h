@@ -166,22 +166,9 @@ const stk_pix_table *stk_pix(void);
 
 /* The C reference. Faster tables call it for what is too short for them. */
 extern const stk_pix_table stk_pix_c;
-stk_warp_fn stk_warp_u8c3_c, stk_warp_u16c3_c, stk_warp_u8c1_c, stk_warp_u16c1_c; /* warp_c.c */
-stk_cubic_fn stk_cubic_c;
-
-/* The C reference of the photometric steps: color_c.c and clahe.c, named here for the table in pix_c.c. */
-stk_unpack_fn stk_unpack_u8_c, stk_unpack_u16_c;
-stk_linear_fn stk_linear_c;
-stk_gamma_fn stk_gamma_c;
-stk_saturation_fn stk_saturation_c;
-stk_hue_fn stk_hue_c;
-stk_gray_sum_fn stk_gray_sum_c;
-stk_blur_h_fn stk_blur_h_c;
-stk_blur_v_fn stk_blur_v_c;
-stk_noise_fn stk_noise_c;
-stk_clahe_fn stk_clahe_row_c;
-stk_write_planes_fn stk_planes_u8_chw_c, stk_planes_u8_hwc_c, stk_planes_f32_chw_c, stk_planes_f32_hwc_c,
-    stk_planes_f16_chw_c, stk_planes_f16_hwc_c, stk_planes_bf16_chw_c, stk_planes_bf16_hwc_c;
+#define PIX(family, type, member, name, channels, depth, dtype, layout) stk_##type##_fn stk_##name##_c;
+#include "src/pix/pix_functions.def"
+#undef PIX
 
 /* Overwrite what AVX2 does faster. */
 void stk_pix_fill_resize_avx2(stk_pix_table *table);
@@ -226,8 +213,5 @@ static inline uint64_t stk_warp_y(const stk_pix_warp_line *line, size_t i)
     const uint64_t y = line->y + i * line->dy;
     return line->shift_y ? y + k_warp_shift(line->shift_y[i]) : y;
 }
-
-/* The reference, by element type. */
-stk_mix_fn stk_mix_u8_c, stk_mix_f32_c, stk_mix_f16_c, stk_mix_bf16_c;
 
 #endif

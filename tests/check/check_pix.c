@@ -62,44 +62,41 @@ static void fence_free(fence *f)
 
 typedef struct fenced_call {
     stk_kernel_check_call call;
-    const stk_kernel_check_family *family;
     fence source[STK_KERNEL_CHECK_SOURCES];
 } fenced_call;
 
-static void begin(fenced_call *f, const stk_kernel_check *trial, const stk_kernel_check_family *family,
-                  stk_kernel_check_random *r)
+static void begin(fenced_call *f, const stk_kernel_check *trial, stk_kernel_check_random *r)
 {
-    *f = (fenced_call){ .call = { .check = trial }, .family = family };
-    if (!family->shape(&f->call, r)) bail_out("no memory");
+    *f = (fenced_call){ 0 };
+    if (!stk_kernel_check_begin(&f->call, trial, r)) bail_out("no memory");
     for (int i = 0; i < STK_KERNEL_CHECK_SOURCES; i++) {
         if (!f->call.source[i].bytes) continue;
         f->source[i] = fence_make(f->call.source[i].bytes, (int)stk_kernel_check_below(r, 2));
         f->call.source[i].data = f->source[i].data;
     }
-    family->fill(&f->call, r);
+    trial->family->fill(&f->call, r);
 }
 
 static void run(const fenced_call *f, const stk_pix_table *table, uint8_t *out)
 {
     if (f->call.in_place) memcpy(out, f->call.source[0].data, f->call.source[0].bytes);
-    f->family->invoke(table, &f->call, out);
+    f->call.check->family->invoke(table, &f->call, out);
 }
 
 static void end(fenced_call *f)
 {
     for (int i = 0; i < STK_KERNEL_CHECK_SOURCES; i++)
         if (f->source[i].base) fence_free(&f->source[i]);
-    f->family->release(&f->call);
+    stk_kernel_check_end(&f->call);
 }
 
 /* ---- check ---- */
 
 /* One random shape; returns 0 and says what differs when the bytes do. */
-static int check_once(const stk_pix_table *table, const stk_kernel_check *trial,
-                      const stk_kernel_check_family *family, stk_kernel_check_random *r)
+static int check_once(const stk_pix_table *table, const stk_kernel_check *trial, stk_kernel_check_random *r)
 {
     fenced_call f;
-    begin(&f, trial, family, r);
+    begin(&f, trial, r);
     /* The output starts at any element, between bytes that nobody may touch. */
     const size_t align = f.call.out_align,
                  skew = stk_kernel_check_below(r, (uint32_t)(GUARD / align)) * align;
@@ -135,7 +132,6 @@ static int same_as_reference(const stk_pix_table *table, const stk_kernel_check 
 static int check_table(stk_cpu_level level, uint64_t seed, unsigned *count)
 {
     const char *name = stk_cpu_level_name(level);
-    const stk_kernel_check_family *family;
     const stk_kernel_check *trial;
     stk_pix_table table;
     if (level > stk_cpu_detected()) {
@@ -144,17 +140,17 @@ static int check_table(stk_cpu_level level, uint64_t seed, unsigned *count)
     }
     stk_pix_table_fill(&table, level);
     int failed = 0;
-    for (size_t i = 0; (trial = stk_kernel_check_at(i, &family)); i++) {
+    for (size_t i = 0; (trial = stk_kernel_check_at(i)); i++) {
         if (level > STK_CPU_C && same_as_reference(&table, trial)) continue;
         stk_kernel_check_random r = { stk_mix64(seed + i) };
         int good = 1;
-        for (int round = 0; round < ROUNDS && good; round++) good = check_once(&table, trial, family, &r);
+        for (int round = 0; round < ROUNDS && good; round++) good = check_once(&table, trial, &r);
         failed += !good;
         printf("%s %u - %s %s\n", good ? "ok" : "not ok", ++*count, name, trial->name);
     }
     if (level == STK_CPU_C) return failed;
     printf("# %s: the C reference serves", name);
-    for (size_t i = 0; (trial = stk_kernel_check_at(i, &family)); i++)
+    for (size_t i = 0; (trial = stk_kernel_check_at(i)); i++)
         if (same_as_reference(&table, trial)) printf(" %s", trial->name);
     printf("\n");
     return failed;
@@ -165,10 +161,9 @@ static int check_coverage(unsigned *count)
 {
     int faults = 0;
     for (size_t at = 0; at < sizeof(stk_pix_table); at += sizeof(stk_kernel_check_fn *)) {
-        const stk_kernel_check_family *family;
         const stk_kernel_check *trial;
         int checks = 0;
-        for (size_t i = 0; (trial = stk_kernel_check_at(i, &family)); i++) checks += trial->offset == at;
+        for (size_t i = 0; (trial = stk_kernel_check_at(i)); i++) checks += trial->offset == at;
         const int wanted = stk_kernel_check_entry(&stk_pix_c, &(stk_kernel_check){ .offset = at }) != NULL;
         if (checks == wanted) continue;
         faults++;

@@ -8,28 +8,36 @@
 
 #include "src/base/mem.h"
 
-static const stk_kernel_check_family *const families[] = {
-#define STK_KERNEL_CHECKS(name) &stk_kernel_checks_##name,
-#include "src/pix/check/checks.def"
-#undef STK_KERNEL_CHECKS
+static const stk_kernel_check checks[] = {
+#define PIX(family, type, member, name, channels, depth, dtype, layout)                                      \
+    { #name,                                                                                                 \
+      offsetof(stk_pix_table, member),                                                                       \
+      &stk_kernel_checks_##family,                                                                           \
+      STK_CHECK_##type,                                                                                      \
+      channels,                                                                                              \
+      depth,                                                                                                 \
+      STOKE_DTYPE_##dtype,                                                                                   \
+      STOKE_LAYOUT_##layout },
+#include "src/pix/pix_functions.def"
+#undef PIX
 };
 
-void stk_kernel_check_release(stk_kernel_check_call *call)
+const stk_kernel_check *stk_kernel_check_at(size_t i)
 {
-    stk_free(call->state);
-    call->state = NULL;
+    return i < sizeof checks / sizeof *checks ? &checks[i] : NULL;
 }
 
-const stk_kernel_check *stk_kernel_check_at(size_t i, const stk_kernel_check_family **family)
+int stk_kernel_check_begin(stk_kernel_check_call *call, const stk_kernel_check *check,
+                           stk_kernel_check_random *random)
 {
-    for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
-        if (i < families[f]->n_checks) {
-            *family = families[f];
-            return &families[f]->checks[i];
-        }
-        i -= families[f]->n_checks;
-    }
-    return NULL;
+    *call = (stk_kernel_check_call){ .check = check, .state = stk_calloc(1, check->family->state_bytes) };
+    return call->state && check->family->shape(call, random);
+}
+
+void stk_kernel_check_end(stk_kernel_check_call *call)
+{
+    stk_buffer_free(&call->buffer);
+    stk_free(call->state);
 }
 
 stk_kernel_check_fn *stk_kernel_check_entry(const stk_pix_table *table, const stk_kernel_check *check)

@@ -8,44 +8,10 @@
 #include "src/base/mem.h"
 #include "src/pix/check/check.h"
 
-enum kind { UNPACK, LINEAR, GAMMA, SATURATION, HUE, GRAY_SUM, BLUR_H, BLUR_V, NOISE, CLAHE, WRITE_PLANES };
-/* UNPACK: bytes of a source sample. WRITE_PLANES: what writers are told. */
-enum arg { DEPTH, DTYPE = 0, LAYOUT };
 enum {
     RADIUS_MAX = 15,
     ROW = 512 /* of the bench: rows are as long as they are in a batch */,
     QUADS = 9 * 256 /* eight tiles */
-};
-
-#define PLANES(name, dtype)                                                                                  \
-    { "write_planes_" name "_chw",                                                                           \
-      STK_KERNEL_CHECK_AT(write_planes[dtype][STOKE_LAYOUT_CHW]),                                            \
-      WRITE_PLANES,                                                                                          \
-      { dtype, STOKE_LAYOUT_CHW } },                                                                         \
-    {                                                                                                        \
-        "write_planes_" name "_hwc", STK_KERNEL_CHECK_AT(write_planes[dtype][STOKE_LAYOUT_HWC]),             \
-            WRITE_PLANES,                                                                                    \
-        {                                                                                                    \
-            dtype, STOKE_LAYOUT_HWC                                                                          \
-        }                                                                                                    \
-    }
-
-static const stk_kernel_check checks[] = {
-    { "unpack_u8", STK_KERNEL_CHECK_AT(unpack_u8), UNPACK, { 1 } },
-    { "unpack_u16", STK_KERNEL_CHECK_AT(unpack_u16), UNPACK, { 2 } },
-    { "linear", STK_KERNEL_CHECK_AT(linear), LINEAR, { 0 } },
-    { "gamma", STK_KERNEL_CHECK_AT(gamma), GAMMA, { 0 } },
-    { "saturation", STK_KERNEL_CHECK_AT(saturation), SATURATION, { 0 } },
-    { "hue", STK_KERNEL_CHECK_AT(hue), HUE, { 0 } },
-    { "gray_sum", STK_KERNEL_CHECK_AT(gray_sum), GRAY_SUM, { 0 } },
-    { "blur_h", STK_KERNEL_CHECK_AT(blur_h), BLUR_H, { 0 } },
-    { "blur_v", STK_KERNEL_CHECK_AT(blur_v), BLUR_V, { 0 } },
-    { "noise", STK_KERNEL_CHECK_AT(noise), NOISE, { 0 } },
-    { "clahe_row", STK_KERNEL_CHECK_AT(clahe_row), CLAHE, { 0 } },
-    PLANES("u8", STOKE_DTYPE_U8),
-    PLANES("f32", STOKE_DTYPE_F32),
-    PLANES("f16", STOKE_DTYPE_F16),
-    PLANES("bf16", STOKE_DTYPE_BF16),
 };
 
 typedef struct color_state {
@@ -77,9 +43,8 @@ static void choose_numbers(color_state *s, stk_kernel_check_random *random)
 
 static int shape(stk_kernel_check_call *call, stk_kernel_check_random *random)
 {
-    const unsigned *arg = call->check->arg;
-    color_state *s = call->state = stk_calloc(1, sizeof *s);
-    if (!s) return 0;
+    const stk_kernel_check *check = call->check;
+    color_state *s = call->state;
     s->n = random ? stk_kernel_check_size(random, 400) : ROW;
     s->pitch = s->n + (random ? stk_kernel_check_below(random, 20) : 32);
     s->plane = s->n + (random ? stk_kernel_check_below(random, 20) : 0);
@@ -88,23 +53,23 @@ static int shape(stk_kernel_check_call *call, stk_kernel_check_random *random)
     call->pixels = s->n;
     call->out_align = sizeof(float);
     call->source[0].bytes = call->out_bytes = row_bytes;
-    switch ((enum kind)call->check->kind) {
-    case UNPACK: call->source[0].bytes = s->n * 3 * arg[DEPTH]; break;
-    case LINEAR:
-    case GAMMA:
-    case NOISE: call->source[0].bytes = call->out_bytes = one; /* fall through */
-    case SATURATION:
-    case HUE: call->in_place = 1; break;
-    case GRAY_SUM: call->out_bytes = call->out_align = sizeof(uint64_t); break;
-    case BLUR_H:
+    switch (call->check->kind) {
+    case STK_CHECK_unpack: call->source[0].bytes = s->n * 3 * check->depth; break;
+    case STK_CHECK_linear:
+    case STK_CHECK_gamma:
+    case STK_CHECK_noise: call->source[0].bytes = call->out_bytes = one; /* fall through */
+    case STK_CHECK_saturation:
+    case STK_CHECK_hue: call->in_place = 1; break;
+    case STK_CHECK_gray_sum: call->out_bytes = call->out_align = sizeof(uint64_t); break;
+    case STK_CHECK_blur_h:
         call->source[0].bytes = one + 2 * s->radius * sizeof(float);
         call->out_bytes = one;
         break;
-    case BLUR_V:
+    case STK_CHECK_blur_v:
         call->source[0].bytes = one * (2 * s->radius + 1);
         call->out_bytes = one;
         break;
-    case CLAHE:
+    case STK_CHECK_clahe:
         call->in_place = 1;
         call->out_align = 1;
         call->source[0].bytes = call->out_bytes = s->n;
@@ -112,13 +77,14 @@ static int shape(stk_kernel_check_call *call, stk_kernel_check_random *random)
         call->source[2].bytes = s->n * sizeof(uint32_t);
         call->source[3].bytes = one;
         break;
-    case WRITE_PLANES:
-        call->out_align = stk_element_bytes((stoke_dtype)arg[DTYPE]);
+    case STK_CHECK_write_planes:
+        call->out_align = stk_element_bytes(check->dtype);
         call->out_bytes = 3 * s->plane * call->out_align;
-        stk_writer_init(&s->writer, (stoke_dtype)arg[DTYPE], (stoke_layout)arg[LAYOUT],
+        stk_writer_init(&s->writer, check->dtype, check->layout,
                         random ? (stoke_normalize)stk_kernel_check_below(random, 3)
                                : STOKE_NORMALIZE_IMAGENET);
         break;
+    default: break;
     }
     snprintf(call->text, sizeof call->text, "%zu pixels, planes %zu apart, radius %u, a %g, b %g", s->n,
              s->pitch, (unsigned)s->radius, (double)s->a, (double)s->b);
@@ -138,24 +104,25 @@ static void fill_clahe(stk_kernel_check_call *call, stk_kernel_check_random *ran
 static void fill(stk_kernel_check_call *call, stk_kernel_check_random *random)
 {
     color_state *s = call->state;
-    if (call->check->kind == CLAHE) {
+    if (call->check->kind == STK_CHECK_clahe) {
         fill_clahe(call, random);
         return;
     }
     uint8_t *data = call->source[0].data;
     const size_t bytes = call->source[0].bytes;
-    if (call->check->kind == UNPACK) {
+    if (call->check->kind == STK_CHECK_unpack) {
         stk_kernel_check_fill(data, bytes, random);
         return;
     }
     float *floats = (float *)(void *)data;
     stk_kernel_check_fill_floats(floats, bytes / sizeof(float), 255, random);
     /* Neighbours that are equal or nothing: ties of the largest channel, and gamma of 0. */
-    for (size_t i = 0; i < s->n && call->check->kind != BLUR_H && call->check->kind != BLUR_V; i += 5)
+    for (size_t i = 0;
+         i < s->n && call->check->kind != STK_CHECK_blur_h && call->check->kind != STK_CHECK_blur_v; i += 5)
         floats[i] = 0;
-    if (call->check->kind == HUE)
+    if (call->check->kind == STK_CHECK_hue)
         for (size_t i = 0; i < s->n; i += 3) floats[s->pitch + i] = floats[i];
-    for (uint32_t k = 0; k <= 2 * s->radius; k++) s->row[k] = floats + k * s->n; /* BLUR_V */
+    for (uint32_t k = 0; k <= 2 * s->radius; k++) s->row[k] = floats + k * s->n; /* for blur_v */
 }
 
 static void invoke(const stk_pix_table *table, const stk_kernel_check_call *call, uint8_t *out)
@@ -165,34 +132,32 @@ static void invoke(const stk_pix_table *table, const stk_kernel_check_call *call
     const float *floats = src;
     float *result = (float *)(void *)out;
     stk_kernel_check_fn *f = stk_kernel_check_entry(table, call->check);
-    switch ((enum kind)call->check->kind) {
-    case UNPACK: ((stk_unpack_fn *)f)(result, s->pitch, src, s->n); break;
-    case LINEAR: ((stk_linear_fn *)f)(result, s->n, s->a, s->b); break;
-    case GAMMA: ((stk_gamma_fn *)f)(result, s->n, s->a, 255 + s->b); break;
-    case SATURATION: ((stk_saturation_fn *)f)(result, s->pitch, s->n, s->a, 1 - s->a); break;
-    case HUE: ((stk_hue_fn *)f)(result, s->pitch, s->n, s->turn); break;
-    case GRAY_SUM: {
+    switch (call->check->kind) {
+    case STK_CHECK_unpack: ((stk_unpack_fn *)f)(result, s->pitch, src, s->n); break;
+    case STK_CHECK_linear: ((stk_linear_fn *)f)(result, s->n, s->a, s->b); break;
+    case STK_CHECK_gamma: ((stk_gamma_fn *)f)(result, s->n, s->a, 255 + s->b); break;
+    case STK_CHECK_saturation: ((stk_saturation_fn *)f)(result, s->pitch, s->n, s->a, 1 - s->a); break;
+    case STK_CHECK_hue: ((stk_hue_fn *)f)(result, s->pitch, s->n, s->turn); break;
+    case STK_CHECK_gray_sum: {
         const uint64_t sum = ((stk_gray_sum_fn *)f)(floats, s->pitch, s->n);
         memcpy(out, &sum, sizeof sum);
         break;
     }
-    case BLUR_H: ((stk_blur_h_fn *)f)(result, floats + s->radius, s->n, s->weight, s->radius); break;
-    case BLUR_V: ((stk_blur_v_fn *)f)(result, s->row, s->n, s->weight, s->radius); break;
-    case NOISE: ((stk_noise_fn *)f)(result, s->n, &s->noise); break;
-    case CLAHE:
+    case STK_CHECK_blur_h:
+        ((stk_blur_h_fn *)f)(result, floats + s->radius, s->n, s->weight, s->radius);
+        break;
+    case STK_CHECK_blur_v: ((stk_blur_v_fn *)f)(result, s->row, s->n, s->weight, s->radius); break;
+    case STK_CHECK_noise: ((stk_noise_fn *)f)(result, s->n, &s->noise); break;
+    case STK_CHECK_clahe:
         ((stk_clahe_fn *)f)(out, s->n, (const uint32_t *)(const void *)call->source[1].data,
                             (const uint32_t *)(const void *)call->source[2].data,
                             (const float *)(const void *)call->source[3].data, s->a / 3);
         break;
-    case WRITE_PLANES: ((stk_write_planes_fn *)f)(&s->writer, out, s->plane, floats, s->pitch, s->n); break;
+    case STK_CHECK_write_planes:
+        ((stk_write_planes_fn *)f)(&s->writer, out, s->plane, floats, s->pitch, s->n);
+        break;
+    default: break;
     }
 }
 
-const stk_kernel_check_family stk_kernel_checks_color = {
-    .shape = shape,
-    .fill = fill,
-    .invoke = invoke,
-    .release = stk_kernel_check_release,
-    .checks = checks,
-    .n_checks = sizeof checks / sizeof *checks,
-};
+const stk_kernel_check_family stk_kernel_checks_color = { sizeof(color_state), shape, fill, invoke };

@@ -7,20 +7,9 @@
 #include "src/pix/pix_table.h"
 #include "src/pix/check/check.h"
 
-enum kind { HORIZONTAL, VERTICAL };
-enum arg { CHANNELS, DEPTH };
 enum {
     TAPS_MAX = 1024
 }; /* a vertical pass depends on at most 2 * in / out + 1 rows; shapes below keep to it */
-
-static const stk_kernel_check checks[] = {
-    { "resize_h_u8c1", STK_KERNEL_CHECK_AT(resize_h_u8c1), HORIZONTAL, { 1, 1 } },
-    { "resize_h_u8c3", STK_KERNEL_CHECK_AT(resize_h_u8c3), HORIZONTAL, { 3, 1 } },
-    { "resize_v_u8", STK_KERNEL_CHECK_AT(resize_v_u8), VERTICAL, { 3, 1 } },
-    { "resize_h_u16c1", STK_KERNEL_CHECK_AT(resize_h_u16c1), HORIZONTAL, { 1, 2 } },
-    { "resize_h_u16c3", STK_KERNEL_CHECK_AT(resize_h_u16c3), HORIZONTAL, { 3, 2 } },
-    { "resize_v_u16", STK_KERNEL_CHECK_AT(resize_v_u16), VERTICAL, { 3, 2 } },
-};
 
 typedef struct resize_state {
     stk_pix_axis_store axis;
@@ -50,7 +39,7 @@ static sizes random_sizes(stk_kernel_check_random *r)
 
 static void shape_horizontal(stk_kernel_check_call *call, resize_state *state, const sizes *s)
 {
-    const size_t channels = call->check->arg[CHANNELS], depth = call->check->arg[DEPTH];
+    const size_t channels = call->check->channels, depth = call->check->depth;
     stk_pix_resize_axis *axis = &state->axis.axis;
     axis->out -= s->skip_first + s->skip_last;
     axis->start += s->skip_first;
@@ -70,13 +59,13 @@ static void shape_horizontal(stk_kernel_check_call *call, resize_state *state, c
 static void shape_vertical(stk_kernel_check_call *call, resize_state *state, const sizes *s,
                            stk_kernel_check_random *random)
 {
-    const size_t depth = call->check->arg[DEPTH], sample = depth == 1 ? 1 : sizeof(float);
+    const size_t depth = call->check->depth, sample = depth == 1 ? 1 : sizeof(float);
     state->samples = random ? s->rows * 7u + s->pad : 512 * 3;
     state->y = random ? stk_kernel_check_below(random, s->out) : s->out / 2;
     call->source[0].bytes = state->axis.axis.most * state->samples * sample;
     call->out_align = depth;
     call->out_bytes = state->samples * depth;
-    call->pixels = state->samples / call->check->arg[CHANNELS];
+    call->pixels = state->samples / call->check->channels;
 }
 
 static int shape(stk_kernel_check_call *call, stk_kernel_check_random *random)
@@ -84,9 +73,10 @@ static int shape(stk_kernel_check_call *call, stk_kernel_check_random *random)
     const stk_kernel_check *check = call->check;
     /* The bench halves: 64 rows of 1024 pixels, or one row of 512 RGB pixels out of four. */
     const sizes s = random ? random_sizes(random) : (sizes){ .in = 1024, .out = 512, .rows = 64 };
-    resize_state *state = call->state = stk_calloc(1, sizeof *state);
-    if (!state || !stk_axis_build(&state->axis, s.in, s.out, (uint8_t)check->arg[DEPTH])) return 0;
-    if (check->kind == HORIZONTAL)
+    resize_state *state = call->state;
+    if (!stk_axis_build(&state->axis, s.in, s.out, (uint8_t)check->depth)) return 0;
+    call->buffer = state->axis.buffer;
+    if (check->kind == STK_CHECK_resize_h)
         shape_horizontal(call, state, &s);
     else
         shape_vertical(call, state, &s, random);
@@ -101,11 +91,11 @@ static void fill(stk_kernel_check_call *call, stk_kernel_check_random *random)
     resize_state *state = call->state;
     const size_t bytes = call->source[0].bytes;
     uint8_t *data = call->source[0].data;
-    if (call->check->kind == HORIZONTAL || call->check->arg[DEPTH] == 1)
+    if (call->check->kind == STK_CHECK_resize_h || call->check->depth == 1)
         stk_kernel_check_fill(data, bytes, random);
     else /* the horizontal pass of u16 pixels leaves floats */
         stk_kernel_check_fill_floats((float *)(void *)data, bytes / sizeof(float), 65535, random);
-    if (call->check->kind == HORIZONTAL) return;
+    if (call->check->kind == STK_CHECK_resize_h) return;
     const stk_pix_resize_axis *axis = &state->axis.axis;
     for (uint32_t k = 0; k < axis->count[state->y]; k++) state->row[k] = data + k * (bytes / axis->most);
 }
@@ -114,26 +104,11 @@ static void invoke(const stk_pix_table *table, const stk_kernel_check_call *call
 {
     const resize_state *s = call->state;
     stk_kernel_check_fn *f = stk_kernel_check_entry(table, call->check);
-    if (call->check->kind == HORIZONTAL)
+    if (call->check->kind == STK_CHECK_resize_h)
         ((stk_resize_h_fn *)f)(out, s->dst_stride, call->source[0].data, s->src_stride, s->rows,
                                &s->axis.axis);
     else
         ((stk_resize_v_fn *)f)(out, s->row, s->samples, &s->axis.axis, s->y);
 }
 
-static void release(stk_kernel_check_call *call)
-{
-    resize_state *state = call->state;
-    if (state) stk_buffer_free(&state->axis.buffer);
-    stk_free(state);
-    call->state = NULL;
-}
-
-const stk_kernel_check_family stk_kernel_checks_resize = {
-    .shape = shape,
-    .fill = fill,
-    .invoke = invoke,
-    .release = release,
-    .checks = checks,
-    .n_checks = sizeof checks / sizeof *checks,
-};
+const stk_kernel_check_family stk_kernel_checks_resize = { sizeof(resize_state), shape, fill, invoke };

@@ -8,17 +8,7 @@
 #include "src/pix/check/check.h"
 #include "src/pix/pix_table.h"
 
-enum kind { ROW, CUBIC };
-enum arg { CHANNELS, DEPTH };
 enum source { PICTURE, SHIFT_X, SHIFT_Y };
-
-static const stk_kernel_check checks[] = {
-    { "warp_u8c3", STK_KERNEL_CHECK_AT(warp_u8c3), ROW, { 3, 1 } },
-    { "warp_u16c3", STK_KERNEL_CHECK_AT(warp_u16c3), ROW, { 3, 2 } },
-    { "warp_u8c1", STK_KERNEL_CHECK_AT(warp_u8c1), ROW, { 1, 1 } },
-    { "warp_u16c1", STK_KERNEL_CHECK_AT(warp_u16c1), ROW, { 1, 2 } },
-    { "cubic", STK_KERNEL_CHECK_AT(cubic), CUBIC, { 0, 0 } },
-};
 
 typedef struct warp_state {
     uint32_t width, height, n;
@@ -57,10 +47,9 @@ static int shape_cubic(stk_kernel_check_call *call, warp_state *s, stk_kernel_ch
 
 static int shape(stk_kernel_check_call *call, stk_kernel_check_random *random)
 {
-    const uint32_t channels = call->check->arg[CHANNELS], depth = call->check->arg[DEPTH];
-    warp_state *s = call->state = stk_calloc(1, sizeof *s);
-    if (!s) return 0;
-    if (call->check->kind == CUBIC) return shape_cubic(call, s, random);
+    const uint32_t channels = call->check->channels, depth = call->check->depth;
+    warp_state *s = call->state;
+    if (call->check->kind == STK_CHECK_cubic) return shape_cubic(call, s, random);
     const int image = channels == 3;
     s->half = image ? K_WARP_HALF_STEP : K_WARP_HALF_PIXEL;
     s->width = (image ? 2 : 0) + (random ? stk_kernel_check_size(random, 200) : 512);
@@ -101,7 +90,7 @@ static void fill_shift(int32_t *shift, const warp_state *s, uint64_t start, uint
 static void fill(stk_kernel_check_call *call, stk_kernel_check_random *random)
 {
     warp_state *s = call->state;
-    if (call->check->kind == CUBIC) {
+    if (call->check->kind == STK_CHECK_cubic) {
         stk_kernel_check_fill_floats((float *)(void *)call->source[0].data, s->n, 1, random);
         return;
     }
@@ -123,7 +112,7 @@ static void invoke(const stk_pix_table *table, const stk_kernel_check_call *call
 {
     const warp_state *s = call->state;
     stk_kernel_check_fn *f = stk_kernel_check_entry(table, call->check);
-    if (call->check->kind == CUBIC) { /* within a pixel or so, and cut off at 2 / 3 of it */
+    if (call->check->kind == STK_CHECK_cubic) { /* within a pixel or so, and cut off at 2 / 3 of it */
         const stk_pix_cubic cubic = { { -40000.3f, 91000.7f, 70000.1f, -130000.9f }, 43690 };
         ((stk_cubic_fn *)f)((int32_t *)(void *)out, (const float *)(const void *)call->source[0].data, s->n,
                             &cubic);
@@ -135,11 +124,4 @@ static void invoke(const stk_pix_table *table, const stk_kernel_check_call *call
                            s->n);
 }
 
-const stk_kernel_check_family stk_kernel_checks_warp = {
-    .shape = shape,
-    .fill = fill,
-    .invoke = invoke,
-    .release = stk_kernel_check_release,
-    .checks = checks,
-    .n_checks = sizeof checks / sizeof *checks,
-};
+const stk_kernel_check_family stk_kernel_checks_warp = { sizeof(warp_state), shape, fill, invoke };

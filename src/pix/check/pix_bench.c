@@ -78,7 +78,6 @@ static const char *place_of(uint64_t bytes)
 
 typedef struct bench_call {
     stk_kernel_check_call call;
-    const stk_kernel_check_family *family;
     uint8_t *out;
     uint64_t bytes; /* moved */
     uint64_t set;   /* of different bytes: a row that is read and written over counts once */
@@ -88,14 +87,14 @@ static void end(bench_call *b)
 {
     for (int i = 0; i < STK_KERNEL_CHECK_SOURCES; i++) stk_free(b->call.source[i].data);
     stk_free(b->out);
-    b->family->release(&b->call);
+    stk_kernel_check_end(&b->call);
 }
 
 /* Returns 0 when memory is short. `end` in either case. */
-static int begin(bench_call *b, const stk_kernel_check *check, const stk_kernel_check_family *family)
+static int begin(bench_call *b, const stk_kernel_check *check)
 {
-    *b = (bench_call){ .call = { .check = check }, .family = family };
-    if (!family->shape(&b->call, NULL)) return 0;
+    *b = (bench_call){ 0 };
+    if (!stk_kernel_check_begin(&b->call, check, NULL)) return 0;
     b->bytes = b->call.out_bytes;
     for (int i = 0; i < STK_KERNEL_CHECK_SOURCES; i++) {
         if (!b->call.source[i].bytes) continue;
@@ -105,7 +104,7 @@ static int begin(bench_call *b, const stk_kernel_check *check, const stk_kernel_
     b->set = b->bytes - (b->call.in_place ? b->call.source[0].bytes : 0);
     if (!(b->out = stk_alloc_aligned(b->call.out_bytes, ALIGN))) return 0;
     memset(b->out, 0, b->call.out_bytes);
-    family->fill(&b->call, &(stk_kernel_check_random){ 1 });
+    check->family->fill(&b->call, &(stk_kernel_check_random){ 1 });
     return 1;
 }
 
@@ -118,7 +117,7 @@ static void run(const bench_call *b, const stk_pix_table *table, best_time *best
 {
     if (b->call.in_place) memcpy(b->out, b->call.source[0].data, b->call.source[0].bytes);
     uint64_t ns = stk_now_ns(), ticks = TICKS();
-    for (uint64_t i = 0; i < best->calls; i++) b->family->invoke(table, &b->call, b->out);
+    for (uint64_t i = 0; i < best->calls; i++) b->call.check->family->invoke(table, &b->call, b->out);
     ticks = TICKS() - ticks;
     ns = stk_now_ns() - ns;
     best->spent += ns;
@@ -151,14 +150,13 @@ static stoke_pix_figure figure_of(const bench_call *b, const best_time *best, co
 }
 
 /* All tables, which take turns. Fills figures[TABLES]; returns 0 when memory is short. */
-static int measure(const stk_kernel_check *check, const stk_kernel_check_family *family, int quick,
-                   double memory, stoke_pix_figure *figures)
+static int measure(const stk_kernel_check *check, int quick, double memory, stoke_pix_figure *figures)
 {
     stk_pix_table table[TABLES];
     stk_kernel_check_fn *last = NULL;
     best_time best[TABLES];
     bench_call b;
-    const int ready = begin(&b, check, family);
+    const int ready = begin(&b, check);
     for (int t = 0; t < TABLES && ready; t++) {
         figures[t].state = STOKE_PIX_ABSENT;
         if (t > (int)stk_cpu_detected()) continue;
@@ -205,9 +203,8 @@ static int no_such_function(const char *only, stoke_error *err)
 {
     char names[512] = "";
     size_t n = 0;
-    const stk_kernel_check_family *family;
     const stk_kernel_check *check;
-    for (size_t i = 0; (check = stk_kernel_check_at(i, &family)); i++) {
+    for (size_t i = 0; (check = stk_kernel_check_at(i)); i++) {
         const size_t length = strcspn(check->name, "_");
         char word[64];
         snprintf(word, sizeof word, " %.*s,", (int)length, check->name);
@@ -225,17 +222,16 @@ int stoke_pix_bench(const stoke_pix_bench_params *params, stoke_pix_bench_fn eac
     stoke_pix_bench_params p;
     int r = check_params(&p, params, err);
     if (r) return r;
-    const stk_kernel_check_family *family;
     const stk_kernel_check *check;
     size_t first = 0;
-    while ((check = stk_kernel_check_at(first, &family)) && !is_wanted(check, p.only)) first++;
+    while ((check = stk_kernel_check_at(first)) && !is_wanted(check, p.only)) first++;
     if (!check) return no_such_function(p.only, err);
     const double memory = *memory_gb_per_s = memory_bandwidth(p.quick);
     if (!(memory > 0)) return stk_fail(err, STOKE_E_NOMEM, "no memory to measure its bandwidth");
-    for (size_t i = first; (check = stk_kernel_check_at(i, &family)); i++) {
+    for (size_t i = first; (check = stk_kernel_check_at(i)); i++) {
         if (!is_wanted(check, p.only)) continue;
         stoke_pix_figure figures[TABLES] = { 0 };
-        if (!measure(check, family, p.quick, memory, figures))
+        if (!measure(check, p.quick, memory, figures))
             return stk_fail(err, STOKE_E_NOMEM, "no memory to measure %s", check->name);
         for (int t = 0; t < TABLES; t++)
             if (each(context, &figures[t])) return stk_fail(err, STOKE_E_CANCELLED, "stopped");
