@@ -12,7 +12,6 @@
 #include "cli/lib/common.h"
 #include "cli/lib/facts.h"
 #include "cli/lib/output.h"
-#include "cli/lib/retry.h"
 
 typedef struct dump_options {
     const char *out;
@@ -52,13 +51,13 @@ static int is_dumped(const char *name)
 /* Batches of two runs in one folder look like those of one. */
 static int refuse_mixture(const cli_call *call, const dump_options *o, stoke_error *err)
 {
-    DIR *dir = cli_opendir(o->out);
+    DIR *dir = stoke_opendir(o->out);
     int r = STOKE_OK;
     size_t there = 0;
     if (!dir && !stoke_is_absent(errno))
         return cli_error(err, STOKE_E_IO, "%s: cannot open folder: %s", o->out, strerror(errno));
     if (!dir) return r; /* not there yet; if it is something else, making it says so */
-    for (struct dirent *entry; !r && (entry = cli_readdir(dir));) {
+    for (struct dirent *entry; !r && (entry = stoke_readdir(dir));) {
         if (!is_dumped(entry->d_name)) continue;
         there++;
         if (!o->force)
@@ -232,20 +231,20 @@ static int run(cli_call *call, stoke_error *err)
 {
     const dump_options *o = call->options;
     cli_session session = { 0 };
-    cli_output index = { 0 };
+    stoke_output index = { 0 };
     char index_path[CLI_PATH];
     snprintf(index_path, sizeof index_path, "%s/index.json", o->out);
     int r = refuse_mixture(call, o, err);
     if (!r) r = cli_session_open(&session, call, &call->data, err);
-    if (!r) r = cli_make_folders(o->out, err);
-    if (!r) r = cli_output_open(&index, index_path, err);
+    if (!r) r = stoke_make_folders(o->out, err);
+    if (!r) r = stoke_output_open(&index, index_path, err);
     /* index.json is written last and an old one, which --force gave up, goes first: a folder with an index is
      * complete. */
-    if (!r) unlink(index.target);
+    if (!r) unlink(index.path);
     dump d = { .folder = o->out, .index = index.stream };
     if (!r) r = dump_batches(call, &session, &d, err);
-    if (!r) r = cli_output_commit(&index, err);
-    cli_output_abandon(&index);
+    if (!r) r = stoke_output_commit(&index, err);
+    stoke_output_drop(&index);
     cli_session_close(&session);
     if (r) return r;
     print_result(call, &d, &session.memory, index_path);

@@ -305,11 +305,11 @@ static void print_result(const cli_call *call, const digests *list)
 
 static int write_state(const char *path, const char *state, stoke_error *err)
 {
-    cli_output output;
-    int r = cli_output_open(&output, path, err);
+    stoke_output output;
+    int r = stoke_output_open(&output, path, err);
     if (r) return r;
     fprintf(output.stream, "%s\n", state);
-    return cli_output_commit(&output, err);
+    return stoke_output_commit(&output, err);
 }
 
 static int read_state(const char *path, char *state, stoke_error *err)

@@ -227,12 +227,12 @@ static int run(cli_call *call, stoke_error *err)
     const verify_options *o = call->options;
     stoke_dataset *dataset = NULL;
     stoke_verify_report report = { 0 };
-    cli_output csv = { 0 };
+    stoke_output csv = { 0 };
     cli_keep_named_quarantine(call);
     int r = cli_may_write(call, o->csv, o->force, err);
     if (!r) r = cli_open_dataset(call, &call->data, &dataset, err);
     /* Before the reading, which may take an hour: a name that cannot be written is said at once. */
-    if (!r && o->csv) r = cli_output_open(&csv, o->csv, err);
+    if (!r && o->csv) r = stoke_output_open(&csv, o->csv, err);
     if (r) {
         stoke_dataset_close(&dataset);
         return cli_fail(call, err);
@@ -252,10 +252,10 @@ static int run(cli_call *call, stoke_error *err)
     if (!r && o->csv) {
         stoke_table *table = findings(dataset, &report);
         stoke_table_csv(table, csv.stream);
-        r = cli_output_commit(&csv, err);
+        r = stoke_output_commit(&csv, err);
         stoke_table_destroy(&table);
     }
-    cli_output_abandon(&csv);
+    stoke_output_drop(&csv);
     int code = CLI_OK;
     if (r) {
         code = cli_fail(call, err);

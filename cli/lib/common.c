@@ -7,7 +7,6 @@
 #include "cli/lib/help.h"
 #include "cli/lib/hints.h"
 #include "cli/lib/output.h"
-#include "cli/lib/retry.h"
 #include "cli/lib/settings.h"
 
 #include <ctype.h>
@@ -173,10 +172,10 @@ static const char *flag_for(const cli_call *call, const char *word)
 {
     struct stat st;
     char log[CLI_PATH];
-    const int there = cli_stat(word, &st) == 0, folder = there && S_ISDIR(st.st_mode);
+    const int there = stoke_stat(word, &st) == 0, folder = there && S_ISDIR(st.st_mode);
     const int takes_set = call->command->reads_data && !call->command->takes_network;
     snprintf(log, sizeof log, "%s/log.jsonl", word);
-    if (folder && cli_is_option(call, "run", 3) && cli_there(log)) return "run";
+    if (folder && cli_is_option(call, "run", 3) && stoke_there(log)) return "run";
     if (folder && cli_is_option(call, "data", 4) && !takes_set) return "data";
     return there && !folder && cli_is_option(call, "config", 6) && cli_ends_with(word, ".yaml") ? "config"
                                                                                                 : NULL;
@@ -189,7 +188,7 @@ static int too_many_words(const cli_call *call, stoke_error *err)
     if (flag)
         return cli_error(err, STOKE_E_INVALID, "'%s' is one argument too many: did you mean --%s %s?", word,
                          flag, STOKE_WORD(word));
-    const int paths = call->command->reads_data && cli_there(call->words[0]) && cli_there(word);
+    const int paths = call->command->reads_data && stoke_there(call->words[0]) && stoke_there(word);
     return cli_error(err, STOKE_E_INVALID, "'%s' is one argument too many%s", word,
                      paths ? ". Of several shards name the folder they are in, or put the pattern in quotes: "
                              "'shards/{000000..000003}.tar'"
@@ -282,7 +281,7 @@ int cli_blame(stoke_error *err, const char *file)
 {
     int fails = err->code == STOKE_E_NOMEM || err->code == STOKE_E_IO;
     /* A key or op that is not known is STOKE_E_NOTFOUND too. */
-    int missing = err->code == STOKE_E_NOTFOUND && file && !cli_there(file);
+    int missing = err->code == STOKE_E_NOTFOUND && file && !stoke_there(file);
     if (!fails && !missing) err->code = STOKE_E_INVALID;
     return err->code;
 }
@@ -411,11 +410,11 @@ void cli_progress_end(stoke_progress **progress)
 FILE *cli_open_file(const char *path)
 {
     struct stat st;
-    const int fd = cli_open(path, O_RDONLY);
+    const int fd = stoke_open(path, O_RDONLY, 0);
     if (fd < 0) return NULL;
     FILE *file = NULL;
     int number = 0;
-    if (cli_fstat(fd, &st) != 0)
+    if (stoke_fstat(fd, &st) != 0)
         number = errno;
     else if (!S_ISREG(st.st_mode))
         number = S_ISDIR(st.st_mode) ? EISDIR : ESPIPE; /* nothing that could be read from its beginning */
@@ -448,11 +447,11 @@ int cli_read_text(const char *path, size_t limit, char **text, stoke_error *err)
 
 int cli_read_blob(const stoke_blob *blob, size_t limit, uint8_t **bytes, size_t *capacity, size_t *size)
 {
-    int fd = cli_open(blob->path, O_RDONLY), ok = 0;
+    int fd = stoke_open(blob->path, O_RDONLY, 0), ok = 0;
     struct stat st;
     if (fd < 0) return 0;
     uint64_t wanted = blob->size;
-    if (cli_fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+    if (stoke_fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
         if (wanted == UINT64_MAX) wanted = (uint64_t)st.st_size;
         ok = wanted > 0 && wanted <= limit && wanted <= (uint64_t)st.st_size;
     }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/lib/hints.h"
-#include "cli/lib/retry.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -139,7 +138,7 @@ static int is_settings(const cli_call *call, const char *word)
     const size_t n = call->command->reads_data ? 3 : CLI_COUNT(endings); /* .json may be a list of data */
     for (size_t i = 0; i < n; i++)
         if (cli_ends_with(word, endings[i]))
-            return !call->command->reads_data || (cli_stat(word, &st) == 0 && S_ISREG(st.st_mode));
+            return !call->command->reads_data || (stoke_stat(word, &st) == 0 && S_ISREG(st.st_mode));
     return 0;
 }
 

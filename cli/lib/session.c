@@ -5,12 +5,12 @@
 #include "cli/lib/common.h"
 #include "cli/lib/facts.h"
 #include "cli/lib/output.h"
-#include "cli/lib/retry.h"
 #include "cli/lib/settings.h"
 
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #if defined(__GLIBC__)
 #include <malloc.h>
@@ -38,9 +38,9 @@ static int is_cache(const char *folder)
     char path[CLI_PATH];
     struct stat st;
     snprintf(path, sizeof path, "%s/usage", folder);
-    if (cli_stat(path, &st) != 0) return 0;
+    if (stoke_stat(path, &st) != 0) return 0;
     snprintf(path, sizeof path, "%s/tmp", folder);
-    return cli_stat(path, &st) == 0;
+    return stoke_stat(path, &st) == 0;
 }
 
 /* Of a run's own settings, not of what was typed. */

@@ -34,7 +34,7 @@ typedef struct watch {
     unsigned port; /* of the server */
     int live, lines;
     monitor_view view;
-    cli_output csv;
+    stoke_output csv;
     uint64_t begin_ns;
 } watch;
 
@@ -153,7 +153,7 @@ static int check_options(const cli_call *call, const monitor_options *o, unsigne
 static int open_all(watch *w, const monitor_options *o, stoke_error *err)
 {
     int r = STOKE_OK;
-    if (o->csv) r = cli_output_open(&w->csv, o->csv, err);
+    if (o->csv) r = stoke_output_open(&w->csv, o->csv, err);
     if (!r && o->attach) {
         r = monitor_job_open(&w->job, o->attach, err);
         w->attached = !r;
@@ -171,7 +171,7 @@ static int open_all(watch *w, const monitor_options *o, stoke_error *err)
 static void close_all(watch *w)
 {
     monitor_prometheus_stop(&w->server);
-    cli_output_abandon(&w->csv);
+    stoke_output_drop(&w->csv);
     stoke_monitor_close(&w->monitor);
     monitor_job_close(&w->job);
     free(w);
@@ -190,7 +190,7 @@ static int run(cli_call *call, stoke_error *err)
         w->begin_ns = stoke_machine_now_ns();
         if (w->csv.stream) monitor_csv_header(w->csv.stream, &w->sight);
         status = o->once ? watch_once(call, w) : watch_long(call, w, o);
-        if (w->csv.stream) r = cli_output_commit(&w->csv, err);
+        if (w->csv.stream) r = stoke_output_commit(&w->csv, err);
     }
     if (r) status = cli_fail(call, err);
     close_all(w);

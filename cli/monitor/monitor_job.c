@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 
 #include "cli/lib/common.h"
-#include "cli/lib/retry.h"
 
 /* Lately: long enough for several steps of most jobs, short enough to see a change. */
 static const double LATELY_SECONDS = 5;
@@ -29,12 +28,12 @@ static void find_run(monitor_job *job, const char *path)
     struct stat st;
     const char *slash = strrchr(path, '/');
     if (strlen(path) >= sizeof job->run) return; /* no command would fit it in */
-    if (cli_stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+    if (stoke_stat(path, &st) == 0 && S_ISDIR(st.st_mode))
         snprintf(job->run, sizeof job->run, "%s", path);
     else
         snprintf(job->run, sizeof job->run, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
     snprintf(config, sizeof config, "%s/config.yaml", job->run);
-    if (!cli_there(config)) *job->run = 0;
+    if (!stoke_there(config)) *job->run = 0;
 }
 
 int monitor_job_open(monitor_job *job, const char *path, stoke_error *err)

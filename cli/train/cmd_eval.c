@@ -10,7 +10,6 @@
 #include "cli/lib/common.h"
 #include "cli/lib/facts.h"
 #include "cli/lib/output.h"
-#include "cli/lib/retry.h"
 #include "cli/lib/settings.h"
 
 typedef struct eval_options {
@@ -284,7 +283,7 @@ static int check_outputs(const cli_call *call, const eval_options *o, stoke_erro
     for (size_t i = 0; !r && i < CLI_COUNT(names); i++) {
         snprintf(path, sizeof path, "%s/%s", o->out, names[i]);
         if (i == CLI_COUNT(names) - 1 && again) break;
-        const int there = cli_there(path);
+        const int there = stoke_there(path);
         r = cli_may_write(call, path, o->force, err);
         if (i == 0) again = there && !r && !o->force;
     }
@@ -311,23 +310,23 @@ static int write_files(const cli_call *call, const stoke_trained *trained, const
 {
     const eval_options *o = call->options;
     char path[CLI_PATH];
-    cli_output file = { 0 };
+    stoke_output file = { 0 };
     snprintf(path, sizeof path, "%s/confusion.png", o->out);
     int r = write_matrix(path, report, err);
     snprintf(path, sizeof path, "%s/classes.csv", o->out);
-    if (!r) r = cli_output_open(&file, path, err);
+    if (!r) r = stoke_output_open(&file, path, err);
     if (!r) {
         stoke_table *table = class_table(report);
         stoke_table_csv(table, file.stream);
         stoke_table_destroy(&table);
-        r = cli_output_commit(&file, err);
+        r = stoke_output_commit(&file, err);
     }
     snprintf(path, sizeof path, "%s/eval.json", o->out);
-    if (!r) r = cli_output_open(&file, path, err);
+    if (!r) r = stoke_output_open(&file, path, err);
     if (!r) {
         write_json(file.stream, call, trained, report);
         fputc('\n', file.stream);
-        r = cli_output_commit(&file, err);
+        r = stoke_output_commit(&file, err);
     }
     return r;
 }
@@ -374,7 +373,7 @@ static int evaluate(cli_call *call, const stoke_trained *trained, stoke_eval_rep
     forget_share(call, trained, &call->data);
     int r = settle_split(call, &call->data, &count, err);
     if (!r && o->out) r = check_outputs(call, o, err);
-    if (!r && o->out) r = cli_make_folders(o->out, err);
+    if (!r && o->out) r = stoke_make_folders(o->out, err);
     if (r) return r;
     cli_say(call, "%s on %s, split %s: %s", stoke_trained_weights(trained), set_name(&call->data),
             splits[call->data.split], STOKE_COUNT(count, "picture"));

@@ -123,11 +123,11 @@ static void drawing_free(drawing *d)
 
 static int write_svg(const drawing *d, const char *path, stoke_error *err)
 {
-    cli_output svg = { 0 };
-    int r = cli_output_open(&svg, path, err);
+    stoke_output svg = { 0 };
+    int r = stoke_output_open(&svg, path, err);
     if (!r) r = stoke_chart_svg(&d->chart, svg.stream, err);
-    if (!r) r = cli_output_commit(&svg, err);
-    cli_output_abandon(&svg);
+    if (!r) r = stoke_output_commit(&svg, err);
+    stoke_output_drop(&svg);
     return r;
 }
 

@@ -15,7 +15,6 @@
 #include "cli/lib/settings.h"
 #include "cli/lib/facts.h"
 #include "cli/lib/output.h"
-#include "cli/lib/retry.h"
 #include "cli/train/predict_list.h"
 
 enum { LISTED = 10, WORDS = 100000, JPEG_SIDE = 65500 /* the most that libjpeg writes */ };
@@ -182,11 +181,11 @@ static int check_target(const prediction *p, const stoke_sample *file, const cha
     struct stat there, source;
     int r = mask_path(p, file, ending, path, err);
     if (r) return r;
-    if (cli_stat(path, &there) != 0)
+    if (stoke_stat(path, &there) != 0)
         return stoke_is_absent(errno)
                    ? STOKE_OK
                    : cli_error(err, STOKE_E_IO, "%s: cannot be looked at: %s", path, strerror(errno));
-    if (cli_stat(file->image.path, &source) == 0 && source.st_dev == there.st_dev &&
+    if (stoke_stat(file->image.path, &source) == 0 && source.st_dev == there.st_dev &&
         source.st_ino == there.st_ino)
         return cli_error(err, STOKE_E_STATE,
                          "%s is the picture itself: name another folder for the masks with --out", path);
@@ -206,7 +205,7 @@ static int check_targets(const prediction *p, stoke_error *err)
     if (!r && replaced)
         cli_say(p->call, "--force: %zu file%s in %s %s replaced", replaced, replaced == 1 ? "" : "s",
                 p->o->out, replaced == 1 ? "is" : "are");
-    return r ? r : cli_make_folders(p->o->out, err);
+    return r ? r : stoke_make_folders(p->o->out, err);
 }
 
 /* The run's label map. Its file may have gone since: then classes are shown in the usual colours. */
@@ -274,7 +273,7 @@ static int make_folder_of(const char *path, stoke_error *err)
     char folder[CLI_PATH];
     snprintf(folder, sizeof folder, "%s", path);
     *strrchr(folder, '/') = 0;
-    return cli_make_folders(folder, err);
+    return stoke_make_folders(folder, err);
 }
 
 static int write_mask(const prediction *p, const char *path, const stoke_image *mask, stoke_error *err)

@@ -11,7 +11,6 @@
 
 #include "cli/lib/common.h"
 #include "cli/lib/output.h"
-#include "cli/lib/retry.h"
 
 /* ---- what is left out ---- */
 
@@ -50,13 +49,13 @@ static void count_file(skipped *s, const char *name)
 /* Links are not followed: a circle of them would have no end. */
 static void count_folder(skipped *s, const char *folder, int depth)
 {
-    DIR *dir = depth < DEEPEST ? cli_opendir(folder) : NULL;
-    for (struct dirent *entry; dir && !cli_interrupted() && (entry = cli_readdir(dir));) {
+    DIR *dir = depth < DEEPEST ? stoke_opendir(folder) : NULL;
+    for (struct dirent *entry; dir && !cli_interrupted() && (entry = stoke_readdir(dir));) {
         char path[CLI_PATH];
         struct stat st;
         if (*entry->d_name == '.') continue;
         if (snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= (int)sizeof path) continue;
-        if (cli_lstat(path, &st)) continue;
+        if (stoke_lstat(path, &st)) continue;
         if (S_ISDIR(st.st_mode)) count_folder(s, path, depth + 1);
         if (S_ISREG(st.st_mode)) count_file(s, entry->d_name);
     }
@@ -71,7 +70,7 @@ void predict_say_skipped(const cli_call *call, const char *const *folders, int c
     struct stat st;
     if (call->common.quiet) return;
     for (int i = 0; i < count; i++)
-        if (cli_stat(folders[i], &st) == 0 && S_ISDIR(st.st_mode)) count_folder(&s, folders[i], 0);
+        if (stoke_stat(folders[i], &st) == 0 && S_ISDIR(st.st_mode)) count_folder(&s, folders[i], 0);
     for (size_t i = 0; i < s.n && n < (int)sizeof text; i++)
         n += snprintf(text + n, sizeof text - (size_t)n, "%s%llu %s", i ? ", " : "",
                       (unsigned long long)s.kind[i].count, s.kind[i].ending);
@@ -165,7 +164,7 @@ static int add_shards(predict_list *list, const char *path, stoke_error *err)
 int predict_list_add(predict_list *list, const char *path, stoke_error *err)
 {
     struct stat st;
-    const int there = cli_stat(path, &st) == 0;
+    const int there = stoke_stat(path, &st) == 0;
     if (cli_ends_with(path, ".tar")) return add_shards(list, path, err); /* may be a pattern */
     if (!there && !stoke_is_absent(errno))
         return cli_error(err, STOKE_E_IO, "%s: cannot be looked at: %s", path, strerror(errno));

@@ -13,7 +13,6 @@
 #include "cli/lib/common.h"
 #include "cli/lib/facts.h"
 #include "cli/lib/output.h"
-#include "cli/lib/retry.h"
 #include "cli/lib/settings.h"
 #include "cli/train/train_bar.h"
 
@@ -127,7 +126,7 @@ static int exists(const char *folder, const char *name)
 {
     char path[CLI_PATH + 64];
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    return cli_there(path);
+    return stoke_there(path);
 }
 
 /* What a stage hands on: its best weights, or its last when nothing was evaluated. */

@@ -10,7 +10,6 @@
 
 #include "cli/lib/card.h"
 #include "cli/lib/settings.h"
-#include "cli/lib/retry.h"
 #include "cli/tune/optimize_benchmark.h"
 #include "cli/lib/facts.h"
 
@@ -87,13 +86,13 @@ static int same_bytes(const char *a, const char *b)
 static int exists(const char *path)
 {
     struct stat st;
-    return cli_lstat(path, &st) == 0 || !stoke_is_absent(errno);
+    return stoke_lstat(path, &st) == 0 || !stoke_is_absent(errno);
 }
 
 static int same_file(const char *a, const char *b)
 {
     struct stat x, y;
-    return cli_stat(a, &x) == 0 && cli_stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    return stoke_stat(a, &x) == 0 && stoke_stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
 /* ---- writing ---- */
@@ -101,18 +100,18 @@ static int same_file(const char *a, const char *b)
 static int copy_file(const char *from, const char *to, stoke_error *err)
 {
     char *text;
-    cli_output out;
+    stoke_output out;
     struct stat st;
     /* The same limit as the splice has, which has read this file already. */
     int r = cli_read_text(from, 4 << 20, &text, err);
     if (r) return r;
-    r = cli_output_open(&out, to, err);
+    r = stoke_output_open(&out, to, err);
     if (!r) {
         fputs(text, out.stream); /* no zero bytes: the splice has refused those */
-        if (cli_stat(from, &st) == 0 && fchmod(fileno(out.stream), st.st_mode & 07777) != 0)
+        if (stoke_stat(from, &st) == 0 && fchmod(fileno(out.stream), st.st_mode & 07777) != 0)
             cli_error(err, STOKE_E_IO, "%s: its mode cannot be set",
                       to); /* its bytes are what it is kept for */
-        r = cli_output_commit(&out, err);
+        r = stoke_output_commit(&out, err);
     }
     free(text);
     return r;

@@ -138,17 +138,17 @@ static void write_train_ds(FILE *out, const stoke_advice *advice)
 
 static int write_file(const stoke_advice *advice, const recommend_options *o, stoke_error *err)
 {
-    cli_output output = { 0 };
+    stoke_output output = { 0 };
     if (o->task == TASK_SMALLNET && o->dialect == DIALECT_OWN)
         return cli_error(err, STOKE_E_INVALID,
                          "`stoke train` has no smallnet: write its settings with --dialect flat");
-    int r = cli_output_open(&output, o->write, err);
+    int r = stoke_output_open(&output, o->write, err);
     if (r) return r;
     if (o->dialect == DIALECT_TRAIN_DS)
         write_train_ds(output.stream, advice);
     else
         write_settings(output.stream, advice, o->dialect);
-    return cli_output_commit(&output, err);
+    return stoke_output_commit(&output, err);
 }
 
 /* ---- for people, for programs ---- */

@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <stoke/tools/output.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -104,7 +103,7 @@ static int blob_within(const stoke_blob *blob, uint64_t length, uint64_t *size)
 static int read_once(const stoke_blob *blob, const char *shown, uint64_t limit, stk_mem_buffer *buffer,
                      size_t *size, int *number, stoke_error *err)
 {
-    int fd = stk_open(blob->path, O_RDONLY, 0);
+    int fd = stoke_open(blob->path, O_RDONLY, 0);
     *number = fd < 0 ? errno : 0;
     if (fd < 0)
         return stk_fail_errno(err, *number == ENOENT ? STOKE_E_NOTFOUND : STOKE_E_IO, *number,
@@ -112,7 +111,7 @@ static int read_once(const stoke_blob *blob, const char *shown, uint64_t limit, 
     struct stat st;
     uint64_t bytes = 0;
     int r = STOKE_OK, failed = 0;
-    if (stk_fstat(fd, &st) != 0)
+    if (stoke_fstat(fd, &st) != 0)
         r = stk_fail_errno(err, STOKE_E_IO, *number = errno, "%s: cannot stat", shown);
     else if (!S_ISREG(st.st_mode))
         r = stk_fail(err, STOKE_E_IO, "%s: not a regular file", shown);
@@ -155,11 +154,11 @@ int stk_file_read(const char *path, uint64_t limit, stk_mem_buffer *buffer, size
 
 size_t stk_blob_head(const stoke_blob *blob, void *bytes, size_t most, uint64_t *size)
 {
-    int fd = stk_open(blob->path, O_RDONLY, 0);
+    int fd = stoke_open(blob->path, O_RDONLY, 0);
     if (fd < 0) return 0;
     struct stat st;
     size_t n = 0;
-    if (stk_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && blob_within(blob, (uint64_t)st.st_size, size)) {
+    if (stoke_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && blob_within(blob, (uint64_t)st.st_size, size)) {
         n = *size < most ? (size_t)*size : most;
         if (stk_pread(fd, bytes, n, blob->offset)) n = 0;
     }
@@ -171,7 +170,7 @@ uint64_t stk_blob_bytes(const stoke_blob *blob)
 {
     struct stat st;
     uint64_t size = 0;
-    if (!blob->path || stk_stat(blob->path, &st) != 0 || !S_ISREG(st.st_mode)) return 0;
+    if (!blob->path || stoke_stat(blob->path, &st) != 0 || !S_ISREG(st.st_mode)) return 0;
     return blob_within(blob, (uint64_t)st.st_size, &size) ? size : 0;
 }
 
@@ -184,11 +183,11 @@ static char *real_target(const char *path, stoke_error *err)
         stk_fail(err, STOKE_E_INVALID, "the name of the file to write is empty");
         return NULL;
     }
-    if (stk_stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
+    if (stoke_stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
         stk_fail(err, STOKE_E_IO, "%s: exists and is not a regular file; it is left as it is", path);
         return NULL;
     }
-    if (stk_lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && !realpath(path, followed)) {
+    if (stoke_lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && !realpath(path, followed)) {
         stk_fail(err, STOKE_E_IO, "%s: is a link to nothing; it is left as it is", path);
         return NULL;
     }
@@ -208,38 +207,39 @@ static int open_temporary(stk_temporary *noted, char *name, size_t size, const c
         const uint64_t unique = stk_mix64(stk_now_ns() ^ (uint64_t)getpid() << 32 ^ ++made);
         snprintf(name, size, "%s%s%06x", path, TEMPORARY, (unsigned)(unique & 0xffffff));
         stk_temporary_note(noted, AT_FDCWD, name);
-        int fd = stk_open(name, O_RDWR | O_CREAT | O_EXCL, 0666);
+        int fd = stoke_open(name, O_RDWR | O_CREAT | O_EXCL, 0666);
         if (fd >= 0) return fd;
         stk_temporary_forget(noted); /* that file is somebody else's, or none */
         if (errno != EEXIST || tries == 100) return fd;
     }
 }
 
-int stk_atomic_open(stk_atomic_file *file, const char *path, stoke_error *err)
+/* What a file is called until it is whole. */
+typedef struct temporary {
+    stk_temporary noted;
+    char name[];
+} temporary;
+
+int stoke_output_open(stoke_output *output, const char *path, stoke_error *err)
 {
-    *file = (stk_atomic_file){ 0 };
-    file->path = real_target(path, err);
-    if (!file->path) return err ? err->code : STOKE_E_IO;
-    size_t n = strlen(file->path);
-    file->temporary = stk_alloc(n + 16);
-    if (!file->temporary) {
-        stk_atomic_abandon(file);
+    *output = (stoke_output){ .path = real_target(path, err) };
+    if (!output->path) return err ? err->code : STOKE_E_IO;
+    const size_t size = strlen(output->path) + 16;
+    temporary *own = output->temporary = stk_calloc(1, sizeof *own + size);
+    if (!own) {
+        stoke_output_drop(output);
         return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
     }
-    int fd = open_temporary(&file->noted, file->temporary, n + 16, file->path);
-    if (fd >= 0) {
-        file->stream = fdopen(fd, "wb");
-        if (!file->stream) close(fd), unlink(file->temporary);
-    }
-    if (!file->stream) {
-        int number = errno;
-        stk_temporary_forget(&file->noted);
-        stk_free(file->temporary);
-        file->temporary = NULL;
-        stk_atomic_abandon(file);
-        return stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot write", path);
-    }
-    return STOKE_OK;
+    const int fd = open_temporary(&own->noted, own->name, size, output->path);
+    if (fd >= 0) output->stream = fdopen(fd, "wb");
+    if (output->stream) return STOKE_OK;
+    const int number = errno;
+    if (fd >= 0)
+        close(fd);
+    else
+        *own->name = 0; /* that file is somebody else's, or none */
+    stoke_output_drop(output);
+    return stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot write", path);
 }
 
 static void sync_folder(const char *path)
@@ -250,42 +250,38 @@ static void sync_folder(const char *path)
     if (n >= sizeof folder) return;
     if (n) memcpy(folder, path, n);
     folder[n] = 0;
-    int fd = stk_open(n ? folder : slash ? "/" : ".", O_RDONLY | O_DIRECTORY, 0);
+    int fd = stoke_open(n ? folder : slash ? "/" : ".", O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0) return;
     fsync(fd); /* best effort: some file systems refuse fsync on folders, the rename itself is done */
     close(fd);
 }
 
-int stk_atomic_commit(stk_atomic_file *file, stoke_error *err)
+int stoke_output_commit(stoke_output *output, stoke_error *err)
 {
-    int bad = ferror(file->stream) | (fflush(file->stream) != 0);
-    if (!bad && !file->expendable) bad = fsync(fileno(file->stream)) != 0;
+    temporary *own = output->temporary;
+    int bad = ferror(output->stream) | (fflush(output->stream) != 0);
+    if (!bad && !output->expendable) bad = fsync(fileno(output->stream)) != 0;
     /* after a write that failed earlier: its own, if nothing has cleared it */
     int number = errno ? errno : EIO;
-    if (fclose(file->stream) != 0 && !bad) bad = 1, number = errno;
-    file->stream = NULL;
-    if (!bad && rename(file->temporary, file->path) != 0) bad = 1, number = errno;
-    int r = STOKE_OK;
-    if (bad) {
-        r = stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot write", file->path);
-    } else {
-        stk_temporary_forget(&file->noted);
-        if (!file->expendable) sync_folder(file->path);
-        stk_free(file->temporary);
-        file->temporary = NULL;
-    }
-    stk_atomic_abandon(file);
+    if (fclose(output->stream) != 0 && !bad) bad = 1, number = errno;
+    output->stream = NULL;
+    if (!bad && rename(own->name, output->path) != 0) bad = 1, number = errno;
+    const int r = bad ? stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot write", output->path) : STOKE_OK;
+    if (!bad && !output->expendable) sync_folder(output->path);
+    if (!bad) *own->name = 0; /* it has its name */
+    stoke_output_drop(output);
     return r;
 }
 
-void stk_atomic_abandon(stk_atomic_file *file)
+void stoke_output_drop(stoke_output *output)
 {
-    if (file->stream) fclose(file->stream);
-    if (file->temporary) unlink(file->temporary);
-    stk_temporary_forget(&file->noted);
-    stk_free(file->temporary);
-    stk_free(file->path);
-    *file = (stk_atomic_file){ 0 };
+    temporary *own = output->temporary;
+    if (output->stream) fclose(output->stream);
+    if (own && *own->name) unlink(own->name);
+    if (own) stk_temporary_forget(&own->noted);
+    stk_free(own);
+    stk_free(output->path);
+    *output = (stoke_output){ 0 };
 }
 
 /* Whether it is what a file of one of these names is called while it is written. */
@@ -304,9 +300,9 @@ static int is_temporary(const char *name, const char *const *patterns)
 size_t stk_atomic_sweep(const char *folder, const char *const *patterns)
 {
     size_t removed = 0;
-    DIR *entries = stk_opendir(folder);
+    DIR *entries = stoke_opendir(folder);
     if (!entries) return 0;
-    for (const struct dirent *entry; (entry = stk_readdir(entries));) {
+    for (const struct dirent *entry; (entry = stoke_readdir(entries));) {
         struct stat st;
         if (!is_temporary(entry->d_name, patterns) ||
             stk_fstatat(dirfd(entries), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode))
@@ -325,7 +321,7 @@ char *stk_path_join(const char *folder, const char *name)
     return path;
 }
 
-int stk_make_folders(const char *path, stoke_error *err)
+int stoke_make_folders(const char *path, stoke_error *err)
 {
     if (!*path) return stk_fail(err, STOKE_E_INVALID, "the name of the folder to make is empty");
     char *copy = stk_strdup(path);
@@ -336,7 +332,7 @@ int stk_make_folders(const char *path, stoke_error *err)
         char kept = *p;
         *p = 0;
         struct stat st;
-        if (mkdir(copy, 0777) != 0 && !(errno == EEXIST && stk_stat(copy, &st) == 0 && S_ISDIR(st.st_mode)))
+        if (mkdir(copy, 0777) != 0 && !(errno == EEXIST && stoke_stat(copy, &st) == 0 && S_ISDIR(st.st_mode)))
             r = stk_fail_errno(err, STOKE_E_IO, errno == EEXIST ? ENOTDIR : errno, "%s: cannot make folder",
                                copy);
         *p = kept;

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <stoke/common.h>
+#include <stoke/tools/output.h>
 #include <sys/types.h>
 
 #include "src/base/mem.h"
@@ -44,30 +45,12 @@ size_t stk_blob_head(const stoke_blob *blob, void *bytes, size_t most, uint64_t 
 /* Its length; 0 when there is no such file (path NULL included) or the part does not lie within it. */
 uint64_t stk_blob_bytes(const stoke_blob *blob);
 
-/* A file that appears whole or not at all: write to `stream` (its descriptor can be read, too), then commit
- * (flush, fsync, rename, fsync of the folder) or abandon (the temporary file is removed). A symbolic link is
- * followed: what it points to is replaced. Devices, pipes and folders are refused, since the rename would put
- * a file in their place. The struct must stay where it is while it is open. */
-typedef struct stk_atomic_file {
-    FILE *stream;
-    char *path, *temporary;
-    stk_temporary noted;
-    /* Set it after opening to leave out both fsyncs: for a file that is checked when it is read and made
-     * again when it is damaged, as a power cut may then leave it. */
-    int expendable;
-} stk_atomic_file;
-int stk_atomic_open(stk_atomic_file *file, const char *path, stoke_error *err);
-int stk_atomic_commit(stk_atomic_file *file, stoke_error *err); /* abandons on failure */
-void stk_atomic_abandon(stk_atomic_file *file);                 /* accepts a zeroed struct */
-
 /* Removes from `folder` (not from those below) what writers that were killed left behind: regular files named
- * as stk_atomic_open names its temporaries, for files that one of `patterns` (of fnmatch, NULL behind the
+ * as stoke_output_open names its temporaries, for files that one of `patterns` (of fnmatch, NULL behind the
  * last) stands for. Only for a folder nobody else is writing to. Returns how many. */
 size_t stk_atomic_sweep(const char *folder, const char *const *patterns);
 
 /* "folder/name" from the heap, without a second slash; NULL: no memory. */
 char *stk_path_join(const char *folder, const char *name);
-/* mkdir -p. */
-int stk_make_folders(const char *path, stoke_error *err);
 
 #endif

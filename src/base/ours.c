@@ -77,7 +77,7 @@ static int look_into(int fd, char name[256])
         return number;
     }
     rewinddir(entries);
-    for (const struct dirent *e; !*name && (e = stk_readdir(entries));)
+    for (const struct dirent *e; !*name && (e = stoke_readdir(entries));)
         if (!stk_ours_is_nothing(e->d_name)) snprintf(name, 256, "%s", e->d_name);
     const int number = stk_closedir(entries);
     return *name ? 0 : number;
@@ -88,14 +88,14 @@ int stk_ours_mark(const char *folder, const stk_ours_kind *kind, int *unwritable
     *unwritable = 0;
     char line[LINE], *path = stk_path_join(folder, STK_OURS_MARKER);
     if (!path) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", folder);
-    stk_atomic_file file;
+    stoke_output file;
     stoke_error own = { 0 };
     errno = 0;
-    int r = stk_atomic_open(&file, path, &own);
+    int r = stoke_output_open(&file, path, &own);
     if (!r) {
         first_line(kind, line);
         fprintf(file.stream, "%s%s\n", line, kind->line);
-        r = stk_atomic_commit(&file, &own);
+        r = stoke_output_commit(&file, &own);
     }
     stk_free(path);
     if (r == STOKE_E_NOMEM) return stk_fail_again(err, r, own.message);
@@ -108,7 +108,7 @@ int stk_ours_claim(const char *folder, const stk_ours_kind *kind, int *unwritabl
     char other[256];
     *unwritable = 0;
     if (stk_ours_marked(folder, kind)) return STOKE_OK;
-    const int fd = stk_open(folder, O_RDONLY | O_DIRECTORY, 0);
+    const int fd = stoke_open(folder, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot open folder", folder);
     const int number = look_into(fd, other);
     const int is_free = !number && (!*other || (kind->is_older && kind->is_older(fd)));
@@ -131,7 +131,7 @@ int stk_ours_begins(int fd, const void *magic, size_t bytes)
     struct stat st;
     char head[64] = { 0 };
     static const char zeros[sizeof head];
-    if (bytes > sizeof head || stk_fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) return 0;
+    if (bytes > sizeof head || stoke_fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) return 0;
     const size_t n = (uint64_t)st.st_size < bytes ? (size_t)st.st_size : bytes;
     return !stk_pread(fd, head, n, 0) && (!memcmp(head, magic, n) || !memcmp(head, zeros, n));
 }
@@ -150,10 +150,10 @@ int stoke_output_check(const char *path, int force, int *replaces, stoke_error *
     struct stat st;
     *replaces = 0;
     if (!path || !*path) return stk_fail(err, STOKE_E_INVALID, "the name of the file to write is empty");
-    if (stk_stat(path, &st) != 0) {
+    if (stoke_stat(path, &st) != 0) {
         if (errno != ENOENT && errno != ENOTDIR)
             return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot write", path);
-        if (stk_lstat(path, &st) == 0)
+        if (stoke_lstat(path, &st) == 0)
             return stk_fail(err, STOKE_E_IO, "%s: cannot write: is a symbolic link that leads nowhere", path);
         return STOKE_OK;
     }

@@ -142,20 +142,20 @@ int stk_openat(int folder, const char *name, int flags, mode_t mode)
     return fd;
 }
 
-int stk_open(const char *path, int flags, mode_t mode)
+int stoke_open(const char *path, int flags, unsigned mode)
 {
     return stk_openat(AT_FDCWD, path, flags, mode);
 }
 
-DIR *stk_opendir(const char *path)
+void *stoke_opendir(const char *path)
 {
-    const int fd = stk_open(path, O_RDONLY | O_DIRECTORY, 0);
+    const int fd = stoke_open(path, O_RDONLY | O_DIRECTORY, 0);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     if (fd >= 0 && !dir) close(fd);
     return dir;
 }
 
-struct dirent *stk_readdir(DIR *dir)
+struct dirent *stoke_readdir(void *dir)
 {
     stoke_patience patience = { 0 };
     struct dirent *entry;
@@ -182,23 +182,23 @@ int stk_fstatat(int folder, const char *name, struct stat *st, int flags)
     return r;
 }
 
-int stk_stat(const char *path, struct stat *st)
+int stoke_stat(const char *path, struct stat *st)
 {
     return stk_fstatat(AT_FDCWD, path, st, 0);
 }
 
-int stk_lstat(const char *path, struct stat *st)
+int stoke_lstat(const char *path, struct stat *st)
 {
     return stk_fstatat(AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW);
 }
 
-int stk_there(const char *path)
+int stoke_there(const char *path)
 {
     struct stat st;
-    return stk_stat(path, &st) == 0 || !stoke_is_absent(errno);
+    return stoke_stat(path, &st) == 0 || !stoke_is_absent(errno);
 }
 
-int stk_fstat(int fd, struct stat *st)
+int stoke_fstat(int fd, struct stat *st)
 {
     return stk_fstatat(fd, "", st, AT_EMPTY_PATH);
 }

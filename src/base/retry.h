@@ -24,23 +24,11 @@ uint64_t stk_retries(void);
 /* Want of something that the process or the machine has too little of. */
 int stk_is_shortage(int number);
 
-/* open(2) and openat(2): not inherited by programs that are started, never for the sake of a terminal, and
- * without waiting for a partner where a pipe is opened. -1 with errno. */
-int stk_open(const char *path, int flags, mode_t mode);
+/* As stoke_open, stoke_stat. */
 int stk_openat(int folder, const char *name, int flags, mode_t mode);
-DIR *stk_opendir(const char *path);
-/* The next entry. NULL: the end (errno 0), or the folder cannot be read on (errno): which is not the same as
- * an empty one. */
-struct dirent *stk_readdir(DIR *dir);
+int stk_fstatat(int folder, const char *name, struct stat *st, int flags);
 /* errno as it was before, 0 after the last entry. */
 int stk_closedir(DIR *dir);
-int stk_stat(const char *path, struct stat *st);
-int stk_lstat(const char *path, struct stat *st);
-int stk_fstatat(int folder, const char *name, struct stat *st, int flags);
-int stk_fstat(int fd, struct stat *st);
-/* 0 only where the system says that nothing is at `path`. What it cannot look at is taken to be there:
- * whoever opens it says why it cannot be read, and nobody goes on without it in silence. */
-int stk_there(const char *path);
 
 /* All `size` bytes at `offset`: 0, a number of errno, or STK_ENDED when the file has fewer. */
 enum { STK_ENDED = -1 };

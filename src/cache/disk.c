@@ -75,7 +75,7 @@ static void remove_leftovers(stk_disk *disk, int alone)
     if (!dir) return;
     const time_t now = time(NULL);
     struct stat st;
-    for (struct dirent *e; (e = stk_readdir(dir));)
+    for (struct dirent *e; (e = stoke_readdir(dir));)
         if (stk_cache_is_temporary(e->d_name) &&
             stk_fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
             (alone || now - st.st_mtime > LEFTOVER_SECONDS))
@@ -93,7 +93,7 @@ static uint64_t scan(stk_disk *disk)
         snprintf(name, sizeof name, "%02x", i);
         DIR *dir = stk_cache_below(disk->folder, name);
         if (!dir) continue;
-        for (struct dirent *e; (e = stk_readdir(dir));)
+        for (struct dirent *e; (e = stoke_readdir(dir));)
             if (stk_cache_is_entry(name, e->d_name) &&
                 stk_fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
                 bytes += (uint64_t)st.st_size;
@@ -124,7 +124,7 @@ static int settle(stk_disk *disk, int unwritable, stoke_error *err)
 int stk_disk_open(stk_disk **out, const char *folder, uint64_t budget, stoke_error *err)
 {
     *out = NULL;
-    int unwritable, r = stk_make_folders(folder, err);
+    int unwritable, r = stoke_make_folders(folder, err);
     if (!r) r = stk_ours_claim(folder, &stk_cache_kind, &unwritable, err);
     if (r) return r;
     stk_disk *disk = stk_calloc(1, sizeof *disk);
@@ -132,7 +132,7 @@ int stk_disk_open(stk_disk **out, const char *folder, uint64_t budget, stoke_err
     disk->budget = budget;
     disk->usage.fd = -1;
     pthread_mutex_init(&disk->lock, NULL);
-    disk->folder = stk_open(folder, O_RDONLY | O_DIRECTORY, 0);
+    disk->folder = stoke_open(folder, O_RDONLY | O_DIRECTORY, 0);
     if (disk->folder < 0)
         r = stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot use it as a cache", folder);
     else
@@ -197,7 +197,7 @@ stk_entry_result stk_disk_read(stk_disk *disk, stk_cache_key key, const stk_entr
     const int fd = stk_openat(disk->folder, name, O_RDONLY | O_NOFOLLOW, 0);
     if (fd < 0) return errno == ELOOP ? STK_ENTRY_DAMAGED : STK_ENTRY_NONE;
     stk_entry_result result = STK_ENTRY_DAMAGED;
-    int failed = stk_fstat(fd, &st) != 0;
+    int failed = stoke_fstat(fd, &st) != 0;
     if (!failed && S_ISREG(st.st_mode)) {
         const open_entry entry = { fd, &failed };
         const stk_entry_source source = { read_parts, &entry, (uint64_t)st.st_size };

@@ -52,7 +52,7 @@ static int holds_only_ours(int folder, const char *name, int temporary, size_t *
 {
     DIR *dir = stk_cache_below(folder, name);
     int ours = dir != NULL;
-    for (const struct dirent *e; ours && (e = stk_readdir(dir));) {
+    for (const struct dirent *e; ours && (e = stoke_readdir(dir));) {
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
         ours = (temporary ? stk_cache_is_temporary(e->d_name) : stk_cache_is_entry(name, e->d_name)) &&
                is_regular(dirfd(dir), e->d_name);
@@ -88,7 +88,7 @@ static int is_older(int folder)
     DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
     int ours = dir != NULL;
     if (copy >= 0 && !dir) close(copy);
-    for (const struct dirent *e; ours && (e = stk_readdir(dir));)
+    for (const struct dirent *e; ours && (e = stoke_readdir(dir));)
         if (!stk_ours_is_nothing(e->d_name)) ours = is_ours(folder, e->d_name, &found);
     if (dir && stk_closedir(dir)) ours = 0;
     return ours && found;

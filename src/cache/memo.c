@@ -64,7 +64,7 @@ static uint64_t nanoseconds(const struct timespec *t)
 int stk_identity_of(const stoke_blob *blob, stk_cache_identity *identity)
 {
     struct stat st;
-    if (stk_stat(blob->path, &st) != 0 || !S_ISREG(st.st_mode)) return 0;
+    if (stoke_stat(blob->path, &st) != 0 || !S_ISREG(st.st_mode)) return 0;
     *identity = (stk_cache_identity){ .device = st.st_dev,
                                       .inode = st.st_ino,
                                       .mtime_ns = nanoseconds(&st.st_mtim),
@@ -235,7 +235,7 @@ static void rewrite(stk_memo *memo)
 static void load(stk_memo *memo, int fd, int alone)
 {
     struct stat st;
-    if (stk_fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) return;
+    if (stoke_fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) return;
     memo->file_bytes = (uint64_t)st.st_size;
     if (memo->file_bytes > FILE_LIMIT) { /* not ours to repair while others append */
         if (alone && memo->fd >= 0 && ftruncate(memo->fd, 0) == 0) memo->file_bytes = 0;

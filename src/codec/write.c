@@ -61,7 +61,7 @@ static int work_out(int fd, seal *s, char *found)
     static const char zeros[DIGITS + CHECKSUM];
     struct stat st;
     char part[PART], head[HEAD] = { 0 }, digits[DIGITS + 1];
-    if (stk_fstat(fd, &st) != 0) return errno;
+    if (stoke_fstat(fd, &st) != 0) return errno;
     if (!S_ISREG(st.st_mode) || !st.st_size) return STK_ENDED;
     uint64_t hash = 0;
     for (uint64_t at = 0, size = (uint64_t)st.st_size; at < size;) {
@@ -105,7 +105,7 @@ int stk_sealed(const char *path)
 {
     seal s;
     char found[DIGITS + CHECKSUM];
-    const int fd = stk_open(path, O_RDONLY | O_NONBLOCK, 0); /* a pipe would wait for its writer */
+    const int fd = stoke_open(path, O_RDONLY | O_NONBLOCK, 0); /* a pipe would wait for its writer */
     if (fd < 0) return 0;
     const int whole = !work_out(fd, &s, found) && !memcmp(found, s.bytes, s.hole);
     close(fd);
@@ -188,14 +188,14 @@ int stk_jpeg_write(FILE *stream, const char *shown, const stoke_image *image, in
 
 static int write_jpeg(const char *path, const stoke_image *image, int quality, int sealed, stoke_error *err)
 {
-    stk_atomic_file file;
-    int r = stk_atomic_open(&file, path, err);
+    stoke_output file;
+    int r = stoke_output_open(&file, path, err);
     if (r) return r;
     r = write_stream(file.stream, path, image, quality, sealed, err);
     const int number = !r && sealed ? stk_seal(file.stream) : 0;
     if (number) r = stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot write", path);
-    if (!r) return stk_atomic_commit(&file, err);
-    stk_atomic_abandon(&file);
+    if (!r) return stoke_output_commit(&file, err);
+    stoke_output_drop(&file);
     return r;
 }
 
@@ -255,8 +255,8 @@ static int encode_png(spng_ctx *ctx, const stoke_image *image, struct spng_plte 
 static int write_png(const char *path, const stoke_image *image, struct spng_plte *palette, kind of,
                      stoke_error *err)
 {
-    stk_atomic_file file;
-    int r = stk_atomic_open(&file, path, err);
+    stoke_output file;
+    int r = stoke_output_open(&file, path, err);
     if (r) return r;
     struct spng_alloc memory = { stk_alloc, stk_realloc, stk_calloc, stk_free };
     spng_ctx *ctx = spng_ctx_new2(&memory, SPNG_CTX_ENCODER);
@@ -264,12 +264,12 @@ static int write_png(const char *path, const stoke_image *image, struct spng_plt
     spng_ctx_free(ctx);
     const int number = code == 0 && of == SEALED ? stk_seal(file.stream) : 0;
     if (number) {
-        stk_atomic_abandon(&file);
+        stoke_output_drop(&file);
         return stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot write", path);
     }
     /* A failed write is left to commit, which knows errno's text. */
-    if (code == 0 || ferror(file.stream)) return stk_atomic_commit(&file, err);
-    stk_atomic_abandon(&file);
+    if (code == 0 || ferror(file.stream)) return stoke_output_commit(&file, err);
+    stoke_output_drop(&file);
     return stk_fail(err, code == SPNG_EMEM ? STOKE_E_NOMEM : STOKE_E_INVALID, "%s: PNG: %s", path,
                     spng_strerror(code));
 }

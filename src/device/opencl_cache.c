@@ -99,7 +99,7 @@ static int is_older(int folder)
     DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
     int ours = dir != NULL;
     if (copy >= 0 && !dir) close(copy);
-    for (const struct dirent *e; ours && (e = stk_readdir(dir));)
+    for (const struct dirent *e; ours && (e = stoke_readdir(dir));)
         ours = !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || is_our_name(e->d_name);
     if (dir && stk_closedir(dir)) ours = 0;
     return ours;
@@ -113,7 +113,7 @@ int stk_opencl_cache_make(const char *folder)
         .is_older = is_older,
     };
     int unwritable;
-    return stk_make_folders(folder, NULL) == STOKE_OK &&
+    return stoke_make_folders(folder, NULL) == STOKE_OK &&
            stk_ours_claim(folder, &kind, &unwritable, NULL) == STOKE_OK && !unwritable;
 }
 
@@ -131,12 +131,12 @@ const void *stk_opencl_cache_read(const char *folder, const stk_opencl_key *key,
 {
     char *path = stk_opencl_cache_path(folder, key, "bin");
     if (!path) return NULL;
-    const int fd = stk_open(path, O_RDONLY | O_NOFOLLOW, 0);
+    const int fd = stoke_open(path, O_RDONLY | O_NOFOLLOW, 0);
     stk_free(path);
     if (fd < 0) return NULL;
     const void *binary = NULL;
     struct stat st;
-    if (stk_fstat(fd, &st) == 0 && is_trusted(&st) && stk_buffer_reserve(buffer, (size_t)st.st_size) &&
+    if (stoke_fstat(fd, &st) == 0 && is_trusted(&st) && stk_buffer_reserve(buffer, (size_t)st.st_size) &&
         !stk_pread(fd, buffer->data, (size_t)st.st_size, 0))
         binary = stk_opencl_cache_parse(buffer->data, (size_t)st.st_size, key, bytes);
     close(fd);
@@ -155,11 +155,11 @@ int stk_opencl_cache_write(const char *folder, const stk_opencl_key *key, const 
         for (int i = 0; i < 8; i++) whole[SIZE_AT + i] = (uint8_t)((uint64_t)bytes >> 8 * i);
         memcpy(whole + BINARY_AT, binary, bytes);
         digest_of(whole + BINARY_AT + bytes, whole, BINARY_AT + bytes);
-        stk_atomic_file file;
-        if (stk_atomic_open(&file, path, NULL) == STOKE_OK) {
+        stoke_output file;
+        if (stoke_output_open(&file, path, NULL) == STOKE_OK) {
             file.expendable = 1;                                           /* it has a digest */
             fwrite(whole, 1, bytes + STK_OPENCL_CACHE_EXTRA, file.stream); /* commit tells */
-            written = stk_atomic_commit(&file, NULL) == STOKE_OK;
+            written = stoke_output_commit(&file, NULL) == STOKE_OK;
         }
     }
     stk_free(path);

@@ -58,14 +58,14 @@ static char *build_log(const stk_opencl *own, cl_program program)
 /* Writes the log beside the binaries. Its path from the heap; NULL: nowhere. */
 static char *keep_log(const stk_opencl *own, const stk_opencl_key *key, const char *log)
 {
-    stk_atomic_file file;
+    stoke_output file;
     char *path = own->cache && stk_opencl_cache_make(own->cache)
                      ? stk_opencl_cache_path(own->cache, key, "log")
                      : NULL;
-    if (path && stk_atomic_open(&file, path, NULL) == STOKE_OK) {
+    if (path && stoke_output_open(&file, path, NULL) == STOKE_OK) {
         file.expendable = 1;
         fputs(log, file.stream);
-        if (stk_atomic_commit(&file, NULL) == STOKE_OK) return path;
+        if (stoke_output_commit(&file, NULL) == STOKE_OK) return path;
     }
     stk_free(path);
     return NULL;

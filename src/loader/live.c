@@ -132,7 +132,7 @@ struct stoke_live {
 /* Returns the length; 0 when it cannot be read. Files of /proc have no size. */
 static size_t read_text(const char *path, char *text, size_t size)
 {
-    const int fd = stk_open(path, O_RDONLY, 0);
+    const int fd = stoke_open(path, O_RDONLY, 0);
     if (fd < 0) return 0;
     const ssize_t n = read(fd, text, size - 1);
     close(fd);
@@ -168,7 +168,7 @@ static uint64_t live_place(void)
     struct stat st;
     memset(&place, 0, sizeof place);
     read_text("/proc/sys/kernel/random/boot_id", place.boot, sizeof place.boot);
-    if (stk_stat("/proc/self/ns/pid", &st) == 0) place.container = st.st_ino;
+    if (stoke_stat("/proc/self/ns/pid", &st) == 0) place.container = st.st_ino;
     return XXH3_64bits(&place, sizeof place);
 }
 
@@ -205,29 +205,29 @@ static void begin_page(stoke_live *live, const char *what)
 /* Whole or not at all, for who opens it; what was there stays with those who look at it already. */
 static int put_in_place(stoke_live *live, const char *path, stoke_error *err)
 {
-    stk_atomic_file file;
+    stoke_output file;
     const uint64_t magic = STK_LIVE_MAGIC;
-    const int there = stk_open(path, O_RDONLY, 0);
+    const int there = stoke_open(path, O_RDONLY, 0);
     if (there < 0 && !stoke_is_absent(errno))
         return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot be looked at", path);
     struct stat st;
-    const int taken = there >= 0 && stk_fstat(there, &st) == 0 && S_ISREG(st.st_mode) &&
+    const int taken = there >= 0 && stoke_fstat(there, &st) == 0 && S_ISREG(st.st_mode) &&
                       !stk_ours_begins(there, &magic, sizeof magic);
     if (there >= 0) close(there);
     if (taken)
         return stk_fail(err, STOKE_E_STATE,
                         "%s: is there already and is no page of statistics: name another file", path);
-    int r = stk_atomic_open(&file, path, err);
+    int r = stoke_output_open(&file, path, err);
     if (r) return r;
     file.expendable = 1; /* after a power cut nobody wants it */
     fwrite(&live->page, sizeof live->page, 1, file.stream);
     live->fd = fcntl(fileno(file.stream), F_DUPFD_CLOEXEC, 0);
     if (live->fd < 0) {
         r = stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot keep it open", path);
-        stk_atomic_abandon(&file);
+        stoke_output_drop(&file);
         return r;
     }
-    return stk_atomic_commit(&file, err);
+    return stoke_output_commit(&file, err);
 }
 
 int stoke_live_create(stoke_live **out, const char *path, const char *what, stoke_error *err)
@@ -333,9 +333,9 @@ static int no_page(const char *path, int number, stoke_error *err)
 static int open_page(stoke_live_reader *reader, stoke_error *err)
 {
     struct stat st;
-    reader->fd = stk_open(reader->path, O_RDONLY, 0);
+    reader->fd = stoke_open(reader->path, O_RDONLY, 0);
     if (reader->fd < 0) return no_page(reader->path, errno, err);
-    if (stk_fstat(reader->fd, &st) != 0)
+    if (stoke_fstat(reader->fd, &st) != 0)
         return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot look at it", reader->path);
     if (!S_ISREG(st.st_mode))
         return stk_fail(err, STOKE_E_FORMAT, "%s: not a page of statistics, nor any other regular file",
@@ -354,7 +354,7 @@ int stoke_live_reader_open(stoke_live_reader **out, const char *path, stoke_erro
     reader->fd = -1;
     reader->place = live_place();
     reader->path =
-        stk_stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? stk_path_join(path, "live") : stk_strdup(path);
+        stoke_stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? stk_path_join(path, "live") : stk_strdup(path);
     int r = reader->path ? STOKE_OK : stk_fail(err, STOKE_E_NOMEM, "%s: no memory to look at it", path);
     if (!r) r = open_page(reader, err);
     if (r)

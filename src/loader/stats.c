@@ -172,7 +172,7 @@ static uint64_t waited(stk_batch_run_queue *queue)
 {
     if (queue->is_open && !pthread_equal(queue->owner, pthread_self())) stk_run_queue_close(queue);
     if (!queue->is_open) {
-        queue->file = stk_open("/proc/thread-self/schedstat", O_RDONLY, 0);
+        queue->file = stoke_open("/proc/thread-self/schedstat", O_RDONLY, 0);
         queue->owner = pthread_self();
         queue->is_open = 1;
     }

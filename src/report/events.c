@@ -273,7 +273,7 @@ static int open_file(stk_events *events, const char *folder, stoke_error *err)
     if (!events->path) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory for its events", folder);
     snprintf(events->path, size, "%s/events.out.tfevents.%010llu.%s.%ld.%u", folder,
              (unsigned long long)events->now(), host, (long)getpid(), atomic_fetch_add(&made, 1));
-    events->fd = stk_open(events->path, O_WRONLY | O_CREAT | O_EXCL, 0666);
+    events->fd = stoke_open(events->path, O_WRONLY | O_CREAT | O_EXCL, 0666);
     if (events->fd < 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot write", events->path);
     return STOKE_OK;
 }

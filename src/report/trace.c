@@ -328,13 +328,13 @@ static void put_sheet(FILE *out, const stk_trace_sheet *sheet)
 int stoke_trace_write_json(const stoke_trace *trace, const char *path, stoke_error *err)
 {
     stk_trace_sheet sheet;
-    stk_atomic_file file;
+    stoke_output file;
     int status = stk_sheet_make(&sheet, trace, err);
     if (status) return status;
-    status = stk_atomic_open(&file, path, err);
+    status = stoke_output_open(&file, path, err);
     if (!status) {
         put_sheet(file.stream, &sheet);
-        status = stk_atomic_commit(&file, err);
+        status = stoke_output_commit(&file, err);
     }
     stk_sheet_free(&sheet);
     return status;

@@ -367,7 +367,7 @@ int stoke_trace_write_svg(const stoke_trace *trace, const char *path, const char
                           uint64_t length_ns, stoke_error *err)
 {
     stk_trace_sheet sheet;
-    stk_atomic_file file;
+    stoke_output file;
     int status = stk_sheet_make(&sheet, trace, err);
     if (status) return status;
     picture p = { .sheet = &sheet, .title = title && *title ? title : "timeline", .start = sheet.start };
@@ -377,11 +377,11 @@ int stoke_trace_write_svg(const stoke_trace *trace, const char *path, const char
         p.start -= p.start == UINT64_MAX;
         p.end = p.start + 1;
     }
-    status = stk_atomic_open(&file, path, err);
+    status = stoke_output_open(&file, path, err);
     if (!status) {
         p.out = file.stream;
         put_picture(&p);
-        status = stk_atomic_commit(&file, err);
+        status = stoke_output_commit(&file, err);
     }
     stk_sheet_free(&sheet);
     return status;

@@ -168,9 +168,9 @@ static int read_warmup(reader *r, stk_option_hit hit, uint32_t node)
 static const char *settle_path(reader *r, const char *path, uint32_t node, char found[PATH_MAX])
 {
     const char *slash = strrchr(r->yaml->name, '/');
-    if (*path == '/' || stk_there(path) || !slash) return path;
+    if (*path == '/' || stoke_there(path) || !slash) return path;
     const int n = snprintf(found, PATH_MAX, "%.*s/%s", (int)(slash - r->yaml->name), r->yaml->name, path);
-    if (n >= PATH_MAX || !stk_there(found)) return path;
+    if (n >= PATH_MAX || !stoke_there(found)) return path;
     stk_config_remark(r->use, "%s:%u: %s is not in this folder; %s, beside the settings, is taken",
                       r->yaml->name, line_of(r, node), path, found);
     return found;
@@ -201,7 +201,7 @@ static int is_on_hub(reader *r, uint32_t node)
     char room[PATH_MAX], found[PATH_MAX];
     if (node == STK_YAML_NONE || !stk_is_called(r->yaml, node, "dataset_name")) return 0;
     const char *text = stk_value_text(r->yaml, node, room, sizeof room);
-    return !text || !stk_there(settle_path(r, text, node, found));
+    return !text || !stoke_there(settle_path(r, text, node, found));
 }
 
 /* images_dir and masks_dir are often said below a root. */
@@ -227,7 +227,7 @@ static int read_folders(reader *r)
         if (!text) continue;
         const int below = root && *text != '/' &&
                           snprintf(joined, sizeof joined, "%s/%s", root, text) < (int)sizeof joined &&
-                          stk_there(joined);
+                          stoke_there(joined);
         status = assign(r, hit, below ? joined : settle_path(r, text, node, beside), text, node);
     }
     if (at != STK_YAML_NONE) r->used[at] = 1;
@@ -242,7 +242,7 @@ static int read_pretrained(reader *r, stk_option_hit hit, uint32_t node)
     r->used[node] = 1;
     if (!text || stk_truth(text) == 0) return STOKE_OK;
     const char *path = settle_path(r, text, node, found);
-    if (stk_truth(text) < 0 && stk_there(path)) return assign(r, hit, path, text, node);
+    if (stk_truth(text) < 0 && stoke_there(path)) return assign(r, hit, path, text, node);
     say_drawn(r, node);
     return STOKE_OK;
 }

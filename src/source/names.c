@@ -263,7 +263,7 @@ static int read_file(stoke_labels *labels, const char *path, stoke_error *err)
 static int is_file(const char *path)
 {
     struct stat s;
-    return stk_stat(path, &s) == 0 ? S_ISREG(s.st_mode) : !stoke_is_absent(errno);
+    return stoke_stat(path, &s) == 0 ? S_ISREG(s.st_mode) : !stoke_is_absent(errno);
 }
 
 /* The folder of the set; 0: there is none that could be meant. */
@@ -272,7 +272,7 @@ static int folder_of(const stoke_data_params *params, char folder[STK_NAMES_ORIG
     struct stat s;
     const char *path = params->data ? params->data : params->images ? params->images : params->list;
     if (!path || !*path || snprintf(folder, STK_NAMES_ORIGIN, "%s", path) >= STK_NAMES_ORIGIN) return 0;
-    if (params->data && stk_stat(path, &s) == 0 && S_ISDIR(s.st_mode)) return 1;
+    if (params->data && stoke_stat(path, &s) == 0 && S_ISDIR(s.st_mode)) return 1;
     size_t n = strlen(folder);
     while (n > 1 && folder[n - 1] == '/') folder[--n] = 0;
     char *slash = strrchr(folder, '/');

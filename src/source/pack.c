@@ -51,14 +51,14 @@ static void find_extension(const char *name, int fd, uint64_t offset, char exten
  * in err. */
 static int pack_open(const stoke_blob *blob, const char *shown, stk_pack_file *file, stoke_error *err)
 {
-    int fd = stk_open(blob->path, O_RDONLY, 0);
+    int fd = stoke_open(blob->path, O_RDONLY, 0);
     struct stat st;
     if (fd < 0) {
         stk_fail_errno(err, errno == ENOENT ? STOKE_E_NOTFOUND : STOKE_E_IO, errno, "cannot open");
         return -1;
     }
     const char *wrong = NULL;
-    if (stk_fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+    if (stoke_fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
         wrong = "not a regular file";
     else if (blob->size != UINT64_MAX &&
              (blob->offset > (uint64_t)st.st_size || blob->size > (uint64_t)st.st_size - blob->offset))
@@ -325,7 +325,7 @@ static int is_finished(const packing *k, const stk_pack_shard *shard, const char
 {
     struct stat st;
     stk_tar_index index;
-    if (stk_stat(path, &st) != 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size != shard->bytes ||
+    if (stoke_stat(path, &st) != 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size != shard->bytes ||
         stk_tar_open(&index, path, NULL) != STOKE_OK)
         return 0;
     size_t at = 0;
@@ -344,14 +344,14 @@ static int is_finished(const packing *k, const stk_pack_shard *shard, const char
 
 /* ---- writing ---- */
 
-static int put(packing *k, stk_atomic_file *file, const void *bytes, size_t n)
+static int put(packing *k, stoke_output *file, const void *bytes, size_t n)
 {
     if (fwrite(bytes, 1, n, file->stream) == n) return STOKE_OK;
     return stk_fail_errno(k->err, STOKE_E_IO, errno ? errno : EIO, "%s: cannot write", file->path);
 }
 
 /* The bytes of a source, as many as were planned. */
-static int copy(packing *k, stk_atomic_file *out, const stoke_blob *blob, const char *shown,
+static int copy(packing *k, stoke_output *out, const stoke_blob *blob, const char *shown,
                 const stk_pack_file *planned)
 {
     stk_pack_file now;
@@ -378,7 +378,7 @@ static int copy(packing *k, stk_atomic_file *out, const stoke_blob *blob, const 
     return r;
 }
 
-static int write_member(packing *k, stk_atomic_file *file, const stk_pack_item *item, int mask)
+static int write_member(packing *k, stoke_output *file, const stk_pack_item *item, int mask)
 {
     static const char zeros[STK_TAR_BLOCK];
     char name[STK_TAR_NAME];
@@ -404,8 +404,8 @@ static int tell(packing *k, uint64_t more)
 static int write_shard(packing *k, const stk_pack_shard *shard, const char *path)
 {
     static const char end[STK_TAR_END_BYTES];
-    stk_atomic_file file;
-    int r = stk_atomic_open(&file, path, k->err);
+    stoke_output file;
+    int r = stoke_output_open(&file, path, k->err);
     if (r != STOKE_OK) return r;
     for (size_t i = shard->first; r == STOKE_OK && i < shard->first + shard->count; i++) {
         const stk_pack_item *item = &k->plan.items[i];
@@ -415,10 +415,10 @@ static int write_shard(packing *k, const stk_pack_shard *shard, const char *path
     }
     if (r == STOKE_OK) r = put(k, &file, end, sizeof end);
     if (r != STOKE_OK) {
-        stk_atomic_abandon(&file);
+        stoke_output_drop(&file);
         return r;
     }
-    r = stk_atomic_commit(&file, k->err);
+    r = stoke_output_commit(&file, k->err);
     if (r != STOKE_OK) return r;
     /* Reads back the headers, and leaves the index file. */
     if (!is_finished(k, shard, path))

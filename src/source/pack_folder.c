@@ -64,9 +64,9 @@ static int is_proved(const char *path, uint64_t bytes, size_t samples)
 {
     struct stat st;
     stk_tar_index index = { 0 };
-    const int fd = stk_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0); /* no waiting for a pipe */
+    const int fd = stoke_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0); /* no waiting for a pipe */
     if (fd < 0) return 0;
-    int proved = stk_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == bytes;
+    int proved = stoke_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == bytes;
     if (proved) {
         const stk_tar_input input = stk_tar_file(path, fd, bytes);
         proved = stk_tar_scan(&index, &input, NULL) == 0 && index.count >= samples &&
@@ -258,7 +258,7 @@ static int refuse_foreign(const stk_pack_folder *folder, const stoke_pack_params
         if (n >= STK_PACK_NAME || !is_our_shard(p, name, name + n)) continue;
         snprintf(path, sizeof path, "%s/%.*s", folder->path, n, name);
         snprintf(begin, sizeof begin, SHARD "%.*s\"", n, name);
-        const int absent = stk_lstat(path, &st) != 0 && stoke_is_absent(errno);
+        const int absent = stoke_lstat(path, &st) != 0 && stoke_is_absent(errno);
         if (absent || (manifest != known && strstr(known, begin))) continue;
         if (manifest == known && is_listed(line, &bytes, &samples) && is_proved(path, bytes, samples))
             continue;
@@ -292,11 +292,11 @@ static int ends_with(const char *text, const char *ending)
 /* Looks through the folder: *ours = a manifest is there, *other = the name of something ("" = empty). */
 static int look_around(const stk_pack_folder *folder, int *ours, char other[256], stoke_error *err)
 {
-    DIR *handle = stk_opendir(folder->path);
+    DIR *handle = stoke_opendir(folder->path);
     if (!handle) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot open folder", folder->path);
     struct dirent *entry;
     *ours = 0, other[0] = 0;
-    while ((entry = stk_readdir(handle))) {
+    while ((entry = stoke_readdir(handle))) {
         const char *name = entry->d_name;
         if (!strcmp(name, ".") || !strcmp(name, "..")) continue;
         if (is_leftover_manifest(name)) continue;
@@ -311,8 +311,8 @@ static int look_around(const stk_pack_folder *folder, int *ours, char other[256]
 /* Of a folder that has a manifest. What cannot be removed stays. */
 static void remove_leftovers(stk_pack_folder *folder, const stoke_pack_params *p)
 {
-    DIR *handle = stk_opendir(folder->path);
-    for (const struct dirent *entry; handle && (entry = stk_readdir(handle));)
+    DIR *handle = stoke_opendir(folder->path);
+    for (const struct dirent *entry; handle && (entry = stoke_readdir(handle));)
         if (is_leftover(p, entry->d_name) || is_leftover_manifest(entry->d_name))
             remove_regular(folder, entry->d_name, NULL);
     if (handle) closedir(handle);
@@ -323,7 +323,7 @@ static int refuse_own_source(const stk_pack_folder *folder, const stk_pack_plan 
 {
     struct stat here, there;
     const char *last = NULL;
-    if (stk_fstat(folder->fd, &here) != 0)
+    if (stoke_fstat(folder->fd, &here) != 0)
         return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot stat", folder->path);
     for (size_t i = 0; i < plan->count; i++) {
         const stoke_blob source = stoke_dataset_sample(plan->dataset, plan->items[i].id).image;
@@ -332,7 +332,7 @@ static int refuse_own_source(const stk_pack_folder *folder, const stk_pack_plan 
         char path[PATH_MAX];
         const char *slash = strrchr(last, '/');
         snprintf(path, sizeof path, "%.*s", slash ? (int)(slash - last) + 1 : 1, slash ? last : ".");
-        if (stk_stat(path, &there) == 0 && there.st_dev == here.st_dev && there.st_ino == here.st_ino)
+        if (stoke_stat(path, &there) == 0 && there.st_dev == here.st_dev && there.st_ino == here.st_ino)
             return stk_fail(err, STOKE_E_INVALID, "%s: the set itself lies there (%s): name another folder",
                             folder->path, last);
     }
@@ -355,11 +355,11 @@ static int refuse_others_shards(const stk_pack_folder *folder, const stk_pack_pl
 
 static int write_manifest(const char *path, const char *text, stoke_error *err)
 {
-    stk_atomic_file file;
-    int r = stk_atomic_open(&file, path, err);
+    stoke_output file;
+    int r = stoke_output_open(&file, path, err);
     if (r != STOKE_OK) return r;
     fputs(text, file.stream); /* commit tells whether it arrived */
-    return stk_atomic_commit(&file, err);
+    return stoke_output_commit(&file, err);
 }
 
 /* `old` NULL: nothing was packed here. */
@@ -398,9 +398,9 @@ int stk_pack_folder_open(stk_pack_folder *folder, const stk_pack_plan *plan, con
     *folder = (stk_pack_folder){ .path = params->out, .fd = -1 };
     manifest_name(params, name);
     if (!stk_pack_path(folder, name, path)) return too_long(folder, err);
-    int r = stk_make_folders(params->out, err);
+    int r = stoke_make_folders(params->out, err);
     if (r != STOKE_OK) return r;
-    folder->fd = stk_open(params->out, O_RDONLY | O_DIRECTORY, 0);
+    folder->fd = stoke_open(params->out, O_RDONLY | O_DIRECTORY, 0);
     if (folder->fd < 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot open folder", params->out);
     /* Released when the process ends, however it ends. Where locks are not supported, there is none. */
     if (flock(folder->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)

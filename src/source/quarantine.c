@@ -154,7 +154,7 @@ static void write_record(stk_quarantine *q, uint64_t id, const stoke_sample *sam
 {
     stoke_error err = { 0 };
     if (!q->path || *q->problem) return;
-    if (q->file < 0) q->file = stk_open(q->path, O_WRONLY | O_CREAT | O_APPEND, 0666);
+    if (q->file < 0) q->file = stoke_open(q->path, O_WRONLY | O_CREAT | O_APPEND, 0666);
     if (q->file < 0 && errno == ENXIO) {
         stk_fail(&err, STOKE_E_IO, "%s: cannot open: a pipe that nobody reads", q->path);
     } else if (q->file < 0) {

@@ -85,7 +85,7 @@ enum { MAX_DEPTH = 64 };
 int stk_folder_identify(const char *path, stk_scan_folder_id *id, stoke_error *err)
 {
     struct stat st;
-    if (stk_stat(path, &st) != 0)
+    if (stoke_stat(path, &st) != 0)
         return stk_fail_errno(err, errno == ENOENT ? STOKE_E_NOTFOUND : STOKE_E_IO, errno,
                               "%s: cannot open folder", path);
     if (!S_ISDIR(st.st_mode)) return stk_fail(err, STOKE_E_INVALID, "%s: is not a folder", path);
@@ -226,17 +226,17 @@ static int add_file(walk *w, size_t length, const char *name)
  * anything deeper is opened, so that one is enough for any depth. */
 static int read_folder(walk *w, size_t length, stk_scan_name_list *folders)
 {
-    DIR *handle = stk_opendir(w->path);
+    DIR *handle = stoke_opendir(w->path);
     if (!handle) return stk_fail_errno(w->err, STOKE_E_IO, errno, "%s: cannot open folder", w->path);
     int r = STOKE_OK, fresh = 0;
     struct dirent *entry;
     struct stat st;
-    if (stk_fstat(dirfd(handle), &st) != 0)
+    if (stoke_fstat(dirfd(handle), &st) != 0)
         r = stk_fail_errno(w->err, STOKE_E_IO, errno, "%s: cannot stat", w->path);
     else
         r = first_visit(w, &st, &fresh);
     errno = 0;
-    while (r == STOKE_OK && fresh && (entry = stk_readdir(handle))) {
+    while (r == STOKE_OK && fresh && (entry = stoke_readdir(handle))) {
         if (entry->d_name[0] == '.') continue;
         int known = stoke_format_known_extension(entry->d_name);
         if (!known && entry->d_type != DT_DIR) count_unread(&w->unread, entry->d_name);

@@ -194,13 +194,13 @@ static void drop_test(stk_shard_list *shards)
 static int list_folder(const char *folder, stk_string_arena *arena, stk_shard_list *shards,
                        const char **compressed, stoke_error *err)
 {
-    DIR *handle = stk_opendir(folder);
+    DIR *handle = stoke_opendir(folder);
     if (!handle) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot open folder", folder);
     int r = STOKE_OK;
     struct dirent *entry;
     size_t n = strlen(folder);
     while (n > 1 && folder[n - 1] == '/') n--;
-    while (r == STOKE_OK && (entry = stk_readdir(handle))) {
+    while (r == STOKE_OK && (entry = stoke_readdir(handle))) {
         char path[PATH_MAX];
         const char *name = entry->d_name;
         const int shard = ends_with(name, ".tar");
@@ -245,7 +245,7 @@ int stk_shards_find(const char *data, stk_string_arena *arena, stk_shard_list *s
     struct stat st;
     *shards = (stk_shard_list){ 0 };
     int r = STOKE_OK;
-    const int there = stk_stat(data, &st) == 0;
+    const int there = stoke_stat(data, &st) == 0;
     if (!there && !stoke_is_absent(errno))
         r = stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot open", data);
     else if (there && S_ISDIR(st.st_mode))

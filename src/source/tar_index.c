@@ -67,12 +67,12 @@ int stk_tar_index_write(const stk_tar_index *index, const stk_tar_stamp *stamp, 
     size_t size;
     uint8_t *bytes = serialize(index, stamp, &size);
     if (!bytes) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
-    stk_atomic_file file;
-    int r = stk_atomic_open(&file, path, err);
+    stoke_output file;
+    int r = stoke_output_open(&file, path, err);
     if (r == STOKE_OK) {
         file.expendable = 1; /* it has a sum; thousands of shards would wait seconds for the disk */
         fwrite(bytes, 1, size, file.stream); /* commit tells whether it arrived */
-        r = stk_atomic_commit(&file, err);
+        r = stoke_output_commit(&file, err);
     }
     stk_free(bytes);
     return r;
@@ -165,7 +165,7 @@ int stk_tar_index_is_ours(const char *index_path)
 {
     struct stat st;
     char head[sizeof magic - 2]; /* without the number of the version */
-    if (stk_lstat(index_path, &st) != 0) return errno == ENOENT;
+    if (stoke_lstat(index_path, &st) != 0) return errno == ENOENT;
     if (!S_ISREG(st.st_mode)) return 0;
     if (st.st_size == 0) return 1;
     uint64_t size;
@@ -177,7 +177,7 @@ int stk_tar_index_is_ours(const char *index_path)
 static int scan_file(stk_tar_index *index, int fd, const char *path, const char *index_path, stoke_error *err)
 {
     struct stat st, after;
-    if (stk_fstat(fd, &st) != 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot stat", path);
+    if (stoke_fstat(fd, &st) != 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot stat", path);
     if (!S_ISREG(st.st_mode)) return stk_fail(err, STOKE_E_IO, "%s: not a regular file", path);
     const stk_tar_stamp stamp = stamp_of(&st);
     stk_mem_buffer buffer = { 0 };
@@ -192,7 +192,7 @@ static int scan_file(stk_tar_index *index, int fd, const char *path, const char 
     if (r != STOKE_OK) return r;
     /* An archive that is still being written has no index that could stay right. A folder that cannot be
      * written is no fault either: the index is then made every time. */
-    const stk_tar_stamp now = stk_fstat(fd, &after) == 0 ? stamp_of(&after) : (stk_tar_stamp){ 0 };
+    const stk_tar_stamp now = stoke_fstat(fd, &after) == 0 ? stamp_of(&after) : (stk_tar_stamp){ 0 };
     if (now.size == stamp.size && now.mtime_ns == stamp.mtime_ns && stk_tar_index_is_ours(index_path))
         stk_tar_index_write(index, &stamp, index_path, NULL);
     return STOKE_OK;
@@ -205,7 +205,7 @@ int stk_tar_open(stk_tar_index *index, const char *path, stoke_error *err)
     if (strlen(path) >= PATH_MAX)
         return stk_fail(err, STOKE_E_LIMIT, "%.200s...: the path is too long", path);
     snprintf(index_path, sizeof index_path, "%s" STK_TAR_INDEX_SUFFIX, path);
-    int fd = stk_open(path, O_RDONLY, 0);
+    int fd = stoke_open(path, O_RDONLY, 0);
     if (fd < 0)
         return stk_fail_errno(err, errno == ENOENT ? STOKE_E_NOTFOUND : STOKE_E_IO, errno, "%s: cannot open",
                               path);

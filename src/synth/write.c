@@ -123,7 +123,7 @@ int stoke_synth_others(const stoke_synth_params *params, const char *folder, sto
         name_file(path, room, folder, i / 2, i % 2);
         if (i && i % NEWS == 0 && progress && progress(context, 0, params->count))
             r = stk_fail(err, STOKE_E_CANCELLED, "cancelled");
-        else if ((stk_lstat(path, &st) == 0 || !stoke_is_absent(errno)) && !stk_sealed(path) && !(*count)++)
+        else if ((stoke_lstat(path, &st) == 0 || !stoke_is_absent(errno)) && !stk_sealed(path) && !(*count)++)
             snprintf(first, sizeof first, "%s", path + strlen(folder) + 1);
     }
     if (!r && *count)
@@ -143,7 +143,7 @@ static int claim(const stoke_synth_params *params, const char *folder, stoke_err
         .name = "synthetic set",
         .line = "Scenes drawn by `stoke synth`, which replaces its own pictures when it is run again.",
     };
-    int unwritable, r = stk_make_folders(folder, err);
+    int unwritable, r = stoke_make_folders(folder, err);
     if (r) return r;
     r = stk_ours_claim(folder, &kind, &unwritable, err);
     if (r == STOKE_E_STATE && params->force) {
@@ -170,7 +170,7 @@ int stoke_synth_write(const stoke_synth_params *params, const char *folder, unsi
         status = stoke_synth_others(params, folder, progress, context, &others, err);
     for (int i = 0; !status && i < 2; i++) {
         snprintf(path, whole.path_room, "%s/%s", folder, parts[i]);
-        status = stk_make_folders(path, err);
+        status = stoke_make_folders(path, err);
     }
     stk_free(path);
     if (status || !params->count) return status;

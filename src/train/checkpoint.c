@@ -128,17 +128,17 @@ static int write_file(const char *path, const stk_net_array *list, size_t count,
     for (size_t i = 0; i < count; i++)
         sources[i] = (stk_safetensors_source){ list[i].name, STK_TENSOR_F32, list[i].dims, list[i].shape,
                                                list[i].floats };
-    stk_atomic_file file;
-    int status = stk_atomic_open(&file, path, err);
+    stoke_output file;
+    int status = stoke_output_open(&file, path, err);
     if (!status) {
         errno = 0;
         if (stk_safetensors_write(file.stream, sources, count, notes, 2) && fflush(file.stream) == 0)
-            status = stk_atomic_commit(&file, err);
+            status = stoke_output_commit(&file, err);
         else
             status =
                 stk_fail_errno(err, STOKE_E_IO, errno ? errno : EIO,
                                "%s: cannot write the state of the run; the one of before is untouched", path);
-        stk_atomic_abandon(&file); /* nothing is left of it after a commit */
+        stoke_output_drop(&file); /* nothing is left of it after a commit */
     }
     stk_free(sources);
     return status;

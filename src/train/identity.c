@@ -31,7 +31,7 @@
 static void ask(const char *path, int64_t what[2])
 {
     struct stat st;
-    if (stk_stat(path, &st) != 0) memset(&st, 0, sizeof st);
+    if (stoke_stat(path, &st) != 0) memset(&st, 0, sizeof st);
     what[0] = (int64_t)st.st_size;
     what[1] = (int64_t)st.st_mtim.tv_sec * 1000000000 + (int64_t)st.st_mtim.tv_nsec;
 }

@@ -34,11 +34,11 @@ int stk_lines_open(stk_lines *lines, const char *path, stoke_error *err)
 {
     struct stat st;
     *lines = (stk_lines){ .path = path };
-    const int fd = stk_open(path, O_RDONLY, 0);
+    const int fd = stoke_open(path, O_RDONLY, 0);
     if (fd < 0)
         return stk_fail_errno(err, errno == ENOENT ? STOKE_E_NOTFOUND : STOKE_E_IO, errno, "%s: cannot open",
                               path);
-    if (stk_fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+    if (stoke_fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
         close(fd);
         return stk_fail(err, STOKE_E_IO, "%s: not a regular file", path);
     }
@@ -120,13 +120,13 @@ static int cut(const char *path, uint64_t after, int (*stays)(const stk_lines *,
                stoke_error *err)
 {
     stk_lines lines;
-    stk_atomic_file file = { 0 };
+    stoke_output file = { 0 };
     int r = stk_lines_open(&lines, path, err);
     if (r == STOKE_E_NOTFOUND) return STOKE_OK;
-    if (!r) r = stk_atomic_open(&file, path, err);
+    if (!r) r = stoke_output_open(&file, path, err);
     if (!r) r = copy_lines(&lines, file.stream, after, stays, err);
-    if (!r) r = stk_atomic_commit(&file, err);
-    stk_atomic_abandon(&file);
+    if (!r) r = stoke_output_commit(&file, err);
+    stoke_output_drop(&file);
     stk_lines_close(&lines);
     return r;
 }
@@ -155,8 +155,8 @@ static int open_paper(paper *p, const char *folder, const char *name, int append
     p->path = stk_path_join(folder, name);
     if (!p->path) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory for %s", folder, name);
     struct stat st;
-    const int fd = stk_open(p->path, O_WRONLY | O_CREAT | (append ? O_APPEND : O_TRUNC), 0666);
-    if (fd >= 0 && stk_fstat(fd, &st) == 0 && !S_ISREG(st.st_mode)) {
+    const int fd = stoke_open(p->path, O_WRONLY | O_CREAT | (append ? O_APPEND : O_TRUNC), 0666);
+    if (fd >= 0 && stoke_fstat(fd, &st) == 0 && !S_ISREG(st.st_mode)) {
         close(fd);
         return stk_fail(err, STOKE_E_IO, "%s: cannot write: not a regular file", p->path);
     }

@@ -81,14 +81,14 @@ int stk_preset_read(const char *weights, stk_predict_preset *preset, stoke_error
 {
     struct stat st;
     *preset = (stk_predict_preset){ 0 };
-    const int there = stk_stat(weights, &st) == 0;
+    const int there = stoke_stat(weights, &st) == 0;
     if (!there && !stoke_is_absent(errno))
         return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot be looked at", weights);
     if (!there || !S_ISDIR(st.st_mode)) return STOKE_OK;
     char *path = stk_pretrained_path(weights, "preprocessor_config.json");
     if (!path) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", weights);
     stk_json json = { 0 };
-    int status = stk_there(path) ? stk_pretrained_json(path, &json, err) : STOKE_E_NOTFOUND;
+    int status = stoke_there(path) ? stk_pretrained_json(path, &json, err) : STOKE_E_NOTFOUND;
     const reading r = { path, &json, err };
     if (!status) status = read_size(&r, preset);
     if (!status) status = read_normalization(&r, preset);

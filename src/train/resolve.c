@@ -400,7 +400,7 @@ static int taken(const char *runs, const char *name)
 {
     char path[4096];
     struct stat st; /* what cannot be looked at is told when the folder is made */
-    return snprintf(path, sizeof path, "%s/%s", runs, name) < (int)sizeof path && stk_stat(path, &st) == 0;
+    return snprintf(path, sizeof path, "%s/%s", runs, name) < (int)sizeof path && stoke_stat(path, &st) == 0;
 }
 
 /* b0-20261116-094312; a second one in that second gets -2. */

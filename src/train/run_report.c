@@ -354,18 +354,18 @@ static int write_files(stk_run_page *page, stoke_error *err)
 {
     char path[PATH];
     int r = make_path(path, page->folder, "curves", err);
-    if (!r) r = stk_make_folders(path, err);
+    if (!r) r = stoke_make_folders(path, err);
     for (int i = 0; i <= STK_CURVES && !r; i++) {
-        stk_atomic_file file = { 0 };
+        stoke_output file = { 0 };
         r = file_path(path, page->folder, i, err);
-        if (!r) r = stk_atomic_open(&file, path, err);
+        if (!r) r = stoke_output_open(&file, path, err);
         page->out = file.stream;
         if (!r)
             r = i < STK_CURVES
                     ? stk_curve_write(page->curves, i, stoke_chart_defaults().width, page->out, err)
                     : stk_run_page_write(page, err);
-        if (!r) r = stk_atomic_commit(&file, err);
-        stk_atomic_abandon(&file);
+        if (!r) r = stoke_output_commit(&file, err);
+        stoke_output_drop(&file);
     }
     return r;
 }

@@ -161,7 +161,7 @@ static int has_checkpoint(const char *run)
 {
     char path[PATH_MAX];
     return run && snprintf(path, sizeof path, "%s/state.safetensors", run) < (int)sizeof path &&
-           stk_there(path);
+           stoke_there(path);
 }
 
 stoke_net_params stk_setup_net(const stoke_train_params *p, const stoke_data_params *data, uint32_t classes)

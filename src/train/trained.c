@@ -36,7 +36,7 @@ static int is_file(const char *folder, const char *name)
     char path[PATH_MAX];
     struct stat st;
     if (join(path, folder, name, NULL)) return 0;
-    return stk_stat(path, &st) == 0 ? S_ISREG(st.st_mode) : !stoke_is_absent(errno);
+    return stoke_stat(path, &st) == 0 ? S_ISREG(st.st_mode) : !stoke_is_absent(errno);
 }
 
 /* Weights lie in it; a set's folder may have a config.json, too. */
@@ -81,7 +81,7 @@ static int find(stoke_trained *t, const char *path, stoke_error *err)
     struct stat st;
     if (strlen(path) >= PATH_MAX)
         return stk_fail(err, STOKE_E_LIMIT, "%.200s...: the path is too long", path);
-    const int there = stk_stat(path, &st) == 0;
+    const int there = stoke_stat(path, &st) == 0;
     if (!there && !stoke_is_absent(errno))
         return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot be looked at", path);
     if (!there)

@@ -74,7 +74,7 @@ static int settling(void *context, uint64_t done, uint64_t total)
 static void notice_files(stoke_trainer *t, const char *state)
 {
     struct stat st;
-    const int64_t since = stk_stat(state, &st) == 0
+    const int64_t since = stoke_stat(state, &st) == 0
                               ? (int64_t)st.st_mtim.tv_sec * 1000000000 + (int64_t)st.st_mtim.tv_nsec
                               : INT64_MAX;
     const stoke_dataset *const sets[] = { t->setup.train_set, t->setup.val_set };

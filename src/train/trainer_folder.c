@@ -50,7 +50,7 @@ static size_t fields_of(stoke_data_params *data, stoke_train_params *params, con
     if (data->quarantine && *data->quarantine && strcmp(data->quarantine, stoke_data_defaults().quarantine))
         fields[n++] = &data->quarantine;
     if (data->augment && ends_in_yaml(data->augment)) fields[n++] = &data->augment;
-    if (data->label_map && stk_there(data->label_map)) fields[n++] = &data->label_map;
+    if (data->label_map && stoke_there(data->label_map)) fields[n++] = &data->label_map;
     return n;
 }
 
@@ -122,9 +122,9 @@ static int is_there(const char *path)
 {
     char folder[PATH_MAX];
     const char *brace = strchr(path, '{');
-    if (!brace) return stk_there(path);
+    if (!brace) return stoke_there(path);
     snprintf(folder, sizeof folder, "%.*s", (int)parent(path, (size_t)(brace - path)), path);
-    return stk_there(*folder ? folder : ".");
+    return stoke_there(*folder ? folder : ".");
 }
 
 static int folder_of(const char *config, char folder[static PATH_MAX])
@@ -185,10 +185,10 @@ char *stk_trainer_path(const stoke_trainer *t, const char *name, stoke_error *er
 /* 1: the folder holds something. -1: there is none, or it cannot be read (errno). */
 static int entries(const char *folder)
 {
-    DIR *d = stk_opendir(folder);
+    DIR *d = stoke_opendir(folder);
     if (!d) return -1;
     int n = 0;
-    for (const struct dirent *e; !n && (e = stk_readdir(d));)
+    for (const struct dirent *e; !n && (e = stoke_readdir(d));)
         n = strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
     errno = stk_closedir(d);
     return n || !errno ? n : -1;
@@ -215,7 +215,7 @@ static int check_old(const stoke_trainer *t, stoke_error *err)
                               "%s: no run to resume", t->folder);
     char *config = stk_trainer_path(t, "config.yaml", err);
     if (!config) return STOKE_E_NOMEM;
-    const int there = stk_there(config);
+    const int there = stoke_there(config);
     stk_free(config);
     if (!there)
         return stk_fail(err, STOKE_E_NOTFOUND,
@@ -236,7 +236,7 @@ int stk_trainer_find_folder(stoke_trainer *t, stoke_error *err)
  * without. */
 static int lock(stoke_trainer *t, stoke_error *err)
 {
-    t->folder_fd = stk_open(t->folder, O_RDONLY | O_DIRECTORY, 0);
+    t->folder_fd = stoke_open(t->folder, O_RDONLY | O_DIRECTORY, 0);
     if (t->folder_fd < 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot open", t->folder);
     if (flock(t->folder_fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return stk_fail(err, STOKE_E_STATE, "%s: another process is training in this folder", t->folder);
@@ -275,8 +275,8 @@ static int sweep(const stoke_trainer *t, stoke_error *err)
 
 int stk_trainer_claim_folder(stoke_trainer *t, stoke_error *err)
 {
-    t->is_new = !t->setup.params.resume && !stk_there(t->folder);
-    int r = t->setup.params.resume ? STOKE_OK : stk_make_folders(t->folder, err);
+    t->is_new = !t->setup.params.resume && !stoke_there(t->folder);
+    int r = t->setup.params.resume ? STOKE_OK : stoke_make_folders(t->folder, err);
     if (!r) r = lock(t, err);
     /* Another process may have had a whole run there since it was looked at. */
     if (!r) r = t->setup.params.resume ? sweep(t, err) : check_new(t, err);
@@ -297,9 +297,9 @@ static int is_beginning(const char *name)
 void stk_trainer_discard_folder(const stoke_trainer *t)
 {
     struct stat st;
-    DIR *d = stk_opendir(t->folder);
+    DIR *d = stoke_opendir(t->folder);
     if (!d) return;
-    for (const struct dirent *e; (e = stk_readdir(d));)
+    for (const struct dirent *e; (e = stoke_readdir(d));)
         if (is_beginning(e->d_name) && stk_fstatat(t->folder_fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
             S_ISREG(st.st_mode))
             unlinkat(t->folder_fd, e->d_name, 0);
@@ -309,15 +309,15 @@ void stk_trainer_discard_folder(const stoke_trainer *t)
 
 int stk_trainer_write_config(const stoke_trainer *t, stoke_error *err)
 {
-    stk_atomic_file config;
+    stoke_output config;
     char *path = stk_trainer_path(t, "config.yaml", err);
     if (!path) return STOKE_E_NOMEM;
-    int r = stk_atomic_open(&config, path, err);
+    int r = stoke_output_open(&config, path, err);
     if (!r && stk_setup_write_yaml(&t->setup, config.stream)) {
         r = stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot write", path);
-        stk_atomic_abandon(&config);
+        stoke_output_drop(&config);
     } else if (!r) {
-        r = stk_atomic_commit(&config, err);
+        r = stoke_output_commit(&config, err);
     }
     stk_free(path);
     if (!r) run_place_write(t->folder);

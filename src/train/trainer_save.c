@@ -169,7 +169,7 @@ typedef struct earlier {
 static int has_network(const stoke_trainer *t, const char *name)
 {
     char *path = stk_trainer_path(t, name, NULL);
-    const int there = path && stk_there(path);
+    const int there = path && stoke_there(path);
     stk_free(path);
     return there;
 }
@@ -334,7 +334,7 @@ static int draw(stoke_trainer *t, const stk_evaluate_result *e, const char *name
     snprintf(title, sizeof title, "step %" PRIu64 ": mIoU %.3f, pixel accuracy %.3f", t->now.step,
              e->scores.miou, e->scores.pixel_accuracy);
     char *folder = stk_trainer_path(t, "predictions", err), *path = stk_trainer_path(t, name, err);
-    int r = folder && path ? stk_make_folders(folder, err) : STOKE_E_NOMEM;
+    int r = folder && path ? stoke_make_folders(folder, err) : STOKE_E_NOMEM;
     if (!r)
         r = stk_gallery_write(t->gallery, path, title, t->setup.val.ignore_index, t->setup.class_names,
                               t->setup.classes, err);
@@ -419,7 +419,7 @@ static int save_state(stoke_trainer *t, uint64_t *bytes, stoke_error *err)
     t->now.seconds = stk_trainer_clock(t);
     const int r = stk_checkpoint_save(path, t->net, &t->now, t->identity, err);
     struct stat st;
-    *bytes = !r && stk_stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+    *bytes = !r && stoke_stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
     stk_free(path);
     return r;
 }

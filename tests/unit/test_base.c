@@ -107,32 +107,32 @@ static void atomic_file_is_whole_or_absent(void **state)
 {
     const char *path = unit_path(state, "a/b/out.txt");
     stoke_error err;
-    stk_atomic_file file;
-    assert_int_equal(stk_atomic_open(&file, path, &err), STOKE_E_IO);
-    assert_int_equal(stk_make_folders(unit_path(state, "a/b"), &err), STOKE_OK);
+    stoke_output file;
+    assert_int_equal(stoke_output_open(&file, path, &err), STOKE_E_IO);
+    assert_int_equal(stoke_make_folders(unit_path(state, "a/b"), &err), STOKE_OK);
     path = unit_path(state, "a/b/out.txt");
-    assert_int_equal(stk_atomic_open(&file, path, &err), STOKE_OK);
+    assert_int_equal(stoke_output_open(&file, path, &err), STOKE_OK);
     fputs("half", file.stream);
     assert_int_not_equal(access(path, F_OK), 0);
-    stk_atomic_abandon(&file);
+    stoke_output_drop(&file);
     assert_int_not_equal(access(path, F_OK), 0);
-    assert_int_equal(stk_atomic_open(&file, path, &err), STOKE_OK);
+    assert_int_equal(stoke_output_open(&file, path, &err), STOKE_OK);
     fputs("whole", file.stream);
-    assert_int_equal(stk_atomic_commit(&file, &err), STOKE_OK);
+    assert_int_equal(stoke_output_commit(&file, &err), STOKE_OK);
     stk_mem_buffer buffer = { 0 };
     size_t size;
     assert_int_equal(stk_file_read(path, 100, &buffer, &size, &err), STOKE_OK);
     assert_int_equal(size, 5);
     stk_buffer_free(&buffer);
-    assert_int_equal(stk_make_folders(unit_path(state, "a/b/out.txt/c"), &err), STOKE_E_IO);
+    assert_int_equal(stoke_make_folders(unit_path(state, "a/b/out.txt/c"), &err), STOKE_E_IO);
 }
 
 static void sweeps_up_after_the_killed(void **state)
 {
     stoke_error err;
-    stk_atomic_file file, other;
-    assert_int_equal(stk_atomic_open(&file, unit_path(state, "a"), &err), STOKE_OK);
-    assert_int_equal(stk_atomic_open(&other, unit_path(state, "a"), &err), STOKE_OK);
+    stoke_output file, other;
+    assert_int_equal(stoke_output_open(&file, unit_path(state, "a"), &err), STOKE_OK);
+    assert_int_equal(stoke_output_open(&other, unit_path(state, "a"), &err), STOKE_OK);
     static const char *const ours[] = { "a", "b", "c", "[0-9][0-9].png", NULL };
     static const char *const kept[] = { "b",
                                         "b.tmp-12345",
@@ -149,34 +149,33 @@ static void sweeps_up_after_the_killed(void **state)
     assert_int_equal(mkdir(unit_path(state, kept[FOLDER]), 0777), 0);
     unit_write(unit_path(state, "07.png.tmp-123456"), "x", 1);
     assert_int_equal(stk_atomic_sweep(unit_folder(state), ours), 3);
-    assert_int_not_equal(access(file.temporary, F_OK), 0);
     for (int i = 0; i < KEPT; i++) assert_int_equal(access(unit_path(state, kept[i]), F_OK), 0);
     assert_int_equal(stk_atomic_sweep(unit_folder(state), ours), 0);
     assert_int_equal(stk_atomic_sweep(unit_path(state, "nowhere"), ours), 0);
-    stk_atomic_abandon(&file);
-    stk_atomic_abandon(&other);
+    stoke_output_drop(&file);
+    stoke_output_drop(&other);
 }
 
 /* The rename at the end must never put a file in the place of a device, a pipe or a link. */
 static void atomic_file_spares_what_is_no_file(void **state)
 {
     stoke_error err;
-    stk_atomic_file file;
+    stoke_output file;
     struct stat st;
     assert_int_equal(mkfifo(unit_path(state, "fifo"), 0600), 0);
-    assert_int_equal(stk_atomic_open(&file, unit_path(state, "fifo"), &err), STOKE_E_IO);
+    assert_int_equal(stoke_output_open(&file, unit_path(state, "fifo"), &err), STOKE_E_IO);
     assert_non_null(strstr(err.message, "not a regular file"));
     assert_int_equal(stat(unit_path(state, "fifo"), &st), 0);
     assert_true(S_ISFIFO(st.st_mode));
-    assert_int_equal(stk_atomic_open(&file, "", &err), STOKE_E_INVALID);
-    assert_int_equal(stk_make_folders("", &err), STOKE_E_INVALID);
+    assert_int_equal(stoke_output_open(&file, "", &err), STOKE_E_INVALID);
+    assert_int_equal(stoke_make_folders("", &err), STOKE_E_INVALID);
     assert_int_equal(symlink("nothing", unit_path(state, "dangling")), 0);
-    assert_int_equal(stk_atomic_open(&file, unit_path(state, "dangling"), &err), STOKE_E_IO);
+    assert_int_equal(stoke_output_open(&file, unit_path(state, "dangling"), &err), STOKE_E_IO);
     unit_write(unit_path(state, "target"), "old", 3);
     assert_int_equal(symlink("target", unit_path(state, "link")), 0);
-    assert_int_equal(stk_atomic_open(&file, unit_path(state, "link"), &err), STOKE_OK);
+    assert_int_equal(stoke_output_open(&file, unit_path(state, "link"), &err), STOKE_OK);
     fputs("newer", file.stream);
-    assert_int_equal(stk_atomic_commit(&file, &err), STOKE_OK);
+    assert_int_equal(stoke_output_commit(&file, &err), STOKE_OK);
     assert_int_equal(lstat(unit_path(state, "link"), &st), 0);
     assert_true(S_ISLNK(st.st_mode));
     assert_int_equal(stat(unit_path(state, "target"), &st), 0);

@@ -154,7 +154,7 @@ static void parts_and_odd_names(void **state)
     static const char *const parts[] = { "set/train/images", "set/train/masks", "set/val/images",
                                          "set/val/masks" };
     for (int i = 0; i < 4; i++)
-        assert_int_equal(stk_make_folders(unit_path(state, parts[i]), NULL), STOKE_OK);
+        assert_int_equal(stoke_make_folders(unit_path(state, parts[i]), NULL), STOKE_OK);
     for (int i = 0; i < 6; i++)
         for (int mask = 0; mask < 2; mask++) {
             char from[64], to[64];

@@ -28,7 +28,7 @@ static void a_disk_that_is_gone_is_not_waited_for(void **state)
 {
     char byte = 0;
     unit_write(unit_path(state, "file"), "x", 1);
-    const int fd = stk_open(unit_path(state, "file"), O_RDONLY, 0);
+    const int fd = stoke_open(unit_path(state, "file"), O_RDONLY, 0);
     assert_true(fd >= 0);
     for (int i = 0; i < 3; i++) assert_int_equal(tries(EIO), 3);
     assert_int_equal(stk_pread(fd, &byte, 1, 0), 0); /* it was three bad files */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls of the system that may work the next time, for programs that make some by themselves: the library's
- * own are tried again by the same rule. Any thread.
+ * Calls of the system that may work the next time: tried again by one rule, by the library and by programs.
+ * Any thread.
  */
 #ifndef STOKE_TOOLS_RETRY_H
 #define STOKE_TOOLS_RETRY_H
@@ -25,5 +25,22 @@ STOKE_API int stoke_again(stoke_patience *patience, int number);
 /* Whether a path that could not be looked at is not there, by errno. All other errors, such as EIO and
  * EACCES, leave that open. */
 STOKE_API int stoke_is_absent(int number);
+
+/* By that rule, with errno as the calls they are named after. A file is opened so that programs that are
+ * started do not inherit it, never for the sake of a terminal, and without waiting for the partner of a pipe.
+ */
+STOKE_API int stoke_open(const char *path, int flags, unsigned mode);
+struct stat;
+STOKE_API int stoke_stat(const char *path, struct stat *st);
+STOKE_API int stoke_lstat(const char *path, struct stat *st);
+STOKE_API int stoke_fstat(int fd, struct stat *st);
+/* A DIR of <dirent.h>. The next entry is NULL at the end (errno 0), or where the folder cannot be read on
+ * (errno), which is not the same as an empty one. */
+STOKE_API void *stoke_opendir(const char *path);
+struct dirent;
+STOKE_API struct dirent *stoke_readdir(void *dir);
+/* 0 only where the system says that nothing is at `path`. What it cannot look at is taken to be there:
+ * whoever opens it says why it cannot be read, and nobody goes on without it in silence. */
+STOKE_API int stoke_there(const char *path);
 
 #endif

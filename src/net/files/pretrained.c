@@ -136,11 +136,11 @@ static int visit_folder(const char *path, stk_pretrained_fn *fn, void *context, 
     char *pickle = stk_pretrained_path(path, "pytorch_model.bin");
     if (!whole || !index || !pickle)
         status = stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
-    else if (stk_there(whole))
+    else if (stoke_there(whole))
         status = visit_file(whole, fn, context, err);
-    else if (stk_there(index))
+    else if (stoke_there(index))
         status = visit_index(index, fn, context, err);
-    else if (stk_there(pickle))
+    else if (stoke_there(pickle))
         status = stk_fail(err, STOKE_E_UNSUPPORTED,
                           "%s: a pickle may run code and is not read: save_pretrained(folder) of "
                           "transformers writes model.safetensors",
@@ -171,7 +171,7 @@ static int ends_in(const char *path, const char *end)
 int stk_pretrained_visit(const char *path, stk_pretrained_fn *fn, void *context, stoke_error *err)
 {
     struct stat st;
-    const int there = stk_stat(path, &st) == 0;
+    const int there = stoke_stat(path, &st) == 0;
     if (!there && errno == ENOENT && is_hub_name(path))
         return stk_fail(err, STOKE_E_NOTFOUND,
                         "%s: there is no such file or folder; weights are read from a folder on disk: `hf "

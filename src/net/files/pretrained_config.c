@@ -163,7 +163,7 @@ int stk_pretrained_labels(const char *folder, uint32_t classes, char ***labels, 
     *labels = NULL;
     if (!path) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", folder);
     int status = STOKE_OK;
-    if (stk_there(path)) status = stk_pretrained_json(path, &json, err);
+    if (stoke_there(path)) status = stk_pretrained_json(path, &json, err);
     const stk_json_value *names = json.values ? stk_json_find(&json, &json.values[0], "id2label") : NULL;
     if (!status && names && names->kind == STK_JSON_OBJECT && names->count == classes &&
         read_labels(&json, names, classes, labels))
@@ -434,7 +434,7 @@ static int compare_config(const char *folder, const stk_segformer_config *config
     if (!path) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", folder);
     stk_json json = { 0 };
     int status = STOKE_OK;
-    if (stk_there(path)) { /* else the shapes say enough, or `folder` is a file */
+    if (stoke_there(path)) { /* else the shapes say enough, or `folder` is a file */
         const reading r = { path, &json, err };
         status = stk_pretrained_json(path, &json, err);
         if (!status && json.values[0].kind != STK_JSON_OBJECT)

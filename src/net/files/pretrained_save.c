@@ -186,7 +186,7 @@ static int write_weights(FILE *out, const char *path, const stk_parameters *para
 
 enum { CONFIG, PREPROCESSOR, WEIGHTS, FILES };
 
-static int write_files(stk_atomic_file file[static FILES], const stk_segformer_config *config,
+static int write_files(stoke_output file[static FILES], const stk_segformer_config *config,
                        const stk_parameters *parameters, const float *values,
                        const stk_pretrained_notes *notes, stoke_error *err)
 {
@@ -195,7 +195,7 @@ static int write_files(stk_atomic_file file[static FILES], const stk_segformer_c
     write_preprocessor(file[PREPROCESSOR].stream, notes->height, notes->width);
     int status = write_weights(file[WEIGHTS].stream, file[WEIGHTS].path, parameters, values,
                                notes->batches_tracked, err);
-    for (int i = 0; i < FILES && !status; i++) status = stk_atomic_commit(&file[i], err);
+    for (int i = 0; i < FILES && !status; i++) status = stoke_output_commit(&file[i], err);
     return status;
 }
 
@@ -205,16 +205,16 @@ int stk_pretrained_save(const char *folder, const stk_segformer_config *config,
 {
     static const char *const names[FILES] = { "config.json", "preprocessor_config.json",
                                               "model.safetensors" };
-    stk_atomic_file file[FILES] = { 0 };
-    int status = stk_make_folders(folder, err);
+    stoke_output file[FILES] = { 0 };
+    int status = stoke_make_folders(folder, err);
     for (int i = 0; i < FILES && !status; i++) {
         char *path = stk_pretrained_path(folder, names[i]);
-        status = path ? stk_atomic_open(&file[i], path, err)
+        status = path ? stoke_output_open(&file[i], path, err)
                       : stk_fail(err, STOKE_E_NOMEM, "%s: no memory", folder);
         stk_free(path);
     }
     if (!status) status = write_files(file, config, parameters, values, notes, err);
     for (int i = 0; i < FILES; i++)
-        stk_atomic_abandon(&file[i]); /* does nothing to those that were committed */
+        stoke_output_drop(&file[i]); /* does nothing to those that were committed */
     return status;
 }

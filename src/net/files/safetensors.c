@@ -188,7 +188,7 @@ static int read_header(stk_safetensors *file, int fd, stoke_error *err)
     struct stat st;
     uint8_t first[8];
     uint64_t length;
-    if (stk_fstat(fd, &st) != 0) return stk_fail_errno(err, STOKE_E_IO, errno, "cannot stat");
+    if (stoke_fstat(fd, &st) != 0) return stk_fail_errno(err, STOKE_E_IO, errno, "cannot stat");
     if (!S_ISREG(st.st_mode)) return stk_fail(err, STOKE_E_IO, "not a regular file");
     if (st.st_size < 8) return stk_fail(err, STOKE_E_FORMAT, "not a safetensors file: under 8 bytes");
     int status = read_at(fd, first, sizeof first, 0, err);
@@ -208,7 +208,7 @@ static int read_header(stk_safetensors *file, int fd, stoke_error *err)
 int stk_safetensors_open(stk_safetensors *file, const char *path, stoke_error *err)
 {
     *file = (stk_safetensors){ .fd = -1 };
-    const int fd = stk_open(path, O_RDONLY, 0);
+    const int fd = stoke_open(path, O_RDONLY, 0);
     if (fd < 0)
         return stk_fail_errno(err, errno == ENOENT ? STOKE_E_NOTFOUND : STOKE_E_IO, errno, "%s: cannot open",
                               path);

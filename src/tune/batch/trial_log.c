@@ -110,7 +110,7 @@ static int begin(stk_trial_log *j, const char *key, stoke_error *err)
 {
     struct stat st;
     size_t whole = 0;
-    if (stk_fstat(j->file, &st) != 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s", j->path);
+    if (stoke_fstat(j->file, &st) != 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s", j->path);
     if (!S_ISREG(st.st_mode)) return stk_fail(err, STOKE_E_INVALID, "%s: is no regular file", j->path);
     if (flock(j->file, LOCK_EX | LOCK_NB) != 0)
         return stk_fail(err, STOKE_E_STATE,
@@ -136,7 +136,7 @@ int stk_trial_log_open(stk_trial_log *journal, const char *path, const char *key
     if (!path) return STOKE_OK;
     if (!key || strlen(key) > STK_LOG_KEY)
         return stk_fail(err, STOKE_E_INVALID, "a journal needs a key of at most %d letters", STK_LOG_KEY);
-    journal->file = stk_open(path, O_RDWR | O_CREAT | O_APPEND, 0666);
+    journal->file = stoke_open(path, O_RDWR | O_CREAT | O_APPEND, 0666);
     if (journal->file < 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot be opened", path);
     const int r = begin(journal, key, err);
     if (r) stk_trial_log_close(journal);

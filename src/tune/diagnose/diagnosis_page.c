@@ -283,11 +283,11 @@ static void diagnosis_bars(const stoke_diagnosis *d, FILE *out, const char *titl
 int stoke_diagnosis_write_bars(const stoke_diagnosis *diagnosis, const char *path, const char *title,
                                stoke_error *err)
 {
-    stk_atomic_file file;
-    const int r = stk_atomic_open(&file, path, err);
+    stoke_output file;
+    const int r = stoke_output_open(&file, path, err);
     if (r) return r;
     diagnosis_bars(diagnosis, file.stream, title, 1);
-    return stk_atomic_commit(&file, err);
+    return stoke_output_commit(&file, err);
 }
 
 enum { TIMELINE_LIMIT = 64 << 20 };
@@ -495,14 +495,14 @@ static int put_page(const page *p, const char *title, const char *timeline, stok
 int stoke_diagnosis_write_html(const stoke_diagnosis *diagnosis, const char *path, const char *title,
                                const char *timeline, stoke_error *err)
 {
-    stk_atomic_file file;
-    int r = stk_atomic_open(&file, path, err);
+    stoke_output file;
+    int r = stoke_output_open(&file, path, err);
     if (r) return r;
     const page p = { file.stream, diagnosis, diagnosis->emulated ? "emulated" : "measured" };
     r = put_page(&p, title && *title ? title : "Diagnosis", timeline, err);
     if (r) {
-        stk_atomic_abandon(&file);
+        stoke_output_drop(&file);
         return r;
     }
-    return stk_atomic_commit(&file, err);
+    return stoke_output_commit(&file, err);
 }

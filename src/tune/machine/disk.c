@@ -140,7 +140,7 @@ static int find_place(stoke_disk_facts *facts, const char *file, stoke_error *er
     struct stat info, device;
     struct statvfs space;
     char *path = realpath(file, NULL), *mounts;
-    if (!path || stk_stat(path, &info) != 0) {
+    if (!path || stoke_stat(path, &info) != 0) {
         const int number = errno;
         free(path);
         return stk_fail_errno(err, number == ENOENT ? STOKE_E_NOTFOUND : STOKE_E_IO, number,
@@ -160,7 +160,7 @@ static int find_place(stoke_disk_facts *facts, const char *file, stoke_error *er
     facts->network = stk_disk_network(facts->filesystem);
     facts->rotational = stk_disk_rotational("", major(info.st_dev), minor(info.st_dev));
     /* btrfs numbers its files' devices by itself; what it is mounted from is still a device. */
-    if (!facts->rotational.source && *facts->device == '/' && stk_stat(facts->device, &device) == 0 &&
+    if (!facts->rotational.source && *facts->device == '/' && stoke_stat(facts->device, &device) == 0 &&
         S_ISBLK(device.st_mode))
         facts->rotational = stk_disk_rotational("", major(device.st_rdev), minor(device.st_rdev));
     return STOKE_OK;
@@ -211,9 +211,9 @@ static void read_file(look *state, int file, uint64_t bytes)
 static void look_at(look *state, const char *path)
 {
     struct stat info;
-    int file = stk_open(path, O_RDONLY, 0);
+    int file = stoke_open(path, O_RDONLY, 0);
     if (file < 0) return;
-    if (stk_fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0) {
+    if (stoke_fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0) {
         const uint64_t bytes = (uint64_t)info.st_size < LOOK_BYTES ? (uint64_t)info.st_size : LOOK_BYTES;
         const uint64_t cached = cached_bytes(state, file, &info, path, bytes);
         if (cached != UINT64_MAX) {

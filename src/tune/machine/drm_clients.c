@@ -112,8 +112,8 @@ static void sweep_process(stk_drm_clients *clients, const char *root, uint32_t p
 {
     char folder[STK_TREE_PATH], path[STK_TREE_PATH], text[4096];
     if (!stk_tree_path(folder, root, "proc/%u/fd", pid)) return;
-    DIR *files = stk_opendir(folder); /* that of another user's program does not open */
-    for (struct dirent *entry; files && (entry = stk_readdir(files));) {
+    DIR *files = stoke_opendir(folder); /* that of another user's program does not open */
+    for (struct dirent *entry; files && (entry = stoke_readdir(files));) {
         /* Where the link leads tells for a third of the price of reading the text, and hardly any is ours. */
         if (!isdigit((unsigned char)*entry->d_name) || !stk_tree_path(path, folder, "%.16s", entry->d_name))
             continue;
@@ -135,8 +135,8 @@ void stk_drm_sweep(stk_drm_clients *clients, const char *root, const char *pci)
     clients->count = clients->more = 0;
     clients->time_ns = stk_now_ns();
     if (!*pci || !stk_tree_path(folder, root, "proc")) return;
-    DIR *proc = stk_opendir(folder);
-    for (struct dirent *entry; proc && (entry = stk_readdir(proc));) {
+    DIR *proc = stoke_opendir(folder);
+    for (struct dirent *entry; proc && (entry = stoke_readdir(proc));) {
         const unsigned long pid = strtoul(entry->d_name, NULL, 10);
         if (pid && pid <= UINT32_MAX) sweep_process(clients, root, (uint32_t)pid, pci);
     }

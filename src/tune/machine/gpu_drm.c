@@ -55,8 +55,8 @@ static void find_hwmon(drm_card *card)
 {
     char folder[STK_TREE_PATH];
     if (!stk_tree_path(folder, card->device, "hwmon")) return;
-    DIR *list = stk_opendir(folder);
-    for (struct dirent *entry; list && !*card->hwmon && (entry = stk_readdir(list));)
+    DIR *list = stoke_opendir(folder);
+    for (struct dirent *entry; list && !*card->hwmon && (entry = stoke_readdir(list));)
         if (!strncmp(entry->d_name, "hwmon", 5) &&
             !stk_tree_path(card->hwmon, folder, "%.32s", entry->d_name))
             *card->hwmon = 0;

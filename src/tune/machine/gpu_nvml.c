@@ -506,8 +506,8 @@ static int cards_on_bus(const char *root, char first[32])
     char folder[STK_TREE_PATH], vendor[16], class[16];
     int found = 0;
     if (!stk_tree_path(folder, root, "sys/bus/pci/devices")) return 0;
-    DIR *bus = stk_opendir(folder);
-    for (struct dirent *entry; bus && (entry = stk_readdir(bus));) {
+    DIR *bus = stoke_opendir(folder);
+    for (struct dirent *entry; bus && (entry = stoke_readdir(bus));) {
         if (entry->d_name[0] == '.' ||
             !stk_tree_text(vendor, sizeof vendor, folder, "%.32s/vendor", entry->d_name) ||
             strcmp(vendor, "0x10de") != 0 ||

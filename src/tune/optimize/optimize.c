@@ -228,14 +228,14 @@ int stoke_optimization_write(stoke_optimization *optimization, const char *path,
     char *own;
     size_t bytes;
     struct stat st;
-    stk_atomic_file file;
+    stoke_output file;
     int r = stk_optimize_text(optimization, &text, &bytes, &own, proof, err);
-    if (!r) r = stk_atomic_open(&file, path, err);
+    if (!r) r = stoke_output_open(&file, path, err);
     if (!r) {
         /* Best effort: a file system without modes refuses, and the text is what counts. */
-        if (stk_stat(path, &st) == 0 && fchmod(fileno(file.stream), st.st_mode & 07777) != 0) errno = 0;
+        if (stoke_stat(path, &st) == 0 && fchmod(fileno(file.stream), st.st_mode & 07777) != 0) errno = 0;
         fwrite(text, 1, bytes, file.stream); /* commit looks at the stream's error */
-        r = stk_atomic_commit(&file, err);
+        r = stoke_output_commit(&file, err);
     }
     stk_free(own);
     return r;

@@ -263,7 +263,7 @@ static double blob_bytes(const stoke_blob *blob)
     struct stat s;
     if (!blob->path) return 0;
     if (blob->size != UINT64_MAX) return (double)blob->size;
-    return stk_stat(blob->path, &s) ? 0 : (double)s.st_size;
+    return stoke_stat(blob->path, &s) ? 0 : (double)s.st_size;
 }
 
 static void look_at_sizes(stk_preflight_surroundings *here, const stoke_dataset *dataset)

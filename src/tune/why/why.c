@@ -35,7 +35,7 @@ static int read_log(stk_why_evidence *e, const char *run, stoke_error *err)
 {
     char path[PATH];
     struct stat st;
-    const int there = stk_stat(run, &st) == 0;
+    const int there = stoke_stat(run, &st) == 0;
     if (!there && !stoke_is_absent(errno))
         return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot be looked at", run);
     if (!there || !S_ISDIR(st.st_mode))
@@ -99,7 +99,7 @@ static int read_settings(stk_why_evidence *e, const stoke_why_params *params, st
         const int r = in_run(path, params->run, "config.yaml", err);
         if (r) return r;
         ask->config = path;
-        if (!stk_there(path)) {
+        if (!stoke_there(path)) {
             STK_SAY(e->why_no_config, "the run has no config.yaml");
             ask->config = NULL;
         }
