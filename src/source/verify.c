@@ -22,49 +22,40 @@
 #include "src/source/quarantine.h"
 #include "src/source/reader.h"
 
-typedef struct stk_verify_bad_line {
+typedef struct bad_line {
     uint64_t order; /* twice the sample's id, plus one for its mask */
     int by_label;   /* of values that are no class, and nothing else */
     stoke_bad_file file;
-} stk_verify_bad_line;
+} bad_line;
 
 /* What members add up for themselves, and the calling thread collects. */
-typedef struct stk_verify_sums {
+typedef struct verify_sums {
     uint64_t ok, ok_but_label, image_bytes, mask_bytes, formats[8], images16;
     uint32_t min_width, min_height, max_width, max_height;
     uint32_t low, high;                 /* values of 16-bit images */
     uint64_t first_jpeg, first_colored; /* ids of masks; UINT64_MAX: none */
     stk_pair_counts pairs;
-} stk_verify_sums;
-void stk_verify_sums_begin(stk_verify_sums *sums);
+} verify_sums;
 
-typedef struct stk_verify_result {
+typedef struct verification {
     const stoke_dataset *dataset;
     const stoke_data_params *params;
     stoke_labels *labels; /* as set */
     stoke_labels *values; /* every value as it is; NULL: there is a map, and tallies count classes */
-    stk_verify_sums sums;
+    verify_sums sums;
     stk_mask_tally *tally, *odd; /* of good masks; of those with values that are no class */
     pthread_mutex_t lock;        /* of the bad lines */
-    stk_verify_bad_line *bad;
+    bad_line *bad;
     size_t n_bad, bad_capacity;
-} stk_verify_result;
+} verification;
 
-void stk_bad_line_free(stk_verify_bad_line *line);
-
-/* Moves what was found into the report. On failure the report is left for stoke_verify_report_free. */
-int stk_verify_write(stk_verify_result *v, stoke_verify_report *report, stoke_error *err);
-
-/* What verify found: how training would take it, what is odd, which files are bad, how often classes occur.
- */
-
-void stk_verify_sums_begin(stk_verify_sums *sums)
+static void begin_sums(verify_sums *sums)
 {
     sums->min_width = sums->min_height = sums->low = UINT32_MAX;
     sums->first_jpeg = sums->first_colored = UINT64_MAX;
 }
 
-void stk_bad_line_free(stk_verify_bad_line *line)
+static void free_line(bad_line *line)
 {
     stk_free((char *)line->file.path);
     stk_free((char *)line->file.reason);
@@ -102,10 +93,10 @@ int stoke_remark_on_values(const stoke_data_params *params, uint32_t low, uint32
 /* ---- classes ---- */
 
 /* The masks' values as training takes them. Leaves in *settled what it would set. */
-static int judge(const stk_verify_result *v, const stk_names *names, stoke_data_params *settled,
+static int judge(const verification *v, const stk_names *names, stoke_data_params *settled,
                  stk_mask_rules *judgement, stoke_verify_report *report, stoke_error *why)
 {
-    const stk_verify_sums *s = &v->sums;
+    const verify_sums *s = &v->sums;
     const stk_mask_values values = { .counts = { v->tally, v->odd },
                                      .path = stoke_dataset_sample(v->dataset, 0).mask_path,
                                      .jpeg = s->first_jpeg < UINT64_MAX
@@ -133,7 +124,7 @@ static int has_pixels(const stk_mask_tally *tally)
 }
 
 /* Names that were only found are counted before the classes are, on a map of their own. */
-static int count_names(const stk_verify_result *v, stk_names *names, stoke_error *err)
+static int count_names(const verification *v, stk_names *names, stoke_error *err)
 {
     stoke_labels *labels = NULL;
     int r = stoke_labels_create(&labels, NULL, STK_TALLY_IDS, -1, err);
@@ -143,7 +134,7 @@ static int count_names(const stk_verify_result *v, stk_names *names, stoke_error
 }
 
 /* What values mean: report->labels, n_ids, ignore_index, or the refusal. */
-static int take_labels(stk_verify_result *v, stoke_verify_report *report, int *mapped, stoke_error *err)
+static int take_labels(verification *v, stoke_verify_report *report, int *mapped, stoke_error *err)
 {
     stoke_data_params settled = *v->params;
     stk_mask_rules judgement;
@@ -185,8 +176,7 @@ static int class_of(const stoke_labels *labels, uint16_t value, uint16_t *id)
 }
 
 /* Values become classes where training would make them so; values of refused masks stay what they are. */
-static int count_classes(const stk_verify_result *v, stoke_verify_report *report, int mapped,
-                         stoke_error *err)
+static int count_classes(const verification *v, stoke_verify_report *report, int mapped, stoke_error *err)
 {
     stk_mask_tally *classes = v->tally;
     if (mapped) {
@@ -215,19 +205,19 @@ static int count_classes(const stk_verify_result *v, stoke_verify_report *report
 
 static int by_order(const void *a, const void *b)
 {
-    uint64_t x = ((const stk_verify_bad_line *)a)->order, y = ((const stk_verify_bad_line *)b)->order;
+    uint64_t x = ((const bad_line *)a)->order, y = ((const bad_line *)b)->order;
     return x < y ? -1 : x > y;
 }
 
 /* In the order of the set; a sample whose picture and mask are both bad has one record, of the picture. */
-static int record_bad(const stk_verify_result *v, int mapped, stoke_verify_report *report, stoke_error *err)
+static int record_bad(const verification *v, int mapped, stoke_verify_report *report, stoke_error *err)
 {
     stk_quarantine *list;
     const char *path = stk_quarantine_named(v->params);
     if (!path) return STOKE_OK;
     int r = stk_quarantine_open(&list, path, err);
     for (size_t i = 0; !r && i < v->n_bad; i++) {
-        const stk_verify_bad_line *line = &v->bad[i];
+        const bad_line *line = &v->bad[i];
         const stoke_sample sample = stoke_dataset_sample(v->dataset, line->order / 2);
         stoke_error why = { .code = line->file.code };
         if (mapped && line->by_label) continue;
@@ -240,7 +230,7 @@ static int record_bad(const stk_verify_result *v, int mapped, stoke_verify_repor
 }
 
 /* Values that turn out to be classes are no fault. */
-static int take_bad(stk_verify_result *v, stoke_verify_report *report, int mapped, stoke_error *err)
+static int take_bad(verification *v, stoke_verify_report *report, int mapped, stoke_error *err)
 {
     report->bad = stk_alloc(v->n_bad * sizeof *report->bad);
     if (!report->bad) return stk_fail(err, STOKE_E_NOMEM, "no memory for the report");
@@ -249,16 +239,16 @@ static int take_bad(stk_verify_result *v, stoke_verify_report *report, int mappe
     if (r) return r;
     for (size_t i = 0; i < v->n_bad; i++)
         if (mapped && v->bad[i].by_label)
-            stk_bad_line_free(&v->bad[i]);
+            free_line(&v->bad[i]);
         else
             report->bad[report->n_bad++] = v->bad[i].file;
     v->n_bad = 0; /* the strings are the report's now */
     return STOKE_OK;
 }
 
-static void take_sums(const stk_verify_result *v, stoke_verify_report *report, int mapped)
+static void take_sums(const verification *v, stoke_verify_report *report, int mapped)
 {
-    const stk_verify_sums *s = &v->sums;
+    const verify_sums *s = &v->sums;
     report->pairs = stoke_dataset_count(v->dataset);
     report->ok = s->ok + (mapped ? s->ok_but_label : 0);
     report->image_bytes = s->image_bytes;
@@ -272,9 +262,10 @@ static void take_sums(const stk_verify_result *v, stoke_verify_report *report, i
     }
 }
 
-int stk_verify_write(stk_verify_result *v, stoke_verify_report *report, stoke_error *err)
+/* Moves what was found into the report. On failure the report is left for stoke_verify_report_free. */
+static int write_report(verification *v, stoke_verify_report *report, stoke_error *err)
 {
-    const stk_verify_sums *s = &v->sums;
+    const verify_sums *s = &v->sums;
     char text[512];
     int mapped = 0, r = STOKE_OK;
     report->ignore_index = v->params->ignore_index;
@@ -311,20 +302,17 @@ void stoke_verify_report_free(stoke_verify_report *report)
     *report = (stoke_verify_report){ 0 };
 }
 
-typedef stk_verify_sums sums;
-typedef stk_verify_result verification;
-
 typedef struct verifier {
     stk_reader reader;
     stk_mask_tally tally, odd;
-    sums sums;
+    verify_sums sums;
 } verifier;
 
 static int start(void *context, void *member, stoke_error *err)
 {
     verifier *self = member;
     (void)context;
-    stk_verify_sums_begin(&self->sums);
+    begin_sums(&self->sums);
     return stk_reader_start(&self->reader, err);
 }
 
@@ -335,7 +323,7 @@ static int add_bad(verification *v, uint64_t order, int by_label, const char *pa
     stoke_bad_file file = { stk_strdup(path), stk_strdup(error->message), error->code };
     pthread_mutex_lock(&v->lock);
     int room = stk_grow((void **)&v->bad, &v->bad_capacity, v->n_bad + 1, sizeof *v->bad);
-    if (room && file.path && file.reason) v->bad[v->n_bad++] = (stk_verify_bad_line){ order, by_label, file };
+    if (room && file.path && file.reason) v->bad[v->n_bad++] = (bad_line){ order, by_label, file };
     pthread_mutex_unlock(&v->lock);
     if (room && file.path && file.reason) return STOKE_OK;
     stk_free((char *)file.path);
@@ -343,7 +331,7 @@ static int add_bad(verification *v, uint64_t order, int by_label, const char *pa
     return stk_fail(err, STOKE_E_NOMEM, "no memory for the report");
 }
 
-static void add_size(sums *s, uint32_t width, uint32_t height)
+static void add_size(verify_sums *s, uint32_t width, uint32_t height)
 {
     if (width < s->min_width) s->min_width = width;
     if (height < s->min_height) s->min_height = height;
@@ -352,7 +340,7 @@ static void add_size(sums *s, uint32_t width, uint32_t height)
 }
 
 /* The first of each kind, by id: what a message names does not depend on the threads. */
-static void note_kind(sums *s, uint64_t id, const stoke_image_info *info, int status)
+static void note_kind(verify_sums *s, uint64_t id, const stoke_image_info *info, int status)
 {
     if (info->width && info->format == STOKE_FORMAT_JPEG && id < s->first_jpeg) s->first_jpeg = id;
     if (status == STOKE_E_LABEL && stk_mask_is_colored(info) && id < s->first_colored) s->first_colored = id;
@@ -449,7 +437,7 @@ static void finish(void *context, void *member)
 /* Masks without a map are read as they are: what their values mean is judged when all have been seen. */
 static int prepare(verification *v, stoke_error *err)
 {
-    stk_verify_sums_begin(&v->sums);
+    begin_sums(&v->sums);
     v->tally = stk_calloc(1, sizeof *v->tally);
     v->odd = stk_calloc(1, sizeof *v->odd);
     if (!v->tally || !v->odd) return stk_fail(err, STOKE_E_NOMEM, "no memory for the class counts");
@@ -473,9 +461,9 @@ int stoke_verify(const stoke_dataset *dataset, const stoke_data_params *params, 
         stoke_dataset_count(dataset), &v, sizeof(verifier), start, check_sample, finish
     };
     if (r == STOKE_OK) r = stk_parallel_for(&job, threads, progress, context, err);
-    if (r == STOKE_OK) r = stk_verify_write(&v, report, err);
+    if (r == STOKE_OK) r = write_report(&v, report, err);
     if (r != STOKE_OK) stoke_verify_report_free(report);
-    for (size_t i = 0; i < v.n_bad; i++) stk_bad_line_free(&v.bad[i]);
+    for (size_t i = 0; i < v.n_bad; i++) free_line(&v.bad[i]);
     pthread_mutex_destroy(&v.lock);
     stk_free(v.bad);
     stk_free(v.tally);
