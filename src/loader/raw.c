@@ -21,14 +21,6 @@
 #include "src/loader/sample.h"
 #include "src/loader/slots.h"
 
-enum { ALIGNMENT = 64 };
-
-/* Whole cache lines: rows are copied by several threads, and by a device. */
-static size_t aligned(size_t bytes)
-{
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
 stoke_batch stk_slot_shape(const stk_loader_config *config, uint32_t capacity, unsigned *extras)
 {
     stoke_batch shape = stk_batch_shape(config, capacity);
@@ -36,8 +28,8 @@ stoke_batch stk_slot_shape(const stk_loader_config *config, uint32_t capacity, u
     *extras = config->two_masks ? STK_SLOT_TWO_MASKS : 0;
     if (!config->raw) return shape;
     *extras = STK_SLOT_RAW;
-    shape.image_row_bytes = aligned(pixels * 6);
-    shape.mask_row_bytes = aligned(pixels * 2 * stoke_labels_depth(config->labels));
+    shape.image_row_bytes = stk_slot_aligned(pixels * 6);
+    shape.mask_row_bytes = stk_slot_aligned(pixels * 2 * stoke_labels_depth(config->labels));
     return shape;
 }
 
@@ -146,35 +138,11 @@ int stk_raw_put(stk_sample_ctx *ctx)
 
 /* ---- carrying out ---- */
 
-struct stk_raw_scratch {
-    stk_scratch scratch;
-};
-
-int stk_raw_scratch_create(stk_raw_scratch **out, stoke_error *err)
-{
-    *out = stk_calloc(1, sizeof **out);
-    if (!*out) return stk_fail(err, STOKE_E_NOMEM, "no memory for a worker");
-    const int r = stk_scratch_create(&(*out)->scratch, err);
-    if (r) {
-        stk_free(*out);
-        *out = NULL;
-    }
-    return r;
-}
-
-void stk_raw_scratch_destroy(stk_raw_scratch **scratch)
-{
-    if (!*scratch) return;
-    stk_scratch_destroy(&(*scratch)->scratch);
-    stk_free(*scratch);
-    *scratch = NULL;
-}
-
-int stk_raw_render(stk_raw_scratch *scratch, const stk_loader_config *config, const stk_raw_row *row,
+int stk_raw_render(stk_scratch *scratch, const stk_loader_config *config, const stk_raw_row *row,
                    const void *image, const void *mask, void *image_row, void *mask_row, stoke_error *err)
 {
     stk_sample_ctx ctx = {
-        .scratch = &scratch->scratch,
+        .scratch = scratch,
         .config = config,
         .plan = row->plan,
         .image_row = image_row,

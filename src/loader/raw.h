@@ -36,12 +36,9 @@ int stk_loader_create_raw(stoke_loader **out, const stoke_dataset *dataset, cons
 const stk_raw_row *stk_batch_raw(const stoke_batch *batch);
 const stk_loader_config *stk_loader_config_of(const stoke_loader *loader);
 
-/* One worker's tools to carry out raw rows on the host: the reference for devices, and what `placement: auto`
- * measures. image_row and mask_row are rows of a finished batch. */
-typedef struct stk_raw_scratch stk_raw_scratch;
-int stk_raw_scratch_create(stk_raw_scratch **out, stoke_error *err);
-void stk_raw_scratch_destroy(stk_raw_scratch **scratch);
-int stk_raw_render(stk_raw_scratch *scratch, const stk_loader_config *config, const stk_raw_row *row,
+/* Carries out a raw row on the host: the reference for devices, and what `placement: auto` measures.
+ * image_row and mask_row are rows of a finished batch. */
+int stk_raw_render(stk_scratch *scratch, const stk_loader_config *config, const stk_raw_row *row,
                    const void *image, const void *mask, void *image_row, void *mask_row, stoke_error *err);
 
 #endif

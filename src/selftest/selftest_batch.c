@@ -201,23 +201,23 @@ static int augment_here(proving *p, stoke_error *err)
 {
     const stoke_batch shape = stk_batch_shape(&p->config, ROWS);
     const uint8_t *raw = p->raw_near.host;
-    stk_raw_scratch *bench = NULL;
+    stk_scratch bench = { 0 };
     stk_mem_buffer spare = { 0 };
     int r = stk_slots_create(&p->wanted, 1, &shape, p->config.two_masks ? STK_SLOT_TWO_MASKS : 0, NULL, err);
-    if (!r) r = stk_raw_scratch_create(&bench, err);
+    if (!r) r = stk_scratch_create(&bench, err);
     stk_slot *slot = r ? NULL : stk_slots_open(&p->wanted, p->count);
     if (slot) memset(slot->batch.images, PAD, p->wanted.bytes_per_slot);
     for (uint32_t i = 0; !r && i < p->count; i++) {
         const stoke_augment_plan *plan = &p->row[i].plan;
         slot->mix[i] = (stk_slot_row_mix){ plan->mix, plan->lambda, plan->mix_box };
-        r = stk_raw_render(bench, &p->config, &p->row[i], raw + i * p->image_pitch,
+        r = stk_raw_render(&bench, &p->config, &p->row[i], raw + i * p->image_pitch,
                            raw + p->mask_at + i * p->mask_pitch, stk_slot_image_row(slot, i),
                            stk_slot_mask_row(slot, i), err);
     }
     if (slot) slot->batch.count = p->count;
     if (!r && p->config.mixes) r = stk_slot_mix(slot, &spare, err);
     stk_buffer_free(&spare);
-    stk_raw_scratch_destroy(&bench);
+    stk_scratch_destroy(&bench);
     return r;
 }
 

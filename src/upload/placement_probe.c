@@ -40,8 +40,8 @@ typedef struct estimate {
 
 /* ---- measuring ---- */
 
-static int lay_rows(const stoke_upload *upload, const stoke_batch *batch, stk_raw_scratch *bench,
-                    uint8_t *image, uint8_t *mask, double *cpu_ms, stoke_error *err)
+static int lay_rows(const stoke_upload *upload, const stoke_batch *batch, stk_scratch *bench, uint8_t *image,
+                    uint8_t *mask, double *cpu_ms, stoke_error *err)
 {
     const stk_raw_row *rows = stk_batch_raw(batch);
     const uint32_t n = batch->count < ROWS ? batch->count : ROWS;
@@ -61,13 +61,13 @@ static int lay_rows(const stoke_upload *upload, const stoke_batch *batch, stk_ra
 static int time_host(const stoke_upload *upload, const stoke_batch *batch, measurement *seen,
                      stoke_error *err)
 {
-    stk_raw_scratch *bench = NULL;
+    stk_scratch bench = { 0 };
     uint8_t *image = stk_alloc_aligned(upload->shape.image_row_bytes, 64);
     uint8_t *mask = stk_alloc_aligned(upload->shape.mask_row_bytes, 64);
-    int r = image && mask ? stk_raw_scratch_create(&bench, err)
+    int r = image && mask ? stk_scratch_create(&bench, err)
                           : stk_fail(err, STOKE_E_NOMEM, "no memory to measure a row");
-    if (!r) r = lay_rows(upload, batch, bench, image, mask, &seen->lay_cpu_ms, err);
-    stk_raw_scratch_destroy(&bench);
+    if (!r) r = lay_rows(upload, batch, &bench, image, mask, &seen->lay_cpu_ms, err);
+    stk_scratch_destroy(&bench);
     stk_free(image);
     stk_free(mask);
     return r;

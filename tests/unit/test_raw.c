@@ -9,7 +9,7 @@
 
 typedef struct finisher {
     const stk_loader_config *config;
-    stk_raw_scratch *scratch;
+    stk_scratch scratch;
     stk_slots slots;
     stk_mem_buffer copy;
 } finisher;
@@ -18,7 +18,7 @@ static finisher finisher_start(const stk_loader_config *config)
 {
     finisher f = { .config = config };
     const stoke_batch shape = stk_batch_shape(config, RAW_BATCH);
-    assert_int_equal(stk_raw_scratch_create(&f.scratch, NULL), 0);
+    assert_int_equal(stk_scratch_create(&f.scratch, NULL), 0);
     assert_int_equal(
         stk_slots_create(&f.slots, 1, &shape, config->two_masks ? STK_SLOT_TWO_MASKS : 0, NULL, NULL), 0);
     return f;
@@ -26,7 +26,7 @@ static finisher finisher_start(const stk_loader_config *config)
 
 static void finisher_stop(finisher *f)
 {
-    stk_raw_scratch_destroy(&f->scratch);
+    stk_scratch_destroy(&f->scratch);
     stk_slots_destroy(&f->slots);
     stk_buffer_free(&f->copy);
 }
@@ -42,7 +42,7 @@ static const stoke_batch *finish(finisher *f, const stoke_batch *raw)
         stoke_error err = { 0 };
         const stoke_augment_plan *plan = &rows[i].plan;
         slot->mix[i] = (stk_slot_row_mix){ plan->mix, plan->lambda, plan->mix_box };
-        if (stk_raw_render(f->scratch, f->config, &rows[i], (char *)raw->images + i * raw->image_row_bytes,
+        if (stk_raw_render(&f->scratch, f->config, &rows[i], (char *)raw->images + i * raw->image_row_bytes,
                            (char *)raw->masks + i * raw->mask_row_bytes, stk_slot_image_row(slot, i),
                            stk_slot_mask_row(slot, i), &err))
             fail_msg("%s", err.message);
@@ -305,13 +305,6 @@ static void no_memory_is_an_error(void **state)
         stk_mem_fail_after(-1);
         if (r) assert_int_equal(r, STOKE_E_NOMEM);
         stoke_loader_destroy(&loader);
-    }
-    for (int64_t after = 0; after < 2; after++) {
-        stk_raw_scratch *scratch;
-        stk_mem_fail_after(after);
-        assert_int_equal(stk_raw_scratch_create(&scratch, &err), STOKE_E_NOMEM);
-        stk_mem_fail_after(-1);
-        assert_null(scratch);
     }
     stoke_dataset_close(&dataset);
 }
