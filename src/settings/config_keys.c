@@ -11,6 +11,8 @@
 
 #include "src/base/error.h"
 #include "src/base/number.h"
+#include "src/base/remarks.h"
+#include "src/base/words.h"
 #include "src/settings/keys.h"
 #include <stoke/tools/terminal.h>
 
@@ -38,21 +40,14 @@ static int has_key(const stoke_yaml *yaml, const char *name)
     return 0;
 }
 
-/* Of stoke.yaml: letters as they are, - for _ too. */
-static int same_word(const char *a, const char *b)
-{
-    while (*a && (*a == *b || (*a == '-' && *b == '_'))) a++, b++;
-    return !*a && !*b;
-}
-
 static int is_own_name(const char *key)
 {
     static const char *const more[] = { "list",  "normalize", "cache",  "label_map", "nesterov",
                                         "split", "power",     "lr_end", "metric" };
     for (size_t i = 0; i < stk_settings_count; i++)
-        if (stk_settings[i].own && same_word(key, stk_settings[i].own)) return 1;
+        if (stk_settings[i].own && stk_same_word(key, stk_settings[i].own)) return 1;
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
-        if (same_word(key, more[i])) return 1;
+        if (stk_same_word(key, more[i])) return 1;
     return 0;
 }
 
@@ -118,10 +113,8 @@ int stk_is_called(const stoke_yaml *yaml, uint32_t node, const char *name)
 /* Whether a section of this name is of evaluation. */
 static int is_evaluation(const char *key)
 {
-    static const char *const others[] = { "val", "test", "eval", "infer", "predict" };
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (!strncasecmp(key, others[i], strlen(others[i]))) return 1;
-    return 0;
+    return !strncasecmp(key, "val", 3) || !strncasecmp(key, "test", 4) || !strncasecmp(key, "eval", 4) ||
+           !strncasecmp(key, "infer", 5) || !strncasecmp(key, "predict", 7);
 }
 
 /* Settings of evaluation have the same names and are left alone; items of lists are not settings. */
@@ -259,10 +252,7 @@ const char *stk_value_text(const stoke_yaml *yaml, uint32_t index, char *room, s
 /* false, 0, none: as if it were not there, where another name says more. */
 static int says_nothing(const char *text)
 {
-    static const char *const words[] = { "false", "no", "off", "0", "0.0", "none", "null", "" };
-    for (size_t i = 0; text && i < sizeof words / sizeof *words; i++)
-        if (!strcasecmp(text, words[i])) return 1;
-    return !text;
+    return !text || !*text || stk_is_one_of_any_case(text, "false no off 0 0.0 none null");
 }
 
 static uint32_t first_said(const stoke_yaml *yaml, const uint32_t *found, size_t n)
@@ -355,22 +345,22 @@ static uint32_t first_section(const stoke_yaml *yaml, const char *const *names)
  * stand in a section whose keys are handed to the optimiser as they are. */
 static uint32_t home(const stoke_yaml *yaml, stk_key_group where)
 {
-    static const char *const loading[] = { "num_workers", "batch_size", "pin_memory", NULL };
-    static const char *const training[] = { "mixed_precision", "gpu_augmentation", "accumulate", "epochs",
-                                            NULL };
-    static const char *const model[] = { "base_channels", "num_blocks", "patch_size", NULL };
-    static const char *const of_loading[] = { "train_ds", "data", "dataloader", "loader", NULL };
-    static const char *const of_training[] = { "training", "train", "trainer", NULL };
-    static const char *const of_model[] = { "model", NULL };
+    static const struct {
+        const char *like[5], *sections[5];
+    } homes[] = {
+        [STK_KEY_LOADING] = { { "num_workers", "batch_size", "pin_memory" },
+                              { "train_ds", "data", "dataloader", "loader" } },
+        [STK_KEY_TRAINING] = { { "mixed_precision", "gpu_augmentation", "accumulate", "epochs" },
+                               { "training", "train", "trainer" } },
+        [STK_KEY_MODEL] = { { "base_channels", "num_blocks", "patch_size" }, { "model" } },
+        [STK_KEY_DATA] = { { "base_channels", "num_blocks", "patch_size" }, { "model" } },
+    };
     /* In a Python file settings are fields of a class: new ones go to those that are there. */
     static const char *const of_class[] = { "batch_size", "num_workers", NULL };
     uint32_t at = yaml->form == STK_FORM_PYTHON ? beside(yaml, of_class) : STK_YAML_NONE;
     if (at != STK_YAML_NONE) return at;
-    at = beside(yaml, where == STK_KEY_LOADING ? loading : where == STK_KEY_TRAINING ? training : model);
-    if (at == STK_YAML_NONE)
-        at = first_section(yaml, where == STK_KEY_LOADING    ? of_loading
-                                 : where == STK_KEY_TRAINING ? of_training
-                                                             : of_model);
+    at = beside(yaml, homes[where].like);
+    if (at == STK_YAML_NONE) at = first_section(yaml, homes[where].sections);
     return at == STK_YAML_NONE ? 0 : at;
 }
 
@@ -452,11 +442,9 @@ static int belongs(const stoke_yaml *yaml, const stk_setting *s, const char **pa
 static int unknown_setting(const char *name, stoke_error *err)
 {
     char list[768] = "";
-    size_t used = 0;
-    for (size_t i = 0; i < stk_settings_count && used < sizeof list; i++)
+    for (size_t i = 0; i < stk_settings_count; i++)
         if (!stk_settings[i].first || stk_settings[i].reading == STK_READ_PRECISION)
-            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "",
-                                     stk_settings[i].name);
+            stk_text_add(list, sizeof list, ", ", "%s", stk_settings[i].name);
     return stk_fail(err, STOKE_E_NOTFOUND, "no setting is called '%.80s'; there is %s", name, list);
 }
 
@@ -485,12 +473,11 @@ static int from_map(const stoke_yaml *yaml, const char *const *map, const char *
 void stk_list_candidates(const stoke_yaml *yaml, const stk_setting *s, char list[512])
 {
     uint32_t found[STK_CANDIDATES];
-    size_t used = 0;
     const size_t n = stk_candidates(yaml, s, found);
     list[0] = 0;
-    for (size_t i = 0; i < n && used < 512; i++)
-        used += (size_t)snprintf(list + used, 512 - used, "%s%.80s (line %u)", i ? ", " : "",
-                                 yaml->nodes[found[i]].path, yaml->nodes[found[i]].line);
+    for (size_t i = 0; i < n; i++)
+        stk_text_add(list, 512, ", ", "%.80s (line %u)", yaml->nodes[found[i]].path,
+                     yaml->nodes[found[i]].line);
 }
 
 static int ambiguous(const stoke_yaml *yaml, const stk_setting *s, const uint32_t *found, stoke_error *err)

@@ -16,6 +16,7 @@
 #include "src/base/mem.h"
 #include "src/base/retry.h"
 #include "src/base/number.h"
+#include "src/base/remarks.h"
 #include "src/settings/values.h"
 
 enum { NAMED = 8 }; /* keys of no use that are named; of more there is the number */
@@ -349,13 +350,10 @@ static int is_leaf(const stoke_yaml *yaml, uint32_t index)
 static void say_unused(const reader *r)
 {
     char list[768] = "", more[48] = "";
-    size_t n = 0, used = 0;
-    for (uint32_t i = 0; i < r->yaml->n_nodes; i++) {
-        if (r->used[i] || !is_leaf(r->yaml, i)) continue;
-        if (n++ < NAMED && used < sizeof list)
-            used += (size_t)snprintf(list + used, sizeof list - used, "%s%.80s", used ? ", " : "",
-                                     r->yaml->nodes[i].path);
-    }
+    size_t n = 0;
+    for (uint32_t i = 0; i < r->yaml->n_nodes; i++)
+        if (!r->used[i] && is_leaf(r->yaml, i) && n++ < NAMED)
+            stk_text_add(list, sizeof list, ", ", "%.80s", r->yaml->nodes[i].path);
     if (n > NAMED) snprintf(more, sizeof more, " and %zu more", n - NAMED);
     if (n) stk_config_remark(r->use, "%s: not used here: %s%s", r->yaml->name, list, more);
 }

@@ -5,43 +5,42 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
+#include "src/base/words.h"
 #include "src/settings/keys.h"
 
 /* ---- arguments and defaults ---- */
 
 /* Names: NULL: there is no such argument, and it would be refused; "": as the file's dialect calls it. What
  * counts where nothing is said: transformers 4 and 5, Lightning 2, torch 1 and 2; NULL: not known. */
+enum { ANY, LIGHTNING, HUGGING_FACE, COLUMNS };
 typedef struct argument {
     const char *setting;
-    const char *any, *lightning, *hugging_face;
+    const char *name[COLUMNS];
     int of_loader; /* DataLoader has it */
-    struct {
-        const char *torch, *lightning, *hugging_face;
-    } otherwise;
+    const char *otherwise[COLUMNS];
 } argument;
 
 /* clang-format off: one setting, one line */
 static const argument ARGUMENTS[] = {
-    { "batch_size", "", "", "per_device_train_batch_size", 1, { NULL, NULL, "8" } },
-    { "num_workers", "", "", "dataloader_num_workers", 1, { "0", "0", "0" } },
-    { "pin_memory", "", "", "dataloader_pin_memory", 1, { "false", "false", "true" } },
-    { "persistent_workers", "", "", "dataloader_persistent_workers", 1, { "false", "false", "false" } },
-    { "prefetch_factor", "", "", "dataloader_prefetch_factor", 1, { "2", "2", "2" } },
-    { "drop_last", "", "", "dataloader_drop_last", 1, { "false", "false", "false" } },
-    { "shuffle", "", "", NULL, 1, { NULL, NULL, NULL } },
-    { "non_blocking", "", NULL, NULL, 0, { NULL, NULL, NULL } },
-    { "device_prefetch", "", NULL, NULL, 0, { NULL, NULL, NULL } },
-    { "mixed_precision", "", "precision", "fp16", 0, { "false", "32-true", "false" } },
-    { "grad_clip", "", "gradient_clip_val", "max_grad_norm", 0, { NULL, NULL, "1.0" } },
-    { "compile", "", NULL, "torch_compile", 0, { NULL, NULL, "false" } },
-    { "gpu_augmentation", "", NULL, NULL, 0, { NULL, NULL, NULL } },
-    { "benchmark", NULL, "benchmark", NULL, 0, { NULL, "false", NULL } },
-    { "learning_rate", "", "", "learning_rate", 0, { NULL, NULL, "5e-5" } },
-    { "accumulate", "", "accumulate_grad_batches", "gradient_accumulation_steps", 0, { NULL, "1", "1" } },
-    { "log_every", "", "log_every_n_steps", "logging_steps", 0, { NULL, "50", "500" } },
-    { "optimizer", "", "", "optim", 0, { NULL, NULL, "adamw_torch" } },
+    { "batch_size", { "", "", "per_device_train_batch_size" }, 1, { NULL, NULL, "8" } },
+    { "num_workers", { "", "", "dataloader_num_workers" }, 1, { "0", "0", "0" } },
+    { "pin_memory", { "", "", "dataloader_pin_memory" }, 1, { "false", "false", "true" } },
+    { "persistent_workers", { "", "", "dataloader_persistent_workers" }, 1, { "false", "false", "false" } },
+    { "prefetch_factor", { "", "", "dataloader_prefetch_factor" }, 1, { "2", "2", "2" } },
+    { "drop_last", { "", "", "dataloader_drop_last" }, 1, { "false", "false", "false" } },
+    { "shuffle", { "", "", NULL }, 1, { NULL, NULL, NULL } },
+    { "non_blocking", { "", NULL, NULL }, 0, { NULL, NULL, NULL } },
+    { "device_prefetch", { "", NULL, NULL }, 0, { NULL, NULL, NULL } },
+    { "mixed_precision", { "", "precision", "fp16" }, 0, { "false", "32-true", "false" } },
+    { "grad_clip", { "", "gradient_clip_val", "max_grad_norm" }, 0, { NULL, NULL, "1.0" } },
+    { "compile", { "", NULL, "torch_compile" }, 0, { NULL, NULL, "false" } },
+    { "gpu_augmentation", { "", NULL, NULL }, 0, { NULL, NULL, NULL } },
+    { "benchmark", { NULL, "benchmark", NULL }, 0, { NULL, "false", NULL } },
+    { "learning_rate", { "", "", "learning_rate" }, 0, { NULL, NULL, "5e-5" } },
+    { "accumulate", { "", "accumulate_grad_batches", "gradient_accumulation_steps" }, 0, { NULL, "1", "1" } },
+    { "log_every", { "", "log_every_n_steps", "logging_steps" }, 0, { NULL, "50", "500" } },
+    { "optimizer", { "", "", "optim" }, 0, { NULL, NULL, "adamw_torch" } },
 };
 /* clang-format on */
 
@@ -52,13 +51,17 @@ static const argument *argument_named(const char *setting)
     return NULL;
 }
 
+static int column_of(stoke_framework framework)
+{
+    return framework == STOKE_FRAMEWORK_LIGHTNING      ? LIGHTNING
+           : framework == STOKE_FRAMEWORK_HUGGING_FACE ? HUGGING_FACE
+                                                       : ANY;
+}
+
 static const char *name_in(stoke_framework framework, const char *setting)
 {
     const argument *a = argument_named(setting);
-    if (!a) return "";
-    return framework == STOKE_FRAMEWORK_LIGHTNING      ? a->lightning
-           : framework == STOKE_FRAMEWORK_HUGGING_FACE ? a->hugging_face
-                                                       : a->any;
+    return a ? a->name[column_of(framework)] : "";
 }
 
 int stk_is_argument(stoke_framework framework, const char *setting)
@@ -70,10 +73,7 @@ int stk_is_argument(stoke_framework framework, const char *setting)
 const char *stk_setting_default(stoke_framework framework, const char *setting)
 {
     const argument *a = argument_named(setting);
-    if (!a || framework == STOKE_FRAMEWORK_STOKE) return NULL;
-    return framework == STOKE_FRAMEWORK_LIGHTNING      ? a->otherwise.lightning
-           : framework == STOKE_FRAMEWORK_HUGGING_FACE ? a->otherwise.hugging_face
-                                                       : a->otherwise.torch;
+    return a && framework != STOKE_FRAMEWORK_STOKE ? a->otherwise[column_of(framework)] : NULL;
 }
 
 const char *stk_whose_default(stoke_framework framework, const char *setting)
@@ -84,26 +84,19 @@ const char *stk_whose_default(stoke_framework framework, const char *setting)
 
 /* ---- whose file it is ---- */
 
-static size_t count_keys(const stoke_yaml *yaml, uint32_t mapping, const char *const *names)
+/* Keys of the mapping that are in the list. */
+static size_t count_keys(const stoke_yaml *yaml, uint32_t mapping, const char *list)
 {
+    const stk_yaml_node *nodes = yaml->nodes;
     size_t n = 0;
-    for (; *names; names++) n += stk_yaml_child(yaml, mapping, *names) != STK_YAML_NONE;
+    for (uint32_t i = nodes[mapping].first; i != STK_YAML_NONE; i = nodes[nodes[i].next].next)
+        n += nodes[i].text && !nodes[nodes[i].next].replaced && stk_is_one_of(nodes[i].text, list);
     return n;
 }
 
-static const char *const LIGHTNING[] = { "accelerator",
-                                         "devices",
-                                         "strategy",
-                                         "max_epochs",
-                                         "precision",
-                                         "accumulate_grad_batches",
-                                         "gradient_clip_val",
-                                         "log_every_n_steps",
-                                         "num_nodes",
-                                         "benchmark",
-                                         "fast_dev_run",
-                                         "limit_train_batches",
-                                         NULL };
+static const char TRAINER[] = "accelerator devices strategy max_epochs precision accumulate_grad_batches "
+                              "gradient_clip_val log_every_n_steps num_nodes benchmark fast_dev_run "
+                              "limit_train_batches";
 
 /* The section of Lightning's arguments, at whatever depth (`fit: trainer:`); STK_YAML_NONE: there is none. */
 static uint32_t trainer_section(const stoke_yaml *yaml)
@@ -111,7 +104,7 @@ static uint32_t trainer_section(const stoke_yaml *yaml)
     for (uint32_t i = 0; i < yaml->n_nodes; i++) {
         const char *key = stk_key_of(yaml, i);
         if (key && yaml->nodes[i].path && yaml->nodes[i].kind == STK_YAML_MAPPING &&
-            stk_same_name(key, "trainer") && count_keys(yaml, i, LIGHTNING))
+            stk_same_name(key, "trainer") && count_keys(yaml, i, TRAINER))
             return i;
     }
     return STK_YAML_NONE;
@@ -120,22 +113,13 @@ static uint32_t trainer_section(const stoke_yaml *yaml)
 /* The mapping of TrainingArguments; STK_YAML_NONE: there is none. */
 static uint32_t training_arguments(const stoke_yaml *yaml)
 {
-    static const char *const names[] = { "per_device_train_batch_size",
-                                         "per_device_eval_batch_size",
-                                         "dataloader_num_workers",
-                                         "dataloader_pin_memory",
-                                         "dataloader_persistent_workers",
-                                         "dataloader_prefetch_factor",
-                                         "num_train_epochs",
-                                         "lr_scheduler_type",
-                                         "gradient_accumulation_steps",
-                                         "logging_steps",
-                                         "save_strategy",
-                                         "torch_compile",
-                                         NULL };
+    static const char names[] =
+        "per_device_train_batch_size per_device_eval_batch_size dataloader_num_workers dataloader_pin_memory "
+        "dataloader_persistent_workers dataloader_prefetch_factor num_train_epochs lr_scheduler_type "
+        "gradient_accumulation_steps logging_steps save_strategy torch_compile";
     for (uint32_t i = 0; i < yaml->n_nodes; i++)
         if (yaml->nodes[i].kind == STK_YAML_MAPPING &&
-            (stk_yaml_child(yaml, i, names[0]) != STK_YAML_NONE || count_keys(yaml, i, names) > 2))
+            (count_keys(yaml, i, "per_device_train_batch_size") || count_keys(yaml, i, names) > 2))
             return i;
     return STK_YAML_NONE;
 }
@@ -151,7 +135,7 @@ static stoke_framework framework_at(const stoke_yaml *yaml, uint32_t *section)
     *section = trainer_section(yaml);
     if (*section != STK_YAML_NONE) return STOKE_FRAMEWORK_LIGHTNING;
     *section = 0;
-    if (count_keys(yaml, 0, LIGHTNING) > 1) return STOKE_FRAMEWORK_LIGHTNING;
+    if (count_keys(yaml, 0, TRAINER) > 1) return STOKE_FRAMEWORK_LIGHTNING;
     return stk_has_section(yaml, "train_ds") ? STOKE_FRAMEWORK_DATALOADER : STOKE_FRAMEWORK_UNKNOWN;
 }
 
@@ -180,13 +164,9 @@ static const char *section_name(const char *path, char room[static 256])
 
 static int names_loader(const char *section)
 {
-    static const char *const sections[] = { "train_ds",         "train_dataloader", "train_loader",
-                                            "dataloader",       "loader",           "data_loader",
-                                            "loader_kwargs",    "loader_params",    "dataloader_kwargs",
-                                            "dataloader_params" };
-    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
-        if (!strcasecmp(section, sections[i])) return 1;
-    return 0;
+    return stk_is_one_of_any_case(section, "train_ds train_dataloader train_loader dataloader loader "
+                                           "data_loader loader_kwargs loader_params dataloader_kwargs "
+                                           "dataloader_params");
 }
 
 int stk_is_of_loader(const char *path)

@@ -15,6 +15,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/words.h"
 
 enum { LIST_TEXT = 16384 }; /* of a list: a thousand numbers of full length */
 
@@ -37,25 +38,16 @@ typedef struct reader {
     stoke_error *err;
 } reader;
 
-static int same_word(const char *a, const char *b)
-{
-    while (*a && (*a == *b || (*a == '-' && *b == '_') || (*a == '_' && *b == '-'))) a++, b++;
-    return !*a && !*b;
-}
-
 static int is_passed_over(const reader *r, const char *key)
 {
     for (const char *const *name = r->passed_over; name && *name; name++)
-        if (same_word(key, *name)) return 1;
+        if (stk_same_word(key, *name)) return 1;
     return 0;
 }
 
 int stk_yaml_is_section(const char *key)
 {
-    static const char *const names[] = { "data", "loader", "train", "training", "model" };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(key, names[i])) return 1;
-    return 0;
+    return stk_is_one_of(key, "data loader train training model");
 }
 
 /* What no settings file of ours needs, wherever it stands. */
@@ -79,7 +71,7 @@ static int remember(reader *r, entry fresh)
 {
     for (size_t i = 0; i < r->n_entries; i++)
         if (r->entries[i].hit.option == fresh.hit.option &&
-            (fresh.hit.option || same_word(fresh.key, r->entries[i].key)))
+            (fresh.hit.option || stk_same_word(fresh.key, r->entries[i].key)))
             return stk_yaml_fail(r->yaml, fresh.line, r->err, STOKE_E_INVALID,
                                  "%.80s is given twice (first in line %zu)", fresh.key, r->entries[i].line);
     if (!stk_grow((void **)&r->entries, &r->entry_capacity, r->n_entries + 1, sizeof *r->entries))

@@ -10,7 +10,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/base/utf8.h"
+#include "src/base/words.h"
 #include "src/settings/yaml_tree.h"
 
 enum { CLASSES = 8, WORD = 128 };
@@ -458,11 +458,7 @@ static uint32_t top(const reader *r)
  * 2`). */
 static int begins_block(const char *word)
 {
-    static const char *const words[] = { "async",   "class", "def", "elif", "else",  "except",
-                                         "finally", "for",   "if",  "try",  "while", "with" };
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (!strcmp(word, words[i])) return 1;
-    return 0;
+    return stk_is_one_of(word, "async class def elif else except finally for if try while with");
 }
 
 /* An assignment to a name; everything else is passed over. */
@@ -523,21 +519,6 @@ static int read_statement(reader *r, size_t indent, int *block)
     return *word && !*block ? read_assignment(r, word, begin) : STOKE_OK;
 }
 
-static int check_utf8(const reader *r)
-{
-    for (const char *p = r->text, *end = p + r->yaml->bytes; p < end;) {
-        const char *start = p;
-        const uint32_t code = stk_utf8_next(&p);
-        if (!code || (code == STK_UTF8_BAD && p - start == 1)) {
-            size_t line = 1;
-            for (const char *q = r->text; q < start; q++) line += *q == '\n';
-            return stk_yaml_fail(r->yaml, line, r->err, STOKE_E_FORMAT, "%s; save the file as UTF-8",
-                                 code ? "bytes that are not UTF-8" : "a zero byte");
-        }
-    }
-    return STOKE_OK;
-}
-
 /* A mapping's bytes go from its first key to its last value. */
 static void close_mappings(stoke_yaml *yaml)
 {
@@ -559,9 +540,8 @@ int stk_python_build(stoke_yaml *yaml, stoke_error *err)
     size_t indent = 0;
     int same_line = 0; /* behind a semicolon: the indent is that of the line */
     uint32_t root;
-    int status = check_utf8(&r);
     r.first = r.start = r.counted = at;
-    if (!status) status = add_node(&r, STK_YAML_MAPPING, STK_YAML_NONE, STK_YAML_NONE, at, &root);
+    int status = add_node(&r, STK_YAML_MAPPING, STK_YAML_NONE, STK_YAML_NONE, at, &root);
     while (!status && at < bytes) {
         int block = 0;
         const size_t begin = at;

@@ -12,19 +12,12 @@
 
 #include "src/base/number.h"
 #include "src/base/option_table.h"
-
-static int one_of(const char *word, const char *const *words)
-{
-    for (; *words; words++)
-        if (!strcasecmp(word, *words)) return 1;
-    return 0;
-}
+#include "src/base/words.h"
 
 int stk_truth(const char *text)
 {
-    static const char *const yes[] = { "true", "yes", "on", "1", NULL };
-    static const char *const no[] = { "false", "no", "off", "0", "none", "null", "~", "", NULL };
-    return !text || one_of(text, no) ? 0 : one_of(text, yes) ? 1 : -1;
+    if (!text || !*text || stk_is_one_of_any_case(text, "false no off 0 none null ~")) return 0;
+    return stk_is_one_of_any_case(text, "true yes on 1") ? 1 : -1;
 }
 
 static stk_value_meant say(char out[STK_MEANING], const char *text)
@@ -120,8 +113,7 @@ static stk_value_meant read_optimizer(const char *text, char out[STK_MEANING], c
 
 static stk_value_meant read_schedule(const char *text, char out[STK_MEANING])
 {
-    static const char *const none[] = { "none", "false", "no", "off", "0", NULL };
-    if (one_of(text, none)) return say(out, "constant");
+    if (stk_is_one_of_any_case(text, "none false no off 0")) return say(out, "constant");
     if (stk_truth(text) == 1) return STK_MEANT_NOTHING;
     if (is_within(text, "restart")) return STK_MEANT_UNKNOWN;
     if (is_within(text, "cosine")) return say(out, "cosine");

@@ -14,22 +14,9 @@
 #include "src/base/utf8.h"
 #include "src/settings/yaml_tree.h"
 
-struct stk_yaml_pool {
-    struct block {
-        struct block *next;
-        char text[];
-    } * blocks;
-};
-
 const char *stk_yaml_keep(const stoke_yaml *yaml, const char *text, size_t length)
 {
-    struct block *block = stk_alloc(sizeof *block + length + 1);
-    if (!block) return NULL;
-    memcpy(block->text, text, length);
-    block->text[length] = 0;
-    block->next = yaml->pool->blocks;
-    yaml->pool->blocks = block;
-    return block->text;
+    return stk_string_arena_copy(yaml->strings, text, length);
 }
 
 int stk_yaml_fail(const stoke_yaml *yaml, size_t line, stoke_error *err, int code, const char *format, ...)
@@ -69,6 +56,19 @@ static size_t line_of(const char *text, size_t byte)
     return line;
 }
 
+static int check_utf8(const stoke_yaml *yaml, stoke_error *err)
+{
+    for (const char *p = yaml->text, *end = p + yaml->bytes; p < end;) {
+        const char *start = p;
+        const uint32_t code = stk_utf8_next(&p);
+        if (!code || (code == STK_UTF8_BAD && p - start == 1))
+            return stk_yaml_fail(yaml, line_of(yaml->text, (size_t)(start - yaml->text)), err, STOKE_E_FORMAT,
+                                 "%s; save the file as UTF-8",
+                                 code ? "bytes that are not UTF-8" : "a zero byte");
+    }
+    return STOKE_OK;
+}
+
 static int map_characters(stoke_yaml *yaml, char_map *map, stoke_error *err)
 {
     const char *p = yaml->text, *end = p + yaml->bytes;
@@ -76,13 +76,8 @@ static int map_characters(stoke_yaml *yaml, char_map *map, stoke_error *err)
     map->at = stk_alloc((yaml->bytes / STRIDE + 2) * sizeof *map->at);
     if (!map->at) return stk_yaml_no_memory(yaml, err);
     for (p += map->from; p < end; map->characters++) {
-        const char *start = p;
         if (map->characters % STRIDE == 0) map->at[map->characters / STRIDE] = (uint32_t)(p - yaml->text);
-        const uint32_t code = stk_utf8_next(&p);
-        if (!code || (code == STK_UTF8_BAD && p - start == 1))
-            return stk_yaml_fail(yaml, line_of(yaml->text, (size_t)(start - yaml->text)), err, STOKE_E_FORMAT,
-                                 "%s; save the file as UTF-8",
-                                 code ? "bytes that are not UTF-8" : "a zero byte");
+        stk_utf8_next(&p);
     }
     return STOKE_OK;
 }
@@ -324,10 +319,6 @@ static stk_yaml_form form_of(const char *name)
 
 static int build(stoke_yaml *yaml, stoke_error *err)
 {
-    if (yaml->form == STK_FORM_PYTHON) {
-        const int built = stk_python_build(yaml, err);
-        return built ? built : stk_yaml_name(yaml, err);
-    }
     builder b = { .yaml = yaml, .err = err };
     int r = map_characters(yaml, &b.map, err);
     if (!r && !yaml_parser_initialize(&b.parser)) r = stk_yaml_no_memory(yaml, err);
@@ -345,7 +336,7 @@ static int build(stoke_yaml *yaml, stoke_error *err)
     if (b.has_event) yaml_event_delete(&b.event);
     yaml_parser_delete(&b.parser);
     stk_free(b.map.at);
-    return r ? r : stk_yaml_name(yaml, err);
+    return r;
 }
 
 int stk_yaml_read(stoke_yaml **out, const char *text, size_t bytes, const char *name, stoke_error *err)
@@ -358,16 +349,18 @@ int stk_yaml_read(stoke_yaml **out, const char *text, size_t bytes, const char *
     if (!yaml) return stk_fail(err, STOKE_E_NOMEM, "%.256s: out of memory", name);
     yaml->name = stk_strdup(name);
     yaml->text = stk_alloc(bytes + 1);
-    yaml->pool = stk_calloc(1, sizeof *yaml->pool);
+    yaml->strings = stk_calloc(1, sizeof *yaml->strings);
     int r = STOKE_OK;
-    if (!yaml->name || !yaml->text || !yaml->pool) {
+    if (!yaml->name || !yaml->text || !yaml->strings) {
         r = stk_yaml_no_memory(yaml, err);
     } else {
         if (bytes) memcpy(yaml->text, text, bytes);
         yaml->text[bytes] = 0;
         yaml->bytes = bytes;
         yaml->form = form_of(name);
-        r = build(yaml, err);
+        r = check_utf8(yaml, err);
+        if (!r) r = yaml->form == STK_FORM_PYTHON ? stk_python_build(yaml, err) : build(yaml, err);
+        if (!r) r = stk_yaml_name(yaml, err);
     }
     if (r) stoke_yaml_close(&yaml);
     *out = yaml;
@@ -406,12 +399,8 @@ void stoke_yaml_close(stoke_yaml **yaml)
 {
     stoke_yaml *y = yaml ? *yaml : NULL;
     if (!y) return;
-    while (y->pool && y->pool->blocks) {
-        struct block *next = y->pool->blocks->next;
-        stk_free(y->pool->blocks);
-        y->pool->blocks = next;
-    }
-    stk_free(y->pool);
+    if (y->strings) stk_string_arena_free(y->strings);
+    stk_free(y->strings);
     stk_free(y->nodes);
     stk_free(y->named);
     stk_free(y->edits);

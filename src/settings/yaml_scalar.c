@@ -10,6 +10,7 @@
 #include "src/base/number.h"
 #include "src/base/terminal.h"
 #include "src/base/utf8.h"
+#include "src/base/words.h"
 #include "src/settings/yaml_tree.h"
 
 static int is_digit(char c)
@@ -24,24 +25,16 @@ static size_t digits(const char *p)
     return n;
 }
 
-static int is_one_of(const char *text, const char *const *words)
-{
-    for (; *words; words++)
-        if (!strcmp(text, *words)) return 1;
-    return 0;
-}
-
 int stk_yaml_is_null(const stk_yaml_node *node)
 {
-    static const char *const words[] = { "", "~", "null", "Null", "NULL", NULL };
-    return node->kind == STK_YAML_SCALAR && node->style == STK_YAML_PLAIN && is_one_of(node->text, words);
+    return node->kind == STK_YAML_SCALAR && node->style == STK_YAML_PLAIN &&
+           (!*node->text || stk_is_one_of(node->text, "~ null Null NULL"));
 }
 
 /* What PyYAML reads as the int or float that a person reads: 8, -3, 0.5, 3.0e-4, .inf. */
 static int is_plain_number(const char *p)
 {
-    static const char *const special[] = { ".inf", "-.inf", "+.inf", ".nan", NULL };
-    if (is_one_of(p, special)) return 1;
+    if (stk_is_one_of(p, ".inf -.inf +.inf .nan")) return 1;
     if (*p == '-' || *p == '+') p++;
     const size_t whole = digits(p);
     if (!whole) return 0;
@@ -80,16 +73,12 @@ static int looks_like_number(const char *p)
 
 static int is_reserved_word(const char *p)
 {
-    static const char *const words[] = { "yes", "Yes", "YES", "no", "No", "NO", "on", "On", "ON", "off",
-                                         "Off", "OFF", "y",   "Y",  "n",  "N",  "=",  "<<", NULL };
-    return is_one_of(p, words);
+    return stk_is_one_of(p, "yes Yes YES no No NO on On ON off Off OFF y Y n N = <<");
 }
 
 static int is_meant_word(const char *p)
 {
-    static const char *const words[] = { "true", "True", "TRUE", "false", "False", "FALSE",
-                                         "null", "Null", "NULL", "~",     NULL };
-    return is_one_of(p, words);
+    return stk_is_one_of(p, "true True TRUE false False FALSE null Null NULL ~");
 }
 
 /* Characters that YAML breaks lines at or leaves out, and what a terminal obeys: only an escape keeps them.
@@ -178,15 +167,13 @@ static int is_bare(const char *value)
 
 size_t stk_python_scalar(const char *value, stk_yaml_style style, char *out)
 {
-    static const char *const truths[] = { "true", "True", "TRUE", NULL };
-    static const char *const lies[] = { "false", "False", "FALSE", NULL };
     if (!is_utf8(value)) return 0;
     if (style == STK_YAML_PLAIN && is_bare(value) && *value != '.')
         return (size_t)sprintf(out, "%s",
-                               is_one_of(value, truths) ? "True"
-                               : is_one_of(value, lies) ? "False"
-                               : is_meant_word(value)   ? "None"
-                                                        : value);
+                               stk_is_one_of(value, "true True TRUE")      ? "True"
+                               : stk_is_one_of(value, "false False FALSE") ? "False"
+                               : is_meant_word(value)                      ? "None"
+                                                                           : value);
     if (style == STK_YAML_SINGLE && !strpbrk(value, "'\\") && !has_escapes(value))
         return write_single(value, out);
     return write_double(value, out);

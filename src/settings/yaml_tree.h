@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stoke/tools/config.h>
 
+#include "src/base/mem.h"
+
 enum {
     STK_YAML_FILE = 4 << 20,  /* bytes of a file; settings are some KB */
     STK_YAML_NODES = 1 << 16, /* keys, values, lists, mappings */
@@ -70,9 +72,6 @@ typedef struct stk_yaml_edit {
         order; /* of new keys at one place the deeper ones come first, else as they were asked for */
 } stk_yaml_edit;
 
-/* Strings that live as long as the file does. */
-typedef struct stk_yaml_pool stk_yaml_pool;
-
 struct stoke_yaml {
     char *name, *text;
     size_t bytes;
@@ -81,13 +80,13 @@ struct stoke_yaml {
     size_t n_nodes, node_capacity;
     uint32_t *named; /* the values that have a path */
     size_t n_named;
-    stk_yaml_pool *pool;
+    stk_string_arena *strings; /* behind a pointer, so that questions to a const file can keep an answer */
     stk_yaml_edit *edits;
     size_t n_edits, edit_capacity;
     char *result;
 };
 
-/* NULL: no memory. The pool hangs behind a pointer, so that questions to a const file can keep an answer. */
+/* A copy that lives as long as the file does; NULL: no memory. */
 const char *stk_yaml_keep(const stoke_yaml *yaml, const char *text, size_t length);
 
 /* "name:line: message". Returns code. */

@@ -4,40 +4,30 @@
 #include <string.h>
 #include <strings.h>
 
+#include "src/base/words.h"
 #include "src/source/tar.h"
 #include <stoke/tools/image.h>
 
 /* ---- fields ---- */
 
-static int is_one_of(const char *const *words, size_t count, const char *text, size_t length)
-{
-    for (size_t i = 0; i < count; i++)
-        if (strlen(words[i]) == length && strncasecmp(words[i], text, length) == 0) return 1;
-    return 0;
-}
-
-#define COUNT(table) (sizeof(table) / sizeof *(table))
-
 static stk_shard_field_role role_of(const char *field)
 {
-    static const char *const images[] = { "image", "img" };
-    static const char *const masks[] = { "mask", "seg", "label", "gt", "ann" };
     const char *dot = strrchr(field, '.'); /* the field's own first character where it has no other dot */
     const size_t n = (size_t)(dot - field);
     if (n == 0) return STK_FIELD_PICTURE;
-    if (is_one_of(images, COUNT(images), field + 1, n - 1)) return STK_FIELD_IMAGE;
-    return is_one_of(masks, COUNT(masks), field + 1, n - 1) ? STK_FIELD_MASK : STK_FIELD_OTHER;
+    if (stk_is_listed(field + 1, n - 1, "image img", strncasecmp)) return STK_FIELD_IMAGE;
+    return stk_is_listed(field + 1, n - 1, "mask seg label gt ann", strncasecmp) ? STK_FIELD_MASK
+                                                                                 : STK_FIELD_OTHER;
 }
 
 stk_shard_name stk_shard_name_parse(const char *name)
 {
-    static const char *const jpeg[] = { "jpg", "jpeg", "jpe", "jfif" };
     const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name, *dot = strchr(base, '.');
     stk_shard_name result = { .key = dot ? (size_t)(dot - name) : strlen(name) };
     if (!dot || name[0] == '.' || strstr(name, "/.") || !stoke_format_known_extension(name)) return result;
     const char *extension = strrchr(dot, '.') + 1;
     result.role = role_of(dot);
-    if (is_one_of(jpeg, COUNT(jpeg), extension, strlen(extension)))
+    if (stk_is_one_of_any_case(extension, "jpg jpeg jpe jfif"))
         result.picture = STK_PICTURE_JPEG;
     else if (strcasecmp(extension, "png") == 0)
         result.picture = STK_PICTURE_PNG;
@@ -46,16 +36,13 @@ stk_shard_name stk_shard_name_parse(const char *name)
 
 int stk_shard_name_like_mask(const char *name, const stk_shard_name *parsed)
 {
-    static const char *const words[] = {
-        "mask",   "masks",        "label",         "labels",           "seg",
-        "gt",     "ann",          "annot",         "annotation",       "annotations",
-        "gtFine", "segmentation", "segmentations", "SegmentationClass"
-    };
+    static const char words[] = "mask masks label labels seg gt ann annot annotation annotations gtFine "
+                                "segmentation segmentations SegmentationClass";
     if (parsed->role != STK_FIELD_PICTURE || parsed->picture == STK_PICTURE_JPEG) return 0;
     for (size_t at = 0; at < parsed->key;) {
         size_t n = strcspn(name + at, "/");
         if (n > parsed->key - at) n = parsed->key - at;
-        if (is_one_of(words, COUNT(words), name + at, n)) return 1;
+        if (stk_is_listed(name + at, n, words, strncasecmp)) return 1;
         at += n + 1;
     }
     return 0;

@@ -265,7 +265,7 @@ static void no_memory(void **state)
         stoke_yaml_close(&yaml);
         assert_true(after < 500);
     }
-    assert_true(failures > 20);
+    assert_true(failures > 8); /* the strings share a block */
 }
 
 /* The proof looks at the result, not at the plan: plans that would do harm do not get through. */
