@@ -339,12 +339,18 @@ char *stk_string_arena_copy(stk_string_arena *arena, const char *text, size_t le
 char *stk_string_arena_print(stk_string_arena *arena, const char *format, ...)
 {
     char text[4096];
-    va_list args;
+    va_list args, again;
     va_start(args, format);
-    int n = vsnprintf(text, sizeof text, format, args);
+    va_copy(again, args);
+    const int n = vsnprintf(text, sizeof text, format, args);
+    char *kept = n < 0 ? NULL : take(arena, (size_t)n + 1);
+    if (kept && (size_t)n < sizeof text)
+        memcpy(kept, text, (size_t)n + 1);
+    else if (kept)
+        vsnprintf(kept, (size_t)n + 1, format, again);
+    va_end(again);
     va_end(args);
-    if (n < 0) n = 0;
-    return stk_string_arena_copy(arena, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+    return kept;
 }
 
 void stk_string_arena_free(stk_string_arena *arena)

@@ -79,7 +79,7 @@ typedef struct stk_string_arena {
 
 /* `length` bytes of text and a NUL. NULL when there is no memory. */
 char *stk_string_arena_copy(stk_string_arena *arena, const char *text, size_t length);
-/* snprintf into the arena; texts are cut at 4 KiB. NULL when there is no memory. */
+/* snprintf into the arena. NULL when there is no memory. */
 char *stk_string_arena_print(stk_string_arena *arena, const char *format, ...) STOKE_PRINTF(2, 3);
 void stk_string_arena_free(stk_string_arena *arena);
 

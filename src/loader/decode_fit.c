@@ -67,7 +67,7 @@ static stoke_image direct(const stk_sample_ctx *ctx, const part *p, void *row, u
 
 /* ---- the image ---- */
 
-static int apply_window(stk_sample_ctx *ctx, const stoke_image *pixels)
+int stk_sample_ctx_window(stk_sample_ctx *ctx, const stoke_image *pixels)
 {
     if (pixels->depth != 2 || ctx->config->window.mode == STK_WINDOW_NONE) return STOKE_OK;
     uint32_t *histogram = stk_buffer_reserve(&ctx->scratch->histogram, 65536 * sizeof *histogram);
@@ -89,7 +89,7 @@ static int decode_image(stk_sample_ctx *ctx, const part *p, stoke_image target, 
     params.target = target;
     int r = stoke_decoder_decode(scratch->image_decoder, scratch->image_file.data, ctx->image_bytes, &params,
                                  pixels, ctx->err);
-    if (!r) r = apply_window(ctx, pixels);
+    if (!r) r = stk_sample_ctx_window(ctx, pixels);
     if (!r && all) *pixels = cut(pixels, &p->box);
     return r;
 }

@@ -19,6 +19,7 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/file.h"
+#include "src/base/machine.h"
 #include "src/base/ours.h"
 #include "src/base/retry.h"
 #include "src/loader/loader_internal.h"
@@ -129,17 +130,6 @@ struct stoke_live {
 
 /* ---- which process ---- */
 
-/* Returns the length; 0 when it cannot be read. Files of /proc have no size. */
-static size_t read_text(const char *path, char *text, size_t size)
-{
-    const int fd = stoke_open(path, O_RDONLY, 0);
-    if (fd < 0) return 0;
-    const ssize_t n = read(fd, text, size - 1);
-    close(fd);
-    text[n > 0 ? n : 0] = 0;
-    return n > 0 ? (size_t)n : 0;
-}
-
 /* When a process began, in ticks since the machine did (field 22 of /proc/PID/stat): with the number it tells
  * a process from a later one of the same number. 0: there is none, or it is a zombie, or /proc does not
  * tell. */
@@ -148,7 +138,7 @@ static uint64_t live_born(uint64_t pid)
     char path[64], text[1024], state;
     uint64_t born;
     snprintf(path, sizeof path, "/proc/%" PRIu64 "/stat", pid);
-    if (!read_text(path, text, sizeof text)) return 0;
+    if (!stk_machine_read_text(path, text, sizeof text)) return 0;
     const char *rest = strrchr(text, ')'); /* the name in brackets may hold anything, brackets too */
     if (!rest ||
         sscanf(rest + 1,
@@ -167,7 +157,7 @@ static uint64_t live_place(void)
     } place;
     struct stat st;
     memset(&place, 0, sizeof place);
-    read_text("/proc/sys/kernel/random/boot_id", place.boot, sizeof place.boot);
+    stk_machine_read_text("/proc/sys/kernel/random/boot_id", place.boot, sizeof place.boot);
     if (stoke_stat("/proc/self/ns/pid", &st) == 0) place.container = st.st_ino;
     return XXH3_64bits(&place, sizeof place);
 }

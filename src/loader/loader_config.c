@@ -14,6 +14,21 @@
 
 enum { FIRST_SAMPLES = 64 }; /* how many are tried for a readable header when the size is not given */
 
+int stk_loader_config_size(const stk_loader_config *config, stoke_decoder *decoder, stk_mem_buffer *buffer,
+                           const stoke_sample *sample, stoke_image_info *info, uint32_t *width,
+                           uint32_t *height, stoke_error *err)
+{
+    stoke_image_info mask;
+    size_t size;
+    int r = stk_blob_read(&sample->image, sample->image_path, STK_FILE_LIMIT, buffer, &size, err);
+    if (!r) r = stoke_decoder_probe(decoder, buffer->data, size, info, err);
+    if (r) return r;
+    const int has_mask =
+        sample->mask_path && stk_header_read(decoder, buffer, &sample->mask, STK_FILE_LIMIT, &mask);
+    stk_size_shown(info, stk_loader_config_orientation(config, info, has_mask ? &mask : NULL), width, height);
+    return STOKE_OK;
+}
+
 /* The size of the first sample whose header can be read. */
 static int first_size(stk_loader_config *config, stoke_error *err)
 {
@@ -22,18 +37,12 @@ static int first_size(stk_loader_config *config, stoke_error *err)
     if (r) return r;
     stk_mem_buffer buffer = { 0 };
     const uint64_t count = stoke_dataset_count(config->dataset);
-    for (uint64_t id = 0; id < count && id < FIRST_SAMPLES; id++) {
+    r = STOKE_E_NOTFOUND;
+    for (uint64_t id = 0; r && id < count && id < FIRST_SAMPLES; id++) {
         const stoke_sample sample = stoke_dataset_sample(config->dataset, id);
-        stoke_image_info info, mask;
-        size_t size;
-        r = stk_blob_read(&sample.image, sample.image_path, STK_FILE_LIMIT, &buffer, &size, err);
-        if (!r) r = stoke_decoder_probe(decoder, buffer.data, size, &info, err);
-        if (r) continue;
-        const int has_mask =
-            sample.mask_path && stk_header_read(decoder, &buffer, &sample.mask, STK_FILE_LIMIT, &mask);
-        stk_size_shown(&info, stk_loader_config_orientation(config, &info, has_mask ? &mask : NULL),
-                       &config->width, &config->height);
-        break;
+        stoke_image_info info;
+        r = stk_loader_config_size(config, decoder, &buffer, &sample, &info, &config->width, &config->height,
+                                   err);
     }
     if (r) stk_error_prefix(err, "size is not set and cannot be taken from the first samples");
     stk_buffer_free(&buffer);

@@ -85,6 +85,13 @@ static int probe_file(probing *all, prober *p, const stoke_blob *blob, stoke_ima
     return (uint64_t)info->width * info->height <= all->config->image_decode.max_pixels;
 }
 
+static void note_size(stk_probe *probe, uint32_t width, uint32_t height)
+{
+    if ((uint64_t)width * height <= (uint64_t)probe->largest_width * probe->largest_height) return;
+    probe->largest_width = width;
+    probe->largest_height = height;
+}
+
 static void probe_sample(probing *all, prober *p, const stoke_sample *sample)
 {
     stoke_image_info image, mask;
@@ -99,10 +106,7 @@ static void probe_sample(probing *all, prober *p, const stoke_sample *sample)
     if (!has_image) return;
     if (image.width > p->own.longest_side) p->own.longest_side = image.width;
     if (image.height > p->own.longest_side) p->own.longest_side = image.height;
-    if ((uint64_t)image.width * image.height > (uint64_t)p->own.largest_width * p->own.largest_height) {
-        p->own.largest_width = image.width;
-        p->own.largest_height = image.height;
-    }
+    note_size(&p->own, image.width, image.height);
 }
 
 static int probe_chunk(void *context, void *member, uint64_t chunk, stoke_error *err)
@@ -126,11 +130,7 @@ static void finish(void *context, void *member)
     stk_probe *probe = all->probe;
     stk_row_need_raise(&probe->most, &p->own.most);
     if (p->own.longest_side > probe->longest_side) probe->longest_side = p->own.longest_side;
-    if ((uint64_t)p->own.largest_width * p->own.largest_height >
-        (uint64_t)probe->largest_width * probe->largest_height) {
-        probe->largest_width = p->own.largest_width;
-        probe->largest_height = p->own.largest_height;
-    }
+    note_size(probe, p->own.largest_width, p->own.largest_height);
     stoke_decoder_destroy(&p->decoder);
     stk_free(p->head);
 }

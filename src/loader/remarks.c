@@ -3,7 +3,6 @@
  * Settings that are allowed and do what they say, but hardly what was meant: crops that cannot cut, mixing
  * with nobody, black pictures. A few samples are looked at, so it costs milliseconds.
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stoke/tools/dataset.h>
 #include <stoke/tools/loader.h>
@@ -11,7 +10,7 @@
 #include "src/augment/pipeline.h"
 #include "src/base/error.h"
 #include "src/base/file.h"
-#include "src/base/mem.h"
+#include "src/base/remarks.h"
 #include "src/loader/scratch.h"
 #include "src/loader/sample.h"
 #include "src/source/pairs.h"
@@ -21,24 +20,6 @@ enum {
     LOOKS = 16,    /* samples whose headers are read, spread over the set */
     DECODED_AT = 4 /* of these, every so many is decoded when it has 16 bits */
 };
-
-typedef struct remarks {
-    char *text;
-    size_t size, used, count;
-} remarks;
-
-static STOKE_PRINTF(2, 3) void say(remarks *out, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    char *at = out->used < out->size ? out->text + out->used : NULL;
-    const int n = vsnprintf(at, at ? out->size - out->used : 0, format, args);
-    va_end(args);
-    out->used += n > 0 ? (size_t)n : 0;
-    if (out->used + 1 < out->size) out->text[out->used] = '\n', out->text[out->used + 1] = 0;
-    out->used++;
-    out->count++;
-}
 
 /* ---- what the samples are like ---- */
 
@@ -61,16 +42,10 @@ static void look_at_values(looks *seen, stk_reader *reader, const stoke_data_par
 static void look(looks *seen, const stk_loader_config *config, stk_reader *reader,
                  const stoke_data_params *params, const stoke_sample *sample, int decode)
 {
-    stoke_image_info info, mask;
-    size_t bytes;
+    stoke_image_info info;
     uint32_t width, height;
-    if (stk_blob_read(&sample->image, sample->image_path, STK_FILE_LIMIT, &reader->file, &bytes, NULL) ||
-        stoke_decoder_probe(reader->decoder, reader->file.data, bytes, &info, NULL))
+    if (stk_loader_config_size(config, reader->decoder, &reader->file, sample, &info, &width, &height, NULL))
         return;
-    const int has_mask = sample->mask_path && stk_header_read(reader->decoder, &reader->head, &sample->mask,
-                                                              STK_FILE_LIMIT, &mask);
-    stk_size_shown(&info, stk_loader_config_orientation(config, &info, has_mask ? &mask : NULL), &width,
-                   &height);
     if (!seen->n++) seen->width = width, seen->height = height;
     seen->cut += width > config->width || height > config->height;
     const double in_width = width < config->width ? width : config->width;
@@ -94,35 +69,38 @@ static looks look_around(const stk_loader_config *config, const stoke_data_param
 
 /* ---- what is odd ---- */
 
-static void on_crop(remarks *out, const stk_loader_config *config, const looks *seen)
+static void on_crop(stk_remarks *out, const stk_loader_config *config, const looks *seen)
 {
     const char *crop = stk_pipeline_own_scale(config->pipeline);
     if (!crop || !seen->n) return;
     const double covered = seen->covered / seen->n;
     if (covered < 0.5)
-        say(out,
-            "%s: samples of about %ux%u fill %.0f %% of an output of %ux%u, the rest is padding that "
-            "training "
-            "ignores: choose a smaller size, or leave %s out to stretch them",
-            crop, seen->height, seen->width, 100 * covered, config->height, config->width, crop);
+        stk_remark(out,
+                   "%s: samples of about %ux%u fill %.0f %% of an output of %ux%u, the rest is padding that "
+                   "training "
+                   "ignores: choose a smaller size, or leave %s out to stretch them",
+                   crop, seen->height, seen->width, 100 * covered, config->height, config->width, crop);
     else if (!seen->cut && covered > 0.999)
-        say(out, "%s cuts nothing: the output has the size of the samples, %ux%u; choose a smaller size",
-            crop, config->height, config->width);
+        stk_remark(out,
+                   "%s cuts nothing: the output has the size of the samples, %ux%u; choose a smaller size",
+                   crop, config->height, config->width);
 }
 
-static void on_pipeline(remarks *out, const stk_loader_config *config, const stoke_data_params *params)
+static void on_pipeline(stk_remarks *out, const stk_loader_config *config, const stoke_data_params *params)
 {
     size_t pairs;
     const uint32_t(*swap)[2] = stk_pipeline_swap(config->pipeline, &pairs);
     double mean[3], deviation[3];
     if (config->mixes && params->batch == 1)
-        say(out, "%s mixes a row with the one before it in the batch: with batch 1 there is none",
-            config->two_masks ? "mixup" : "cutmix");
+        stk_remark(out, "%s mixes a row with the one before it in the batch: with batch 1 there is none",
+                   config->two_masks ? "mixup" : "cutmix");
     if (config->writer.dtype == STOKE_DTYPE_U8 && stk_pipeline_normalize(config->pipeline, mean, deviation))
-        say(out,
+        stk_remark(
+            out,
             "normalize has no effect with dtype u8, whose values stay 0 to 255; choose f32, f16 or bf16");
     if (pairs && !params->classes)
-        say(out,
+        stk_remark(
+            out,
             "classes %u and %u change places in mirror images; set classes, so that masks with other labels "
             "are noticed",
             swap[0][0], swap[0][1]);
@@ -131,17 +109,20 @@ static void on_pipeline(remarks *out, const stk_loader_config *config, const sto
 size_t stoke_data_remarks(const stoke_dataset *dataset, const stoke_data_params *params, char *text,
                           size_t size)
 {
-    remarks out = { .text = text, .size = size };
+    stk_remarks out = { 0 };
     stk_loader_config config;
     char values[256];
-    if (size) text[0] = 0;
     if (!stk_loader_config_create(&config, dataset, params, NULL)) {
         on_pipeline(&out, &config, params);
         const looks seen = look_around(&config, params);
         on_crop(&out, &config, &seen);
         if (stoke_remark_on_values(params, seen.low, seen.high, values, sizeof values))
-            say(&out, "%s", values);
+            stk_remark(&out, "%s", values);
     }
     stk_loader_config_destroy(&config);
-    return out.count;
+    if (size) text[0] = 0;
+    for (size_t i = 0; size && i < out.n; i++) stk_text_add(text, size, "", "%s\n", out.text[i]);
+    const size_t count = out.n;
+    stk_remarks_free(&out);
+    return count;
 }

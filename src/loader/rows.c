@@ -96,17 +96,11 @@ static int take_image(const stoke_pixels *p, int copy, stk_mem_buffer *buffer, s
 
 static int take_given_image(stk_sample_ctx *ctx, const stoke_pixels *pixels)
 {
-    stk_scratch *scratch = ctx->scratch;
-    const stk_pix_window *window = &ctx->config->window;
     int r = check_image(pixels, ctx->err);
     if (r) return r;
-    const int windowed = pixels->dtype == STOKE_DTYPE_U16 && window->mode != STK_WINDOW_NONE;
-    r = take_image(pixels, windowed, &scratch->image_file, &ctx->image, ctx->err);
-    if (!r && windowed) {
-        uint32_t *histogram = stk_buffer_reserve(&scratch->histogram, 65536 * sizeof *histogram);
-        if (!histogram) return stk_fail(ctx->err, STOKE_E_NOMEM, "no memory for the window's histogram");
-        stk_window_apply(window, &ctx->image, histogram);
-    }
+    const int windowed = pixels->dtype == STOKE_DTYPE_U16 && ctx->config->window.mode != STK_WINDOW_NONE;
+    r = take_image(pixels, windowed, &ctx->scratch->image_file, &ctx->image, ctx->err);
+    if (!r && windowed) r = stk_sample_ctx_window(ctx, &ctx->image);
     ctx->width = pixels->width;
     ctx->height = pixels->height;
     return r;

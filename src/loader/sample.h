@@ -71,6 +71,8 @@ int stk_decode_fit_region(stk_sample_ctx *ctx);
  * them instead, or keeps them. The second changes no pixel they point to and needs no file. */
 int stk_decode_fit_whole(stk_sample_ctx *ctx);
 int stk_decode_fit_cut(stk_sample_ctx *ctx);
+/* Stretches the values of a picture of two bytes as `window` asks for. */
+int stk_sample_ctx_window(stk_sample_ctx *ctx, const stoke_image *pixels);
 /* Only the whole mask, at the source's own size, for those who must look at it before they draw. */
 int stk_decode_fit_ids(stk_sample_ctx *ctx);
 

@@ -56,6 +56,11 @@ void stk_loader_config_destroy(stk_loader_config *config);
 /* Which way up an image with such a mask (NULL: none) is decoded: ignore or apply. */
 stoke_orientation stk_loader_config_orientation(const stk_loader_config *config,
                                                 const stoke_image_info *image, const stoke_image_info *mask);
+/* The header of a sample's image, and its size as it would be decoded. The file's bytes are left in `buffer`
+ * or lost. */
+int stk_loader_config_size(const stk_loader_config *config, stoke_decoder *decoder, stk_mem_buffer *buffer,
+                           const stoke_sample *sample, stoke_image_info *info, uint32_t *width,
+                           uint32_t *height, stoke_error *err);
 /* An empty batch with all sizes and types set. */
 stoke_batch stk_batch_shape(const stk_loader_config *config, uint32_t capacity);
 

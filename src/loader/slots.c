@@ -6,21 +6,14 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 
-enum { ALIGNMENT = 64 };
-
-static size_t aligned(size_t bytes)
-{
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
 static size_t image_bytes(const stoke_batch *shape)
 {
-    return aligned(shape->image_row_bytes * shape->capacity);
+    return stk_slot_aligned(shape->image_row_bytes * shape->capacity);
 }
 
 static size_t mask_bytes(const stoke_batch *shape)
 {
-    return aligned(shape->mask_row_bytes * shape->capacity);
+    return stk_slot_aligned(shape->mask_row_bytes * shape->capacity);
 }
 
 static size_t pixel_bytes(const stoke_batch *shape, unsigned extras)
@@ -42,7 +35,7 @@ static int slot_create(stk_slots *slots, stk_slot *slot, const stoke_batch *shap
     const size_t bytes = slots->bytes_per_slot;
     const int two_masks = extras & STK_SLOT_TWO_MASKS, raw = extras & STK_SLOT_RAW;
     slot->batch = *shape;
-    slot->batch.images = slots->allocator.alloc(slots->allocator.context, bytes, ALIGNMENT);
+    slot->batch.images = slots->allocator.alloc(slots->allocator.context, bytes, STK_SLOT_ALIGNMENT);
     slot->ids = stk_calloc(shape->capacity, sizeof *slot->ids);
     slot->names = stk_calloc(shape->capacity, sizeof *slot->names);
     slot->status = stk_calloc(shape->capacity, sizeof *slot->status);

@@ -68,6 +68,13 @@ typedef struct stk_slots {
     uint32_t *queue, queued, head;
 } stk_slots;
 
+/* Whole cache lines: rows are written by several threads, and copied by a device. */
+enum { STK_SLOT_ALIGNMENT = 64 };
+static inline size_t stk_slot_aligned(size_t n)
+{
+    return (n + STK_SLOT_ALIGNMENT - 1) / STK_SLOT_ALIGNMENT * STK_SLOT_ALIGNMENT;
+}
+
 /* raw.c: what rows of the ring look like, finished or raw; *extras = STK_SLOT_ bits. */
 stoke_batch stk_slot_shape(const stk_loader_config *config, uint32_t capacity, unsigned *extras);
 /* Bytes of one slot for such batches, bookkeeping included. */

@@ -44,12 +44,11 @@ void stk_labels_keep_rest(stoke_labels *labels)
             labels->table[i] = i;
 }
 
-static int make_identity(stoke_labels *labels, stoke_error *err)
+int stk_labels_table(stoke_labels *labels, stoke_error *err)
 {
     labels->table = stk_alloc(STK_LABEL_VALUES * sizeof *labels->table);
     if (!labels->table) return stk_fail(err, STOKE_E_NOMEM, "no memory for the label map");
     for (uint32_t i = 0; i < STK_LABEL_VALUES; i++) labels->table[i] = STK_LABEL_BAD;
-    stk_labels_keep_rest(labels);
     return STOKE_OK;
 }
 
@@ -75,12 +74,14 @@ int stoke_labels_create(stoke_labels **out, const char *spec, uint32_t classes, 
     int r = stk_labels_new(&labels, classes, ignore_index, err);
     if (r != STOKE_OK) return r;
     const char *first = spec ? spec + strspn(spec, " ") : "";
-    if (!*first || strcmp(first, "identity") == 0)
-        r = make_identity(labels, err);
-    else if (strchr("0123456789*", *first) && (strchr(first, ':') || strchr(first, '*')))
+    if (!*first || strcmp(first, "identity") == 0) {
+        r = stk_labels_table(labels, err);
+        if (!r) stk_labels_keep_rest(labels);
+    } else if (strchr("0123456789*", *first) && (strchr(first, ':') || strchr(first, '*'))) {
         r = stk_labels_parse_values(labels, first, err);
-    else
+    } else {
         r = read_colors(labels, spec, err);
+    }
     if (r != STOKE_OK) stoke_labels_destroy(&labels);
     *out = labels;
     return r;

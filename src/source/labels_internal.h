@@ -33,6 +33,8 @@ struct stoke_labels {
     stk_string_arena arena;
 };
 
+/* A table in which no value has a class yet. */
+int stk_labels_table(stoke_labels *labels, stoke_error *err);
 /* "0:0,255:1,*:ignore" or "11:255,*" into table. */
 int stk_labels_parse_values(stoke_labels *labels, const char *spec, stoke_error *err);
 /* Gives every value without an id its own, as far as it is a class or ignored. */

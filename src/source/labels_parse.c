@@ -93,9 +93,8 @@ static int read_rule(stoke_labels *labels, reader *r, uint32_t *value, uint32_t 
 int stk_labels_parse_values(stoke_labels *labels, const char *spec, stoke_error *err)
 {
     labels->kind = STK_LABELS_VALUES;
-    labels->table = stk_alloc(STK_LABEL_VALUES * sizeof *labels->table);
-    if (!labels->table) return stk_fail(err, STOKE_E_NOMEM, "no memory for the label map");
-    for (size_t i = 0; i < STK_LABEL_VALUES; i++) labels->table[i] = STK_LABEL_BAD;
+    const int made = stk_labels_table(labels, err);
+    if (made) return made;
     reader r = { spec, spec + strlen(spec) };
     uint32_t rest = STK_LABEL_BAD;
     while (r.at < r.end) {

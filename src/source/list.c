@@ -113,13 +113,7 @@ static const char *full_path(stk_string_arena *arena, const char *list, const ch
 {
     const char *slash = strrchr(list, '/');
     if (path[0] == '/' || !slash) return stk_string_arena_copy(arena, path, strlen(path));
-    /* Two lengths below PATH_MAX: the sum may be refused by the file system, not here. */
-    char joined[2 * PATH_MAX];
-    size_t folder = (size_t)(slash - list) + 1, n = strlen(path);
-    if (folder + n >= sizeof joined) return NULL;
-    memcpy(joined, list, folder);
-    memcpy(joined + folder, path, n);
-    return stk_string_arena_copy(arena, joined, folder + n);
+    return stk_string_arena_print(arena, "%.*s%s", (int)(slash - list) + 1, list, path);
 }
 
 static int add_record(stoke_dataset *dataset, const stk_csv *csv, const char *list, stoke_error *err)

@@ -96,14 +96,10 @@ static seen list(const stk_mask_values *values, int64_t without)
 static void name_values(const seen *s, char *text, size_t size)
 {
     const uint32_t shown = s->n < 12 ? s->n : 11;
-    size_t used = 0;
-    for (uint32_t i = 0; i < shown && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s%u",
-                                 !i                            ? ""
-                                 : i + 1 == shown && s->n < 12 ? " and "
-                                                               : ", ",
-                                 s->value[i]);
-    if (shown < s->n && used < size) snprintf(text + used, size - used, ", ... up to %u", s->largest);
+    text[0] = 0;
+    for (uint32_t i = 0; i < shown; i++)
+        stk_text_add(text, size, i + 1 == shown && s->n < 12 ? " and " : ", ", "%u", s->value[i]);
+    if (shown < s->n) stk_text_add(text, size, ", ", "... up to %u", s->largest);
 }
 
 /* 0, 255; 0, 127, 255; 0, 85, 170, 255: grey levels for the eye. */
@@ -120,10 +116,8 @@ static int spread_evenly(const seen *s)
 /* Values to classes in order: "0:0,255:1". */
 static void map_in_order(judging *j, const seen *values)
 {
-    size_t used = 0;
     for (uint32_t i = 0; i < values->n; i++)
-        used += (size_t)snprintf(j->out->label_map + used, STK_JUDGE_MAP - used, "%s%u:%u", i ? "," : "",
-                                 values->value[i], i);
+        stk_text_add(j->out->label_map, STK_JUDGE_MAP, ",", "%u:%u", values->value[i], i);
     j->out->classes = values->n;
 }
 
@@ -362,7 +356,7 @@ int stk_mask_is_colored(const stoke_image_info *mask)
 static void list_colors(const stoke_image *image, char *text, size_t size)
 {
     uint32_t known[COLORS];
-    size_t n = 0, used = 0;
+    size_t n = 0;
     text[0] = 0;
     for (uint32_t y = 0; y < image->height; y++) {
         const uint8_t *p = (const uint8_t *)image->data + y * image->stride;
@@ -372,12 +366,11 @@ static void list_colors(const stoke_image *image, char *text, size_t size)
             while (i < n && known[i] != rgb) i++;
             if (i < n) continue;
             if (n == COLORS) {
-                snprintf(text + used, size - used, "; ...");
+                stk_text_add(text, size, "; ", "...");
                 return;
             }
             known[n++] = rgb;
-            used +=
-                (size_t)snprintf(text + used, size - used, "%s%u %u %u", n > 1 ? "; " : "", p[0], p[1], p[2]);
+            stk_text_add(text, size, "; ", "%u %u %u", p[0], p[1], p[2]);
         }
     }
 }

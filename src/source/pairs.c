@@ -258,21 +258,18 @@ int stk_pairs_look(stk_pairs *pairs, const stoke_dataset *dataset, const stoke_d
 
 typedef struct lines {
     char *text;
-    size_t size, used;
+    size_t size;
 } lines;
 
 static void add_line(void *context, const char *sentence)
 {
-    lines *l = context;
-    const int n = snprintf(l->text + l->used, l->size - l->used, "%s\n", sentence);
-    if (n > 0 && (size_t)n < l->size - l->used) l->used += (size_t)n;
-    l->text[l->used] = 0;
+    stk_text_add(((lines *)context)->text, ((lines *)context)->size, "", "%s\n", sentence);
 }
 
 int stoke_dataset_orientation(const stoke_dataset *dataset, const stoke_data_params *params,
                               stoke_orientation *settled, char *remarks, size_t size, stoke_error *err)
 {
-    lines out = { remarks, size, 0 };
+    lines out = { remarks, size };
     stk_pairs pairs = { 0 };
     *settled = (stoke_orientation)params->orientation;
     *remarks = 0;

@@ -13,6 +13,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/number.h"
+#include "src/base/remarks.h"
 #include "src/base/retry.h"
 #include "src/base/rng.h"
 #include "src/base/terminal.h"
@@ -258,13 +259,11 @@ int stk_quarantine_unrecorded(stk_quarantine *q, char *line, size_t size)
     const char *problem = stk_quarantine_problem(q, &first);
     const size_t count = stk_quarantine_count(q), missing = count - first;
     if (!problem) return 0;
-    int n = snprintf(line, size, "%s: %zu bad sample%s not in this list: ", problem, missing,
-                     missing == 1 ? " is" : "s are");
-    for (size_t i = 0; i < missing && i < LISTED && n >= 0 && (size_t)n < size; i++)
-        n += snprintf(line + n, size - (size_t)n, "%s%s", i ? "; " : "",
-                      stk_quarantine_get(q, first + i).reason);
-    if (missing > LISTED && n >= 0 && (size_t)n < size)
-        snprintf(line + n, size - (size_t)n, "; and %zu more", missing - LISTED);
+    snprintf(line, size, "%s: %zu bad sample%s not in this list:", problem, missing,
+             missing == 1 ? " is" : "s are");
+    for (size_t i = 0; i < missing && i < LISTED; i++)
+        stk_text_add(line, size, i ? "; " : " ", "%s", stk_quarantine_get(q, first + i).reason);
+    if (missing > LISTED) stk_text_add(line, size, "; ", "and %zu more", missing - LISTED);
     return 1;
 }
 

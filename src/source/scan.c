@@ -14,6 +14,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/remarks.h"
 #include "src/base/retry.h"
 #include "src/base/rng.h"
 
@@ -116,12 +117,11 @@ static void count_unread(stk_scan_unread *unread, const char *name)
 
 const char *stk_scan_unread_text(const stk_scan_unread *unread, char *text, size_t size)
 {
-    size_t used = 0;
     text[0] = 0;
-    for (size_t i = 0; i < STK_SCAN_ENDINGS && used < size; i++)
+    for (size_t i = 0; i < STK_SCAN_ENDINGS; i++)
         if (unread->count[i])
-            used += (size_t)snprintf(text + used, size - used, "%s%llu %s", used ? ", " : "",
-                                     (unsigned long long)unread->count[i], unread_endings[i]);
+            stk_text_add(text, size, ", ", "%llu %s", (unsigned long long)unread->count[i],
+                         unread_endings[i]);
     return text;
 }
 

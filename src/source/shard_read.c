@@ -52,15 +52,7 @@ static int by_key(const void *a, const void *b)
 /* "shards/000000.tar:a/b.jpg" */
 static const char *shown(reading *x, const char *member)
 {
-    const size_t a = strlen(x->shard), b = strlen(member);
-    char *text = stk_alloc(a + b + 2);
-    if (!text) return NULL;
-    memcpy(text, x->shard, a);
-    text[a] = ':';
-    memcpy(text + a + 1, member, b);
-    const char *kept = stk_string_arena_copy(&x->dataset->arena, text, a + 1 + b);
-    stk_free(text);
-    return kept;
+    return stk_string_arena_print(&x->dataset->arena, "%s:%s", x->shard, member);
 }
 
 static int remark(reading *x, stoke_note_kind kind, const char *member, const char *detail)
@@ -145,18 +137,12 @@ static group sides_of(const piece *pieces, size_t n)
 static int add_sample(reading *x, const piece *first, const group *g)
 {
     char sample[STK_TAR_NAME];
-    const size_t prefix = strlen(x->part->prefix);
-    size_t n = stk_shard_sample(first->member->name, first->name.key, sample);
-    char *name = stk_alloc(prefix + n + 1);
-    if (!name) return no_memory(x);
-    memcpy(name, x->part->prefix, prefix);
-    memcpy(name + prefix, sample, n);
+    stk_shard_sample(first->member->name, first->name.key, sample);
     stoke_sample s = {
-        .name = stk_string_arena_copy(&x->dataset->arena, name, prefix + n),
+        .name = stk_string_arena_print(&x->dataset->arena, "%s%s", x->part->prefix, sample),
         .image_path = shown(x, g->image->name),
         .image = { x->shard, g->image->offset, g->image->size },
     };
-    stk_free(name);
     if (g->mask) {
         s.mask_path = shown(x, g->mask->name);
         s.mask = (stoke_blob){ x->shard, g->mask->offset, g->mask->size };

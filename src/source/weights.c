@@ -182,8 +182,7 @@ typedef struct examples {
 
 static void add_example(examples *e, const char *name)
 {
-    size_t used = strlen(e->text);
-    if (e->count++ < 3) snprintf(e->text + used, sizeof e->text - used, "%s%.60s", used ? ", " : "", name);
+    if (e->count++ < 3) stk_text_add(e->text, sizeof e->text, ", ", "%.60s", name);
 }
 
 static int read_weights(const stoke_dataset *dataset, stk_csv *csv, double *weights, examples *unknown,
