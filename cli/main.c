@@ -15,7 +15,7 @@
 
 const cli_command *const cli_commands[] = {
 #define CLI_COMMAND(id, words) &cli_##id,
-#define CLI_HIDDEN(id, words) &cli_##id,
+#define CLI_HIDDEN(id, words)  &cli_##id,
 #include "cli/commands.def"
     NULL,
 };
@@ -122,11 +122,10 @@ static int run_command(const cli_command *command, int argc, char **argv)
         cli_print_help(&call, stdout);
         r = CLI_OK;
     } else if (r) {
-        char title[64];
         r = cli_fail(&call, &err);
         if (r == CLI_MISUSE)
             stoke_text_print(stderr, "`stoke %s --help` shows the options and examples\n",
-                             cli_command_title(command, " ", title, sizeof title));
+                             CLI_TITLE(command, " "));
     } else {
         cli_handle_signals();
         r = call.command->run(&call, &err);

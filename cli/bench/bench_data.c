@@ -364,16 +364,14 @@ static void print_meaning(const bench *b, const figures *f, int longest)
 
 static void print_people(const bench *b, const figures *f)
 {
-    char peak[32], planned[32];
     stoke_cores cores = stoke_machine_cores();
     cli_print("%s, batch %lld, %s; %s, %s, pixel functions %s\n\n",
               STOKE_COUNT(stoke_dataset_count(b->set.dataset), "sample"), (long long)b->data.batch,
               stoke_dtype_name(stoke_data_image_dtype(&b->data)), stoke_machine_cpu_name(),
               STOKE_COUNT(cores.usable, "usable core"), stoke_machine_cpu_table());
     print_speed(b, f);
-    cli_print("peak memory      %s measured, %s planned\n",
-              stoke_text_memory(b->cases[0].last.peak_rss, peak, sizeof peak),
-              stoke_text_memory(b->cases[0].opened.plan.total_bytes, planned, sizeof planned));
+    cli_print("peak memory      %s measured, %s planned\n", STOKE_MEMORY(b->cases[0].last.peak_rss),
+              STOKE_MEMORY(b->cases[0].opened.plan.total_bytes));
     if (b->difference.samples)
         cli_print("fast decoding    differs from exact by %.2f of 255 levels on average, %u at most (%llu "
                   "samples)\n",

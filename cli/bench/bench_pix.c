@@ -119,11 +119,9 @@ static void print_people(const figures *f)
         CLI_TABLE("function", "table", "ns/pixel", "times C", "GB/s", "of memory", "bytes", "in");
     for (size_t i = 0; i < f->count; i++) {
         const stoke_pix_figure *p = &f->figure[i];
-        char bytes[32];
         if (p->state != STOKE_PIX_MEASURED) continue;
         cli_row(table, "%s\t%s\t%.3f\t%.1f\t%.1f\t%.0f %%\t%s\t%s", p->function, p->table, p->ns_per_pixel,
-                p->speedup, p->gb_per_s, 100 * p->memory_share,
-                stoke_text_bytes(p->bytes, bytes, sizeof bytes), p->place);
+                p->speedup, p->gb_per_s, 100 * p->memory_share, STOKE_BYTES(p->bytes), p->place);
     }
     cli_table_end(table);
     putchar('\n');

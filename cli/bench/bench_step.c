@@ -255,8 +255,7 @@ static void print_title(const bench *b)
 static void print_people(const bench *b)
 {
     const double best = b->ms[0], median = b->ms[b->steps / 2], gflops = flops(b) / median / 1e6;
-    char rss[32], planned[32];
-    stoke_text_memory(stoke_machine_peak_rss(), rss, sizeof rss);
+    char planned[32];
     stoke_text_memory(stoke_memory_total(&b->memory), planned, sizeof planned);
     print_title(b);
     print_parts(b);
@@ -265,7 +264,7 @@ static void print_people(const bench *b)
               1000 * b->params.batch / best);
     cli_print("%.0f GFLOP/s, %.0f %% of the %.0f measured as this processor's peak in this run\n", gflops,
               b->peak > 0 ? 100 * gflops / b->peak : 0, b->peak);
-    cli_print("memory: %s at most, %s planned (%+.1f %%)\n", rss, planned,
+    cli_print("memory: %s at most, %s planned (%+.1f %%)\n", STOKE_MEMORY(stoke_machine_peak_rss()), planned,
               100 * ((double)stoke_machine_peak_rss() / (double)stoke_memory_total(&b->memory) - 1));
     if (b->plan.precision != STOKE_PRECISION_FP32 && strcmp(stoke_net_table_in_use(), "amx"))
         puts("This processor has no unit for 16-bit floats: they halve the memory of activations and cost "
@@ -274,13 +273,12 @@ static void print_people(const bench *b)
 
 static void print_plan(const bench *b)
 {
-    char available[32], text[512];
+    char text[512];
     print_title(b);
     stoke_memory_text(&b->memory, text, sizeof text);
     cli_print("memory: %s\n", text);
     if (b->available < UINT64_MAX)
-        cli_print("available: %s; it %s\n", stoke_text_memory(b->available, available, sizeof available),
-                  fits(b) ? "fits" : "does not fit");
+        cli_print("available: %s; it %s\n", STOKE_MEMORY(b->available), fits(b) ? "fits" : "does not fit");
     const int tera = flops(b) >= 1e13;
     cli_print("%llu parameters, %.2f %sFLOP per %s\n", (unsigned long long)b->plan.parameter_count,
               flops(b) / (tera ? 1e12 : 1e9), tera ? "T" : "G", b->o->forward ? "pass" : "step");

@@ -56,10 +56,9 @@ static void print_result(const cli_call *call, const char *out, const stoke_pack
         print_json(out, report, rate);
         return;
     }
-    char bytes[32], time[32];
     cli_print("%s: %s in %s, %s, in %s", out, STOKE_COUNT(report->samples, "sample"),
-              STOKE_COUNT(report->shards, "shard"), stoke_text_bytes(report->bytes, bytes, sizeof bytes),
-              stoke_text_seconds(report->seconds, time, sizeof time));
+              STOKE_COUNT(report->shards, "shard"), STOKE_BYTES(report->bytes),
+              STOKE_SECONDS(report->seconds));
     if (report->written) cli_print(" (%.0f MB/s)", rate);
     if (report->kept) cli_print("; %llu finished before", (unsigned long long)report->kept);
     putchar('\n');
@@ -80,13 +79,13 @@ static void print_cache(const cli_call *call, const char *folder, const stoke_me
         stoke_json_close(&json);
         return;
     }
-    char time[32], bytes[32] = "", size[48] = "";
+    char size[48] = "";
     if (report->bytes) /* without a budget only what was added is known */
-        snprintf(size, sizeof size, ", %s%s", stoke_text_bytes(report->bytes, bytes, sizeof bytes),
+        snprintf(size, sizeof size, ", %s%s", STOKE_BYTES(report->bytes),
                  call->data.cache_disk ? " in all" : "");
     cli_print("%s: %llu sample%s decoded and kept%s, %llu there before, in %s\n", folder,
               (unsigned long long)report->stored, report->stored == 1 ? "" : "s", size,
-              (unsigned long long)report->found, stoke_text_seconds(report->seconds, time, sizeof time));
+              (unsigned long long)report->found, STOKE_SECONDS(report->seconds));
     if (report->bad)
         cli_print("bad: %llu; `stoke verify` gives the reasons\n", (unsigned long long)report->bad);
     if (report->left_out)

@@ -55,10 +55,9 @@ static void print_result(const cli_call *call, const char *folder, double second
         stoke_json_close(&json);
         return;
     }
-    char time[32];
     cli_print("%s: %s of %ux%u (height x width), %lld classes, in %s\n", folder,
               STOKE_COUNT(o->count, "pair"), o->size[0], o->size[1], (long long)o->classes,
-              stoke_text_seconds(seconds, time, sizeof time));
+              STOKE_SECONDS(seconds));
     cli_say(call, "next: stoke verify %s --classes %lld", STOKE_WORD(folder), (long long)o->classes);
 }
 

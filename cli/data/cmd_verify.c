@@ -133,7 +133,6 @@ static void print_json(const cli_call *call, const stoke_dataset *dataset, const
 
 static void print_summary(const stoke_dataset *dataset, const stoke_verify_report *report)
 {
-    char a[32], b[32], c[32];
     int masks = stoke_dataset_has_masks(dataset);
     cli_print("%s%s, %llu good, %zu bad, %zu left out while matching\n",
               STOKE_COUNT(report->pairs, masks ? "pair" : "image"), masks ? "" : " without masks",
@@ -144,13 +143,13 @@ static void print_summary(const stoke_dataset *dataset, const stoke_verify_repor
     if (report->images16)
         cli_print("depth  %llu of the images have 16 bits, values %u to %u\n",
                   (unsigned long long)report->images16, report->min_value16, report->max_value16);
-    cli_print("files  images %s", stoke_text_bytes(report->image_bytes, a, sizeof a));
-    if (masks) cli_print(", masks %s", stoke_text_bytes(report->mask_bytes, b, sizeof b));
+    cli_print("files  images %s", STOKE_BYTES(report->image_bytes));
+    if (masks) cli_print(", masks %s", STOKE_BYTES(report->mask_bytes));
     for (int i = STOKE_FORMAT_JPEG; i <= STOKE_FORMAT_TIFF; i++)
         if (report->formats[i])
             cli_print(", %llu %s", (unsigned long long)report->formats[i],
                       stoke_format_name((stoke_format)i));
-    cli_print("\nread   in %s\n", stoke_text_seconds(report->seconds, c, sizeof c));
+    cli_print("\nread   in %s\n", STOKE_SECONDS(report->seconds));
 }
 
 static void print_classes(const stoke_verify_report *report)

@@ -38,11 +38,9 @@ int cli_card_is_here(const cli_card *card, const char *gpu, uint64_t memory)
 
 void cli_say_card(const cli_call *call, const cli_card *card)
 {
-    char memory[32];
     if (*card->name)
         cli_say(call, "for the card found here: %s, %s (%s)", card->name,
-                stoke_text_memory((uint64_t)card->memory.value, memory, sizeof memory),
-                stoke_source_name(card->memory.source));
+                STOKE_MEMORY((uint64_t)card->memory.value), stoke_source_name(card->memory.source));
     else
         cli_say(call, "no card is seen here; --gpu or --vram name one");
 }

@@ -19,9 +19,9 @@ static void options_case(const cli_command *command)
 {
     cli_call call;
     stoke_error err;
-    char title[64], *none[] = { (char *)command->name, NULL };
+    char *none[] = { (char *)command->name, NULL };
     cli_call_begin(&call, command, 1, none, &err);
-    cli_print("    '%s') words='--help", cli_command_title(command, " ", title, sizeof title));
+    cli_print("    '%s') words='--help", CLI_TITLE(command, " "));
     for (size_t g = 0; g < call.n_groups; g++)
         for (size_t i = 0; i < call.groups[g].count; i++) print_flag(call.groups[g].options[i].name);
     fputs("' ;;\n", stdout);

@@ -44,10 +44,9 @@ static void roff_examples(const cli_example *examples, FILE *out)
 
 static void roff_commands(const cli_command *const *commands, FILE *out)
 {
-    char title[64];
     for (; *commands; commands++) {
         if ((*commands)->hidden) continue;
-        fprintf(out, ".TP\n.BR stoke\\-%s (1)\n", cli_command_title(*commands, "\\-", title, sizeof title));
+        fprintf(out, ".TP\n.BR stoke\\-%s (1)\n", CLI_TITLE(*commands, "\\-"));
         roff_text((*commands)->summary, out);
     }
 }
@@ -61,11 +60,11 @@ static void roff_status(FILE *out)
 static void print_page(const cli_call *call, FILE *out)
 {
     const cli_command *command = call->command;
-    char title[64], name[80];
-    snprintf(name, sizeof name, "stoke-%s", cli_command_title(command, "-", title, sizeof title));
+    char name[80];
+    snprintf(name, sizeof name, "stoke-%s", CLI_TITLE(command, "-"));
     roff_title(name, command->summary, out);
     fputs(".SH SYNOPSIS\n.B stoke ", out);
-    roff_text(cli_command_title(command, " ", title, sizeof title), out);
+    roff_text(CLI_TITLE(command, " "), out);
     if (command->arguments) roff_text(command->arguments, out);
     fputs("[\\fIOPTION\\fR]...\n.SH DESCRIPTION\n", out);
     if (command->description) roff_text(command->description, out);

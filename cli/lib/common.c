@@ -322,8 +322,7 @@ int cli_fail(const cli_call *call, const stoke_error *error)
         FACTS_OBJECT(&json, "error", FACT("code", stoke_status_name(err->code)), FACT_OF(err, message));
         stoke_json_close(&json);
     }
-    char title[64];
-    cli_print_message(cli_command_title(call->command, " ", title, sizeof title), err->message);
+    cli_print_message(CLI_TITLE(call->command, " "), err->message);
     return err->code == STOKE_E_INVALID ? CLI_MISUSE : CLI_FAILED;
 }
 

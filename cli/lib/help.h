@@ -10,6 +10,7 @@
 
 /* "bench data", with `separator` between parent and name. */
 const char *cli_command_title(const cli_command *command, const char *separator, char *text, size_t size);
+#define CLI_TITLE(command, separator) cli_command_title((command), (separator), (char[64]){ 0 }, 64)
 
 /* Finds a command by its words ("bench", "data"); *used = how many of them name it. NULL = unknown. */
 const cli_command *cli_find_command(char **words, int n_words, int *used);

@@ -124,11 +124,10 @@ void cli_page_text(cli_page *page, const char *key, const char *label, const cha
 
 static void print_value(double value, cli_unit unit)
 {
-    char text[32];
     switch (unit) {
-    case CLI_UNIT_BYTES: cli_print("%s", stoke_text_bytes((uint64_t)value, text, sizeof text)); break;
-    case CLI_UNIT_MEMORY: cli_print("%s", stoke_text_memory((uint64_t)value, text, sizeof text)); break;
-    case CLI_UNIT_BYTES_S: cli_print("%s/s", stoke_text_bytes((uint64_t)value, text, sizeof text)); break;
+    case CLI_UNIT_BYTES: cli_print("%s", STOKE_BYTES((uint64_t)value)); break;
+    case CLI_UNIT_MEMORY: cli_print("%s", STOKE_MEMORY((uint64_t)value)); break;
+    case CLI_UNIT_BYTES_S: cli_print("%s/s", STOKE_BYTES((uint64_t)value)); break;
     case CLI_UNIT_PERCENT: cli_print("%.0f %%", value); break;
     case CLI_UNIT_SHARE: cli_print("%.0f %%", value * 100); break;
     case CLI_UNIT_WATT: cli_print("%.1f W", value); break;

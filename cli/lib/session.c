@@ -295,9 +295,7 @@ stoke_memory_sum cli_loader_memory(const stoke_memory_plan *plan)
 
 void cli_say_memory(const cli_call *call, const stoke_memory_sum *sum)
 {
-    char bytes[32];
-    stoke_text_memory(stoke_memory_total(sum), bytes, sizeof bytes);
-    cli_say(call, "memory: up to %s (--json has the terms)", bytes);
+    cli_say(call, "memory: up to %s (--json has the terms)", STOKE_MEMORY(stoke_memory_total(sum)));
 }
 
 void cli_memory_planned(void *call, const stoke_memory_sum *sum)

@@ -35,10 +35,11 @@ static void say_memory(const cli_call *call, const stoke_upload_memory *memory, 
                        const stoke_device_info *device)
 {
     const stoke_memory_sum sum = cli_feed_memory(memory, other_bytes);
-    char host[32], own[32], elsewhere[192] = "";
+    char host[32], elsewhere[192] = "";
     stoke_text_memory(stoke_memory_total(&sum), host, sizeof host);
-    stoke_text_memory(memory->total_bytes, own, sizeof own);
-    if (!device->shares_memory) snprintf(elsewhere, sizeof elsewhere, ", and %s on %s", own, device->name);
+    if (!device->shares_memory)
+        snprintf(elsewhere, sizeof elsewhere, ", and %s on %s", STOKE_MEMORY(memory->total_bytes),
+                 device->name);
     cli_say(call, "memory: up to %s%s", host, elsewhere);
     if (memory->host.prefetch_reduced)
         cli_say(call, "remark: prefetch is lowered to %u to honour --memory-limit", memory->host.slots - 1);

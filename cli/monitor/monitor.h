@@ -96,6 +96,7 @@ stoke_figure monitor_job_wait(const void *job, size_t back);
 const char *monitor_job_state(const monitor_job *job);
 /* State, step, and how long ago it gave a sign when that is long. */
 const char *monitor_job_progress(const monitor_job *job, char *text, size_t size);
+#define MONITOR_PROGRESS(job) monitor_job_progress((job), (char[160]){ 0 }, 160)
 /* A figure of the page or of rates: NaN and STOKE_LIVE_NA are n/a. */
 stoke_figure monitor_job_figure(double value);
 stoke_figure monitor_job_count(uint64_t count);
@@ -153,12 +154,16 @@ void monitor_csv_figures(FILE *out, const stoke_figure *figures, size_t n);
 
 /* "power limit, too hot (hardware)", "nothing"; "n/a" when the driver does not tell. */
 const char *monitor_reasons(stoke_figure reasons, char *text, size_t size);
+#define MONITOR_REASONS(reasons) monitor_reasons((reasons), (char[160]){ 0 }, 160)
 /* A figure without its fraction, with its unit behind: "34 %", "n/a". */
 const char *monitor_number(stoke_figure figure, const char *unit, char *text, size_t size);
+#define MONITOR_NUMBER(figure, unit) monitor_number((figure), (unit), (char[32]){ 0 }, 32)
 /* Of disks and links, in decimal units. */
 const char *monitor_bytes(stoke_figure figure, char *text, size_t size);
+#define MONITOR_BYTES(figure) monitor_bytes((figure), (char[32]){ 0 }, 32)
 /* Of cards and processes: "9.4 GiB", "n/a". */
 const char *monitor_memory(stoke_figure figure, char *text, size_t size);
+#define MONITOR_MEMORY(figure) monitor_memory((figure), (char[32]){ 0 }, 32)
 
 /* ---- monitor_prometheus.c, monitor_metrics.c ---- */
 

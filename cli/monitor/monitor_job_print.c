@@ -13,17 +13,16 @@
 void monitor_job_print_line(const monitor_job *job)
 {
     stoke_live_rates rates;
-    char progress[160], rate[32], wait[32], ready[32], slots[32], rest[64] = "";
+    char rest[64] = "";
     monitor_job_lately(job, &rates);
-    monitor_job_progress(job, progress, sizeof progress);
     if (!isnan(job->now.loss)) snprintf(rest, sizeof rest, ", loss %.4g", job->now.loss);
     if (!isnan(job->now.device_busy))
         snprintf(rest, sizeof rest, ", device busy %.0f %%", 100 * job->now.device_busy);
-    cli_print("          job %s, %s samples/s, data wait %s, queue %s of %s%s (measured)\n", progress,
-              monitor_number(monitor_job_figure(rates.samples_s), "", rate, sizeof rate),
-              monitor_number(monitor_job_figure(100 * rates.data_wait), " %", wait, sizeof wait),
-              monitor_number(monitor_job_count(job->now.ready), "", ready, sizeof ready),
-              monitor_number(monitor_job_count(job->now.slots), "", slots, sizeof slots), rest);
+    cli_print("          job %s, %s samples/s, data wait %s, queue %s of %s%s (measured)\n",
+              MONITOR_PROGRESS(job), MONITOR_NUMBER(monitor_job_figure(rates.samples_s), ""),
+              MONITOR_NUMBER(monitor_job_figure(100 * rates.data_wait), " %"),
+              MONITOR_NUMBER(monitor_job_count(job->now.ready), ""),
+              MONITOR_NUMBER(monitor_job_count(job->now.slots), ""), rest);
     if (*job->problem) cli_print("          its page cannot be read just now: %s\n", job->problem);
 }
 
@@ -87,8 +86,7 @@ static void json_head(cli_page *page, const monitor_job *job)
 static void say_progress(const monitor_job *job)
 {
     const stoke_live_data *now = &job->now;
-    char progress[160];
-    cli_print("  %-22s %s", "state", monitor_job_progress(job, progress, sizeof progress));
+    cli_print("  %-22s %s", "state", MONITOR_PROGRESS(job));
     if (now->epoch < now->epochs && now->epochs != STOKE_LIVE_NA)
         cli_print(", epoch %" PRIu64 " of %" PRIu64, now->epoch + 1, now->epochs);
     putchar('\n');
@@ -99,19 +97,19 @@ static void say_progress(const monitor_job *job)
 
 static void say_counts(cli_page *page, const stoke_live_data *now)
 {
-    char text[160], a[32], b[32];
+    char text[160];
     snprintf(text, sizeof text, "%s in %s batches (measured)",
-             monitor_number(monitor_job_count(now->samples), "", a, sizeof a),
-             monitor_number(monitor_job_count(now->batches), "", b, sizeof b));
+             MONITOR_NUMBER(monitor_job_count(now->samples), ""),
+             MONITOR_NUMBER(monitor_job_count(now->batches), ""));
     cli_page_text(page, NULL, "samples", text);
     snprintf(text, sizeof text, "%s of %s batches ready (measured)",
-             monitor_number(monitor_job_count(now->ready), "", a, sizeof a),
-             monitor_number(monitor_job_count(now->slots), "", b, sizeof b));
+             MONITOR_NUMBER(monitor_job_count(now->ready), ""),
+             MONITOR_NUMBER(monitor_job_count(now->slots), ""));
     cli_page_text(page, NULL, "queue", text);
     cli_page_figure(page, NULL, "workers", monitor_job_count(now->workers), CLI_UNIT_NONE);
     snprintf(text, sizeof text, "%s loader, %s whole process at its peak (measured)",
-             monitor_memory(monitor_job_count(now->memory_bytes), a, sizeof a),
-             monitor_memory(monitor_job_count(now->peak_rss), b, sizeof b));
+             MONITOR_MEMORY(monitor_job_count(now->memory_bytes)),
+             MONITOR_MEMORY(monitor_job_count(now->peak_rss)));
     cli_page_text(page, NULL, "memory", text);
     if (monitor_job_count(now->bad_samples).value > 0)
         cli_page_figure(page, NULL, "bad samples", monitor_job_count(now->bad_samples), CLI_UNIT_NONE);

@@ -40,15 +40,15 @@ const char *monitor_memory(stoke_figure figure, char *text, size_t size)
 /* "78 % (9.4 GiB of 12.0 GiB)". */
 static const char *monitor_share(stoke_figure part, stoke_figure whole, char *text, size_t size)
 {
-    char a[32], b[32];
+    char a[32];
     monitor_memory(part, a, sizeof a);
     if (!part.source || !whole.source || whole.value <= 0)
         snprintf(text, size, "%s", a);
     else
-        snprintf(text, size, "%.0f %% (%s of %s)", 100 * part.value / whole.value, a,
-                 monitor_memory(whole, b, sizeof b));
+        snprintf(text, size, "%.0f %% (%s of %s)", 100 * part.value / whole.value, a, MONITOR_MEMORY(whole));
     return text;
 }
+#define SHARE(part, whole) monitor_share((part), (whole), (char[96]){ 0 }, 96)
 
 const char *monitor_reasons(stoke_figure reasons, char *text, size_t size)
 {
@@ -64,28 +64,21 @@ void monitor_print_line(const monitor_sight *sight, double seconds)
 {
     const stoke_monitor *monitor = sight->monitor;
     const stoke_load *load = stoke_monitor_load(monitor);
-    char a[32], d[32], share[96], reasons[160];
     const stoke_figure cpu = stoke_monitor_history(monitor, STOKE_SERIES_CPU, 0, 0, MONITOR_RATE);
     const stoke_figure disk = stoke_monitor_history(monitor, STOKE_SERIES_DISK, 0, 0, MONITOR_RATE);
-    cli_print("%6.1f s  processor %s, memory %s, disk %s (proc)\n", seconds,
-              monitor_number(cpu, " %", a, sizeof a),
-              monitor_share(load->memory_used, load->memory_total, share, sizeof share),
-              monitor_number(disk, " %", d, sizeof d));
+    cli_print("%6.1f s  processor %s, memory %s, disk %s (proc)\n", seconds, MONITOR_NUMBER(cpu, " %"),
+              SHARE(load->memory_used, load->memory_total), MONITOR_NUMBER(disk, " %"));
     for (size_t i = 0; i < stoke_monitor_gpus(monitor); i++) {
         const stoke_gpu *gpu = stoke_monitor_gpu(monitor, i);
         const stoke_figure busy = stoke_monitor_history(monitor, STOKE_SERIES_GPU, i, 0, MONITOR_RATE);
-        char power[32];
         if (gpu->lost) {
             cli_print("          gpu%zu lost\n", i);
             continue;
         }
         cli_print("          gpu%zu busy %s, memory %s, %s, %s, held down by: %s (%s)\n", i,
-                  monitor_number(busy, " %", a, sizeof a),
-                  monitor_share(gpu->memory_used, gpu->memory_total, share, sizeof share),
-                  monitor_number(gpu->power_watt, " W", power, sizeof power),
-                  monitor_number(gpu->clock_sm_mhz, " MHz", d, sizeof d),
-                  monitor_reasons(gpu->clocks_reasons, reasons, sizeof reasons),
-                  stoke_source_name(gpu->memory_total.source));
+                  MONITOR_NUMBER(busy, " %"), SHARE(gpu->memory_used, gpu->memory_total),
+                  MONITOR_NUMBER(gpu->power_watt, " W"), MONITOR_NUMBER(gpu->clock_sm_mhz, " MHz"),
+                  MONITOR_REASONS(gpu->clocks_reasons), stoke_source_name(gpu->memory_total.source));
     }
     if (sight->job) monitor_job_print_line(sight->job);
     fflush(stdout); /* whoever reads a pipe wants it now */
@@ -104,7 +97,7 @@ static void print_why(cli_page *page, const stoke_monitor *monitor)
 
 static void print_card_now(cli_page *page, const stoke_gpu *gpu, size_t index)
 {
-    char title[128], reasons[160];
+    char title[128];
     snprintf(title, sizeof title, "gpu%zu %s", index, gpu->name);
     cli_page_entry(page, title);
     if (page->as_json) cli_page_text(page, "name", NULL, gpu->name);
@@ -121,9 +114,8 @@ static void print_card_now(cli_page *page, const stoke_gpu *gpu, size_t index)
     cli_page_figure(page, "clock_memory_mhz", "memory clock", gpu->clock_memory_mhz, CLI_UNIT_MHZ);
     cli_page_figure(page, "pcie_to_device", "link, to the card", gpu->pcie_to_device, CLI_UNIT_BYTES_S);
     cli_page_figure(page, "pcie_from_device", "link, from the card", gpu->pcie_from_device, CLI_UNIT_BYTES_S);
-    monitor_reasons(gpu->clocks_reasons, reasons, sizeof reasons);
     cli_page_text(page, "clocks_held_down_by", "clocks held down by",
-                  gpu->clocks_reasons.source ? reasons : NULL);
+                  gpu->clocks_reasons.source ? MONITOR_REASONS(gpu->clocks_reasons) : NULL);
     cli_page_processes(page, gpu);
     cli_page_close(page);
 }
@@ -173,15 +165,13 @@ static void print_spread(cli_page *page, const char *key, const char *label, con
     }
     const stoke_figure figures[] = { spread->mean, spread->p5, spread->p95, spread->peak };
     static const char *const names[] = { "mean", "p5", "p95", "peak" };
-    char line[256] = "", one[48], bytes[32];
+    char line[256] = "", one[48];
     size_t n = 0;
     for (size_t i = 0; i < CLI_COUNT(figures); i++) {
         if (!figures[i].source) continue;
         switch (unit) {
         case CLI_UNIT_MEMORY: monitor_memory(figures[i], one, sizeof one); break;
-        case CLI_UNIT_BYTES_S:
-            snprintf(one, sizeof one, "%s/s", monitor_bytes(figures[i], bytes, sizeof bytes));
-            break;
+        case CLI_UNIT_BYTES_S: snprintf(one, sizeof one, "%s/s", MONITOR_BYTES(figures[i])); break;
         case CLI_UNIT_WATT: monitor_number(figures[i], " W", one, sizeof one); break;
         case CLI_UNIT_CELSIUS: monitor_number(figures[i], " C", one, sizeof one); break;
         case CLI_UNIT_MHZ: monitor_number(figures[i], " MHz", one, sizeof one); break;
@@ -196,14 +186,14 @@ static void print_spread(cli_page *page, const char *key, const char *label, con
 /* Of memory both: mean 78 % (9.4 GiB), peak 85 % (10.2 GiB). For programs bytes. */
 static void print_memory(cli_page *page, const stoke_spread *used, stoke_figure total)
 {
-    char mean[32], peak[32], line[256];
+    char line[256];
     if (page->as_json || !used->mean.source || !total.source || total.value <= 0) {
         print_spread(page, "memory_used", "memory used", used, CLI_UNIT_MEMORY);
         return;
     }
     snprintf(line, sizeof line, "mean %.0f %% (%s), peak %.0f %% (%s) (%s)",
-             100 * used->mean.value / total.value, monitor_memory(used->mean, mean, sizeof mean),
-             100 * used->peak.value / total.value, monitor_memory(used->peak, peak, sizeof peak),
+             100 * used->mean.value / total.value, MONITOR_MEMORY(used->mean),
+             100 * used->peak.value / total.value, MONITOR_MEMORY(used->peak),
              stoke_source_name(used->mean.source));
     cli_page_text(page, "memory_used", "memory used", line);
 }

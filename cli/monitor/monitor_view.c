@@ -112,35 +112,30 @@ static void put_series(monitor_view *view, const char *label, stoke_monitor_seri
 
 static const char *part_of(stoke_figure part, stoke_figure whole, char *text, size_t size)
 {
-    char a[32], b[32];
-    snprintf(text, size, "%s of %s", monitor_memory(part, a, sizeof a), monitor_memory(whole, b, sizeof b));
+    snprintf(text, size, "%s of %s", MONITOR_MEMORY(part), MONITOR_MEMORY(whole));
     return text;
 }
+#define PART(part, whole) part_of((part), (whole), (char[96]){ 0 }, 96)
 
 static void put_machine(monitor_view *view)
 {
     monitor_frame *f = &view->frame;
     const stoke_load *load = stoke_monitor_load(view->sight->monitor);
-    char text[96], a[32], b[32];
     put_series(view, "processor", STOKE_SERIES_CPU, 0, NULL);
-    put_series(view, "memory", STOKE_SERIES_MEMORY, 0,
-               part_of(load->memory_used, load->memory_total, text, sizeof text));
+    put_series(view, "memory", STOKE_SERIES_MEMORY, 0, PART(load->memory_used, load->memory_total));
     put_series(view, "disk", STOKE_SERIES_DISK, 0, NULL);
     monitor_frame_line(f, "%-*s%s: read %s/s, write %s/s (%s)", MONITOR_LABEL_COLUMNS, "",
-                       *load->disk ? load->disk : "disk n/a", monitor_bytes(load->disk_read, a, sizeof a),
-                       monitor_bytes(load->disk_write, b, sizeof b),
-                       stoke_source_name(load->disk_read.source));
+                       *load->disk ? load->disk : "disk n/a", MONITOR_BYTES(load->disk_read),
+                       MONITOR_BYTES(load->disk_write), stoke_source_name(load->disk_read.source));
 }
 
 static void put_processes(monitor_frame *f, const stoke_gpu *gpu)
 {
     for (uint32_t i = 0; i < gpu->n_processes; i++) {
         const stoke_gpu_process *process = &gpu->process[i];
-        char a[32], b[32];
         monitor_frame_line(f, "%-*s%8u %-28s %10s %6s %s", MONITOR_LABEL_COLUMNS, i ? "" : "programs",
                            process->pid, *process->name ? process->name : "(in another container)",
-                           monitor_memory(process->memory_bytes, a, sizeof a),
-                           monitor_number(process->busy_percent, " %", b, sizeof b),
+                           MONITOR_MEMORY(process->memory_bytes), MONITOR_NUMBER(process->busy_percent, " %"),
                            process->own ? "(this one)" : "");
     }
     if (!gpu->n_processes) monitor_frame_line(f, "%-*snone seen", MONITOR_LABEL_COLUMNS, "programs");
@@ -152,29 +147,23 @@ static void put_card(monitor_view *view, size_t index)
 {
     monitor_frame *f = &view->frame;
     const stoke_gpu *gpu = stoke_monitor_gpu(view->sight->monitor, index);
-    char text[256], a[32], b[32], c[32], d[32], in[32], out[32];
     monitor_frame_line(f, "%s", "");
     monitor_frame_line(f, "gpu%zu %s %s%s%s", index, gpu->name, gpu->pci, gpu->lost ? " LOST" : "",
                        gpu->mig ? " MIG" : "");
     if (*gpu->problem) monitor_frame_line(f, "%-*s%s", MONITOR_LABEL_COLUMNS, "problem", gpu->problem);
     if (gpu->lost) return;
     put_series(view, "busy", STOKE_SERIES_GPU, index, NULL);
-    put_series(view, "memory", STOKE_SERIES_GPU_MEMORY, index,
-               part_of(gpu->memory_used, gpu->memory_total, text, sizeof text));
+    put_series(view, "memory", STOKE_SERIES_GPU_MEMORY, index, PART(gpu->memory_used, gpu->memory_total));
     monitor_frame_line(f, "%-*s%s of %s, %s, PCIe %s x%s, in %s/s, out %s/s (%s)", MONITOR_LABEL_COLUMNS,
-                       "power", monitor_number(gpu->power_watt, " W", a, sizeof a),
-                       monitor_number(gpu->power_limit_watt, " W", b, sizeof b),
-                       monitor_number(gpu->temperature, " C", c, sizeof c),
-                       monitor_number(gpu->pcie_generation, "", d, sizeof d),
-                       monitor_number(gpu->pcie_width, "", text, sizeof text),
-                       monitor_bytes(gpu->pcie_to_device, in, sizeof in),
-                       monitor_bytes(gpu->pcie_from_device, out, sizeof out),
+                       "power", MONITOR_NUMBER(gpu->power_watt, " W"),
+                       MONITOR_NUMBER(gpu->power_limit_watt, " W"), MONITOR_NUMBER(gpu->temperature, " C"),
+                       MONITOR_NUMBER(gpu->pcie_generation, ""), MONITOR_NUMBER(gpu->pcie_width, ""),
+                       MONITOR_BYTES(gpu->pcie_to_device), MONITOR_BYTES(gpu->pcie_from_device),
                        stoke_source_name(gpu->power_watt.source));
     monitor_frame_line(f, "%-*s%s of %s, memory %s; held down by: %s", MONITOR_LABEL_COLUMNS, "clock",
-                       monitor_number(gpu->clock_sm_mhz, " MHz", a, sizeof a),
-                       monitor_number(gpu->clock_sm_max_mhz, " MHz", b, sizeof b),
-                       monitor_number(gpu->clock_memory_mhz, " MHz", c, sizeof c),
-                       monitor_reasons(gpu->clocks_reasons, text, sizeof text));
+                       MONITOR_NUMBER(gpu->clock_sm_mhz, " MHz"),
+                       MONITOR_NUMBER(gpu->clock_sm_max_mhz, " MHz"),
+                       MONITOR_NUMBER(gpu->clock_memory_mhz, " MHz"), MONITOR_REASONS(gpu->clocks_reasons));
     put_processes(f, gpu);
 }
 
@@ -204,13 +193,13 @@ static void put_stages(monitor_frame *f, const stoke_live_rates *rates)
 
 static void put_rates(monitor_frame *f, const stoke_live_data *now, const stoke_live_rates *rates)
 {
-    char samples[32], read[32], hits[48] = "", loss[64] = "";
+    char hits[48] = "", loss[64] = "";
     if (!isnan(rates->cache_hits))
         snprintf(hits, sizeof hits, ", %.0f %% from the cache", 100 * rates->cache_hits);
     if (!isnan(now->loss)) snprintf(loss, sizeof loss, "; loss %.4g at rate %.3g", now->loss, now->lr);
     monitor_frame_line(f, "%-*s%s/s, read %s/s%s%s (measured)", MONITOR_LABEL_COLUMNS, "samples",
-                       monitor_number(monitor_job_figure(rates->samples_s), "", samples, sizeof samples),
-                       monitor_bytes(monitor_job_figure(rates->read_bytes_s), read, sizeof read), hits, loss);
+                       MONITOR_NUMBER(monitor_job_figure(rates->samples_s), ""),
+                       MONITOR_BYTES(monitor_job_figure(rates->read_bytes_s)), hits, loss);
 }
 
 static void put_queue(monitor_frame *f, const monitor_job *job)
@@ -230,11 +219,10 @@ static void put_queue(monitor_frame *f, const monitor_job *job)
 static void put_job(monitor_frame *f, const monitor_job *job)
 {
     stoke_live_rates rates;
-    char progress[160];
     monitor_job_lately(job, &rates);
     monitor_frame_line(f, "%s", "");
     monitor_frame_line(f, "job %llu, %s: %s", (unsigned long long)job->now.pid, job->now.what,
-                       monitor_job_progress(job, progress, sizeof progress));
+                       MONITOR_PROGRESS(job));
     if (*job->problem) monitor_frame_text(f, job->problem);
     if (isnan(job->now.device_busy))
         monitor_frame_series(f, &(monitor_series){ .label = "data wait",

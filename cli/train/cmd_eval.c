@@ -336,7 +336,6 @@ static int write_files(const cli_call *call, const stoke_trained *trained, const
 static void print_result(const cli_call *call, const stoke_trained *trained, const stoke_eval_report *report)
 {
     const eval_options *o = call->options;
-    char text[32];
     if (call->common.json) {
         write_json(stdout, call, trained, report);
         putchar('\n');
@@ -353,8 +352,7 @@ static void print_result(const cli_call *call, const stoke_trained *trained, con
                       report->n_worst ? "worst.png, " : "");
     }
     cli_say(call, "%llu picture%s in %s: %.1f img/s", (unsigned long long)report->samples,
-            report->samples == 1 ? "" : "s", stoke_text_seconds(report->seconds, text, sizeof text),
-            report->images_per_s);
+            report->samples == 1 ? "" : "s", STOKE_SECONDS(report->seconds), report->images_per_s);
     if (report->bad)
         cli_say(call, "bad files: %llu left out; the first: %s", (unsigned long long)report->bad,
                 report->first_bad);

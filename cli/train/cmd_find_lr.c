@@ -249,7 +249,7 @@ static void print_reading(const char *what, double lr)
 static int print_text(const finding *f, const drawing *d, stoke_error *err)
 {
     const stoke_lr_report *r = &f->report;
-    char time[48], next[COMMAND];
+    char next[COMMAND];
     const int status = r->count ? stoke_chart_text(&d->chart, COLUMNS, ROWS, stdout, err) : STOKE_OK;
     if (status) return status;
     puts("\nLearning rates that the curve names:");
@@ -263,8 +263,7 @@ static int print_text(const finding *f, const drawing *d, stoke_error *err)
         cli_print("suggested: --lr %.2g, usual for such settings; the curve does not tell (confidence low)\n",
                   r->suggested);
     if (*r->why) cli_print("why low: %s\n", r->why);
-    cli_print("curve: %s (%s in %s)\n", f->o->out, STOKE_COUNT(r->count, "step"),
-              stoke_text_seconds(r->seconds, time, sizeof time));
+    cli_print("curve: %s (%s in %s)\n", f->o->out, STOKE_COUNT(r->count, "step"), STOKE_SECONDS(r->seconds));
     if (r->confidence == STOKE_LR_LOW) {
         again_command(f, next);
         cli_say(f->call, "to be surer: %s", next);

@@ -347,13 +347,12 @@ static void on_windows(void *context, const stoke_sample *file, uint64_t done, u
         p->first_seconds = now;
     }
     const uint64_t windows = done - p->first_window;
-    char note[192], left[48];
+    char note[192];
     size_t n = (size_t)snprintf(note, sizeof note, "%.60s: window %llu of %llu", file->name,
                                 (unsigned long long)done, (unsigned long long)total);
     if (windows)
         snprintf(note + n, sizeof note - n, ", %s left",
-                 stoke_text_seconds((now - p->first_seconds) / (double)windows * (double)(total - done), left,
-                                    sizeof left));
+                 STOKE_SECONDS((now - p->first_seconds) / (double)windows * (double)(total - done)));
     stoke_progress_note(p->progress, done < total ? note : NULL);
     stoke_progress_left(p->progress, done < total ? NAN : -1); /* that of the picture stands in the note */
     if (done >= total) p->first_window = 0;
@@ -496,13 +495,11 @@ static void say_overlays(const prediction *p)
 
 static void print_result(const prediction *p)
 {
-    char seconds[32];
-    stoke_text_seconds(p->report.seconds, seconds, sizeof seconds);
     if (p->call->common.json) {
         print_json(p);
     } else {
         cli_print("%s written to %s%s in %s, %.1f img/s", STOKE_COUNT(p->report.done, "mask"), p->o->out,
-                  cli_ends_with(p->o->out, "/") ? "" : "/", seconds, rate(p));
+                  cli_ends_with(p->o->out, "/") ? "" : "/", STOKE_SECONDS(p->report.seconds), rate(p));
         if (p->report.slid)
             cli_print("; %llu resized, %llu window by window", (unsigned long long)p->report.resized,
                       (unsigned long long)p->report.slid);

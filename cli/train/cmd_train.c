@@ -151,15 +151,13 @@ static void json_summary(const training *t, const stoke_trainer *trainer, const 
 
 static void print_summary(const training *t, const stoke_trainer *trainer, const stoke_train_summary *s)
 {
-    char all[48], steps[48], data[48], evaluation[48], saving[48], metric[TRAIN_BAR_METRIC];
+    char metric[TRAIN_BAR_METRIC];
     const char *folder = stoke_trainer_folder(trainer);
     cli_print("%s: %llu of %s in %s (%s)\n", folder, (unsigned long long)s->step,
-              STOKE_COUNT(t->steps, "step"), stoke_text_seconds(s->seconds, all, sizeof all), t->why);
+              STOKE_COUNT(t->steps, "step"), STOKE_SECONDS(s->seconds), t->why);
     cli_print("time: steps %s, waiting for data %s, evaluation %s, saving %s\n",
-              stoke_text_seconds(step_seconds(s), steps, sizeof steps),
-              stoke_text_seconds(s->data_seconds, data, sizeof data),
-              stoke_text_seconds(s->eval_seconds, evaluation, sizeof evaluation),
-              stoke_text_seconds(s->save_seconds, saving, sizeof saving));
+              STOKE_SECONDS(step_seconds(s)), STOKE_SECONDS(s->data_seconds), STOKE_SECONDS(s->eval_seconds),
+              STOKE_SECONDS(s->save_seconds));
     if (isfinite(s->best))
         cli_print("best: mIoU %.4f, F1 %.4f, pixel accuracy %.4f%s at step %llu, in %s/best\n",
                   s->scores.miou, s->scores.f1_macro, s->scores.pixel_accuracy,

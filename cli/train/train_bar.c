@@ -98,23 +98,21 @@ static void show_epoch(train_bar *bar, const stoke_train_event *e)
 
 static void show_evaluation(train_bar *bar, const stoke_train_event *e)
 {
-    char took[48], metric[TRAIN_BAR_METRIC];
+    char metric[TRAIN_BAR_METRIC];
     make_way(bar);
-    stoke_text_seconds(e->seconds, took, sizeof took);
     if (!e->scores) return;
     cli_say(bar->call,
             "evaluation at step %llu: mIoU %.4f, F1 %.4f, pixel accuracy %.4f%s, loss %.4f%s%s (%s)",
             (unsigned long long)e->step, e->scores->miou, e->scores->f1_macro, e->scores->pixel_accuracy,
             train_bar_metric(bar, e->scores, metric), e->loss, e->best ? ": the best so far by " : "",
-            e->best ? metric_title(bar->metric) : "", took);
+            e->best ? metric_title(bar->metric) : "", STOKE_SECONDS(e->seconds));
 }
 
 static void show_saved(train_bar *bar, const stoke_train_event *e)
 {
-    char took[48];
     make_way(bar);
-    stoke_text_seconds(e->seconds, took, sizeof took);
-    cli_say(bar->call, "checkpoint at step %llu (%s)", (unsigned long long)e->step, took);
+    cli_say(bar->call, "checkpoint at step %llu (%s)", (unsigned long long)e->step,
+            STOKE_SECONDS(e->seconds));
 }
 
 static void show_remark(train_bar *bar, const stoke_train_event *e)

@@ -298,7 +298,6 @@ static void say(advice *list, const char *format, ...)
 
 static void about_machine(advice *list, const stoke_machine_facts *facts)
 {
-    char text[32];
     if (facts->quota.source && facts->threads.source && facts->quota.value < facts->threads.value)
         say(list,
             "the control group allows %.3g of %.0f processors: give the container more (--cpus), or expect "
@@ -315,10 +314,10 @@ static void about_machine(advice *list, const stoke_machine_facts *facts)
         say(list,
             "/dev/shm has %s free: workers of PyTorch die there (Bus error); start the container with "
             "--shm-size=8g, stoke itself does not need it",
-            stoke_text_memory((uint64_t)facts->shm_bytes.value, text, sizeof text));
+            STOKE_MEMORY((uint64_t)facts->shm_bytes.value));
     if (facts->available_bytes.source && facts->available_bytes.value < 2e9)
         say(list, "only %s of memory is free: close programs, or use --memory-limit",
-            stoke_text_memory((uint64_t)facts->available_bytes.value, text, sizeof text));
+            STOKE_MEMORY((uint64_t)facts->available_bytes.value));
 }
 
 static void about_disk(advice *list, const doctor_facts *facts)

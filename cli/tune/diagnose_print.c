@@ -35,6 +35,7 @@ static const char *ms_text(double ms, char *text, size_t size)
         snprintf(text, size, "%.*f", fabs(ms) < 10 ? 2 : 1, fabs(ms) < 0.005 ? 0 : ms); /* no -0.00 */
     return text;
 }
+#define MS(ms) ms_text((ms), (char[24]){ 0 }, 24)
 
 static const char *range_text(double ms, double low, double high, char *text, size_t size)
 {
@@ -48,6 +49,7 @@ static const char *range_text(double ms, double low, double high, char *text, si
         snprintf(text, size, "%s", a);
     return text;
 }
+#define RANGE(ms, low, high) range_text((ms), (low), (high), (char[96]){ 0 }, 96)
 
 /* ---- what was run ---- */
 
@@ -112,11 +114,9 @@ static void print_causes(const diagnose_job *job)
 static void measured_text(const stoke_fix_measured *m, double predicted, char text[static 128],
                           char error[static 32])
 {
-    char range[96];
     snprintf(text, 128, "-");
     if (!m->pairs) return;
-    snprintf(text, 128, "%s%s", range_text(m->gain_ms, m->low, m->high, range, sizeof range),
-             m->confirmed ? "" : ", not confirmed");
+    snprintf(text, 128, "%s%s", RANGE(m->gain_ms, m->low, m->high), m->confirmed ? "" : ", not confirmed");
     ms_text(predicted - m->gain_ms, error, 32);
 }
 
@@ -182,12 +182,11 @@ static const char *slower_because(const diagnose_job *job, const stoke_fix *fix)
 /* One that is not in the sequence: it adds nothing, or takes. */
 static void print_unused(const diagnose_job *job, const stoke_fix *fix, int others)
 {
-    char ms[32];
     if (-fix->gain_ms < shown_loss * stoke_diagnosis_fixes(job->diagnosis)->now.step_ms)
         cli_print("  -  %s: adds nothing%s\n", fix->what, others ? " after those" : "");
     else
-        cli_print("  -  %s: %s ms a step slower by itself: %s\n", fix->what,
-                  ms_text(-fix->gain_ms, ms, sizeof ms), slower_because(job, fix));
+        cli_print("  -  %s: %s ms a step slower by itself: %s\n", fix->what, MS(-fix->gain_ms),
+                  slower_because(job, fix));
 }
 
 /* In the order of the sequence, then what adds nothing after those, then what is right already. */
@@ -212,22 +211,20 @@ static void print_fixes(const diagnose_job *job)
 {
     const stoke_fixes *f = stoke_diagnosis_fixes(job->diagnosis);
     double alone = 0;
-    char a[32], b[32], busy[96];
     for (int i = 0; i < STOKE_CAUSES; i++)
         if (f->fix[i].applies) alone += fmax(0, f->fix[i].gain_ms);
     print_gains(f);
     cli_print("[predicted%s]", f->measured.pairs ? "; measured in turns" : "");
     if (any_in_sequence(f))
-        cli_print(" They do not add: alone they sum to %s ms, together they give %s ms.",
-                  ms_text(alone, a, sizeof a), ms_text(f->gain_all_ms, b, sizeof b));
+        cli_print(" They do not add: alone they sum to %s ms, together they give %s ms.", MS(alone),
+                  MS(f->gain_all_ms));
     fputs("\n\n", stdout);
     print_changes(job, f);
     putchar('\n');
     if (any_in_sequence(f))
         cli_print("With all of them: busy %s %% [predicted], a step every %s ms.\n",
-                  range_text(100 * f->together.busy, 100 * f->together.busy_low, 100 * f->together.busy_high,
-                             busy, sizeof busy),
-                  ms_text(f->together.step_ms, a, sizeof a));
+                  RANGE(100 * f->together.busy, 100 * f->together.busy_low, 100 * f->together.busy_high),
+                  MS(f->together.step_ms));
     if (f->measured.pairs)
         cli_print("Measured with all of them: busy %.1f %%, %.1f points from the prediction [%u pairs of "
                   "blocks in turns, %lld steps each].\n",
@@ -271,15 +268,13 @@ static void print_costs(const diagnose_job *job)
 {
     const stoke_costs *c = stoke_diagnosis_costs(job->diagnosis);
     const stoke_side *side = &c->side[c->measured.placement];
-    char a[32], b[32];
     fputs("costs     ", stdout);
     if (job->device)
-        cli_print("copy of a batch %s ms pageable, %s ms pinned [%s]; ",
-                  ms_text(side->pageable_ms, a, sizeof a), ms_text(side->pinned_ms, b, sizeof b),
-                  diagnose_source(job));
+        cli_print("copy of a batch %s ms pageable, %s ms pinned [%s]; ", MS(side->pageable_ms),
+                  MS(side->pinned_ms), diagnose_source(job));
     cli_print("workers started again %s ms [measured], an epoch has %llu steps; the loop itself %.2f ms a "
               "step [measured]\n",
-              ms_text(c->restart_ms, a, sizeof a), (unsigned long long)c->steps_per_epoch, c->host_ms);
+              MS(c->restart_ms), (unsigned long long)c->steps_per_epoch, c->host_ms);
 }
 
 static void print_files(const diagnose_options *o)
@@ -296,12 +291,10 @@ static void print_certain(const diagnose_job *job)
     const stoke_costs *c = stoke_diagnosis_costs(job->diagnosis);
     const stoke_side *side = &c->side[c->measured.placement];
     double cpu = 0;
-    char ms[32];
     for (size_t i = 0; i < side->n; i++)
         for (int k = 0; k < STOKE_WORK_KINDS; k++) cpu += (double)side->records[i].making[k].cpu_ns / 1e6;
     cpu /= side->n ? (double)side->n : 1;
-    cli_print("Certain: a batch takes %s ms of CPU time to make [measured], whatever else runs",
-              ms_text(cpu, ms, sizeof ms));
+    cli_print("Certain: a batch takes %s ms of CPU time to make [measured], whatever else runs", MS(cpu));
     if (cpu > 0)
         cli_print("; a free core makes %.*f batches a second", cpu > 100 ? 2 : cpu > 10 ? 1 : 0, 1000 / cpu);
     puts(". What each change would give is not said.");

@@ -125,15 +125,14 @@ const char *find_batch_ms(double ms, char text[32])
 
 static void say_trial(const find_batch *s, const stoke_trial *t)
 {
-    char memory[32], step[32], loader[96] = "";
+    char step[32], loader[96] = "";
     if (s->progress) stoke_progress_pause(s->progress);
     if (t->with_loader && !isnan(t->busy))
         snprintf(loader, sizeof loader, "; loader on: waits %.3g ms, busy %.0f %%", t->wait_ms,
                  100 * t->busy);
     if (t->outcome == STOKE_OUTCOME_OK)
-        cli_say(s->call, "batch %u: %s, %s a step%s", (unsigned)t->batch,
-                stoke_text_memory(t->reserved, memory, sizeof memory), find_batch_ms(t->step_ms, step),
-                loader);
+        cli_say(s->call, "batch %u: %s, %s a step%s", (unsigned)t->batch, STOKE_MEMORY(t->reserved),
+                find_batch_ms(t->step_ms, step), loader);
     else
         cli_say(s->call, "batch %u: %s%s%s", (unsigned)t->batch, stoke_outcome_name(t->outcome),
                 *t->message ? ": " : "", t->message);

@@ -93,13 +93,11 @@ static void print_trials(const find_batch *s)
 static void print_fits(const find_batch *s)
 {
     const stoke_batch_result *r = &s->result;
-    char fixed[32], each[32], budget[32], all[32];
-    cli_print("\nbudget: %s of %s\n", stoke_text_memory(r->budget, budget, sizeof budget),
-              stoke_text_memory(s->limits.memory, all, sizeof all));
+    cli_print("\nbudget: %s of %s\n", STOKE_MEMORY(r->budget), STOKE_MEMORY(s->limits.memory));
     if (r->linear)
         cli_print("memory: %s%s + %s x batch (R2 %.4f, %s)\n", r->memory0 < 0 ? "-" : "",
-                  stoke_text_memory((uint64_t)fabs(r->memory0), fixed, sizeof fixed),
-                  stoke_text_memory((uint64_t)r->memory1, each, sizeof each), r->memory_r2, memory_source(s));
+                  STOKE_MEMORY((uint64_t)fabs(r->memory0)), STOKE_MEMORY((uint64_t)r->memory1), r->memory_r2,
+                  memory_source(s));
     else if (!isnan(r->memory_r2))
         cli_print("memory: no line (R2 %.4f): found by halving (%s)\n", r->memory_r2, memory_source(s));
     if (r->timed)

@@ -165,13 +165,12 @@ static void put_bar(const picture *p, double x, double y, double width, const ch
 /* Its name and number where there is room; the rest for a resting pointer. */
 static void put_span(const picture *p, const stk_trace_span *s, double x, double y, double width)
 {
-    char number[32] = "", text[96], took[32], since[32];
+    char number[32] = "", text[96];
     put_bar(p, x, y, width - seam, s->what, 1);
     if (s->number >= 0) snprintf(number, sizeof number, "%" PRId64, s->number);
     stk_html_print(p->out, "><title>%s%s%s: %s, %s after the start</title></rect>\n", s->what,
-                   *number ? ", batch " : "", number,
-                   stoke_text_seconds((double)(s->end - s->start) / 1e9, took, sizeof took),
-                   stoke_text_seconds((double)(s->start - p->sheet->start) / 1e9, since, sizeof since));
+                   *number ? ", batch " : "", number, STOKE_SECONDS((double)(s->end - s->start) / 1e9),
+                   STOKE_SECONDS((double)(s->start - p->sheet->start) / 1e9));
     snprintf(text, sizeof text, "%.60s%s%s", s->what, *number ? " " : "", number);
     const double room = (width - 6) / STK_SVG_LETTER;
     const char *shown = room >= (double)stk_svg_letters(text) ? text : number;
@@ -281,7 +280,7 @@ static double names_width(const stk_trace_sheet *sheet)
 static void put_axis(const picture *p, double top, double bottom)
 {
     const unit u = unit_of(p->end - p->start);
-    char text[96], since[32];
+    char text[96];
     stk_chart_axis axis;
     stk_axis_make(&axis, 0, (double)(p->end - p->start) / u.ns, 0, (unsigned)(p->width / 90));
     for (size_t i = 0; i < axis.count; i++) {
@@ -293,7 +292,7 @@ static void put_axis(const picture *p, double top, double bottom)
     stk_svg_line(p->out, "x", p->left, bottom, p->left + p->width, bottom);
     if (p->start > p->sheet->start)
         snprintf(text, sizeof text, "%s, from %s after the start", u.name,
-                 stoke_text_seconds((double)(p->start - p->sheet->start) / 1e9, since, sizeof since));
+                 STOKE_SECONDS((double)(p->start - p->sheet->start) / 1e9));
     else
         snprintf(text, sizeof text, "%s", u.name);
     stk_svg_text(p->out, p->left + p->width / 2, bottom + 34, "middle", "f", text);

@@ -46,6 +46,11 @@ STOKE_API const char *stoke_text_bytes(uint64_t bytes, char *text, size_t size);
 STOKE_API const char *stoke_text_memory(uint64_t bytes, char *text, size_t size);
 /* "1.2 ms", "3.4 s", "2 min 05 s". Returns text. */
 STOKE_API const char *stoke_text_seconds(double seconds, char *text, size_t size);
+/* The same in their own buffers, which live as long as the block they are written in: for arguments of
+ * printf. */
+#define STOKE_BYTES(bytes)     stoke_text_bytes((bytes), (char[32]){ 0 }, 32)
+#define STOKE_MEMORY(bytes)    stoke_text_memory((bytes), (char[32]){ 0 }, 32)
+#define STOKE_SECONDS(seconds) stoke_text_seconds((seconds), (char[48]){ 0 }, 48)
 
 /* ---- progress: a bar on a terminal after the first second, plain lines every 10 s elsewhere ---- */
 typedef struct stoke_progress stoke_progress;
