@@ -400,17 +400,13 @@ static int run(cli_call *call, stoke_error *err)
     int r = open_set(b, err);
     if (!r) r = measure(b, err);
     bench_set_remove(&b->set); /* before anything is printed: a closed pipe ends the program there */
-    int code = r ? cli_fail(call, err) : CLI_OK;
     if (!r) {
-        figures f = summarize(b);
-        if (call->common.json)
-            print_json(b, &f);
-        else
-            print_people(b, &f);
+        const figures f = summarize(b);
+        (call->common.json ? print_json : print_people)(b, &f);
     }
     bench_set_close(&b->set);
     free(b);
-    return code;
+    return r;
 }
 
 static const cli_example examples[] = {

@@ -298,18 +298,14 @@ static int run(cli_call *call, stoke_error *err)
     if (!r) r = measure(b, err);
     bench_set_close(&b->set); /* before anything is printed: a closed pipe ends the program there */
     if (!r) r = write_pictures(b, err);
-    const int code = r ? cli_fail(call, err) : CLI_OK;
     if (!r) {
         const figures f = summarize(b);
-        if (call->common.json)
-            print_json(b, &f);
-        else
-            print_people(b, &f);
+        (call->common.json ? print_json : print_people)(b, &f);
     }
     stoke_trace_destroy(&b->trace);
     stoke_device_close(&b->device);
     free(b);
-    return code;
+    return r;
 }
 
 static const cli_default defaults[] = {

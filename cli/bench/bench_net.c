@@ -163,10 +163,7 @@ static int run(cli_call *call, stoke_error *err)
     const int r = stoke_net_bench(&params, take, &f, err);
     cli_progress_end(&f.progress);
     if (r == STOKE_E_NOTFOUND) err->code = STOKE_E_INVALID; /* what the user wrote, not a file */
-    if (!r && call->common.json)
-        print_json(&f);
-    else if (!r)
-        print_people(&f);
+    if (!r) (call->common.json ? print_json : print_people)(&f);
     free(f.figure);
     return r;
 }

@@ -293,12 +293,10 @@ static int make_plan(bench *b, stoke_error *err)
     r = stoke_memory_check(&b->memory, b->o->forward ? "a pass needs" : "a step needs", "lower batch or size",
                            err);
     if (r) return r;
-    if (!b->o->dry_run)
-        cli_say_memory_terms(b->call, &b->memory);
-    else if (b->call->common.json)
-        print_json(b);
+    if (b->o->dry_run)
+        (b->call->common.json ? print_json : print_plan)(b);
     else
-        print_plan(b);
+        cli_say_memory_terms(b->call, &b->memory);
     return STOKE_OK;
 }
 
@@ -313,10 +311,7 @@ static int work(bench *b, stoke_error *err)
     /* Twice, and the better one: whoever disturbs one makes it too low. */
     b->peak = fmax(b->peak, stoke_net_peak_gflops(b->params.threads, (stoke_precision)b->plan.precision));
     bench_sort(b->ms, b->steps);
-    if (b->call->common.json)
-        print_json(b);
-    else
-        print_people(b);
+    (b->call->common.json ? print_json : print_people)(b);
     return STOKE_OK;
 }
 

@@ -136,14 +136,10 @@ static int run(cli_call *call, stoke_error *err)
     if (!r) r = bench_set_open(&set, call, &data, 2 * (uint64_t)data.batch, BENCH_SCENE, err);
     if (!r) r = measure(call, &set, &data, device, jobs, err);
     bench_set_close(&set); /* before anything is printed: a closed pipe ends the program there */
-    const int code = r ? cli_fail(call, err) : CLI_OK;
-    if (!r && call->common.json)
-        print_json(jobs, device);
-    else if (!r)
-        print_people(jobs, device);
+    if (!r) (call->common.json ? print_json : print_people)(jobs, device);
     stoke_device_close(&device);
     free(jobs);
-    return code;
+    return r;
 }
 
 /* Decoded samples are kept, so that the loader is not what is measured. */

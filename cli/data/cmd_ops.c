@@ -253,9 +253,8 @@ static int run(cli_call *call, stoke_error *err)
     const int is_op = name && find_op(name, &op), is_preset = name && !is_op && find_preset(name, &preset);
     if (name && !is_op && !is_preset) {
         const char *near = stoke_augment_nearest(name);
-        cli_error(err, STOKE_E_INVALID, "no op or preset is called '%s'%s%s%s `stoke ops` lists them", name,
-                  near ? ": did you mean " : ";", near ? near : "", near ? "?" : "");
-        return cli_fail(call, err);
+        return cli_error(err, STOKE_E_INVALID, "no op or preset is called '%s'%s%s%s `stoke ops` lists them",
+                         name, near ? ": did you mean " : ";", near ? near : "", near ? "?" : "");
     }
     if (call->common.json)
         print_json(name);

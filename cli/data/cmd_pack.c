@@ -93,43 +93,41 @@ static void print_cache(const cli_call *call, const char *folder, const stoke_me
                   *report->warning ? "the folder cannot be written" : "the budget (--cache-disk) is full");
 }
 
-static int run_cache(cli_call *call)
+static int run_cache(cli_call *call, stoke_error *err)
 {
     const pack_options *o = call->options;
-    stoke_error err = { 0 };
     stoke_dataset *dataset = NULL;
     stoke_cache_report report;
     stoke_data_params data = call->data;
     if (o->out) data.cache = o->out;
     int r = data.cache && *data.cache
                 ? STOKE_OK
-                : cli_error(&err, STOKE_E_INVALID, "name the folder of the cache: --out DIR");
-    if (!r) r = cli_open_settled(call, &data, &dataset, &err);
+                : cli_error(err, STOKE_E_INVALID, "name the folder of the cache: --out DIR");
+    if (!r) r = cli_open_settled(call, &data, &dataset, err);
     unsigned threads = data.workers > 0 ? (unsigned)data.workers : 0;
     stoke_memory_sum memory = { 0 };
-    if (!r) r = stoke_cache_fill_memory(dataset, &data, &threads, &memory, &err);
+    if (!r) r = stoke_cache_fill_memory(dataset, &data, &threads, &memory, err);
     if (!r) {
         cli_say_memory(call, &memory);
         stoke_progress *progress = cli_progress_begin(call, "filling", "samples");
-        r = stoke_cache_fill(dataset, &data, threads, cli_progress_update, progress, &report, &err);
+        r = stoke_cache_fill(dataset, &data, threads, cli_progress_update, progress, &report, err);
         cli_progress_end(&progress);
     }
-    int code = r ? cli_fail(call, &err) : CLI_OK;
     if (!r) {
         print_cache(call, data.cache, &memory, &report);
         if (*report.warning) cli_say(call, "warning: %s", report.warning);
         if (*report.unrecorded) cli_say(call, "warning: %s", report.unrecorded);
         /* A full budget was asked for. A disk that says no is a failure here, where filling is all there is
          * to do; a run that only uses the cache goes on without. */
-        if (*report.warning && report.left_out) code = CLI_FAILED;
-        if (!call->common.json && code == CLI_OK)
+        if (*report.warning && report.left_out) r = CLI_FAILED;
+        if (!call->common.json && !r)
             cli_say(call,
                     "next: stoke bench data %s --cache %s, with the same settings; deleting the folder "
                     "empties the cache",
                     data.data ? STOKE_WORD(data.data) : "...", STOKE_WORD(data.cache));
     }
     stoke_dataset_close(&dataset);
-    return code;
+    return r;
 }
 
 /* Settings that shape samples, where files are copied as they are. */
@@ -151,7 +149,7 @@ static void say_unused(const cli_call *call)
 static int run(cli_call *call, stoke_error *err)
 {
     const pack_options *o = call->options;
-    if (o->format == FORMAT_CACHE) return run_cache(call);
+    if (o->format == FORMAT_CACHE) return run_cache(call, err);
     stoke_dataset *dataset = NULL;
     stoke_pack_report report = { 0 };
     stoke_pack_params params = stoke_pack_defaults();
@@ -175,7 +173,6 @@ static int run(cli_call *call, stoke_error *err)
         r = stoke_pack(dataset, &params, cli_progress_update, progress, &report, err);
         cli_progress_end(&progress);
     }
-    int code = r ? cli_fail(call, err) : CLI_OK;
     if (!r) {
         print_result(call, o->out, &report);
         if (report.replaced)
@@ -186,7 +183,7 @@ static int run(cli_call *call, stoke_error *err)
     }
     stoke_pack_report_free(&report);
     stoke_dataset_close(&dataset);
-    return code;
+    return r;
 }
 
 static const cli_example examples[] = {

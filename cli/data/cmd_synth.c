@@ -77,10 +77,7 @@ static int say_replaced(const cli_call *call, const stoke_synth_params *params, 
 static int run(cli_call *call, stoke_error *err)
 {
     const synth_options *o = call->options;
-    if (!call->n_words) {
-        cli_error(err, STOKE_E_INVALID, "name the folder to make: stoke synth DIR");
-        return cli_fail(call, err);
-    }
+    if (!call->n_words) return cli_error(err, STOKE_E_INVALID, "name the folder to make: stoke synth DIR");
     stoke_synth_params params = stoke_synth_defaults();
     params.count = (uint64_t)o->count;
     params.height = o->size[0];
@@ -93,11 +90,11 @@ static int run(cli_call *call, stoke_error *err)
     planning plan = { .call = call };
     params.planned = take_plan;
     params.planned_context = &plan;
-    if (o->force && say_replaced(call, &params, call->words[0], err)) return cli_fail(call, err);
-    uint64_t start = stoke_machine_now_ns();
+    int r = o->force ? say_replaced(call, &params, call->words[0], err) : STOKE_OK;
+    if (r) return r;
+    const uint64_t start = stoke_machine_now_ns();
     stoke_progress *progress = cli_progress_begin(call, "drawing", "scenes");
-    int r =
-        stoke_synth_write(&params, call->words[0], (unsigned)o->threads, cli_progress_update, progress, err);
+    r = stoke_synth_write(&params, call->words[0], (unsigned)o->threads, cli_progress_update, progress, err);
     cli_progress_end(&progress);
     if (r) return r;
     print_result(call, call->words[0], (double)(stoke_machine_now_ns() - start) / 1e9, &plan.sum);

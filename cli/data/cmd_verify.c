@@ -209,16 +209,17 @@ static void print_findings(const cli_call *call, const stoke_dataset *dataset,
         cli_print("... and %zu more: --show %zu, --csv FILE or --json has them all\n", total - told, total);
 }
 
-static void print_report(const cli_call *call, const stoke_dataset *dataset,
-                         const stoke_verify_report *report, int64_t show)
+static void print_report(const cli_call *call, const stoke_dataset *dataset, const stoke_memory_sum *memory,
+                         const stoke_verify_report *report)
 {
+    const verify_options *o = call->options;
     char text[MESSAGE];
     print_summary(dataset, report);
     print_classes(report);
     for (size_t i = 0; i < report->n_remarks; i++)
         cli_print("\n%s\n", flagged(call, report->remarks[i], text));
     if (report->refusal) cli_print("\ntraining would not begin: %s\n", flagged(call, report->refusal, text));
-    print_findings(call, dataset, report, show);
+    print_findings(call, dataset, report, o->show);
 }
 
 static int run(cli_call *call, stoke_error *err)
@@ -232,15 +233,11 @@ static int run(cli_call *call, stoke_error *err)
     if (!r) r = cli_open_dataset(call, &call->data, &dataset, err);
     /* Before the reading, which may take an hour: a name that cannot be written is said at once. */
     if (!r && o->csv) r = stoke_output_open(&csv, o->csv, err);
-    if (r) {
-        stoke_dataset_close(&dataset);
-        return cli_fail(call, err);
-    }
     unsigned threads = call->data.workers > 0    ? (unsigned)call->data.workers
                        : call->data.workers == 0 ? 1
                                                  : 0;
     stoke_memory_sum memory = { 0 };
-    r = stoke_verify_memory(dataset, &call->data, &threads, &memory, err);
+    if (!r) r = stoke_verify_memory(dataset, &call->data, &threads, &memory, err);
     if (!r) {
         cli_say_memory(call, &memory);
         stoke_progress *progress = cli_progress_begin(call, "reading", "samples");
@@ -255,20 +252,14 @@ static int run(cli_call *call, stoke_error *err)
         stoke_table_destroy(&table);
     }
     stoke_output_drop(&csv);
-    int code = CLI_OK;
-    if (r) {
-        code = cli_fail(call, err);
-    } else {
-        if (call->common.json)
-            print_json(call, dataset, &memory, &report);
-        else
-            print_report(call, dataset, &report, o->show);
+    if (!r) {
+        (call->common.json ? print_json : print_report)(call, dataset, &memory, &report);
         if (report.n_bad || report.refusal || (stoke_dataset_notes(dataset) && !o->allow_orphans))
-            code = CLI_FAILED;
+            r = CLI_FAILED;
     }
     stoke_verify_report_free(&report);
     stoke_dataset_close(&dataset);
-    return code;
+    return r;
 }
 
 static const cli_example examples[] = {

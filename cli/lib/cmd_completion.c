@@ -75,10 +75,8 @@ static void word_cases(void)
 
 static int run(cli_call *call, stoke_error *err)
 {
-    if (call->n_words != 1 || strcmp(call->words[0], "bash")) {
-        cli_error(err, STOKE_E_INVALID, "which shell? Known: bash");
-        return cli_fail(call, err);
-    }
+    if (call->n_words != 1 || strcmp(call->words[0], "bash"))
+        return cli_error(err, STOKE_E_INVALID, "which shell? Known: bash");
     puts("# bash completion for stoke; made by `stoke completion bash`\n"
          "_stoke() {\n"
          "  local word=\"${COMP_WORDS[COMP_CWORD]}\" command=\"${COMP_WORDS[1]}\" words=''\n"

@@ -100,10 +100,8 @@ static int run(cli_call *call, stoke_error *err)
     }
     int used;
     const cli_command *command = cli_find_command(call->words, call->n_words, &used);
-    if (!command || used != call->n_words) {
-        cli_error(err, STOKE_E_INVALID, "no command '%s'", call->words[used]);
-        return cli_fail(call, err);
-    }
+    if (!command || used != call->n_words)
+        return cli_error(err, STOKE_E_INVALID, "no command '%s'", call->words[used]);
     cli_call subject;
     char *none[] = { (char *)command->name, NULL };
     cli_call_begin(&subject, command, 1, none, err);

@@ -192,9 +192,8 @@ static int run(cli_call *call, stoke_error *err)
         status = o->once ? watch_once(call, w) : watch_long(call, w, o);
         if (w->csv.stream) r = stoke_output_commit(&w->csv, err);
     }
-    if (r) status = cli_fail(call, err);
     close_all(w);
-    return status;
+    return r ? r : status;
 }
 
 #define OPTIONS monitor_options

@@ -60,15 +60,14 @@ static void print_result(const cli_call *call, const char *folder)
 
 static int run(cli_call *call, stoke_error *err)
 {
-    if (!call->n_words) {
-        cli_error(err, STOKE_E_INVALID, "no run given: name its folder, e.g. `stoke report runs/NAME`");
-        return cli_fail(call, err);
-    }
+    if (!call->n_words)
+        return cli_error(err, STOKE_E_INVALID,
+                         "no run given: name its folder, e.g. `stoke report runs/NAME`");
     const report_options *o = call->options;
     if (o->force) say_replaced(call, call->words[0]);
-    if (stoke_run_report(call->words[0], o->force, err)) return cli_fail(call, err);
-    print_result(call, call->words[0]);
-    return CLI_OK;
+    const int r = stoke_run_report(call->words[0], o->force, err);
+    if (!r) print_result(call, call->words[0]);
+    return r;
 }
 
 static const cli_example examples[] = {

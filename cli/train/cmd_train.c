@@ -149,7 +149,8 @@ static void json_summary(const training *t, const stoke_trainer *trainer, const 
     stoke_json_close(&json);
 }
 
-static void print_summary(const training *t, const stoke_trainer *trainer, const stoke_train_summary *s)
+static void print_summary(const training *t, const stoke_trainer *trainer, const stoke_train_summary *s,
+                          int interrupted)
 {
     char metric[TRAIN_BAR_METRIC];
     const char *folder = stoke_trainer_folder(trainer);
@@ -188,14 +189,11 @@ static int finish(const training *t, const stoke_trainer *trainer, int r, const 
     const stoke_train_summary summary = stoke_trainer_summary(trainer);
     if (r && r != STOKE_E_CANCELLED) {
         const stoke_error told = cli_with_flags(t->call, err);
-        if (!cli_interrupted()) return cli_fail(t->call, err);
+        if (!cli_interrupted()) return r;
         cli_print_message("train", told.message);
         return CLI_FAILED;
     }
-    if (t->call->common.json)
-        json_summary(t, trainer, &summary, r != 0);
-    else
-        print_summary(t, trainer, &summary);
+    (t->call->common.json ? json_summary : print_summary)(t, trainer, &summary, r != 0);
     if (r) cli_say(t->call, "interrupted; the state at step %llu is saved", (unsigned long long)summary.step);
     say_next(t, trainer, &summary, r != 0);
     return r ? cli_interrupt_code() : CLI_OK;

@@ -296,15 +296,12 @@ static void print_table(const recipe *r)
     stoke_table_destroy(&table);
 }
 
-static int finish(const recipe *r, int status, const stoke_error *err)
+static int finish(const recipe *r, int status)
 {
     const stage *last = &r->stages[r->count - 1];
     const int stopped = status == STOKE_E_CANCELLED && cli_interrupted();
-    if (status && !stopped) return cli_fail(r->call, err);
-    if (r->call->common.json)
-        print_json(r);
-    else
-        print_table(r);
+    if (status && !stopped) return status;
+    (r->call->common.json ? print_json : print_table)(r);
     if (r->o->dry_run)
         cli_say(r->call, "a dry run: nothing was written. What is carried over shows when a stage begins");
     else if (last->done)
@@ -354,10 +351,10 @@ static int run(cli_call *call, stoke_error *err)
         status = run_stage(r, i, err);
         if (!status && !r->o->dry_run && !r->stages[i].done) break; /* --stop-after */
     }
-    const int code = status && !r->count ? cli_fail(call, err) : finish(r, status, err);
+    if (r->count) status = finish(r, status);
     for (size_t i = 0; i < r->n_said; i++) free(r->said[i]);
     free(r);
-    return code;
+    return status;
 }
 
 static const cli_example examples[] = {

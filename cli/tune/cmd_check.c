@@ -38,7 +38,7 @@ static const char *engine_name(const stoke_preflight *preflight)
     return stoke_preflight_engine(preflight) == STOKE_ENGINE_NATIVE ? "native" : "torch";
 }
 
-static void print_lines(const cli_call *call, const stoke_preflight *preflight)
+static void print_lines(const cli_call *call, const stoke_preflight *preflight, int ready)
 {
     const check_options *o = call->options;
     const int native = stoke_preflight_engine(preflight) == STOKE_ENGINE_NATIVE;
@@ -112,16 +112,12 @@ static int run(cli_call *call, stoke_error *err)
 {
     const check_options *o = call->options;
     stoke_preflight *preflight = NULL;
-    if (check(&preflight, o, err)) {
-        /* 1 is for a line that failed: scripts must be able to tell. */
-        if (err->code != STOKE_E_NOMEM) err->code = STOKE_E_INVALID;
-        return cli_fail(call, err);
-    }
+    const int r = check(&preflight, o, err);
+    /* 1 is for a line that failed: scripts must be able to tell. */
+    if (r && r != STOKE_E_NOMEM) err->code = STOKE_E_INVALID;
+    if (r) return r;
     const int ready = !stoke_preflight_count(preflight, STOKE_VERDICT_FAIL);
-    if (call->common.json)
-        print_json(call, preflight, ready);
-    else
-        print_lines(call, preflight);
+    (call->common.json ? print_json : print_lines)(call, preflight, ready);
     stoke_preflight_destroy(&preflight);
     return ready ? CLI_OK : CLI_FAILED;
 }

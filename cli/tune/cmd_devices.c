@@ -84,11 +84,9 @@ static void print_json(const stoke_device_list *list)
 static int run(cli_call *call, stoke_error *err)
 {
     stoke_device_list *list;
-    if (stoke_device_list_create(&list, err)) return cli_fail(call, err);
-    if (call->common.json)
-        print_json(list);
-    else
-        print_table(list);
+    const int r = stoke_device_list_create(&list, err);
+    if (r) return r;
+    (call->common.json ? print_json : print_table)(list);
     stoke_device_list_destroy(&list);
     return CLI_OK;
 }

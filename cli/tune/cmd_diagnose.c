@@ -422,19 +422,13 @@ static int run(cli_call *call, stoke_error *err)
     if (!r) r = diagnose(job, err);
     if (!r) r = make_forecasts(job, err);
     if (!r) r = write_pictures(job, err);
-    int code = CLI_OK;
-    if (r) {
-        code = cli_fail(call, err);
-    } else {
+    if (!r) {
         say_next(job);
-        if (call->common.json)
-            diagnose_json(job);
-        else
-            diagnose_print(job);
+        (call->common.json ? diagnose_json : diagnose_print)(job);
     }
     finish(job);
     free(job);
-    return code;
+    return r;
 }
 
 static const cli_default defaults[] = {

@@ -412,10 +412,8 @@ static int run(cli_call *call, stoke_error *err)
     const doctor_options *o = call->options;
     doctor_facts *facts = cli_alloc(1, sizeof *facts);
     facts->data = o->data;
-    int status = CLI_OK;
-    if (find_out(facts, err)) {
-        status = cli_fail(call, err);
-    } else {
+    const int r = find_out(facts, err);
+    if (!r) {
         cli_page page;
         cli_page_begin(&page, call->common.json);
         print_page(&page, facts);
@@ -425,7 +423,7 @@ static int run(cli_call *call, stoke_error *err)
     stoke_gpus_close(&facts->gpus);
     free(facts->gpu);
     free(facts);
-    return status;
+    return r;
 }
 
 #define OPTIONS doctor_options

@@ -292,18 +292,16 @@ static int run(cli_call *call, stoke_error *err)
     const stoke_estimate_params p = params_of(o);
     int r = make_columns(columns, &p, err);
     if (!r) r = ask_backwards(&v, o, err);
+    if (r == STOKE_E_NOTFOUND) err->code = STOKE_E_INVALID; /* a name that was typed */
     if (r) {
-        if (r == STOKE_E_NOTFOUND) err->code = STOKE_E_INVALID; /* a name that was typed */
         cli_hint_memory(err);
-        return cli_fail(call, err);
-    }
-    if (call->common.json) {
+    } else if (call->common.json) {
         print_json(columns, &v, &p, assumed);
-        return CLI_OK;
+    } else {
+        print_columns(columns, &p, assumed);
+        print_inverse(&v, &p);
     }
-    print_columns(columns, &p, assumed);
-    print_inverse(&v, &p);
-    return CLI_OK;
+    return r;
 }
 
 static const cli_example examples[] = {

@@ -54,9 +54,10 @@ static int run(cli_call *call, stoke_error *err)
     search.wish.map = o->map;
     search.wish.data = call->n_words ? call->words[0] : NULL;
     if (!search.wish.device) search.wish.device = "native";
-    if (find_batch_run(&search, err)) {
+    const int r = find_batch_run(&search, err);
+    if (r) {
         find_batch_free(&search);
-        return cli_fail(call, err);
+        return r;
     }
     if (call->common.json) {
         stoke_json json = cli_json_open();

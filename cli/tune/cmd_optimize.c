@@ -350,13 +350,10 @@ static int run(cli_call *call, stoke_error *err)
     int r = check_request(w.o, err);
     if (!r) r = cli_map_cut(&map, w.o->map, err);
     if (!r) r = optimize(&w, &map, err);
-    if (r) {
+    if (r)
         cli_hint_memory(err);
-        r = cli_fail(call, err);
-    } else if (call->common.json)
-        print_json(&w);
     else
-        print_text(&w);
+        (call->common.json ? print_json : print_text)(&w);
     stoke_optimization_destroy(&w.plan);
     optimize_benchmark_free(&w.benchmark);
     cli_map_free(&map);

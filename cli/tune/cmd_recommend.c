@@ -153,7 +153,7 @@ static int write_file(const stoke_advice *advice, const recommend_options *o, st
 
 /* ---- for people, for programs ---- */
 
-static void print_advice(const stoke_advice *advice)
+static void print_advice(const stoke_advice *advice, const recommend_options *o)
 {
     stoke_table *table = CLI_TABLE("setting", "value", "source", "why");
     cli_print("For %s:\n\n", advice->subject);
@@ -242,7 +242,7 @@ static void print_choices(const stoke_model_choice *choices, const recommend_opt
               o->gpu ? "" : " --gpu NAME adds times.");
 }
 
-static void json_choices(const stoke_model_choice *choices)
+static void json_choices(const stoke_model_choice *choices, const recommend_options *o)
 {
     stoke_json json = cli_json_open();
     stoke_json_array(&json, "models");
@@ -269,10 +269,7 @@ static int choose_model(cli_call *call, const stoke_recommend_params *card, stok
     params.hours = o->hours;
     const int r = stoke_choose_model(choices, &params, err);
     if (r) return r;
-    if (call->common.json)
-        json_choices(choices);
-    else
-        print_choices(choices, o);
+    (call->common.json ? json_choices : print_choices)(choices, o);
     return STOKE_OK;
 }
 
@@ -284,22 +281,14 @@ static int run(cli_call *call, stoke_error *err)
     cli_card card;
     params.task = o->task == TASK_SMALLNET ? "smallnet" : "segformer";
     params.ranks = (uint32_t)o->ranks;
-    if (o->write && !*o->write) {
-        cli_error(err, STOKE_E_INVALID, "the name of the file to write is empty");
-        return cli_fail(call, err);
-    }
-    if (cli_may_write(call, o->write, o->force, err)) return cli_fail(call, err);
-    if (choose_card(call, &card, &params, err)) return cli_fail(call, err);
-    if (o->choose_model ? choose_model(call, &params, err) : stoke_recommend(&advice, &params, err)) {
-        cli_hint_memory(err);
-        return cli_fail(call, err);
-    }
-    if (o->choose_model) return CLI_OK;
-    if (o->write && write_file(&advice, o, err)) return cli_fail(call, err);
-    if (call->common.json)
-        print_json(&advice, o);
-    else
-        print_advice(&advice);
+    int r = cli_may_write(call, o->write, o->force, err);
+    if (!r) r = choose_card(call, &card, &params, err);
+    if (!r) r = o->choose_model ? choose_model(call, &params, err) : stoke_recommend(&advice, &params, err);
+    if (r) cli_hint_memory(err);
+    if (r || o->choose_model) return r;
+    if (o->write) r = write_file(&advice, o, err);
+    if (r) return r;
+    (call->common.json ? print_json : print_advice)(&advice, o);
     if (o->write && o->dialect == DIALECT_OWN)
         cli_say(call, "written to %s: `stoke train DIR --config %s` takes it, and trains on the processor%s",
                 o->write, STOKE_WORD(o->write),

@@ -7,6 +7,7 @@
 
 #include "cli/lib/common.h"
 #include "cli/lib/facts.h"
+#include "cli/lib/upload_options.h"
 
 typedef struct selftest_options {
     const char *device;
@@ -24,7 +25,7 @@ typedef struct testing {
     unsigned passed, failed;
 } testing;
 
-static void print_line(const stoke_selftest_line *line)
+static void print_line(stoke_json *json, const stoke_selftest_line *line)
 {
     cli_print("%-42s  ", line->name);
     if (*line->problem)
@@ -51,10 +52,7 @@ static int on_line(void *context, const stoke_selftest_line *line)
         t->passed++;
     else
         t->failed++;
-    if (t->call->common.json)
-        json_line(&t->json, line);
-    else
-        print_line(line);
+    (t->call->common.json ? json_line : print_line)(&t->json, line);
     return cli_interrupted();
 }
 
@@ -96,13 +94,12 @@ static int run(cli_call *call, stoke_error *err)
 {
     const selftest_options *o = call->options;
     stoke_device *device;
-    stoke_device_params params = stoke_device_defaults();
-    params.contents = 1; /* a simulated GPU has its bytes compared too */
-    if (stoke_device_open(&device, o->device, &params, err)) return cli_fail(call, err);
+    int r = cli_device_open(&device, o->device, 1, err); /* a simulated GPU has its bytes compared too */
+    if (r) return r;
     testing t = { .call = call };
     const stoke_device_info info = *stoke_device_describe(device);
     begin(&t, &info);
-    const int r = stoke_device_selftest(device, on_line, &t, err);
+    r = stoke_device_selftest(device, on_line, &t, err);
     stoke_device_close(&device);
     return end(&t, &info, r, err);
 }

@@ -99,19 +99,14 @@ static int run(cli_call *call, stoke_error *err)
     params.card_memory = (uint64_t)(o->vram * 1073741824.0);
     params.cores = (uint32_t)o->cores;
     params.gpu = index;
-    if (params.trouble < 0) {
-        cli_error(err, STOKE_E_INVALID, "%s%s%swhat is wrong? Say oom, slow, unstable or loading",
-                  call->n_words ? "'" : "", call->n_words ? call->words[0] : "",
-                  call->n_words ? "' is none of the four: " : "");
-        return cli_fail(call, err);
-    }
-    if (stoke_why(&answer, &params, err)) return cli_fail(call, err);
-    if (call->common.json)
-        print_json(answer, params.trouble, o);
-    else
-        print_text(answer, params.trouble, o);
+    if (params.trouble < 0)
+        return cli_error(err, STOKE_E_INVALID, "%s%s%swhat is wrong? Say oom, slow, unstable or loading",
+                         call->n_words ? "'" : "", call->n_words ? call->words[0] : "",
+                         call->n_words ? "' is none of the four: " : "");
+    const int r = stoke_why(&answer, &params, err);
+    if (!r) (call->common.json ? print_json : print_text)(answer, params.trouble, o);
     stoke_answer_free(&answer);
-    return CLI_OK;
+    return r;
 }
 
 static const cli_example examples[] = {
