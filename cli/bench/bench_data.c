@@ -237,14 +237,12 @@ static void print_json(const bench *b, const figures *f)
         FACTS(&json, FACT("fast_mean_difference", b->difference.mean),
               FACT("fast_max_difference", b->difference.most));
     }
-    stoke_json_array(&json, "stages");
-    for (int i = 0; i < STOKE_STAGES; i++) {
+    JSON_LIST(&json, "stages", i, i < STOKE_STAGES) {
         double cpu, wall;
         stage_times(b, i, &cpu, &wall);
         FACTS_OBJECT(&json, NULL, FACT("name", stoke_stage_name((stoke_stage)i)), FACT("cpu_ms", cpu),
                      FACT("wall_ms", wall));
     }
-    stoke_json_close(&json);
     if (b->n_cases > 2)
         bench_sweep_json(&json, b->cases + 2, b->n_cases - 2, b->rounds, f->decode_rate, b->workers);
     stoke_json_close(&json);

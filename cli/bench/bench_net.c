@@ -85,15 +85,13 @@ static void print_json(const figures *f)
 {
     stoke_json json = cli_json_open();
     stoke_json_string(&json, "cpu", stoke_machine_cpu_name());
-    stoke_json_array(&json, "products");
-    for (size_t i = 0; i < f->count; i++) {
+    JSON_LIST(&json, "products", i, i < f->count) {
         const stoke_net_figure *p = &f->figure[i];
         FACTS_OBJECT(&json, NULL, FACT_OF(p, model), FACT_OF(p, layer), FACT_OF(p, pass), FACT_OF(p, table),
                      FACT_OF(p, precision), FACT_OF(p, rows), FACT_OF(p, in), FACT_OF(p, out),
                      FACT_OF(p, calls), FACT_OF(p, ms), FACT_OF(p, gflops),
                      FACT("share_of_peak", share(f, p)));
     }
-    stoke_json_close(&json);
     cli_json_memory(&json, &f->memory);
     stoke_json_close(&json);
 }

@@ -55,15 +55,13 @@ static void print_json(const figures *f)
     stoke_json_array(&json, "tables_not_measured");
     each_absent(f, json_absent, &json);
     stoke_json_close(&json);
-    stoke_json_array(&json, "functions");
-    for (size_t i = 0; i < f->count; i++) {
+    JSON_LIST(&json, "functions", i, i < f->count) {
         const stoke_pix_figure *p = &f->figure[i];
         if (p->state != STOKE_PIX_MEASURED) continue;
         FACTS_OBJECT(&json, NULL, FACT("name", p->function), FACT_OF(p, table), FACT_OF(p, ns_per_pixel),
                      FACT_IF(p->ticks_per_pixel > 0, FACT_OF(p, ticks_per_pixel)), FACT_OF(p, speedup),
                      FACT_OF(p, bytes), FACT_OF(p, place), FACT_OF(p, gb_per_s), FACT_OF(p, memory_share));
     }
-    stoke_json_close(&json);
     stoke_json_close(&json);
 }
 

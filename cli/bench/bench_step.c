@@ -219,11 +219,8 @@ static void print_json(const bench *b)
               FACT("peak_rss_bytes", stoke_machine_peak_rss()), FACT_IF(!b->o->forward, FACT_OF(b, loss)));
     }
     FACTS(&json, FACT("cpu", stoke_machine_cpu_name()), FACT("table", stoke_net_table_in_use()));
-    stoke_json_array(&json, "parts");
-    for (size_t i = 0; i < b->n_parts; i++) {
+    JSON_LIST(&json, "parts", i, i < b->n_parts)
         FACTS_OBJECT(&json, NULL, FACT_OF(&b->parts[i], name), FACT("ms", b->parts[i].ms / (double)b->steps));
-    }
-    stoke_json_close(&json);
     stoke_json_close(&json);
 }
 

@@ -219,8 +219,7 @@ void bench_sweep_print(const bench_case *cases, size_t count, int rounds, double
 void bench_sweep_json(stoke_json *json, const bench_case *cases, size_t count, int rounds, double decode,
                       unsigned workers)
 {
-    stoke_json_array(json, "sweep");
-    for (size_t i = 0; i < count; i++) {
+    JSON_LIST(json, "sweep", i, i < count) {
         const bench_case *c = &cases[i];
         const int loader = c->subject == &bench_loader;
         FACTS_OBJECT(
@@ -231,7 +230,6 @@ void bench_sweep_json(stoke_json *json, const bench_case *cases, size_t count, i
             FACT_IF(loader, FACT("peak_rss_bytes", c->last.peak_rss)),
             FACT_IF(loader, FACT("planned_bytes", c->opened.plan.total_bytes)));
     }
-    stoke_json_close(json);
     FACTS(json,
           FACT("scaling_2_workers",
                scaling_known() ? rate(cases, ROW_TWO, rounds) / rate(cases, ROW_ONE, rounds) : NAN),

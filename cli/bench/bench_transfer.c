@@ -84,8 +84,7 @@ static void print_json(const bench_feed jobs[WAYS], stoke_device *device)
     stoke_json_real(&json, "augment_ms_per_batch", 0); /* whole batches cross */
     const stoke_memory_sum memory = cli_feed_memory(&jobs[0].memory, jobs[0].other_bytes);
     cli_json_memory(&json, &memory);
-    stoke_json_array(&json, "transfers");
-    for (int i = 0; i < WAYS; i++) {
+    JSON_LIST(&json, "transfers", i, i < WAYS) {
         const stoke_upload_stats *stats = &jobs[i].stats;
         stoke_json_object(&json, NULL);
         FACTS(&json, FACT("transfer", cli_transfer_name(ways[i].transfer)),
@@ -94,7 +93,6 @@ static void print_json(const bench_feed jobs[WAYS], stoke_device *device)
         FACTS(&json, FACT("period_ms", bench_feed_period_ms(stats)));
         stoke_json_close(&json);
     }
-    stoke_json_close(&json);
     stoke_json_close(&json);
 }
 

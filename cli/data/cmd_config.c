@@ -40,9 +40,7 @@ static void json_value(stoke_json *json, const stoke_option *option, const void 
         break;
     case STOKE_OPT_RANGE:
     case STOKE_OPT_SPREAD:
-        stoke_json_array(json, option->name);
-        for (int i = 0; i < 2; i++) stoke_json_real(json, NULL, ((const double *)field)[i]);
-        stoke_json_close(json);
+        JSON_LIST(json, option->name, i, i < 2) stoke_json_real(json, NULL, ((const double *)field)[i]);
         break;
     case STOKE_OPT_AUTO_INT:
         number = *(const int64_t *)field;

@@ -151,12 +151,9 @@ static void index_batch(dump *d, const stoke_batch *b)
         snprintf(name, sizeof name, "%s_%06llu.npy", kinds[i], (unsigned long long)b->index);
         stoke_json_string(json, kinds[i], name);
     }
-    stoke_json_array(json, "names");
-    for (uint32_t i = 0; i < b->count; i++) stoke_json_string(json, NULL, b->names[i]);
-    stoke_json_close(json);
-    stoke_json_array(json, "replaced");
-    for (uint32_t i = 0; i < b->count; i++) stoke_json_bool(json, NULL, b->status[i] == STOKE_ROW_REPLACED);
-    stoke_json_close(json);
+    JSON_LIST(json, "names", i, i < b->count) stoke_json_string(json, NULL, b->names[i]);
+    JSON_LIST(json, "replaced", i, i < b->count)
+        stoke_json_bool(json, NULL, b->status[i] == STOKE_ROW_REPLACED);
     stoke_json_close(json);
 }
 

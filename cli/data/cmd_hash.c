@@ -274,14 +274,12 @@ static void print_json(const cli_call *call, const digests *list, const char *al
           FACT_OF(list, replaced), FACT_OF(list, skipped), FACT_TEXT("unrecorded", list->unrecorded));
     cli_json_cache(&json, &list->cache);
     cli_json_memory(&json, &list->memory);
-    stoke_json_array(&json, "batches");
-    for (size_t i = 0; i < list->count; i++) {
+    JSON_LIST(&json, "batches", i, i < list->count) {
         const entry *e = &list->entries[i];
         cli_hex(e->digest, hex);
         FACTS_OBJECT(&json, NULL, FACT_OF(e, index), FACT_OF(e, position), FACT_OF(e, count),
                      FACT("digest", hex), FACT_IF(e->padding, FACT_IS_OF(e, padding)));
     }
-    stoke_json_close(&json);
     stoke_json_close(&json);
 }
 

@@ -206,9 +206,7 @@ static void json_op(stoke_json *json, const stoke_op_info *op)
 {
     stoke_json_object(json, NULL);
     FACTS(json, FACT_OF(op, name), FACT_OF(op, group), FACT_OF(op, summary));
-    stoke_json_array(json, "settings");
-    for (size_t i = 0; i < op->n_options; i++) json_setting(json, &op->options[i]);
-    stoke_json_close(json);
+    JSON_LIST(json, "settings", i, i < op->n_options) json_setting(json, &op->options[i]);
     stoke_json_close(json);
 }
 
@@ -218,16 +216,12 @@ static void print_json(const char *name)
     stoke_op_info op;
     stoke_preset_info preset;
     stoke_json json = cli_json_open();
-    stoke_json_array(&json, "ops");
-    for (size_t i = 0; stoke_op_at(i, &op); i++)
+    JSON_LIST(&json, "ops", i, stoke_op_at(i, &op))
         if (!name || !strcmp(name, op.name)) json_op(&json, &op);
-    stoke_json_close(&json);
-    stoke_json_array(&json, "presets");
-    for (size_t i = 0; stoke_preset_at(i, &preset); i++) {
+    JSON_LIST(&json, "presets", i, stoke_preset_at(i, &preset)) {
         if (name && strcmp(name, preset.name)) continue;
         FACTS_OBJECT(&json, NULL, FACT_OF(&preset, name), FACT_OF(&preset, summary), FACT_OF(&preset, list));
     }
-    stoke_json_close(&json);
     stoke_json_close(&json);
 }
 

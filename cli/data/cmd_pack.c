@@ -39,11 +39,8 @@ static void print_json(const char *out, const stoke_pack_report *report, double 
     stoke_json json = cli_json_open();
     FACTS(&json, FACT("folder", out), FACT_OF(report, shards), FACT_OF(report, kept),
           FACT_OF(report, samples), FACT_OF(report, bytes), FACT("written_bytes", report->written));
-    stoke_json_array(&json, "left_out");
-    for (size_t i = 0; i < report->n_bad; i++) {
+    JSON_LIST(&json, "left_out", i, i < report->n_bad)
         FACTS_OBJECT(&json, NULL, FACT_OF(&report->bad[i], path), FACT_OF(&report->bad[i], reason));
-    }
-    stoke_json_close(&json);
     FACTS(&json, FACT_OF(report, seconds), FACT("mb_per_s", rate));
     cli_json_memory(&json, &report->memory);
     stoke_json_close(&json);

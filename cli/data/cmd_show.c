@@ -189,9 +189,7 @@ static void print_result(const cli_call *call, const gallery *g, const stoke_mem
     cli_json_memory(&json, memory);
     FACTS(&json, FACT_OF(&g->rows[0].image, height), FACT_OF(&g->rows[0].image, width), FACT_OF(g, replaced),
           FACT_OF(g, skipped));
-    stoke_json_array(&json, "samples");
-    for (size_t i = 0; i < g->count; i++) stoke_json_string(&json, NULL, g->rows[i].name);
-    stoke_json_close(&json);
+    JSON_LIST(&json, "samples", i, i < g->count) stoke_json_string(&json, NULL, g->rows[i].name);
     stoke_json_close(&json);
 }
 

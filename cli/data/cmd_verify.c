@@ -47,24 +47,20 @@ static stoke_table *findings(const stoke_dataset *dataset, const stoke_verify_re
 /* Paths of one kind: orphans have no partner, a duplicate has one too many. */
 static void json_paths(stoke_json *json, const char *key, const stoke_dataset *dataset, int duplicates)
 {
-    stoke_json_array(json, key);
-    for (size_t i = 0; i < stoke_dataset_notes(dataset); i++) {
+    JSON_LIST(json, key, i, i < stoke_dataset_notes(dataset)) {
         stoke_note note = stoke_dataset_note(dataset, i);
         if ((note.kind == STOKE_NOTE_DUPLICATE) == duplicates) stoke_json_string(json, NULL, note.path);
     }
-    stoke_json_close(json);
 }
 
 /* All of them, with the reason. */
 static void json_left_out(stoke_json *json, const stoke_dataset *dataset)
 {
-    stoke_json_array(json, "left_out");
-    for (size_t i = 0; i < stoke_dataset_notes(dataset); i++) {
+    JSON_LIST(json, "left_out", i, i < stoke_dataset_notes(dataset)) {
         stoke_note note = stoke_dataset_note(dataset, i);
         FACTS_OBJECT(json, NULL, FACT_OF(&note, path), FACT("kind", note_kinds[note.kind]),
                      FACT("reason", note.detail));
     }
-    stoke_json_close(json);
 }
 
 static void json_sizes(stoke_json *json, const stoke_verify_report *report)
@@ -101,30 +97,23 @@ static void print_json(const cli_call *call, const stoke_dataset *dataset, const
     stoke_json json = cli_json_open();
     FACTS(&json, FACT_OF(report, pairs), FACT_OF(report, ok),
           FACT_IS("masks", stoke_dataset_has_masks(dataset)));
-    stoke_json_array(&json, "bad");
-    for (size_t i = 0; i < report->n_bad; i++) {
+    JSON_LIST(&json, "bad", i, i < report->n_bad)
         FACTS_OBJECT(&json, NULL, FACT_OF(&report->bad[i], path), FACT_OF(&report->bad[i], reason),
                      FACT("code", stoke_status_name(report->bad[i].code)));
-    }
-    stoke_json_close(&json);
     FACTS(&json, FACT_TEXT("unrecorded", report->unrecorded));
     json_paths(&json, "orphans", dataset, 0);
     json_paths(&json, "duplicates", dataset, 1);
     json_left_out(&json, dataset);
-    stoke_json_array(&json, "classes");
-    for (size_t i = 0; i < report->n_classes; i++) {
+    JSON_LIST(&json, "classes", i, i < report->n_classes) {
         const stoke_class_count *c = &report->classes[i];
         FACTS_OBJECT(&json, NULL, FACT_OF(c, id), FACT_OF(c, pixels), FACT_OF(c, samples),
                      FACT_IF(class_name(report, c->id), FACT("name", class_name(report, c->id))));
     }
-    stoke_json_close(&json);
     FACTS(&json, FACT_IF(report->n_ids, FACT("n_classes", (uint64_t)report->n_ids)),
           FACT_OF(report, ignore_index),
           FACT("refusal", report->refusal ? flagged(call, report->refusal, text) : NULL));
-    stoke_json_array(&json, "remarks");
-    for (size_t i = 0; i < report->n_remarks; i++)
+    JSON_LIST(&json, "remarks", i, i < report->n_remarks)
         stoke_json_string(&json, NULL, flagged(call, report->remarks[i], text));
-    stoke_json_close(&json);
     json_sizes(&json, report);
     FACTS(&json, FACT_OF(report, image_bytes), FACT_OF(report, mask_bytes), FACT_OF(report, seconds));
     cli_json_memory(&json, memory);

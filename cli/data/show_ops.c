@@ -458,13 +458,11 @@ static void print_result(const page *p, const char *out)
           FACT_OF(p, sample), FACT("draws", p->columns - 1));
     static const char *const lists[] = { "ops", "presets", "unchanged", "refused" };
     for (size_t k = 0; k < CLI_COUNT(lists); k++) {
-        stoke_json_array(&json, lists[k]);
-        for (size_t i = 0; i < p->count; i++) {
+        JSON_LIST(&json, lists[k], i, i < p->count) {
             const strip *s = &p->strips[i];
             const int is[] = { !s->preset, s->preset, s->unchanged, s->refused };
             if (is[k]) stoke_json_string(&json, NULL, s->name);
         }
-        stoke_json_close(&json);
     }
     stoke_json_close(&json);
 }

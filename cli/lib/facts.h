@@ -85,6 +85,11 @@ static inline cli_fact cli_fact_real(const char *key, double value)
 #define FACTS_OBJECT(json, key, ...)                                                                         \
     (stoke_json_object(json, key), FACTS(json, __VA_ARGS__), stoke_json_close(json))
 
+/* A loop that writes an array: one element each time, with its index, for as long as `goes_on` says. Leave it
+ * by no other way. */
+#define JSON_LIST(json, key, index, goes_on)                                                                 \
+    for (size_t index = (stoke_json_array(json, key), 0); (goes_on) || (stoke_json_close(json), 0); index++)
+
 /* An object on standard output, to be closed. */
 stoke_json cli_json_open(void);
 void cli_json_facts(stoke_json *json, const cli_fact *facts);

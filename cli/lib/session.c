@@ -317,11 +317,8 @@ void cli_json_memory(stoke_json *json, const stoke_memory_sum *sum)
     stoke_memory_text(sum, text, sizeof text);
     stoke_json_object(json, "plan");
     FACTS(json, FACT("bytes", stoke_memory_total(sum)), FACT_OF(sum, limit_bytes), FACT("text", text));
-    stoke_json_array(json, "terms");
-    for (size_t i = 0; i < sum->count; i++) {
+    JSON_LIST(json, "terms", i, i < sum->count)
         FACTS_OBJECT(json, NULL, FACT_OF(&sum->share[i], name), FACT_OF(&sum->share[i], count),
                      FACT_OF(&sum->share[i], bytes));
-    }
-    stoke_json_close(json);
     stoke_json_close(json);
 }

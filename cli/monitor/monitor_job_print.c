@@ -57,15 +57,13 @@ static void json_counts(cli_page *page, const stoke_live_data *now)
 
 static void json_stages(cli_page *page, const stoke_live_rates *rates)
 {
-    stoke_json_array(&page->json, "stages");
-    for (int i = 0; i < STOKE_STAGES; i++) {
+    JSON_LIST(&page->json, "stages", i, i < STOKE_STAGES) {
         stoke_json_object(&page->json, NULL);
         stoke_json_string(&page->json, "name", stoke_stage_name((stoke_stage)i));
         cli_page_figure(page, "cpu_ms", NULL, monitor_job_figure(rates->stage_cpu_ms[i]), CLI_UNIT_NONE);
         cli_page_figure(page, "wall_ms", NULL, monitor_job_figure(rates->stage_wall_ms[i]), CLI_UNIT_NONE);
         stoke_json_close(&page->json);
     }
-    stoke_json_close(&page->json);
 }
 
 static void json_head(cli_page *page, const monitor_job *job)

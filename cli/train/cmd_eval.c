@@ -222,22 +222,16 @@ static void json_scores(stoke_json *json, const stoke_eval_report *report)
 
 static void json_classes(stoke_json *json, const stoke_eval_report *report)
 {
-    stoke_json_array(json, "classes");
-    for (uint32_t id = 0; id < report->classes; id++) {
+    JSON_LIST(json, "classes", id, id < report->classes) {
         const stoke_class_score s = stoke_confusion_class(report->confusion, id);
         FACTS_OBJECT(json, NULL, FACT("id", id), FACT("name", report->class_names[id]), FACT_OF(&s, iou),
                      FACT_OF(&s, f1), FACT_OF(&s, precision), FACT_OF(&s, recall), FACT_OF(&s, truth),
                      FACT_OF(&s, predicted), FACT_OF(&s, hit));
     }
-    stoke_json_close(json);
-    stoke_json_array(json, "confusion"); /* row = truth */
-    for (uint32_t t = 0; t < report->classes; t++) {
-        stoke_json_array(json, NULL);
-        for (uint32_t p = 0; p < report->classes; p++)
+    JSON_LIST(json, "confusion", t, t < report->classes) /* row = truth */ {
+        JSON_LIST(json, NULL, p, p < report->classes)
             stoke_json_uint(json, NULL, stoke_confusion_count(report->confusion, t, p));
-        stoke_json_close(json);
     }
-    stoke_json_close(json);
 }
 
 static void write_json(FILE *out, const cli_call *call, const stoke_trained *trained,
@@ -263,12 +257,9 @@ static void write_json(FILE *out, const cli_call *call, const stoke_trained *tra
           FACT_OF(report, seconds), FACT_OF(report, waited_seconds), FACT_OF(report, images_per_s));
     json_scores(&json, report);
     json_classes(&json, report);
-    stoke_json_array(&json, "worst");
-    for (size_t i = 0; i < report->n_worst && i < (size_t)o->worst; i++) {
+    JSON_LIST(&json, "worst", i, i < report->n_worst && i < (size_t)o->worst)
         FACTS_OBJECT(&json, NULL, FACT_OF(&report->worst[i], name), FACT_OF(&report->worst[i], miou),
                      FACT_OF(&report->worst[i], accuracy));
-    }
-    stoke_json_close(&json);
     stoke_json_close(&json);
 }
 

@@ -229,12 +229,9 @@ static void print_json(const finding *f)
     next_command(f->call, r->suggested, next);
     again_command(f, again);
     FACTS(&json, FACT("next", next), FACT("again", low ? again : NULL));
-    stoke_json_array(&json, "points");
-    for (size_t i = 0; i < r->count; i++) {
+    JSON_LIST(&json, "points", i, i < r->count)
         FACTS_OBJECT(&json, NULL, FACT_OF(&r->points[i], lr), FACT_OF(&r->points[i], loss),
                      FACT_OF(&r->points[i], smooth));
-    }
-    stoke_json_close(&json);
     stoke_json_close(&json);
 }
 

@@ -442,13 +442,10 @@ static void print_json(const prediction *p)
     FACTS(&json, FACT_OF(&p->info, classes), FACT_SIZE("size", p->info.height, p->info.width),
           FACT("pictures", p->list.count), FACT("written", p->report.done), FACT_OF(&p->report, bad),
           FACT_OF(&p->report, resized), FACT_OF(&p->report, slid), FACT_OF(&p->report, turned));
-    stoke_json_array(&json, "remarks");
-    for (size_t i = 0; i < n_remarks; i++) stoke_json_string(&json, NULL, remarks[i]);
-    stoke_json_close(&json);
+    JSON_LIST(&json, "remarks", i, i < n_remarks) stoke_json_string(&json, NULL, remarks[i]);
     FACTS(&json, FACT_OF(&p->report, seconds), FACT_OF(&p->report, network_seconds),
           FACT("img_per_s", rate(p)));
-    stoke_json_array(&json, "files");
-    for (size_t i = 0; i < p->list.count; i++) {
+    JSON_LIST(&json, "files", i, i < p->list.count) {
         const outcome *o = &p->outcomes[i];
         stoke_json_object(&json, NULL);
         stoke_json_string(&json, "image", p->list.files[i].image_path);
@@ -463,7 +460,6 @@ static void print_json(const prediction *p)
         }
         stoke_json_close(&json);
     }
-    stoke_json_close(&json);
     stoke_json_close(&json);
 }
 

@@ -49,12 +49,10 @@ static void print_result(const cli_call *call, const char *folder)
     }
     stoke_json json = cli_json_open();
     FACTS(&json, FACT("run", folder), FACT("report", path));
-    stoke_json_array(&json, "curves");
-    for (size_t i = 0; i < CLI_COUNT(curves); i++) {
+    JSON_LIST(&json, "curves", i, i < CLI_COUNT(curves)) {
         snprintf(path, sizeof path, "%s%scurves/%s.svg", folder, slash, curves[i]);
         stoke_json_string(&json, NULL, path);
     }
-    stoke_json_close(&json);
     stoke_json_close(&json);
 }
 

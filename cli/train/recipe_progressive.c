@@ -256,9 +256,7 @@ static void print_json(const recipe *r)
     stoke_json json = cli_json_open();
     FACTS(&json, FACT_OF(r, folder), FACT_IS_OF(r->o, dry_run),
           FACT_IS("complete", r->stages[r->count - 1].done));
-    stoke_json_array(&json, "stages");
-    for (size_t i = 0; i < r->count; i++) json_stage(&json, r, &r->stages[i]);
-    stoke_json_close(&json);
+    JSON_LIST(&json, "stages", i, i < r->count) json_stage(&json, r, &r->stages[i]);
     stoke_json_close(&json);
 }
 

@@ -72,13 +72,10 @@ static void print_json(const cli_call *call, const stoke_preflight *preflight, i
     for (int v = 0; v < STOKE_VERDICTS; v++)
         stoke_json_uint(&json, v == STOKE_VERDICT_NA ? "na" : stoke_verdict_name(v),
                         stoke_preflight_count(preflight, v));
-    stoke_json_array(&json, "lines");
-    for (size_t i = 0; stoke_preflight_at(preflight, i, &line); i++) {
+    JSON_LIST(&json, "lines", i, stoke_preflight_at(preflight, i, &line))
         FACTS_OBJECT(&json, NULL, FACT_OF(&line, key), FACT_OF(&line, title),
                      FACT("verdict", stoke_verdict_name(line.verdict)), FACT_OF(&line, figure),
                      FACT("source", stoke_source_name(line.source)), FACT_TEXT("fix", line.fix));
-    }
-    stoke_json_close(&json);
     stoke_json_close(&json);
 }
 

@@ -75,9 +75,7 @@ static void print_json(const stoke_device_list *list)
     name_of_auto(name, sizeof name);
     stoke_json json = cli_json_open();
     FACTS(&json, FACT_TEXT("auto", name));
-    stoke_json_array(&json, "devices");
-    for (size_t i = 0; stoke_device_list_at(list, i, &info); i++) json_device(&json, &info);
-    stoke_json_close(&json);
+    JSON_LIST(&json, "devices", i, stoke_device_list_at(list, i, &info)) json_device(&json, &info);
     stoke_json_close(&json);
 }
 

@@ -269,10 +269,8 @@ static void print_json(const column columns[ENGINES], const inverse *v, const st
     stoke_json json = cli_json_open();
     FACTS(&json, FACT_OF(p, model), FACT_OF(&columns[1].estimate, parameters), FACT_OF(p, batch),
           FACT_OF(p, height), FACT_OF(p, width), FACT_OF(p, classes));
-    stoke_json_array(&json, "assumed");
-    for (int i = 0; i < ASSUMED; i++)
+    JSON_LIST(&json, "assumed", i, i < ASSUMED)
         if (assumed >> i & 1) stoke_json_string(&json, NULL, assumed_names[i]);
-    stoke_json_close(&json);
     for (int i = 0; i < ENGINES; i++) json_column(&json, &columns[i]);
     json_inverse(&json, v);
     stoke_json_close(&json);

@@ -260,13 +260,9 @@ static void print_json(const optimizing *w)
     } else {
         stoke_json_null(&json, "benchmark");
     }
-    stoke_json_array(&json, "changes");
-    for (size_t i = 0; stoke_optimization_change(w->plan, i, &c); i++) json_change(&json, &c);
-    stoke_json_close(&json);
-    stoke_json_array(&json, "remarks");
-    for (size_t i = 0; (text = stoke_optimization_remark(w->plan, i)); i++)
+    JSON_LIST(&json, "changes", i, stoke_optimization_change(w->plan, i, &c)) json_change(&json, &c);
+    JSON_LIST(&json, "remarks", i, (text = stoke_optimization_remark(w->plan, i)))
         stoke_json_string(&json, NULL, text);
-    stoke_json_close(&json);
     if (!w->written && !w->unchanged) {
         stoke_json_null(&json, "proof");
     } else {

@@ -175,19 +175,14 @@ static void print_json(const stoke_advice *advice, const recommend_options *o)
 {
     stoke_json json = cli_json_open();
     FACTS(&json, FACT_OF(advice, subject), FACT_COUNT("memory_bytes", advice->memory));
-    stoke_json_array(&json, "settings");
-    for (size_t i = 0; i < advice->n; i++) {
+    JSON_LIST(&json, "settings", i, i < advice->n) {
         const stoke_recommendation *r = &advice->line[i];
         FACTS_OBJECT(&json, NULL, FACT_OF(r, key), FACT_OF(r, value),
                      FACT("source", stoke_source_name(r->source)), FACT_OF(r, why));
     }
-    stoke_json_close(&json);
-    stoke_json_array(&json, "expected");
-    for (size_t i = 0; i < advice->n_expected; i++) {
+    JSON_LIST(&json, "expected", i, i < advice->n_expected)
         FACTS_OBJECT(&json, NULL, FACT_OF(&advice->expected[i], key), FACT_OF(&advice->expected[i], value),
                      FACT("source", stoke_source_name(advice->expected[i].source)));
-    }
-    stoke_json_close(&json);
     FACTS(&json, FACT_TEXT("remark", advice->remark), FACT("written", o->write));
     stoke_json_close(&json);
 }
@@ -245,15 +240,13 @@ static void print_choices(const stoke_model_choice *choices, const recommend_opt
 static void json_choices(const stoke_model_choice *choices, const recommend_options *o)
 {
     stoke_json json = cli_json_open();
-    stoke_json_array(&json, "models");
-    for (size_t i = 0; i < STOKE_MODELS; i++) {
+    JSON_LIST(&json, "models", i, i < STOKE_MODELS) {
         const stoke_model_choice *c = &choices[i];
         FACTS_OBJECT(&json, NULL, FACT_OF(c, model), FACT("million_parameters", c->million),
                      FACT("usual_gb", c->table_gb), FACT("largest_batch", c->batch), FACT_OF(c, side),
                      FACT("hours", c->hours > 0 ? c->hours : NAN), FACT_IS_OF(c, chosen), FACT_OF(c, use),
                      FACT_OF(c, why));
     }
-    stoke_json_close(&json);
     stoke_json_close(&json);
 }
 

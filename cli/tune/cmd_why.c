@@ -77,12 +77,9 @@ static void print_json(const stoke_answer *answer, int trouble, const why_option
     stoke_json json = cli_json_open();
     FACTS(&json, FACT("trouble", stoke_trouble_name(trouble)), FACT_OF(o, run), FACT_OF(o, config),
           FACT("answer", stoke_answer_text(answer)));
-    stoke_json_array(&json, "reasons");
-    for (size_t i = 0; stoke_answer_reason(answer, i, &r); i++) {
+    JSON_LIST(&json, "reasons", i, stoke_answer_reason(answer, i, &r))
         FACTS_OBJECT(&json, NULL, r.found < 0 ? FACT("found", (const char *)NULL) : FACT_IS_OF(&r, found),
                      FACT_OF(&r, cause), FACT_OF(&r, evidence), FACT_TEXT("remedy", r.remedy));
-    }
-    stoke_json_close(&json);
     stoke_json_close(&json);
 }
 

@@ -356,14 +356,11 @@ static void put_attribution(stoke_json *json, const stoke_attribution *a)
           FACT_OF(a, busy_ns), FACT_OF(a, idle_ns), FACT_OF(a, input_ns), FACT_OF(a, fetch_ns),
           FACT_OF(a, copy_ns), FACT_OF(a, overlapped_copy_ns), FACT_OF(a, augment_ns),
           FACT("unknown_after", a->unknown_after < 0 ? NULL : stoke_idle_name(a->unknown_after)));
-    stoke_json_array(json, "idle");
-    for (int k = 0; k < STOKE_IDLES; k++) {
+    JSON_LIST(json, "idle", k, k < STOKE_IDLES)
         FACTS_OBJECT(json, NULL, FACT("cause", stoke_idle_name(k)), FACT("ns", a->idle[k]),
                      FACT("ms_per_step", (double)a->idle[k] * per_step),
                      FACT("share", a->elapsed_ns ? (double)a->idle[k] / (double)a->elapsed_ns : NAN),
                      FACT_IS("input", k < STOKE_IDLE_INPUTS), FACT("meaning", stoke_idle_meaning(k)));
-    }
-    stoke_json_close(json);
 }
 
 static void put_side(stoke_json *json, const char *key, const stoke_side *side)
@@ -427,9 +424,7 @@ static void put_fixes(stoke_json *json, const diagnose_job *job)
 {
     const stoke_fixes *f = stoke_diagnosis_fixes(job->diagnosis);
     put_forecast(json, "now_predicted", &f->now);
-    stoke_json_array(json, "fixes");
-    for (int i = 0; i < STOKE_CAUSES; i++) put_fix(json, job, &f->fix[i]);
-    stoke_json_close(json);
+    JSON_LIST(json, "fixes", i, i < STOKE_CAUSES) put_fix(json, job, &f->fix[i]);
     stoke_json_object(json, "together");
     stoke_json_real(json, "gain_ms", f->gain_all_ms);
     put_setup(json, "setup", &f->all);
@@ -440,8 +435,7 @@ static void put_fixes(stoke_json *json, const diagnose_job *job)
 
 static void put_what_ifs(stoke_json *json, const diagnose_job *job)
 {
-    stoke_json_array(json, "what_if");
-    for (size_t i = 0; i < job->what_ifs; i++) {
+    JSON_LIST(json, "what_if", i, i < job->what_ifs) {
         const diagnose_what_if *w = &job->what_if[i];
         stoke_json_object(json, NULL);
         FACTS(json, FACT_OF(w, change));
@@ -449,7 +443,6 @@ static void put_what_ifs(stoke_json *json, const diagnose_job *job)
         put_forecast(json, "predicted", &w->forecast);
         stoke_json_close(json);
     }
-    stoke_json_close(json);
 }
 
 void diagnose_json(const diagnose_job *job)
@@ -464,10 +457,8 @@ void diagnose_json(const diagnose_job *job)
           FACT("device", job->device_name), FACT("title", job->device_title),
           FACT("source", diagnose_source(job)), FACT_OF(&job->call->common, config),
           FACT("dialect", job->plan ? job->plan->dialect : NULL));
-    stoke_json_array(&json, "remarks");
-    for (size_t i = 0; job->plan && stoke_run_plan_remark(job->plan, i); i++)
+    JSON_LIST(&json, "remarks", i, job->plan && stoke_run_plan_remark(job->plan, i))
         stoke_json_string(&json, NULL, stoke_run_plan_remark(job->plan, i));
-    stoke_json_close(&json);
     put_setup(&json, "setup", &stoke_diagnosis_costs(job->diagnosis)->measured);
     put_attribution(&json, stoke_diagnosis_attribution(job->diagnosis));
     put_costs(&json, job);

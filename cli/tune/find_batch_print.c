@@ -157,8 +157,7 @@ void find_batch_print(const find_batch *s)
 
 static void json_trials(stoke_json *json, const stoke_batch_result *r)
 {
-    stoke_json_array(json, "trials");
-    for (size_t i = 0; i < r->n_trials; i++) {
+    JSON_LIST(json, "trials", i, i < r->n_trials) {
         const stoke_trial *t = &r->trial[i];
         const int ok = t->outcome == STOKE_OUTCOME_OK;
         FACTS_OBJECT(json, NULL, FACT_OF(t, batch), FACT_IS_OF(t, with_loader),
@@ -170,7 +169,6 @@ static void json_trials(stoke_json *json, const stoke_batch_result *r)
                      FACT("wait_ms", isnan(t->busy) ? NAN : t->wait_ms), FACT_OF(t, busy),
                      FACT_OF(t, cores_wanted), FACT_OF(t, cores_had), FACT_TEXT("message", t->message));
     }
-    stoke_json_close(json);
 }
 
 static void json_fits(stoke_json *json, const stoke_batch_result *r)
