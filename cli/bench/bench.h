@@ -136,6 +136,17 @@ uint32_t bench_net_batch(const cli_call *call, const bench_net_shape *shape, con
 /* ---- bench_upload.c: a consumer that takes batches of an upload, computes for so long on each, and asks the
  * upload what the device did: of `bench transfer` and `bench device` ---- */
 
+/* What the device and the loader did after warm-up, in the units of the tables. */
+typedef struct bench_feed_figures {
+    double copy_ms, augment_ms, bytes; /* of a batch */
+    double gb_s;                       /* of copies */
+    double overlap;                    /* share of the copy time that was hidden */
+    double busy;                       /* of the device: share of the elapsed time */
+    double period_ms, images_s;        /* from the end of a step to the next one's */
+    double wait_ms;                    /* of a step: the host for its batch */
+    double cpu_ms;                     /* of a sample: the loader */
+} bench_feed_figures;
+
 typedef struct bench_feed {
     const cli_call *call;
     const char *label; /* of the progress bar */
@@ -151,7 +162,7 @@ typedef struct bench_feed {
     const char *live_path; /* a page for `stoke monitor --attach`; NULL = none */
     bench_live live;
     /* filled by the run */
-    stoke_upload_stats stats;
+    bench_feed_figures figures;
     int placement;
     char why[768];
     stoke_upload_memory memory;
@@ -164,13 +175,7 @@ int bench_feed_run(bench_feed *job, stoke_error *err);
 /* Of a full batch; after the run. */
 double bench_feed_step_ms(const bench_feed *job);
 
-/* Copies per batch and second, in the units of the table. */
-double bench_feed_copy_ms(const stoke_upload_stats *stats);
-double bench_feed_gb_s(const stoke_upload_stats *stats);
-double bench_feed_overlap(const stoke_upload_stats *stats);   /* share of the copy time that was hidden */
-double bench_feed_period_ms(const stoke_upload_stats *stats); /* from the end of a step to the next one's */
-double bench_feed_busy(const stoke_upload_stats *stats);      /* share of the elapsed time */
-const char *bench_feed_source(stoke_device *device);          /* "emulated" or "measured" */
+const char *bench_feed_source(stoke_device *device); /* "emulated" or "measured" */
 
 /* ---- a set to load from ---- */
 

@@ -100,7 +100,7 @@ static int measure_link(bench *b, int transfer, double *gb_s, stoke_error *err)
 {
     bench_feed job = link_job(b, transfer);
     const int r = bench_feed_run(&job, err);
-    *gb_s = bench_feed_gb_s(&job.stats);
+    *gb_s = job.figures.gb_s;
     return r;
 }
 
@@ -142,9 +142,9 @@ static int write_pictures(bench *b, stoke_error *err)
     if (!r && b->o->timeline) {
         char title[256];
         snprintf(title, sizeof title, "%s: busy %.1f %% (step %.0f ms, augmenting on the %s, transfer %s)",
-                 info->title, 100 * bench_feed_busy(&job->stats), bench_feed_step_ms(job),
+                 info->title, 100 * job->figures.busy, bench_feed_step_ms(job),
                  cli_placement_name(job->placement), cli_transfer_name(job->params.transfer));
-        const uint64_t length = (uint64_t)(DRAWN * bench_feed_period_ms(&b->job.stats) * 1e6),
+        const uint64_t length = (uint64_t)(DRAWN * job->figures.period_ms * 1e6),
                        whole = job->end_ns - job->begin_ns;
         const uint64_t drawn = length && length < whole ? length : whole;
         r = stoke_trace_write_svg(b->trace, b->o->timeline, title, job->end_ns - drawn, drawn, err);
@@ -163,37 +163,16 @@ static unsigned workers(const bench *b)
     return b->data.workers ? b->job.memory.host.workers : 0;
 }
 
-typedef struct figures {
-    double copy_ms, overlap, busy, augment_ms, bytes, wait_ms, cpu_ms, images_s;
-} figures;
-
-static figures summarize(const bench *b)
-{
-    const stoke_upload_stats *s = &b->job.stats;
-    const double batches = s->batches ? (double)s->batches : 1, steps = (double)b->job.steps;
-    return (figures){
-        .copy_ms = bench_feed_copy_ms(s),
-        .overlap = bench_feed_overlap(s),
-        .busy = bench_feed_busy(s),
-        .augment_ms = (double)s->augment_ns / batches / 1e6,
-        .bytes = (double)s->bytes / batches,
-        .wait_ms = (double)s->host_wait_ns / steps / 1e6,
-        .cpu_ms = (double)s->loader_cpu_ns / steps / b->job.batch / 1e6,
-        .images_s = bench_feed_period_ms(&b->job.stats) > 0
-                        ? 1000 * b->job.batch / bench_feed_period_ms(&b->job.stats)
-                        : 0,
-    };
-}
-
-static void print_json(const bench *b, const figures *f)
+static void print_json(const bench *b)
 {
     const bench_feed *job = &b->job;
+    const bench_feed_figures *f = &job->figures;
     const stoke_device_info *info = stoke_device_describe(b->device);
     stoke_json json = cli_json_open();
     FACTS(&json, FACT("device", info->name), FACT_OF(info, title),
           FACT("source", bench_feed_source(b->device)), FACT("device_busy_share", f->busy),
-          FACT("period_ms", bench_feed_period_ms(&b->job.stats)), FACT("images_per_s", f->images_s),
-          FACT_OF(f, copy_ms), FACT("overlap_share", f->overlap), FACT("augment_ms_per_batch", f->augment_ms),
+          FACT_OF(f, period_ms), FACT("images_per_s", f->images_s), FACT_OF(f, copy_ms),
+          FACT("overlap_share", f->overlap), FACT("augment_ms_per_batch", f->augment_ms),
           FACT("bytes_per_batch", f->bytes), FACT_OF(b, pageable_gb_s), FACT_OF(b, pinned_gb_s),
           FACT("host_wait_ms_per_step", f->wait_ms), FACT("loader_cpu_ms_per_sample", f->cpu_ms),
           FACT("host_source", "measured"), FACT_IS_OF(b, too_busy), FACT_OF(b, cores_had),
@@ -207,13 +186,13 @@ static void print_json(const bench *b, const figures *f)
     stoke_json_close(&json);
 }
 
-static void print_figures(const bench *b, const figures *f)
+static void print_figures(const bench *b)
 {
+    const bench_feed_figures *f = &b->job.figures;
     const char *source = bench_feed_source(b->device);
     stoke_table *table = CLI_TABLE("", "", "source");
     cli_row(table, "device busy\t%.1f %%\t%s", 100 * f->busy, source);
-    cli_row(table, "a step\tevery %.1f ms, %.0f images/s\t%s", bench_feed_period_ms(&b->job.stats),
-            f->images_s, source);
+    cli_row(table, "a step\tevery %.1f ms, %.0f images/s\t%s", f->period_ms, f->images_s, source);
     cli_row(table, "copy\t%.2f ms a batch, %.0f %% of it while the device computed\t%s", f->copy_ms,
             100 * f->overlap, source);
     if (b->job.placement == STOKE_PLACEMENT_DEVICE)
@@ -226,8 +205,9 @@ static void print_figures(const bench *b, const figures *f)
     cli_table_end(table);
 }
 
-static void print_slow_input(const bench *b, const figures *f)
+static void print_slow_input(const bench *b)
 {
+    const bench_feed_figures *f = &b->job.figures;
     const int could_augment =
         b->job.placement == STOKE_PLACEMENT_HOST && !stoke_device_describe(b->device)->shares_cores;
     char makers[64] = "the training loop itself makes them";
@@ -241,11 +221,11 @@ static void print_slow_input(const bench *b, const figures *f)
 }
 
 /* What keeps it from being busy, from the model in placement_probe.c: input, copies, or nothing. */
-static void print_meaning(const bench *b, const figures *f)
+static void print_meaning(const bench *b)
 {
     const bench_feed *job = &b->job;
-    const double idle = 1 - f->busy,
-                 copies = (1 - f->overlap) * f->copy_ms / bench_feed_period_ms(&b->job.stats);
+    const bench_feed_figures *f = &job->figures;
+    const double idle = 1 - f->busy, copies = (1 - f->overlap) * f->copy_ms / f->period_ms;
     const char *simulated = stoke_device_describe(b->device)->emulated ? "simulated " : "";
     if (f->busy > never_idle) {
         cli_print("\nThe %sdevice never waits for data.\n", simulated);
@@ -267,10 +247,10 @@ static void print_meaning(const bench *b, const figures *f)
         puts(
             ", mostly between the end of a step and the launch of the next: without --sync there is no gap.");
     else
-        print_slow_input(b, f);
+        print_slow_input(b);
 }
 
-static void print_people(const bench *b, const figures *f)
+static void print_people(const bench *b)
 {
     const bench_feed *job = &b->job;
     const stoke_device_info *info = stoke_device_describe(b->device);
@@ -280,8 +260,8 @@ static void print_people(const bench *b, const figures *f)
               workers(b) == 1 ? "" : "s", cli_transfer_name(job->params.transfer),
               job->sync ? ", host waits for every step" : "");
     cli_print("augmenting on the %s\n\n", job->why);
-    print_figures(b, f);
-    print_meaning(b, f);
+    print_figures(b);
+    print_meaning(b);
     if (b->o->trace) cli_print("trace     %s (open it at ui.perfetto.dev)\n", b->o->trace);
     if (b->o->timeline) cli_print("timeline  %s\n", b->o->timeline);
 }
@@ -298,10 +278,7 @@ static int run(cli_call *call, stoke_error *err)
     if (!r) r = measure(b, err);
     bench_set_close(&b->set); /* before anything is printed: a closed pipe ends the program there */
     if (!r) r = write_pictures(b, err);
-    if (!r) {
-        const figures f = summarize(b);
-        (call->common.json ? print_json : print_people)(b, &f);
-    }
+    if (!r) (call->common.json ? print_json : print_people)(b);
     stoke_trace_destroy(&b->trace);
     stoke_device_close(&b->device);
     free(b);

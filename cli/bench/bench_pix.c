@@ -35,16 +35,10 @@ static int take(void *context, const stoke_pix_figure *figure)
     return cli_progress_update(f->progress, f->count, 0);
 }
 
-/* Calls `say` once for each table that this processor lacks. */
-static void each_absent(const figures *f, void (*say)(void *context, const char *table), void *context)
+/* A table that this processor lacks; told by the first function. */
+static int is_absent(const figures *f, size_t i)
 {
-    for (size_t i = 0; i < f->count && !strcmp(f->figure[i].function, f->figure[0].function); i++)
-        if (f->figure[i].state == STOKE_PIX_ABSENT) say(context, f->figure[i].table);
-}
-
-static void json_absent(void *json, const char *table)
-{
-    stoke_json_string(json, NULL, table);
+    return f->figure[i].state == STOKE_PIX_ABSENT && !strcmp(f->figure[i].function, f->figure[0].function);
 }
 
 static void print_json(const figures *f)
@@ -52,9 +46,8 @@ static void print_json(const figures *f)
     stoke_json json = cli_json_open();
     FACTS(&json, FACT("cpu", stoke_machine_cpu_name()), FACT("pixel_functions", stoke_machine_cpu_table()),
           FACT_OF(f, memory_gb_per_s));
-    stoke_json_array(&json, "tables_not_measured");
-    each_absent(f, json_absent, &json);
-    stoke_json_close(&json);
+    JSON_LIST(&json, "tables_not_measured", i, i < f->count)
+        if (is_absent(f, i)) stoke_json_string(&json, NULL, f->figure[i].table);
     JSON_LIST(&json, "functions", i, i < f->count) {
         const stoke_pix_figure *p = &f->figure[i];
         if (p->state != STOKE_PIX_MEASURED) continue;
@@ -63,12 +56,6 @@ static void print_json(const figures *f)
                      FACT_OF(p, bytes), FACT_OF(p, place), FACT_OF(p, gb_per_s), FACT_OF(p, memory_share));
     }
     stoke_json_close(&json);
-}
-
-static void print_absent(void *context, const char *table)
-{
-    (void)context;
-    cli_print("Not measured: %s (not on this processor).\n", table);
 }
 
 /* The function this processor uses: the last of its name that was measured. */
@@ -123,7 +110,8 @@ static void print_people(const figures *f)
     }
     cli_table_end(table);
     putchar('\n');
-    each_absent(f, print_absent, NULL);
+    for (size_t i = 0; i < f->count; i++)
+        if (is_absent(f, i)) cli_print("Not measured: %s (not on this processor).\n", f->figure[i].table);
     puts("A table without a line uses the line above. `of memory`: bytes moved, as a share of what one core "
          "copies; above 100 %\nthey came from the cache named in the last column. A low share of a slow "
          "function is room to gain.");

@@ -59,15 +59,9 @@ static int measure(const cli_call *call, const bench_set *set, const stoke_data_
     return r;
 }
 
-static double bytes_per_batch(const bench_feed *job)
+static void json_copies(stoke_json *json, const bench_feed_figures *f)
 {
-    return job->stats.batches ? (double)job->stats.bytes / (double)job->stats.batches : 0;
-}
-
-static void json_copies(stoke_json *json, const stoke_upload_stats *stats)
-{
-    FACTS(json, FACT("copy_ms", bench_feed_copy_ms(stats)), FACT("overlap_share", bench_feed_overlap(stats)),
-          FACT("device_busy_share", bench_feed_busy(stats)));
+    FACTS(json, FACT_OF(f, copy_ms), FACT("overlap_share", f->overlap), FACT("device_busy_share", f->busy));
 }
 
 static void print_json(const bench_feed jobs[WAYS], stoke_device *device)
@@ -76,21 +70,19 @@ static void print_json(const bench_feed jobs[WAYS], stoke_device *device)
     FACTS(&json, FACT("device", stoke_device_describe(device)->name),
           FACT("title", stoke_device_describe(device)->title), FACT("source", bench_feed_source(device)),
           FACT_OF(&jobs[0], batch), FACT_OF(&jobs[0], height), FACT_OF(&jobs[0], width),
-          FACT("dtype", stoke_dtype_name(jobs[0].dtype)), FACT("bytes_per_batch", bytes_per_batch(&jobs[0])),
+          FACT("dtype", stoke_dtype_name(jobs[0].dtype)), FACT("bytes_per_batch", jobs[0].figures.bytes),
           FACT_OF(&jobs[0], step_ms), FACT_OF(&jobs[0], steps),
-          FACT("pageable_gb_s", bench_feed_gb_s(&jobs[PAGEABLE].stats)),
-          FACT("pinned_gb_s", bench_feed_gb_s(&jobs[PINNED].stats)));
-    json_copies(&json, &jobs[STREAM].stats);           /* the way of an upload unless told otherwise */
+          FACT("pageable_gb_s", jobs[PAGEABLE].figures.gb_s), FACT("pinned_gb_s", jobs[PINNED].figures.gb_s));
+    json_copies(&json, &jobs[STREAM].figures);         /* the way of an upload unless told otherwise */
     stoke_json_real(&json, "augment_ms_per_batch", 0); /* whole batches cross */
     const stoke_memory_sum memory = cli_feed_memory(&jobs[0].memory, jobs[0].other_bytes);
     cli_json_memory(&json, &memory);
     JSON_LIST(&json, "transfers", i, i < WAYS) {
-        const stoke_upload_stats *stats = &jobs[i].stats;
+        const bench_feed_figures *f = &jobs[i].figures;
         stoke_json_object(&json, NULL);
-        FACTS(&json, FACT("transfer", cli_transfer_name(ways[i].transfer)),
-              FACT("gb_s", bench_feed_gb_s(stats)));
-        json_copies(&json, stats);
-        FACTS(&json, FACT("period_ms", bench_feed_period_ms(stats)));
+        FACTS(&json, FACT("transfer", cli_transfer_name(ways[i].transfer)), FACT_OF(f, gb_s));
+        json_copies(&json, f);
+        FACTS(&json, FACT_OF(f, period_ms));
         stoke_json_close(&json);
     }
     stoke_json_close(&json);
@@ -101,21 +93,20 @@ static void print_people(const bench_feed jobs[WAYS], stoke_device *device)
     const stoke_device_info *info = stoke_device_describe(device);
     cli_print("%s: %s; batches of %u x %ux%u %s, %.1f MB; step %.1f ms; times %s\n\n", info->name,
               info->title, jobs[0].batch, jobs[0].height, jobs[0].width, stoke_dtype_name(jobs[0].dtype),
-              bytes_per_batch(&jobs[0]) / 1e6, jobs[0].step_ms, bench_feed_source(device));
+              jobs[0].figures.bytes / 1e6, jobs[0].step_ms, bench_feed_source(device));
     stoke_table *table = CLI_TABLE("transfer", "GB/s", "copy ms/batch", "hidden", "device busy", "ms/step");
     for (int i = 0; i < WAYS; i++) {
-        const stoke_upload_stats *stats = &jobs[i].stats;
-        cli_row(table, "%s\t%.2f\t%.2f\t%.0f %%\t%.1f %%\t%.2f", ways[i].title, bench_feed_gb_s(stats),
-                bench_feed_copy_ms(stats), 100 * bench_feed_overlap(stats), 100 * bench_feed_busy(stats),
-                bench_feed_period_ms(stats));
+        const bench_feed_figures *f = &jobs[i].figures;
+        cli_row(table, "%s\t%.2f\t%.2f\t%.0f %%\t%.1f %%\t%.2f", ways[i].title, f->gb_s, f->copy_ms,
+                100 * f->overlap, 100 * f->busy, f->period_ms);
     }
     cli_table_end(table);
     puts("\nhidden: the share of copying during which the device computed. Only a separate stream hides "
          "copies; pinned memory alone makes them faster.");
-    if (bench_feed_period_ms(&jobs[STREAM].stats) > 1.2 * jobs[STREAM].step_ms)
+    if (jobs[STREAM].figures.period_ms > 1.2 * jobs[STREAM].step_ms)
         cli_print("The loader gave a batch only every %.0f ms, so that copies often had no step to hide "
                   "behind: take a longer --step-ms.\n",
-                  bench_feed_period_ms(&jobs[STREAM].stats));
+                  jobs[STREAM].figures.period_ms);
     if (info->shares_memory && !info->emulated)
         puts("This device works in the host's memory: a copy is a copy in memory, and page-locking gains "
              "nothing.");

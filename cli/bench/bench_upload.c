@@ -4,29 +4,24 @@
 #include <stdio.h>
 #include <stoke/tools/diagnose.h>
 
-double bench_feed_copy_ms(const stoke_upload_stats *stats)
+static double quotient(uint64_t sum, uint64_t count)
 {
-    return stats->batches ? (double)stats->copy_ns / (double)stats->batches / 1e6 : 0;
+    return count ? (double)sum / (double)count : 0;
 }
 
-double bench_feed_gb_s(const stoke_upload_stats *stats)
+static bench_feed_figures figures_of(const stoke_upload_stats *s, const bench_feed *job)
 {
-    return stats->copy_ns ? (double)stats->bytes / (double)stats->copy_ns : 0;
-}
-
-double bench_feed_overlap(const stoke_upload_stats *stats)
-{
-    return stats->copy_ns ? (double)stats->copy_hidden_ns / (double)stats->copy_ns : 0;
-}
-
-double bench_feed_busy(const stoke_upload_stats *stats)
-{
-    return stats->elapsed_ns ? (double)stats->busy_ns / (double)stats->elapsed_ns : 0;
-}
-
-double bench_feed_period_ms(const stoke_upload_stats *stats)
-{
-    return stats->steps ? (double)stats->elapsed_ns / (double)stats->steps / 1e6 : 0;
+    const double period_ms = quotient(s->elapsed_ns, s->steps) / 1e6;
+    return (bench_feed_figures){ .copy_ms = quotient(s->copy_ns, s->batches) / 1e6,
+                                 .augment_ms = quotient(s->augment_ns, s->batches) / 1e6,
+                                 .bytes = quotient(s->bytes, s->batches),
+                                 .gb_s = quotient(s->bytes, s->copy_ns),
+                                 .overlap = quotient(s->copy_hidden_ns, s->copy_ns),
+                                 .busy = quotient(s->busy_ns, s->elapsed_ns),
+                                 .period_ms = period_ms,
+                                 .images_s = period_ms > 0 ? 1000 * job->batch / period_ms : 0,
+                                 .wait_ms = quotient(s->host_wait_ns, job->steps) / 1e6,
+                                 .cpu_ms = quotient(s->loader_cpu_ns, job->steps) / job->batch / 1e6 };
 }
 
 const char *bench_feed_source(stoke_device *device)
@@ -89,7 +84,10 @@ static int consume(bench_feed *job, stoke_upload *upload, stoke_error *err)
     if (!r) r = stoke_upload_finish(upload, err);
     job->end_ns = stoke_machine_now_ns();
     cli_progress_end(&progress);
-    return r ? r : stoke_upload_measure(upload, &job->stats, err);
+    stoke_upload_stats stats;
+    if (!r) r = stoke_upload_measure(upload, &stats, err);
+    if (!r) job->figures = figures_of(&stats, job);
+    return r;
 }
 
 double bench_feed_step_ms(const bench_feed *job)

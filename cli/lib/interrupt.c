@@ -16,7 +16,7 @@
 #include "cli/lib/common.h"
 #include "cli/lib/output.h"
 
-enum { GRACE_MS = 3000, ONE_REQUEST_MS = 1000, NOTES = 16 };
+enum { GRACE_MS = 3000, ONE_REQUEST_MS = 1000, NOTES = 32 };
 
 static atomic_int interrupt_signal; /* the first that came; 0 = none */
 static pid_t guarded;               /* the process that has a guard */
@@ -24,19 +24,23 @@ static sigset_t requests;
 
 /* ---- what goes with the process ---- */
 
+typedef struct note {
+    const char *leftover; /* NULL: none */
+    pid_t offspring;      /* 0: none */
+} note;
+
 static struct {
     pthread_mutex_t lock;
-    const char *leftover[NOTES];
-    pid_t offspring[NOTES];
+    note all[NOTES];
     const char *leave;
 } notes = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static void replace_path(const char *from, const char *to)
+static void replace(note from, note to)
 {
     pthread_mutex_lock(&notes.lock);
     for (int i = 0; i < NOTES; i++)
-        if (notes.leftover[i] == from) {
-            notes.leftover[i] = to;
+        if (notes.all[i].leftover == from.leftover && notes.all[i].offspring == from.offspring) {
+            notes.all[i] = to;
             break;
         }
     pthread_mutex_unlock(&notes.lock);
@@ -44,33 +48,22 @@ static void replace_path(const char *from, const char *to)
 
 void cli_leftover_note(const char *path)
 {
-    replace_path(NULL, path);
+    replace((note){ 0 }, (note){ .leftover = path });
 }
 
 void cli_leftover_forget(const char *path)
 {
-    if (path) replace_path(path, NULL);
-}
-
-static void replace_group(pid_t from, pid_t to)
-{
-    pthread_mutex_lock(&notes.lock);
-    for (int i = 0; i < NOTES; i++)
-        if (notes.offspring[i] == from) {
-            notes.offspring[i] = to;
-            break;
-        }
-    pthread_mutex_unlock(&notes.lock);
+    if (path) replace((note){ .leftover = path }, (note){ 0 });
 }
 
 void cli_offspring_note(pid_t group)
 {
-    replace_group(0, group);
+    replace((note){ 0 }, (note){ .offspring = group });
 }
 
 void cli_offspring_forget(pid_t group)
 {
-    if (group > 0) replace_group(group, 0);
+    if (group > 0) replace((note){ .offspring = group }, (note){ 0 });
 }
 
 void cli_terminal_note(const char *leave)
@@ -97,10 +90,10 @@ static void take_along(void)
     alarm(1);
     pthread_mutex_lock(&notes.lock);
     for (int i = 0; i < NOTES; i++)
-        if (notes.offspring[i]) kill(-notes.offspring[i], SIGKILL);
+        if (notes.all[i].offspring) kill(-notes.all[i].offspring, SIGKILL);
     stoke_output_abandon();
     for (int i = 0; i < NOTES; i++)
-        if (notes.leftover[i]) cli_remove_folder(notes.leftover[i]);
+        if (notes.all[i].leftover) cli_remove_folder(notes.all[i].leftover);
     if (notes.leave) say(STDOUT_FILENO, notes.leave);
 }
 
@@ -145,8 +138,7 @@ void cli_handle_signals(void)
     static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
     if (guarded == getpid()) return;
     if (guarded) { /* a child of fork: what is noted is its parent's */
-        memset(notes.leftover, 0, sizeof notes.leftover);
-        memset(notes.offspring, 0, sizeof notes.offspring);
+        memset(notes.all, 0, sizeof notes.all);
         notes.leave = NULL;
     }
     sigemptyset(&requests);

@@ -23,7 +23,7 @@ int cli_interrupt_code(void);
 void cli_release_signals(void);
 
 /* A file or folder that must not outlive the process (borrowed until it is forgotten), and a child whose
- * group ends with it; each at most 16 at a time, what is more is not noted. */
+ * group ends with it; 32 of them at a time, what is more is not noted. */
 void cli_leftover_note(const char *path);
 void cli_leftover_forget(const char *path);
 void cli_offspring_note(pid_t group);

@@ -115,9 +115,8 @@ static double line_figure(const char *cgroup, char *line, const char *controller
 static double process_figure(const char *proc, const char *cgroup, const char *controller,
                              const group_figure *figure)
 {
-    char path[PATH_BYTES], text[16384], *rest = text;
-    int n = snprintf(path, sizeof path, "%s/self/cgroup", proc);
-    if (n < 0 || (size_t)n >= sizeof path || !stk_machine_read_text(path, text, sizeof text)) return 0;
+    char text[16384], *rest = text;
+    if (!read_group_file(proc, "", "/self/cgroup", text, sizeof text)) return 0;
     double tightest = 0;
     for (char *line; (line = strsep(&rest, "\n"));) {
         double limit = line_figure(cgroup, line, controller, figure);
@@ -153,18 +152,14 @@ stoke_cores stoke_machine_cores(void)
     return cores;
 }
 
-/* Finds "key : value" at the start of a line and returns the value, or NULL. */
+/* The value of "key : value" or "key value" at the start of a line, or NULL. */
 static char *find_value(char *text, const char *key)
 {
     size_t length = strlen(key);
     for (char *line = text; line; line = strchr(line, '\n')) {
         if (*line == '\n') line++;
-        if (strncmp(line, key, length) != 0) continue;
-        char *p = line + length;
-        while (*p == ' ' || *p == '\t') p++;
-        if (*p != ':') continue;
-        for (p++; *p == ' ' || *p == '\t';) p++;
-        return p;
+        if (strncmp(line, key, length) != 0 || !strchr(" \t:", line[length]) || !line[length]) continue;
+        return line + length + strspn(line + length, " \t:");
     }
     return NULL;
 }
@@ -221,15 +216,11 @@ int stk_machine_run_queue(const char *proc, uint64_t *ran_ns, uint64_t *stood_ns
     return n;
 }
 
-/* A line "key number" of memory.stat. */
-static double stat_number(const char *text, const char *key)
+/* Of a line "key number" of memory.stat; 0 where there is none. */
+static double stat_number(char *text, const char *key)
 {
-    const size_t length = strlen(key);
-    for (const char *line = text; line; line = strchr(line, '\n')) {
-        if (*line == '\n') line++;
-        if (!strncmp(line, key, length) && line[length] == ' ') return strtod(line + length, NULL);
-    }
-    return 0;
+    const char *value = find_value(text, key);
+    return value ? strtod(value, NULL) : 0;
 }
 
 /* What a group may still take: its limit less what it holds, page cache left out. At least 1: 0 is none. */
@@ -291,10 +282,9 @@ uint64_t stk_machine_oom_kills(const char *proc, const char *cgroup)
 
 void stk_machine_cpu_name(const char *proc, char *name, size_t size)
 {
-    char path[PATH_BYTES], text[4096];
-    int n = snprintf(path, sizeof path, "%s/cpuinfo", proc);
+    char text[4096];
     snprintf(name, size, "n/a");
-    if (n < 0 || (size_t)n >= sizeof path || !stk_machine_read_text(path, text, sizeof text)) return;
+    if (!read_group_file(proc, "", "/cpuinfo", text, sizeof text)) return;
     char *value = find_value(text, "model name");
     if (!value) return;
     value[strcspn(value, "\n")] = 0;

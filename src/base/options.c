@@ -220,15 +220,8 @@ int stoke_options_parse(const stoke_option_group *groups, size_t n_groups, int a
     return STOKE_OK;
 }
 
-/* Strings that fields point to, read from a file: a chain of blocks, freed together. */
-
-typedef struct string_block {
-    struct string_block *next;
-    char text[];
-} string_block;
-
 struct stoke_option_storage {
-    string_block *strings;
+    stk_string_arena strings; /* that fields point to, read from a file */
 };
 
 stoke_option_storage *stk_option_storage(void)
@@ -238,22 +231,12 @@ stoke_option_storage *stk_option_storage(void)
 
 const char *stk_option_keep(stoke_option_storage *storage, const char *text, size_t length)
 {
-    string_block *block = stk_alloc(sizeof *block + length + 1);
-    if (!block) return NULL;
-    memcpy(block->text, text, length);
-    block->text[length] = 0;
-    block->next = storage->strings;
-    storage->strings = block;
-    return block->text;
+    return stk_string_arena_copy(&storage->strings, text, length);
 }
 
 void stoke_options_free_storage(stoke_option_storage **storage)
 {
-    if (!*storage) return;
-    for (string_block *block = (*storage)->strings, *next; block; block = next) {
-        next = block->next;
-        stk_free(block);
-    }
+    if (*storage) stk_string_arena_free(&(*storage)->strings);
     stk_free(*storage);
     *storage = NULL;
 }

@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
@@ -287,11 +288,7 @@ static void supervise(parallel *c, stoke_progress_fn progress, void *context)
 {
     pthread_mutex_lock(&c->lock);
     do {
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += 50 * 1000 * 1000;
-        if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
-        if (c->running) pthread_cond_timedwait(&c->changed, &c->lock, &until);
+        if (c->running) stk_cond_wait(&c->changed, &c->lock, stk_now_ns() + 50 * 1000 * 1000);
         if (!progress || atomic_load(&c->stop)) continue;
         pthread_mutex_unlock(&c->lock);
         if (progress(context, atomic_load(&c->done), c->job->count)) {
@@ -341,11 +338,7 @@ int stk_parallel_for(const stk_parallel_job *job, unsigned threads, stoke_progre
     if (!members) return stk_fail(err, STOKE_E_NOMEM, "no memory for %u threads", threads);
     parallel c = { .job = job, .err = err };
     pthread_mutex_init(&c.lock, NULL);
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&c.changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    stk_cond_init(&c.changed);
     unsigned started = start_members(&c, members, threads);
     if (!started && !c.status) c.status = stk_fail(err, STOKE_E_NOMEM, "no memory for a thread");
     supervise(&c, progress, context);

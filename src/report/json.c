@@ -119,46 +119,50 @@ void stoke_json_close(stoke_json *json)
     after_value(json);
 }
 
-void stoke_json_string(stoke_json *json, const char *key, const char *value)
+/* A value as it is to be read. */
+static void put(stoke_json *json, const char *key, const char *text)
 {
     if (!before_value(json, key)) return;
-    if (value)
-        quoted(json->out, value);
-    else
-        fputs("null", json->out);
+    fputs(text, json->out);
     after_value(json);
+}
+
+void stoke_json_string(stoke_json *json, const char *key, const char *value)
+{
+    if (!value) {
+        put(json, key, "null");
+    } else if (before_value(json, key)) {
+        quoted(json->out, value);
+        after_value(json);
+    }
 }
 
 void stoke_json_int(stoke_json *json, const char *key, int64_t value)
 {
-    if (!before_value(json, key)) return;
-    fprintf(json->out, "%" PRId64, value);
-    after_value(json);
+    char text[24];
+    snprintf(text, sizeof text, "%" PRId64, value);
+    put(json, key, text);
 }
 
 void stoke_json_uint(stoke_json *json, const char *key, uint64_t value)
 {
-    if (!before_value(json, key)) return;
-    fprintf(json->out, "%" PRIu64, value);
-    after_value(json);
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    put(json, key, text);
 }
 
 void stoke_json_real(stoke_json *json, const char *key, double value)
 {
     char text[STK_REAL_TEXT];
-    if (!before_value(json, key)) return;
-    fputs(isfinite(value) ? stk_format_real(value, text) : "null", json->out);
-    after_value(json);
+    put(json, key, isfinite(value) ? stk_format_real(value, text) : "null");
 }
 
 void stoke_json_bool(stoke_json *json, const char *key, int value)
 {
-    if (!before_value(json, key)) return;
-    fputs(value ? "true" : "false", json->out);
-    after_value(json);
+    put(json, key, value ? "true" : "false");
 }
 
 void stoke_json_null(stoke_json *json, const char *key)
 {
-    stoke_json_string(json, key, NULL);
+    put(json, key, "null");
 }
