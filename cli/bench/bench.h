@@ -101,7 +101,6 @@ typedef struct bench_live {
 
 /* path NULL: none. */
 int bench_live_open(bench_live *live, const char *path, const char *what, stoke_error *err);
-void bench_live_close(bench_live *live);
 
 /* Writes the page, twenty times a second at most: batches may come faster than anybody looks. */
 

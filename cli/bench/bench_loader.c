@@ -20,11 +20,6 @@ int bench_live_open(bench_live *live, const char *path, const char *what, stoke_
     return path ? stoke_live_create(&live->page, path, what, err) : STOKE_OK;
 }
 
-void bench_live_close(bench_live *live)
-{
-    stoke_live_close(&live->page);
-}
-
 static int due(bench_live *live)
 {
     if (!live->page) return 0;
@@ -157,7 +152,7 @@ static int measure_loader(void *opaque, uint64_t passes, bench_answer *answer, s
 static void close_loader(void **opaque)
 {
     loader_state *state = *opaque;
-    bench_live_close(&state->live);
+    stoke_live_close(&state->live.page);
     stoke_loader_destroy(&state->loader);
     free(state);
     *opaque = NULL;

@@ -159,7 +159,7 @@ static int run(cli_call *call, stoke_error *err)
     params.planned = take_plan;
     params.planned_context = &f;
     const int r = stoke_net_bench(&params, take, &f, err);
-    cli_progress_end(&f.progress);
+    stoke_progress_destroy(&f.progress);
     if (r == STOKE_E_NOTFOUND) err->code = STOKE_E_INVALID; /* what the user wrote, not a file */
     if (!r) (call->common.json ? print_json : print_people)(&f);
     free(f.figure);

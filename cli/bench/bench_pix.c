@@ -126,7 +126,7 @@ static int run(cli_call *call, stoke_error *err)
     params.quick = o->short_run;
     figures f = { .progress = cli_progress_begin(call, "measuring", "figures") };
     int r = stoke_pix_bench(&params, take, &f, &f.memory_gb_per_s, err);
-    cli_progress_end(&f.progress);
+    stoke_progress_destroy(&f.progress);
     if (r == STOKE_E_NOTFOUND) err->code = STOKE_E_INVALID; /* what the user wrote, not a file */
     if (!r) (call->common.json ? print_json : print_people)(&f);
     free(f.figure);

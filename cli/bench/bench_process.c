@@ -161,7 +161,7 @@ int bench_run(const cli_call *call, bench_case *cases, size_t n_cases, int round
             note_round(job, round);
             cli_progress_update(progress, ++done, total);
         }
-    cli_progress_end(&progress);
+    stoke_progress_destroy(&progress);
     return r;
 }
 

@@ -121,7 +121,7 @@ static int begin(bench *b, stoke_error *err)
         else if (i < warm_up)
             r = one_step(b, err);
     }
-    cli_progress_end(&progress);
+    stoke_progress_destroy(&progress);
     return r;
 }
 
@@ -142,7 +142,7 @@ static int measure(bench *b, stoke_error *err)
             r = cli_error(err, STOKE_E_CANCELLED, "interrupted");
         if (b->o->short_run) break;
     }
-    cli_progress_end(&progress);
+    stoke_progress_destroy(&progress);
     b->n_parts = stoke_net_parts(b->net, b->parts, MAX_PARTS);
     if (b->n_parts > MAX_PARTS) b->n_parts = MAX_PARTS;
     return r;

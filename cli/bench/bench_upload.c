@@ -83,7 +83,7 @@ static int consume(bench_feed *job, stoke_upload *upload, stoke_error *err)
     }
     if (!r) r = stoke_upload_finish(upload, err);
     job->end_ns = stoke_machine_now_ns();
-    cli_progress_end(&progress);
+    stoke_progress_destroy(&progress);
     stoke_upload_stats stats;
     if (!r) r = stoke_upload_measure(upload, &stats, err);
     if (!r) job->figures = figures_of(&stats, job);
@@ -113,7 +113,7 @@ int bench_feed_run(bench_feed *job, stoke_error *err)
              bench_feed_source(job->device));
     r = bench_live_open(&job->live, job->live_path, what, err);
     if (!r) r = consume(job, upload, err);
-    bench_live_close(&job->live);
+    stoke_live_close(&job->live.page);
     stoke_upload_destroy(&upload);
     cli_return_memory();
     return r;
@@ -131,7 +131,7 @@ static int draw(bench_set *set, const cli_call *call, stoke_data_params *data, u
     if (r) return r;
     stoke_progress *progress = cli_progress_begin(call, "drawing a set", "scenes");
     r = stoke_synth_write(&params, set->folder, 0, cli_progress_update, progress, err);
-    cli_progress_end(&progress);
+    stoke_progress_destroy(&progress);
     data->data = set->folder;
     return r;
 }

@@ -190,7 +190,7 @@ static int dump_batches(const cli_call *call, cli_session *session, dump *d, sto
         stoke_batch_release(session->loader, &batch);
         cli_progress_update(progress, ++d->written, total);
     }
-    cli_progress_end(&progress);
+    stoke_progress_destroy(&progress);
     if (r == STOKE_E_END) r = STOKE_OK; /* policy skip may leave nothing of a batch: it is passed over */
     if (!r && !d->written)
         r = cli_error(err, STOKE_E_NOTFOUND, "the epoch has no batch to write (see --drop-last)");
@@ -216,7 +216,7 @@ static void print_result(const cli_call *call, const dump *d, const stoke_memory
         stoke_json_close(&json);
         return;
     }
-    cli_print("%s: %llu batch%s\n", d->folder, (unsigned long long)d->written, d->written == 1 ? "" : "es");
+    cli_print("%s: %s\n", d->folder, STOKE_COUNT(d->written, "batch"));
     cli_say(call,
             "next: python3 -c 'import sys, os, numpy; folder = sys.argv[1]; "
             "print(numpy.load(os.path.join(folder, min(n for n in os.listdir(folder) if "

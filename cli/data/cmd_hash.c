@@ -190,7 +190,7 @@ static int run_rank(cli_call *call, const stoke_data_params *data, uint64_t limi
         r = source_take(&from, list, err);
         if (!r) cli_progress_update(progress, ++done, total);
     }
-    cli_progress_end(&progress);
+    stoke_progress_destroy(&progress);
     if (r == STOKE_E_END) r = STOKE_OK; /* policy skip may leave nothing of a batch: it is passed over */
     source_account(&from, data, list);
     if (!r && from.upload)

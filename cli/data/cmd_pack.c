@@ -108,7 +108,7 @@ static int run_cache(cli_call *call, stoke_error *err)
         cli_say_memory(call, &memory);
         stoke_progress *progress = cli_progress_begin(call, "filling", "samples");
         r = stoke_cache_fill(dataset, &data, threads, cli_progress_update, progress, &report, err);
-        cli_progress_end(&progress);
+        stoke_progress_destroy(&progress);
     }
     if (!r) {
         print_cache(call, data.cache, &memory, &report);
@@ -168,7 +168,7 @@ static int run(cli_call *call, stoke_error *err)
         say_unused(call);
         stoke_progress *progress = cli_progress_begin(call, "packing", "samples");
         r = stoke_pack(dataset, &params, cli_progress_update, progress, &report, err);
-        cli_progress_end(&progress);
+        stoke_progress_destroy(&progress);
     }
     if (!r) {
         print_result(call, o->out, &report);

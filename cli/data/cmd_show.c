@@ -127,7 +127,7 @@ static int collect(cli_session *session, gallery *g, stoke_error *err)
         stoke_batch_release(session->loader, &batch);
         cli_progress_update(progress, g->count, g->capacity); /* cli_next looks for interrupts */
     }
-    cli_progress_end(&progress);
+    stoke_progress_destroy(&progress);
     if (r && r != STOKE_E_END) return r;
     stoke_loader_stats_data stats;
     stoke_loader_stats(session->loader, &stats);

@@ -95,7 +95,7 @@ static int run(cli_call *call, stoke_error *err)
     const uint64_t start = stoke_machine_now_ns();
     stoke_progress *progress = cli_progress_begin(call, "drawing", "scenes");
     r = stoke_synth_write(&params, call->words[0], (unsigned)o->threads, cli_progress_update, progress, err);
-    cli_progress_end(&progress);
+    stoke_progress_destroy(&progress);
     if (r) return r;
     print_result(call, call->words[0], (double)(stoke_machine_now_ns() - start) / 1e9, &plan.sum);
     return CLI_OK;

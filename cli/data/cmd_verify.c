@@ -9,8 +9,6 @@
 #include "cli/lib/facts.h"
 #include "cli/lib/output.h"
 
-enum { MESSAGE = sizeof(((stoke_error *)0)->message) };
-
 typedef struct verify_options {
     const char *csv;
     int allow_orphans, force;
@@ -76,15 +74,6 @@ static void json_sizes(stoke_json *json, const stoke_verify_report *report)
     FACTS(json, FACT_SIZE("values16", report->min_value16, report->max_value16));
 }
 
-/* The library names settings, a person types flags. */
-static const char *flagged(const cli_call *call, const char *text, char out[MESSAGE])
-{
-    stoke_error as_error = { 0 };
-    snprintf(as_error.message, sizeof as_error.message, "%s", text);
-    snprintf(out, MESSAGE, "%s", cli_with_flags(call, &as_error).message);
-    return out;
-}
-
 static const char *class_name(const stoke_verify_report *report, uint32_t id)
 {
     return report->labels ? stoke_labels_name(report->labels, id) : NULL;
@@ -93,7 +82,6 @@ static const char *class_name(const stoke_verify_report *report, uint32_t id)
 static void print_json(const cli_call *call, const stoke_dataset *dataset, const stoke_memory_sum *memory,
                        const stoke_verify_report *report)
 {
-    char text[MESSAGE];
     stoke_json json = cli_json_open();
     FACTS(&json, FACT_OF(report, pairs), FACT_OF(report, ok),
           FACT_IS("masks", stoke_dataset_has_masks(dataset)));
@@ -111,9 +99,9 @@ static void print_json(const cli_call *call, const stoke_dataset *dataset, const
     }
     FACTS(&json, FACT_IF(report->n_ids, FACT("n_classes", (uint64_t)report->n_ids)),
           FACT_OF(report, ignore_index),
-          FACT("refusal", report->refusal ? flagged(call, report->refusal, text) : NULL));
+          FACT("refusal", report->refusal ? CLI_WITH_FLAGS(call, report->refusal) : NULL));
     JSON_LIST(&json, "remarks", i, i < report->n_remarks)
-        stoke_json_string(&json, NULL, flagged(call, report->remarks[i], text));
+        stoke_json_string(&json, NULL, CLI_WITH_FLAGS(call, report->remarks[i]));
     json_sizes(&json, report);
     FACTS(&json, FACT_OF(report, image_bytes), FACT_OF(report, mask_bytes), FACT_OF(report, seconds));
     cli_json_memory(&json, memory);
@@ -179,12 +167,12 @@ static void print_findings(const cli_call *call, const stoke_dataset *dataset,
 {
     const size_t notes = stoke_dataset_notes(dataset), total = report->n_bad + notes;
     size_t told = 0; /* findings that the lines so far stand for */
-    char text[MESSAGE];
     if (total) putchar('\n');
     for (int64_t lines = 0; told < total && lines < limit; lines++) {
         if (told < report->n_bad) {
             const size_t n = alike(report, told);
-            cli_print("bad: %s: %s\n", report->bad[told].path, flagged(call, report->bad[told].reason, text));
+            cli_print("bad: %s: %s\n", report->bad[told].path,
+                      CLI_WITH_FLAGS(call, report->bad[told].reason));
             if (n > 2)
                 cli_print("     ... and %zu more like it, to %s\n", n - 1, report->bad[told + n - 1].path);
             told += n > 2 ? n : 1;
@@ -202,12 +190,11 @@ static void print_report(const cli_call *call, const stoke_dataset *dataset, con
                          const stoke_verify_report *report)
 {
     const verify_options *o = call->options;
-    char text[MESSAGE];
     print_summary(dataset, report);
     print_classes(report);
     for (size_t i = 0; i < report->n_remarks; i++)
-        cli_print("\n%s\n", flagged(call, report->remarks[i], text));
-    if (report->refusal) cli_print("\ntraining would not begin: %s\n", flagged(call, report->refusal, text));
+        cli_print("\n%s\n", CLI_WITH_FLAGS(call, report->remarks[i]));
+    if (report->refusal) cli_print("\ntraining would not begin: %s\n", CLI_WITH_FLAGS(call, report->refusal));
     print_findings(call, dataset, report, o->show);
 }
 
@@ -231,7 +218,7 @@ static int run(cli_call *call, stoke_error *err)
         cli_say_memory(call, &memory);
         stoke_progress *progress = cli_progress_begin(call, "reading", "samples");
         r = stoke_verify(dataset, &call->data, threads, cli_progress_update, progress, &report, err);
-        cli_progress_end(&progress);
+        stoke_progress_destroy(&progress);
         if (*report.unrecorded) cli_say(call, "warning: %s", report.unrecorded);
     }
     if (!r && o->csv) {

@@ -419,7 +419,7 @@ static int collect(page *p, stoke_error *err)
         if (!r && !s->refused && !s->preset) r = caption_draws(p, i, err);
         if (!r && s->detail) zoom(p, i);
     }
-    cli_progress_end(&progress);
+    stoke_progress_destroy(&progress);
     return r;
 }
 

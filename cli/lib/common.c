@@ -288,41 +288,40 @@ int cli_blame(stoke_error *err, const char *file)
 
 /* The library calls settings by their names; who typed a command knows flags. `name` in backquotes, and names
  * of several words (max_bad), become --max-bad. A name that is part of a path stays. */
-stoke_error cli_with_flags(const cli_call *call, const stoke_error *err)
+const char *cli_with_flags(const cli_call *call, const char *text, char *out, size_t size)
 {
-    stoke_error out = { .code = err->code };
     size_t n = 0;
-    for (const char *at = err->message; *at && n + 4 < sizeof out.message;) {
-        const int quoted = *at == '`', begins = at == err->message || strchr(" (\n", at[-1]);
+    for (const char *at = text; *at && n + 4 < size;) {
+        const int quoted = *at == '`', begins = at == text || strchr(" (\n", at[-1]);
         const char *name = at + quoted;
         const size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz_");
         const int ends = quoted ? name[length] == '`' : !name[length] || strchr(" ,:)", name[length]);
         if (!length || !begins || !ends || (!quoted && !memchr(name, '_', length)) ||
-            !cli_is_option(call, name, length) || n + length + 4 >= sizeof out.message) {
-            out.message[n++] = *at++;
+            !cli_is_option(call, name, length) || n + length + 4 >= size) {
+            out[n++] = *at++;
             continue;
         }
-        out.message[n++] = '-', out.message[n++] = '-';
-        for (size_t i = 0; i < length; i++) out.message[n++] = (char)(name[i] == '_' ? '-' : name[i]);
+        out[n++] = '-', out[n++] = '-';
+        for (size_t i = 0; i < length; i++) out[n++] = (char)(name[i] == '_' ? '-' : name[i]);
         at = name + length + quoted;
     }
-    out.message[n] = 0;
+    out[n] = 0;
     return out;
 }
 
-int cli_fail(const cli_call *call, const stoke_error *error)
+int cli_fail(const cli_call *call, const stoke_error *err)
 {
-    const stoke_error own = cli_with_flags(call, error), *err = &own;
+    const char *message = CLI_WITH_FLAGS(call, err->message);
     if (err->code == STOKE_E_CANCELLED || cli_interrupted()) {
         cli_say(call, "interrupted");
         return cli_interrupt_code();
     }
     if (call->common.json) {
         stoke_json json = cli_json_open();
-        FACTS_OBJECT(&json, "error", FACT("code", stoke_status_name(err->code)), FACT_OF(err, message));
+        FACTS_OBJECT(&json, "error", FACT("code", stoke_status_name(err->code)), FACT("message", message));
         stoke_json_close(&json);
     }
-    cli_print_message(CLI_TITLE(call->command, " "), err->message);
+    cli_print_message(CLI_TITLE(call->command, " "), message);
     return err->code == STOKE_E_INVALID ? CLI_MISUSE : CLI_FAILED;
 }
 
@@ -397,11 +396,6 @@ int cli_progress_update(void *progress, uint64_t done, uint64_t total)
 {
     int stop = progress ? stoke_progress_update(progress, done, total) : 0;
     return stop || cli_interrupted();
-}
-
-void cli_progress_end(stoke_progress **progress)
-{
-    stoke_progress_destroy(progress);
 }
 
 /* ---- small helpers ---- */

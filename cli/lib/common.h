@@ -35,7 +35,7 @@ int cli_set_data(stoke_data_params *data, const char *name, const char *value, s
 
 /* Prints the error to stderr (with --json also as {"error": ...} to stdout) and returns the exit code it
  * means. */
-int cli_fail(const cli_call *call, const stoke_error *error);
+int cli_fail(const cli_call *call, const stoke_error *err);
 /* The same for errors that are found here. */
 int cli_error(stoke_error *err, int code, const char *format, ...) STOKE_PRINTF(3, 4);
 
@@ -46,7 +46,9 @@ int cli_pass(stoke_error *err, int code, const char *message);
 void cli_print_message(const char *title, const char *message);
 
 /* A text of the library with its names of settings as flags: `max_bad` becomes --max-bad. */
-stoke_error cli_with_flags(const cli_call *call, const stoke_error *err);
+const char *cli_with_flags(const cli_call *call, const char *text, char *out, size_t size);
+#define CLI_WITH_FLAGS(call, text)                                                                           \
+    cli_with_flags((call), (text), (char[STOKE_ERROR_TEXT]){ 0 }, STOKE_ERROR_TEXT)
 
 /* For an error in settings, read from `file` (NULL: not from a file): what the user wrote becomes
  * STOKE_E_INVALID, a file that is missing or cannot be read keeps its code. Returns the code. */
@@ -76,7 +78,6 @@ void cli_table_end(stoke_table *table);
 stoke_progress *cli_progress_begin(const cli_call *call, const char *label, const char *unit);
 /* A stoke_progress_fn that accepts a NULL context and looks for interrupts. */
 int cli_progress_update(void *progress, uint64_t done, uint64_t total);
-void cli_progress_end(stoke_progress **progress);
 
 /* ---- memory ---- */
 
@@ -130,6 +131,8 @@ void cli_say_reading(const cli_call *call, const stoke_loader *loader);
  * The first one says the size when the user did not; a warning of the loader is passed on once. */
 int cli_next(cli_session *session, const stoke_batch **batch, stoke_error *err);
 
+/* A remark for each line. */
+void cli_say_lines(const cli_call *call, const char *remarks);
 /* Says what is odd about the settings (stoke_data_remarks), once per command. */
 void cli_say_remarks(const cli_call *call, const stoke_dataset *dataset, const stoke_data_params *data);
 

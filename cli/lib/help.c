@@ -153,8 +153,7 @@ void cli_print_files(FILE *out)
           out);
 }
 
-/* Breaks text at spaces; newlines of the text stay. */
-static void print_wrapped(const char *text, int width, FILE *out)
+void cli_print_wrapped(const char *text, int width, FILE *out)
 {
     int at = 0;
     while (*text) {
@@ -178,7 +177,7 @@ void cli_print_help(const cli_call *call, FILE *out)
     fprintf(out, "stoke %s: %s\n\nUsage: stoke %s%s%s [OPTION]...\n\n", title, command->summary, title,
             command->arguments ? " " : "", command->arguments ? command->arguments : "");
     if (command->description) {
-        print_wrapped(command->description, columns(out), out);
+        cli_print_wrapped(command->description, columns(out), out);
         fputc('\n', out);
     }
     fputs("Examples:\n", out);

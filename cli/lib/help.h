@@ -19,6 +19,8 @@ const char *cli_nearest_command(const cli_command *const *commands, const char *
 /* The same among what `stoke` alone takes: --help, --version. */
 const char *cli_nearest_flag(const char *word);
 
+/* Breaks text of our own at spaces; newlines of the text stay. */
+void cli_print_wrapped(const char *text, int width, FILE *out);
 void cli_print_overview(FILE *out);
 void cli_print_files(FILE *out); /* the one rule of writing, see output.h */
 void cli_print_help(const cli_call *call, FILE *out);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/lib/hints.h"
+#include "cli/lib/settings.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +83,20 @@ static size_t name_of(const char *word, const char **name)
     return strncmp(word, "--", 2) == 0 ? strcspn(word + 2, "=") : 0;
 }
 
+int cli_flag_is(const char *word, const char *names)
+{
+    const char *name;
+    const size_t n = name_of(word, &name);
+    return n && is_among(names, name, n);
+}
+
+int cli_has_flag(const cli_call *call, const char *name)
+{
+    for (int i = 1; i < call->argc && strcmp(call->argv[i], "--"); i++)
+        if (cli_flag_is(call->argv[i], name)) return 1;
+    return 0;
+}
+
 static void replace_word(cli_call *call, int at, char *text)
 {
     if (!call->typed) { /* argv itself is the system's */
@@ -147,12 +162,7 @@ int cli_translate_file(cli_call *call)
     const cli_command *command = call->command;
     /* The first words of commands that read no data have other meanings: `why slow FILE`. */
     const int first = command->reads_data ? 0 : command->max_words;
-    if (command->takes_network || !cli_is_option(call, "config", 6)) return 0;
-    for (int i = 1; i < call->argc; i++) {
-        const char *name;
-        const size_t n = name_of(call->argv[i], &name);
-        if (is_among("config", name, n)) return 0; /* there is one already */
-    }
+    if (command->takes_network || !cli_is_option(call, "config", 6) || cli_has_flag(call, "config")) return 0;
     for (int w = first; w < call->n_words; w++)
         for (int i = 1; i < call->argc; i++) {
             if (call->argv[i] != call->words[w] || !is_settings(call, call->words[w])) continue;

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <stoke/tools/monitor.h>
+
 enum { LABEL_COLUMNS = 22, TEXT_BYTES = 2048 };
 
 /* ---- no names of users ---- */
@@ -160,7 +162,17 @@ void cli_page_figure(cli_page *page, const char *key, const char *label, stoke_f
     }
 }
 
-/* ---- programs on a card ---- */
+/* ---- cards ---- */
+
+const char *cli_reasons(stoke_figure reasons, char *text, size_t size)
+{
+    size_t n = 0;
+    snprintf(text, size, "%s", reasons.source ? "nothing" : "n/a");
+    for (unsigned i = 0; reasons.source && i < STOKE_CLOCKS_REASONS && n < size; i++)
+        if ((uint64_t)reasons.value >> i & 1)
+            n += (size_t)snprintf(text + n, size - n, "%s%s", n ? ", " : "", stoke_clocks_reason_name(i));
+    return text;
+}
 
 void cli_page_program(cli_page *page, const cli_program *p)
 {

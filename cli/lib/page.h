@@ -57,6 +57,11 @@ void cli_page_program(cli_page *page, const cli_program *program);
  * paragraph each for people. */
 void cli_page_processes(cli_page *page, const stoke_gpu *gpu);
 
+/* What holds clocks down: "power limit, too hot (hardware)", "nothing"; "n/a" when the driver does not tell.
+ */
+const char *cli_reasons(stoke_figure reasons, char *text, size_t size);
+#define CLI_REASONS(reasons) cli_reasons((reasons), (char[160]){ 0 }, 160)
+
 /* The same text with homes as ~ and without the user of user@host:. Returns `out`. */
 const char *cli_page_tidy(const char *text, char *out, size_t size);
 

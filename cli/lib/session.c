@@ -88,6 +88,12 @@ int cli_open_dataset(const cli_call *call, const stoke_data_params *data, stoke_
     return STOKE_OK;
 }
 
+void cli_say_lines(const cli_call *call, const char *remarks)
+{
+    for (const char *line = remarks, *end; (end = strchr(line, '\n')); line = end + 1)
+        cli_say(call, "remark: %.*s", (int)(end - line), line);
+}
+
 void cli_say_remarks(const cli_call *call, const stoke_dataset *dataset, const stoke_data_params *data)
 {
     static int said; /* hash opens a loader for every rank */
@@ -96,8 +102,7 @@ void cli_say_remarks(const cli_call *call, const stoke_dataset *dataset, const s
     if (call->common.quiet || said++) return;
     if (call->command == &cli_show) own.dtype = stoke_data_defaults().dtype; /* bytes are show's own choice */
     stoke_data_remarks(dataset, &own, text, sizeof text);
-    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1)
-        cli_say(call, "remark: %.*s", (int)(end - line), line);
+    cli_say_lines(call, text);
 }
 
 int cli_settle_orientation(const cli_call *call, const stoke_dataset *dataset, stoke_data_params *data,
@@ -111,9 +116,8 @@ int cli_settle_orientation(const cli_call *call, const stoke_dataset *dataset, s
     if (r) return r;
     known = 1;
     for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
-        stoke_error sentence = { 0 };
-        snprintf(sentence.message, sizeof sentence.message, "%.*s", (int)(end - line), line);
-        cli_say(call, "remark: %s", cli_with_flags(call, &sentence).message);
+        *end = 0;
+        cli_say(call, "remark: %s", CLI_WITH_FLAGS(call, line));
     }
     data->orientation = (int)settled;
     return STOKE_OK;

@@ -120,21 +120,10 @@ static const char **said_by_flags(const cli_call *call, int names_set)
     }
     for (size_t g = 0; g < call->n_groups; g++)
         for (size_t i = 0; i < call->groups[g].count; i++) {
-            char flag[64];
             const char *name = call->groups[g].options[i].name;
-            snprintf(flag, sizeof flag, "%s", name);
-            for (char *p = flag; *p; p++)
-                if (*p == '_') *p = '-';
-            if (n < (size_t)call->argc + 3 && cli_has_flag(call, flag)) names[n++] = name;
+            if (n < (size_t)call->argc + 3 && cli_has_flag(call, name)) names[n++] = name;
         }
     return names;
-}
-
-/* A remark for each line; the same file is read once. */
-static void say_remarks(const cli_call *call, const char *remarks)
-{
-    for (const char *line = remarks, *end; (end = strchr(line, '\n')); line = end + 1)
-        cli_say(call, "remark: %.*s", (int)(end - line), line);
 }
 
 /* The groups a file may fill are those of the three tables, not the command's own and the common ones. */
@@ -163,7 +152,7 @@ int cli_load_settings(cli_call *call, const char *path, int names_set, stoke_err
     int r = stoke_config_open(&call->settings, path, err);
     if (!r) r = stoke_config_apply(call->settings, &use, &call->data, &call->storage, err);
     call->n_origins = use.n_origins;
-    if (!r) say_remarks(call, remarks);
+    if (!r) cli_say_lines(call, remarks);
     free(given);
     free(remarks);
     if (r) return r;
@@ -177,17 +166,6 @@ int cli_repeat_defaults(cli_call *call, stoke_error *err)
     int r = STOKE_OK;
     for (; !r && own && own->name; own++) r = cli_set_data(&call->data, own->name, own->text, err);
     return r;
-}
-
-int cli_has_flag(const cli_call *call, const char *name)
-{
-    const size_t n = strlen(name);
-    for (int i = 1; i < call->argc && strcmp(call->argv[i], "--"); i++) {
-        const char *word = call->argv[i];
-        if (!strncmp(word, "--", 2) && !strncmp(word + 2, name, n) && (!word[2 + n] || word[2 + n] == '='))
-            return 1;
-    }
-    return 0;
 }
 
 /* ---- --map ---- */

@@ -26,8 +26,10 @@ int cli_load_settings(cli_call *call, const char *path, int names_set, stoke_err
  * no network. */
 int cli_repeat_defaults(cli_call *call, stoke_error *err);
 
-/* Whether an option is among the arguments. */
+/* Whether an option is among the arguments, by its name in the table (with _). */
 int cli_has_flag(const cli_call *call, const char *name);
+/* Whether a word is a flag, with or without a value, of one of the names between blanks. */
+int cli_flag_is(const char *word, const char *names);
 
 /* ---- somebody's settings file, of any dialect: which, where settings stand in it, for how many processes
  * ---- */

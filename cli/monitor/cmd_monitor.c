@@ -173,7 +173,7 @@ static void close_all(watch *w)
     monitor_prometheus_stop(&w->server);
     stoke_output_drop(&w->csv);
     stoke_monitor_close(&w->monitor);
-    monitor_job_close(&w->job);
+    stoke_live_reader_close(&w->job.reader);
     free(w);
 }
 

@@ -77,8 +77,8 @@ typedef struct monitor_job {
     uint64_t seconds;
 } monitor_job;
 
+/* job->reader is to be closed. */
 int monitor_job_open(monitor_job *job, const char *path, stoke_error *err);
-void monitor_job_close(monitor_job *job);
 /* Looks at the page. Returns 0 once the job is over. */
 int monitor_job_look(monitor_job *job);
 /* Once a second: for the history. */
@@ -152,9 +152,6 @@ void monitor_csv_row(FILE *out, const monitor_sight *sight, double seconds);
 /* ",1,n/a,...,SOURCE": a column each and the source of them all. */
 void monitor_csv_figures(FILE *out, const stoke_figure *figures, size_t n);
 
-/* "power limit, too hot (hardware)", "nothing"; "n/a" when the driver does not tell. */
-const char *monitor_reasons(stoke_figure reasons, char *text, size_t size);
-#define MONITOR_REASONS(reasons) monitor_reasons((reasons), (char[160]){ 0 }, 160)
 /* A figure without its fraction, with its unit behind: "34 %", "n/a". */
 const char *monitor_number(stoke_figure figure, const char *unit, char *text, size_t size);
 #define MONITOR_NUMBER(figure, unit) monitor_number((figure), (unit), (char[32]){ 0 }, 32)

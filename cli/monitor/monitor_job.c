@@ -42,18 +42,13 @@ int monitor_job_open(monitor_job *job, const char *path, stoke_error *err)
     int r = stoke_live_reader_open(&job->reader, path, err);
     if (!r) r = stoke_live_reader_read(job->reader, &job->now, &job->alive, err);
     if (r) {
-        monitor_job_close(job);
+        stoke_live_reader_close(&job->reader);
         return r;
     }
     job->first = job->look[0] = job->now;
     job->looks = 1;
     find_run(job, path);
     return STOKE_OK;
-}
-
-void monitor_job_close(monitor_job *job)
-{
-    stoke_live_reader_close(&job->reader);
 }
 
 static int is_over(const monitor_job *job)

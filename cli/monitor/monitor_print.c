@@ -50,16 +50,6 @@ static const char *monitor_share(stoke_figure part, stoke_figure whole, char *te
 }
 #define SHARE(part, whole) monitor_share((part), (whole), (char[96]){ 0 }, 96)
 
-const char *monitor_reasons(stoke_figure reasons, char *text, size_t size)
-{
-    size_t n = 0;
-    snprintf(text, size, "%s", reasons.source ? "nothing" : "n/a");
-    for (unsigned i = 0; reasons.source && i < STOKE_CLOCKS_REASONS && n < size; i++)
-        if ((uint64_t)reasons.value >> i & 1)
-            n += (size_t)snprintf(text + n, size - n, "%s%s", n ? ", " : "", stoke_clocks_reason_name(i));
-    return text;
-}
-
 void monitor_print_line(const monitor_sight *sight, double seconds)
 {
     const stoke_monitor *monitor = sight->monitor;
@@ -78,7 +68,7 @@ void monitor_print_line(const monitor_sight *sight, double seconds)
         cli_print("          gpu%zu busy %s, memory %s, %s, %s, held down by: %s (%s)\n", i,
                   MONITOR_NUMBER(busy, " %"), SHARE(gpu->memory_used, gpu->memory_total),
                   MONITOR_NUMBER(gpu->power_watt, " W"), MONITOR_NUMBER(gpu->clock_sm_mhz, " MHz"),
-                  MONITOR_REASONS(gpu->clocks_reasons), stoke_source_name(gpu->memory_total.source));
+                  CLI_REASONS(gpu->clocks_reasons), stoke_source_name(gpu->memory_total.source));
     }
     if (sight->job) monitor_job_print_line(sight->job);
     fflush(stdout); /* whoever reads a pipe wants it now */
@@ -115,7 +105,7 @@ static void print_card_now(cli_page *page, const stoke_gpu *gpu, size_t index)
     cli_page_figure(page, "pcie_to_device", "link, to the card", gpu->pcie_to_device, CLI_UNIT_BYTES_S);
     cli_page_figure(page, "pcie_from_device", "link, from the card", gpu->pcie_from_device, CLI_UNIT_BYTES_S);
     cli_page_text(page, "clocks_held_down_by", "clocks held down by",
-                  gpu->clocks_reasons.source ? MONITOR_REASONS(gpu->clocks_reasons) : NULL);
+                  gpu->clocks_reasons.source ? CLI_REASONS(gpu->clocks_reasons) : NULL);
     cli_page_processes(page, gpu);
     cli_page_close(page);
 }
@@ -320,8 +310,7 @@ void monitor_print_summary(const monitor_sight *sight, int as_json)
     if (as_json) {
         FACTS(&page.json, FACT_OF(&machine, seconds), FACT_OF(&machine, readings));
     } else {
-        cli_print("Summary of %.1f s, %llu reading%s\n", machine.seconds,
-                  (unsigned long long)machine.readings, machine.readings == 1 ? "" : "s");
+        cli_print("Summary of %.1f s, %s\n", machine.seconds, STOKE_COUNT(machine.readings, "reading"));
     }
     cli_page_section(&page, "machine", "Machine");
     print_spread(&page, "cpu_percent", "processors busy", &machine.cpu_percent, CLI_UNIT_PERCENT);

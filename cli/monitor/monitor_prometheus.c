@@ -45,9 +45,7 @@ struct monitor_prometheus {
 
 static int64_t now_ms(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    return (int64_t)(stoke_machine_now_ns() / 1000000);
 }
 
 /* A connection begins, or ends: its socket is closed only after this call. */

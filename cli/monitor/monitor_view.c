@@ -163,7 +163,7 @@ static void put_card(monitor_view *view, size_t index)
     monitor_frame_line(f, "%-*s%s of %s, memory %s; held down by: %s", MONITOR_LABEL_COLUMNS, "clock",
                        MONITOR_NUMBER(gpu->clock_sm_mhz, " MHz"),
                        MONITOR_NUMBER(gpu->clock_sm_max_mhz, " MHz"),
-                       MONITOR_NUMBER(gpu->clock_memory_mhz, " MHz"), MONITOR_REASONS(gpu->clocks_reasons));
+                       MONITOR_NUMBER(gpu->clock_memory_mhz, " MHz"), CLI_REASONS(gpu->clocks_reasons));
     put_processes(f, gpu);
 }
 

@@ -9,6 +9,7 @@
 
 #include "cli/lib/common.h"
 #include "cli/lib/facts.h"
+#include "cli/lib/help.h"
 #include "cli/lib/output.h"
 #include "cli/lib/settings.h"
 
@@ -77,7 +78,7 @@ static int is_other_set(const cli_call *call, const stoke_trained *trained)
 /* The share that a run put aside for its validation says nothing about another set. */
 static void forget_share(const cli_call *call, const stoke_trained *trained, stoke_data_params *data)
 {
-    if (!(data->val_split > 0) || cli_has_flag(call, "val-split") || cli_has_flag(call, "split")) return;
+    if (!(data->val_split > 0) || cli_has_flag(call, "val_split") || cli_has_flag(call, "split")) return;
     if (!is_other_set(call, trained)) return;
     cli_say(call, "remark: not the set of the run, so its --val-split %g does not count here",
             data->val_split);
@@ -160,20 +161,6 @@ static stoke_table *class_table(const stoke_eval_report *report)
         stoke_table_row(table, names ? cells : cells + 1);
     }
     return table;
-}
-
-/* Long sentences in lines that a terminal holds. */
-static void print_wrapped(const char *text)
-{
-    enum { COLUMNS = 100 };
-    while (strlen(text) > COLUMNS) {
-        int n = COLUMNS;
-        while (n && text[n] != ' ') n--;
-        if (!n) n = (int)strcspn(text, " "); /* a path may be longer than a line */
-        cli_print("%.*s\n", n, text);
-        text += n + (text[n] == ' ');
-    }
-    cli_print("%s\n", text);
 }
 
 static void print_means(const stoke_eval_report *report)
@@ -336,14 +323,14 @@ static void print_result(const cli_call *call, const stoke_trained *trained, con
         stoke_table_destroy(&table);
         putchar('\n');
         print_means(report);
-        print_wrapped(stoke_scores_convention());
+        cli_print_wrapped(stoke_scores_convention(), 100, stdout);
         print_worst(report, (size_t)o->worst);
         if (o->out)
             cli_print("\n%s: confusion.png, %sclasses.csv, eval.json\n", o->out,
                       report->n_worst ? "worst.png, " : "");
     }
-    cli_say(call, "%llu picture%s in %s: %.1f img/s", (unsigned long long)report->samples,
-            report->samples == 1 ? "" : "s", STOKE_SECONDS(report->seconds), report->images_per_s);
+    cli_say(call, "%s in %s: %.1f img/s", STOKE_COUNT(report->samples, "picture"),
+            STOKE_SECONDS(report->seconds), report->images_per_s);
     if (report->bad)
         cli_say(call, "bad files: %llu left out; the first: %s", (unsigned long long)report->bad,
                 report->first_bad);
@@ -371,7 +358,7 @@ static int evaluate(cli_call *call, const stoke_trained *trained, stoke_eval_rep
     params.planned_context = (void *)call;
     stoke_progress *progress = cli_progress_begin(call, "evaluating", "pictures");
     r = stoke_evaluate_set(&call->data, &params, cli_progress_update, progress, report, err);
-    cli_progress_end(&progress);
+    stoke_progress_destroy(&progress);
     if (!r && o->out) r = write_files(call, trained, report, err);
     return r;
 }

@@ -136,23 +136,10 @@ static int write_svg(const drawing *d, const char *path, stoke_error *err)
 /* Whether a word of the command line belongs to find-lr alone; *value: the next word is its value. */
 static int is_own(const char *word, int *value)
 {
-    static const char *const others[] = { "json", "quiet", "no-quiet", "no-json", "lr" };
-    *value = 0;
-    if (strncmp(word, "--", 2) != 0) return 0;
-    const size_t n = strcspn(word + 2, "=");
-    for (size_t i = 0; i < CLI_COUNT(options); i++) {
-        char flag[32];
-        snprintf(flag, sizeof flag, "%s", options[i].name);
-        for (char *p = flag; *p; p++) *p = *p == '_' ? '-' : *p;
-        *value = !word[n + 2];
-        if (strlen(flag) == n && !strncmp(word + 2, flag, n)) return 1;
-    }
-    for (size_t i = 0; i < CLI_COUNT(others); i++) {
-        *value = !word[n + 2] && !strcmp(others[i], "lr");
-        if (strlen(others[i]) == n && !strncmp(word + 2, others[i], n)) return 1;
-    }
-    *value = 0;
-    return 0;
+    int own = cli_flag_is(word, "lr");
+    for (size_t i = 0; i < CLI_COUNT(options); i++) own |= cli_flag_is(word, options[i].name);
+    *value = own && !strchr(word, '=');
+    return own || cli_flag_is(word, "json quiet no_json no_quiet");
 }
 
 /* What was typed, without what belongs to find-lr alone. */
@@ -285,7 +272,7 @@ static int run(cli_call *call, stoke_error *err)
     if (!r) r = cli_may_write(call, f.o->out, call->train.force, err);
     if (!r) r = stoke_find_lr(&call->data, &call->train, &params, on_event, &f, &f.report, err);
     train_bar_end(&f.bar);
-    cli_progress_end(&f.progress);
+    stoke_progress_destroy(&f.progress);
     if (r) return r;
     draw(&d, &f.report);
     r = write_svg(&d, f.o->out, err);

@@ -329,19 +329,12 @@ static int on_progress(void *context, uint64_t done, uint64_t total)
     return cli_progress_update(p->progress, done, total);
 }
 
-static double seconds_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 /* A picture of many windows may take longer than all before it: its own pace tells when it is done. By the
  * pace of pictures the time left grew from 1 s to 12 s over two minutes of one large photograph. */
 static void on_windows(void *context, const stoke_sample *file, uint64_t done, uint64_t total)
 {
     prediction *p = context;
-    const double now = seconds_now();
+    const double now = (double)stoke_machine_now_ns() / 1e9;
     if (!p->first_window || done <= p->first_window) {
         p->first_window = done;
         p->first_seconds = now;
@@ -388,7 +381,7 @@ static int predict_all(prediction *p, stoke_error *err)
     cli_say_memory(p->call, &p->memory);
     p->progress = cli_progress_begin(p->call, "predicting", "pictures");
     r = stoke_predict_files(p->predictor, &job, &p->report, err);
-    cli_progress_end(&p->progress);
+    stoke_progress_destroy(&p->progress);
     return r;
 }
 

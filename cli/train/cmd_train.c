@@ -91,10 +91,7 @@ static void json_outlook(const stoke_train_event *e)
 /* Why it ended, with settings named as flags. */
 static void keep_reason(training *t, const char *text)
 {
-    stoke_error reason = { 0 };
-    snprintf(reason.message, sizeof reason.message, "%s", text);
-    reason = cli_with_flags(t->call, &reason);
-    snprintf(t->why, sizeof t->why, "%.*s", (int)sizeof t->why - 1, reason.message);
+    snprintf(t->why, sizeof t->why, "%.*s", (int)sizeof t->why - 1, CLI_WITH_FLAGS(t->call, text));
 }
 
 static int on_event(void *context, const stoke_train_event *e)
@@ -188,9 +185,8 @@ static int finish(const training *t, const stoke_trainer *trainer, int r, const 
 {
     const stoke_train_summary summary = stoke_trainer_summary(trainer);
     if (r && r != STOKE_E_CANCELLED) {
-        const stoke_error told = cli_with_flags(t->call, err);
         if (!cli_interrupted()) return r;
-        cli_print_message("train", told.message);
+        cli_print_message("train", CLI_WITH_FLAGS(t->call, err->message));
         return CLI_FAILED;
     }
     (t->call->common.json ? json_summary : print_summary)(t, trainer, &summary, r != 0);

@@ -27,14 +27,14 @@ const char *train_bar_metric(const train_bar *bar, const stoke_scores *scores, c
 
 void train_bar_end(train_bar *bar)
 {
-    cli_progress_end(&bar->aside);
-    cli_progress_end(&bar->epochs);
+    stoke_progress_destroy(&bar->aside);
+    stoke_progress_destroy(&bar->epochs);
 }
 
 /* A line is to be printed. */
 static void make_way(train_bar *bar)
 {
-    cli_progress_end(&bar->aside);
+    stoke_progress_destroy(&bar->aside);
     stoke_progress_pause(bar->epochs);
 }
 
@@ -117,11 +117,8 @@ static void show_saved(train_bar *bar, const stoke_train_event *e)
 
 static void show_remark(train_bar *bar, const stoke_train_event *e)
 {
-    stoke_error text = { 0 };
-    snprintf(text.message, sizeof text.message, "%s", e->text);
-    text = cli_with_flags(bar->call, &text);
     make_way(bar);
-    cli_say(bar->call, "remark: %s", text.message);
+    cli_say(bar->call, "remark: %s", CLI_WITH_FLAGS(bar->call, e->text));
 }
 
 void train_bar_show(train_bar *bar, const stoke_train_event *e)

@@ -190,7 +190,7 @@ static int diagnose(diagnose_job *job, stoke_error *err)
     p.progress = cli_progress_update;
     p.context = progress;
     r = stoke_diagnose(&job->diagnosis, &p, err);
-    cli_progress_end(&progress);
+    stoke_progress_destroy(&progress);
     return r;
 }
 

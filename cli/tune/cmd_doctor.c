@@ -200,17 +200,12 @@ static void print_devices(cli_page *page, const stoke_device_list *list)
 /* Bits for programs, words for people. */
 static void print_reasons(cli_page *page, stoke_figure reasons)
 {
-    char text[256] = "";
+    char text[256];
     if (page->as_json || !reasons.source) {
         cli_page_figure(page, "clocks_reasons", "clocks held down by", reasons, CLI_UNIT_NONE);
         return;
     }
-    for (unsigned i = 0; i < STOKE_CLOCKS_REASONS; i++)
-        if ((unsigned)reasons.value >> i & 1)
-            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", *text ? ", " : "",
-                     stoke_clocks_reason_name(i));
-    snprintf(text + strlen(text), sizeof text - strlen(text), "%s (%s)", *text ? "" : "nothing",
-             stoke_source_name(reasons.source));
+    snprintf(text, sizeof text, "%s (%s)", CLI_REASONS(reasons), stoke_source_name(reasons.source));
     cli_page_text(page, "clocks_reasons", "clocks held down by", text);
 }
 

@@ -56,7 +56,7 @@ static int run(cli_call *call, stoke_error *err)
     if (!search.wish.device) search.wish.device = "native";
     const int r = find_batch_run(&search, err);
     if (r) {
-        find_batch_free(&search);
+        stoke_trial_plan_free(&search.plan);
         return r;
     }
     if (call->common.json) {
@@ -70,7 +70,7 @@ static int run(cli_call *call, stoke_error *err)
     if (search.result.too_busy)
         cli_say(call, "--although-busy suggests a batch all the same, with low confidence");
     const int found = search.result.batch || search.result.too_busy; /* that is an answer, too */
-    find_batch_free(&search);
+    stoke_trial_plan_free(&search.plan);
     return found ? CLI_OK : CLI_FAILED;
 }
 

@@ -293,15 +293,10 @@ int find_batch_run(find_batch *s, stoke_error *err)
     stoke_trial_key(&s->params, key, sizeof key);
     s->progress = cli_progress_begin(s->call, "trials", "done");
     r = stoke_batch_search(&s->result, &s->limits, run_trial, s, s->journal, key, err);
-    cli_progress_end(&s->progress);
+    stoke_progress_destroy(&s->progress);
     if (r == STOKE_E_CANCELLED && s->journal)
         cli_say(s->call, "the trials so far are in %s: the same command goes on with them", s->journal);
     else if (r == STOKE_E_CANCELLED)
         cli_say(s->call, "nothing is kept of the trials; --journal FILE would have");
     return r;
-}
-
-void find_batch_free(find_batch *search)
-{
-    stoke_trial_plan_free(&search->plan);
 }

@@ -80,8 +80,8 @@ typedef struct find_batch {
     stoke_batch_result result;
     stoke_progress *progress;
 } find_batch;
+/* search->plan is to be freed afterwards, also when it failed. */
 int find_batch_run(find_batch *search, stoke_error *err);
-void find_batch_free(find_batch *search);
 
 /* measured, or emulated on a simulated GPU. */
 int find_batch_source(const find_batch *search);

@@ -109,7 +109,7 @@ int optimize_benchmark_run(optimize_benchmark *b, stoke_optimization *plan, stok
 
 void optimize_benchmark_free(optimize_benchmark *b)
 {
-    find_batch_free(&b->search);
+    stoke_trial_plan_free(&b->search.plan);
     cli_end_temp_folder(b->folder);
     *b->folder = 0;
 }
