@@ -216,13 +216,12 @@ static stoke_hold *host_copy(const array *from, py_view *copy)
 {
     const size_t bytes = py_view_bytes(&from->view);
     stoke_error error = { 0 };
-    int r;
     *copy = from->view;
     copy->place = py_on_cpu;
     stoke_hold *hold = stoke_hold_memory(bytes, &copy->data);
     if (!hold) return (stoke_hold *)PyErr_NoMemory();
-    PY_UNLOCKED(r = copy_bytes(from, copy->data, bytes, &error));
-    if (!py_check(r, &error)) return hold;
+    PY_UNLOCKED(error.code = copy_bytes(from, copy->data, bytes, &error));
+    if (!py_check(&error)) return hold;
     stoke_hold_drop(hold);
     return NULL;
 }
@@ -294,9 +293,9 @@ static int order(const array *own, PyObject *stream)
     if (alone < 0) return -1;
     stoke_lease *lease = (stoke_lease *)own->hold;
     stoke_error error = { 0 };
-    int r;
-    PY_UNLOCKED(r = alone ? stoke_lease_arrive(lease, &error) : stoke_lease_lend(lease, handle, &error));
-    return py_check(r, &error);
+    PY_UNLOCKED(error.code =
+                    alone ? stoke_lease_arrive(lease, &error) : stoke_lease_lend(lease, handle, &error));
+    return py_check(&error);
 }
 
 /* (a, b) into two numbers; -1 with an exception set. None leaves them. */

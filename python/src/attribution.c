@@ -1,20 +1,92 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attribute, fixes, forecast: the pure functions of diagnose.h over records from Python.
+ * attribute, fixes, forecast: the pure functions of diagnose.h over records from Python. They are read once,
+ * when somebody asks for an attribution: nothing here runs while a loop is watched.
  */
-#include "python/src/records.h"
+#include <math.h>
+#include <string.h>
+
+#include <stoke/tools/diagnose.h>
+#include <stoke/tools/loader.h>
+#include <stoke/tools/machine.h>
+
 #include "python/src/values.h"
 
-#include <math.h>
+/* ---- records of steps ---- */
 
-#include <stoke/tools/machine.h>
+/* From a list of dicts: names of the struct's fields, and "making": {name of a part: (wall, cpu, queued)} in
+ * ns. What a dict lacks is 0, not known. */
+typedef struct record_list {
+    stoke_step_record *at;
+    size_t n;
+} record_list;
+
+static const py_field record_fields[] = {
+    PY_FIELDS(stoke_step_record, number, epoch, samples, began, first_of_epoch, ready, window_ns, pin_start),
+    PY_FIELDS(stoke_step_record, pin_end, asked, got, sent, launched, copy_start, copy_end, copy_bytes),
+    PY_FIELDS(stoke_step_record, augment_start, augment_end, start, end, busy_ns),
+    PY_FIELD_AS(stoke_step_record, making, PY_OTHER)
+};
+
+static int read_making(stoke_step_record *record, PyObject *making)
+{
+    Py_ssize_t at = 0;
+    PyObject *name, *times;
+    while (PyDict_Next(making, &at, &name, &times)) {
+        int k = 0;
+        while (k < STOKE_WORK_KINDS && PyUnicode_CompareWithASCIIString(name, stoke_work_name(k))) k++;
+        if (k == STOKE_WORK_KINDS) {
+            PyErr_Format(PyExc_ValueError, "%R is no part of making a batch", name);
+            return -1;
+        }
+        unsigned long long wall, cpu, queued;
+        if (!PyArg_ParseTuple(times, "KKK;a part of making is (wall, cpu, queued)", &wall, &cpu, &queued))
+            return -1;
+        record->making[k] = (stoke_work_time){ wall, cpu, queued };
+    }
+    return 0;
+}
+
+static int read_one(stoke_step_record *record, PyObject *dict)
+{
+    if (!PyDict_Check(dict)) {
+        PyErr_SetString(PyExc_TypeError, "a record is a dict");
+        return -1;
+    }
+    PyObject *making = PyDict_GetItemString(dict, "making");
+    if (py_in(record, record_fields, dict, NULL)) return -1;
+    return making ? read_making(record, making) : 0;
+}
+
+/* -1 with an exception set. Free with PyMem_Free. */
+static int read_records(record_list *records, PyObject *list)
+{
+    *records = (record_list){ 0 };
+    const Py_ssize_t n = PyList_Size(list);
+    if (n < 0) return -1;
+    const size_t bytes =
+        ((size_t)n + 1) * sizeof *records->at; /* never 0; n dicts of more bytes exist already */
+    if (!(records->at = PyMem_Malloc(bytes))) return py_no_memory();
+    memset(records->at, 0, bytes);
+    records->n = (size_t)n;
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (read_one(&records->at[i], PyList_GetItem(list, i))) {
+            PyMem_Free(records->at);
+            records->at = NULL;
+            return -1;
+        }
+    return 0;
+}
+
+/* ---- setups ---- */
 
 /* "batch=8 workers=2 transfer=pinned by_batch=yes" */
 static int read_setup(stoke_setup *setup, const char *text)
 {
     stoke_error error = { 0 };
     *setup = stoke_setup_defaults();
-    return py_check(stoke_setup_change(setup, text, &error), &error);
+    error.code = stoke_setup_change(setup, text, &error);
+    return py_check(&error);
 }
 
 static PyObject *setup_words(const stoke_setup *setup)
@@ -34,22 +106,17 @@ static PyObject *setup_text(PyObject *module, PyObject *args)
 
 /* ---- attribution ---- */
 
-#define FIELD(field, kind) PY_FIELD(stoke_attribution, field, kind)
-static const py_field attribution_fields[] = {
-    FIELD(steps, PY_U64),   FIELD(elapsed_ns, PY_U64), FIELD(busy_ns, PY_U64),
-    FIELD(idle_ns, PY_U64), FIELD(input_ns, PY_U64),   FIELD(fetch_ns, PY_U64),
-    FIELD(copy_ns, PY_U64), FIELD(augment_ns, PY_U64), FIELD(overlapped_copy_ns, PY_U64),
-};
-#undef FIELD
+static const py_field attribution_fields[] = { PY_FIELDS(stoke_attribution, steps, elapsed_ns, busy_ns,
+                                                         idle_ns, input_ns, fetch_ns, copy_ns, augment_ns),
+                                               PY_FIELDS(stoke_attribution, overlapped_copy_ns) };
 
 /* (name, ns, meaning, whether it is waiting for input), all of them, in the order of the pipeline. */
 static PyObject *causes_out(const stoke_attribution *a)
 {
     PyObject *list = PyList_New(0);
     for (int k = 0; list && k < STOKE_IDLES; k++)
-        if (py_push(list, Py_BuildValue("(sKsN)", stoke_idle_name(k), (unsigned long long)a->idle[k],
-                                        stoke_idle_meaning(k), PyBool_FromLong(k < STOKE_IDLE_INPUTS))))
-            Py_CLEAR(list);
+        py_add(&list, Py_BuildValue("(sKsN)", stoke_idle_name(k), (unsigned long long)a->idle[k],
+                                    stoke_idle_meaning(k), PyBool_FromLong(k < STOKE_IDLE_INPUTS)));
     return list;
 }
 
@@ -66,36 +133,29 @@ static PyObject *attribute(PyObject *module, PyObject *args)
     Py_ssize_t from;
     const char *text;
     stoke_setup setup;
-    py_records records;
+    record_list records;
     if (!PyArg_ParseTuple(args, "O!ns:attribute", &PyList_Type, &list, &from, &text)) return NULL;
-    if (read_setup(&setup, text) || py_records_read(&records, list)) return NULL;
+    if (read_setup(&setup, text) || read_records(&records, list)) return NULL;
     stoke_attribution a;
     stoke_error error = { 0 };
-    int r;
-    PY_UNLOCKED(
-        r = stoke_attribute(records.at, records.n, from < 0 ? 0 : (size_t)from, &setup, &a, NULL, &error));
+    PY_UNLOCKED(error.code = stoke_attribute(records.at, records.n, from < 0 ? 0 : (size_t)from, &setup, &a,
+                                             NULL, &error));
     PyMem_Free(records.at);
-    return r ? py_raise(r, error.message) : attribution_out(&a);
+    return error.code ? py_raise(&error) : attribution_out(&a);
 }
 
 /* ---- costs ---- */
 
 typedef struct costing {
     stoke_costs costs;
-    py_records records;
+    record_list records;
     double *step_ms;
-    double copy_ms[2]; /* pageable, pinned */
+    double pageable_ms, pinned_ms; /* of a copy */
 } costing;
 
 static const py_field cost_fields[] = {
-    { "cores", PY_REAL, offsetof(costing, costs.cores) },
-    { "launch_ms", PY_REAL, offsetof(costing, costs.launch_ms) },
-    { "host_ms", PY_REAL, offsetof(costing, costs.host_ms) },
-    { "restart_ms", PY_REAL, offsetof(costing, costs.restart_ms) },
-    { "steps_per_epoch", PY_U64, offsetof(costing, costs.steps_per_epoch) },
-    { "processor", PY_BOOL, offsetof(costing, costs.processor) },
-    { "pageable_ms", PY_REAL, offsetof(costing, copy_ms[0]) },
-    { "pinned_ms", PY_REAL, offsetof(costing, copy_ms[1]) },
+    PY_FIELDS(costing, costs.cores, costs.launch_ms, costs.host_ms, costs.restart_ms, costs.steps_per_epoch,
+              costs.processor, pageable_ms, pinned_ms),
 };
 
 static void forget(costing *c)
@@ -107,10 +167,10 @@ static void forget(costing *c)
 /* Times of steps are those of the records. Others' loaders augment on the host, as far as one can see. */
 static int read_costs(costing *c, const char *setup, PyObject *list, PyObject *numbers)
 {
-    *c = (costing){ .costs = stoke_costs_defaults(), .copy_ms = { NAN, NAN } };
+    *c = (costing){ .costs = stoke_costs_defaults(), .pageable_ms = NAN, .pinned_ms = NAN };
     if (read_setup(&c->costs.measured, setup)) return -1;
     if (py_in(c, cost_fields, numbers, NULL)) return -1;
-    if (py_records_read(&c->records, list)) return -1;
+    if (read_records(&c->records, list)) return -1;
     const size_t n = c->records.n;
     c->step_ms = PyMem_Malloc((n + 1) * sizeof *c->step_ms);
     if (!c->step_ms) {
@@ -124,16 +184,12 @@ static int read_costs(costing *c, const char *setup, PyObject *list, PyObject *n
     c->costs.step_ms = c->step_ms;
     c->costs.n_steps = n;
     c->costs.side[c->costs.measured.placement] =
-        (stoke_side){ c->records.at, n, c->copy_ms[0], c->copy_ms[1], { NAN, NAN }, { NAN, NAN } };
+        (stoke_side){ c->records.at, n, c->pageable_ms, c->pinned_ms, { NAN, NAN }, { NAN, NAN } };
     return 0;
 }
 
-#define FIELD(field, kind) PY_FIELD(stoke_forecast, field, kind)
-static const py_field forecast_fields[] = {
-    FIELD(step_ms, PY_REAL),  FIELD(low_ms, PY_REAL),    FIELD(high_ms, PY_REAL),   FIELD(busy, PY_REAL),
-    FIELD(busy_low, PY_REAL), FIELD(busy_high, PY_REAL), FIELD(closed_ms, PY_REAL),
-};
-#undef FIELD
+static const py_field forecast_fields[] = { PY_FIELDS(stoke_forecast, step_ms, low_ms, high_ms, busy,
+                                                      busy_low, busy_high, closed_ms) };
 
 static PyObject *forecast_out(const stoke_forecast *f)
 {
@@ -154,21 +210,18 @@ static PyObject *forecast(PyObject *module, PyObject *args)
     stoke_setup setup = c.costs.measured;
     stoke_forecast made;
     stoke_error error = { 0 };
-    int r = stoke_setup_change(&setup, change, &error);
-    PY_UNLOCKED(if (!r) r = stoke_forecast_make(&c.costs, &setup, seed, &made, &error));
+    error.code = stoke_setup_change(&setup, change, &error);
+    PY_UNLOCKED(if (!error.code) error.code = stoke_forecast_make(&c.costs, &setup, seed, &made, &error));
     forget(&c);
-    return r ? py_raise(r, error.message) : forecast_out(&made);
+    return error.code ? py_raise(&error) : forecast_out(&made);
 }
 
 /* ---- fixes ---- */
 
-#define FIELD(field, kind) PY_FIELD(stoke_fix, field, kind)
 static const py_field fix_fields[] = {
-    FIELD(applies, PY_BOOL),   FIELD(what, PY_TEXT),    FIELD(change, PY_TEXT),
-    FIELD(setting, PY_NAME),   FIELD(gain_ms, PY_REAL), FIELD(gain_low, PY_REAL),
-    FIELD(gain_high, PY_REAL), FIELD(order, PY_INT),    FIELD(marginal_ms, PY_REAL),
+    PY_FIELDS(stoke_fix, applies, what, change, setting, gain_ms, gain_low, gain_high),
+    PY_FIELD_AS(stoke_fix, order, PY_INT), PY_FIELDS(stoke_fix, marginal_ms)
 };
-#undef FIELD
 
 static PyObject *fix_out(const stoke_fix *fix)
 {
@@ -179,8 +232,7 @@ static PyObject *fix_out(const stoke_fix *fix)
 static PyObject *fixes_out(const stoke_fixes *found)
 {
     PyObject *list = PyList_New(0);
-    for (int k = 0; list && k < STOKE_CAUSES; k++)
-        if (py_push(list, fix_out(&found->fix[k]))) Py_CLEAR(list);
+    for (int k = 0; list && k < STOKE_CAUSES; k++) py_add(&list, fix_out(&found->fix[k]));
     return Py_BuildValue("{s:N,s:N,s:N,s:N,s:d}", "fixes", list, "now", forecast_out(&found->now), "together",
                          forecast_out(&found->together), "all", setup_words(&found->all), "gain_all_ms",
                          found->gain_all_ms);
@@ -202,10 +254,9 @@ static PyObject *fixes(PyObject *module, PyObject *args)
         return PyErr_NoMemory();
     }
     stoke_error error = { 0 };
-    int r;
-    PY_UNLOCKED(r = stoke_fixes_find(found, &c.costs, stoke_machine_cores().usable, seed, &error));
+    PY_UNLOCKED(error.code = stoke_fixes_find(found, &c.costs, stoke_machine_cores().usable, seed, &error));
     forget(&c);
-    PyObject *result = r ? py_raise(r, error.message) : fixes_out(found);
+    PyObject *result = error.code ? py_raise(&error) : fixes_out(found);
     PyMem_Free(found);
     return result;
 }

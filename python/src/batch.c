@@ -132,12 +132,11 @@ static PyObject *batch_digest(PyObject *self, PyObject *nothing)
     uint8_t digest[16];
     char text[33];
     stoke_error error = { 0 };
-    int r = STOKE_OK;
     if (b->place.device != PY_DEVICE_CPU)
-        PY_UNLOCKED(r = stoke_lease_digest((stoke_lease *)b->hold, digest, &error));
+        PY_UNLOCKED(error.code = stoke_lease_digest((stoke_lease *)b->hold, digest, &error));
     else
         PY_UNLOCKED(stoke_batch_digest(b->rows, digest));
-    if (r) return py_raise(r, error.message);
+    if (error.code) return py_raise(&error);
     for (int i = 0; i < 16; i++) snprintf(text + 2 * i, 3, "%02x", digest[i]);
     return PyUnicode_FromString(text);
 }

@@ -129,10 +129,9 @@ static int make(rows_object *self, PyObject *device, const unsigned int size[2],
     if (m->own) m->device = m->own;
     const stoke_data_params *params = &self->settings.params;
     stoke_error error = { 0 };
-    int r;
-    PY_UNLOCKED(
-        r = stoke_device_rows_create(&m->rows, m->device, params, capacity, m->width, m->height, &error));
-    return py_check(r, &error);
+    PY_UNLOCKED(error.code = stoke_device_rows_create(&m->rows, m->device, params, capacity, m->width,
+                                                      m->height, &error));
+    return py_check(&error);
 }
 
 static PyObject *rows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -174,21 +173,20 @@ static int run(maker *m, call *c, PyObject **shares)
 {
     stoke_error error = { 0 };
     float *lambda = NULL;
-    int r;
-    if (getpid() != m->pid) {
-        py_raise(STOKE_E_STATE, "drivers do not survive a fork: make the augmentation again in this process");
-        return -1;
-    }
+    const stoke_error forked = {
+        STOKE_E_STATE, "drivers do not survive a fork: make the augmentation again in this process"
+    };
+    if (getpid() != m->pid) return py_check(&forked);
     if (stoke_device_rows_two_masks(m->rows) && !(lambda = calloc(c->source.count + 1, sizeof *lambda)))
         return py_no_memory();
     c->target.lambda = lambda;
     PY_UNLOCKED(pthread_mutex_lock(&m->lock);
-                r = stoke_device_rows_run(m->rows, c->epoch, c->position, &c->source, &c->target,
-                                          c->has_stream, c->stream, &error);
+                error.code = stoke_device_rows_run(m->rows, c->epoch, c->position, &c->source, &c->target,
+                                                   c->has_stream, c->stream, &error);
                 pthread_mutex_unlock(&m->lock));
-    *shares = py_check(r, &error) ? NULL : lambda ? PyList_New(0) : py_words(NULL);
+    *shares = py_check(&error) ? NULL : lambda ? PyList_New(0) : py_words(NULL);
     for (uint32_t i = 0; *shares && lambda && i < c->source.count; i++)
-        if (py_push(*shares, PyFloat_FromDouble((double)lambda[i]))) Py_CLEAR(*shares);
+        py_add(shares, PyFloat_FromDouble((double)lambda[i]));
     free(lambda);
     return *shares ? 0 : -1;
 }
@@ -232,7 +230,6 @@ static PyObject *rows_run(PyObject *self, PyObject *args)
 static int wait_for(const maker *m, stoke_hold *hold, py_place place)
 {
     stoke_error error = { 0 };
-    int r = STOKE_OK;
     stoke_hold *owner;
     if (place.device != m->place.device || place.id != m->place.id ||
         (place.device == PY_DEVICE_OPENCL && device_under(hold, &owner) != m->device)) {
@@ -240,8 +237,8 @@ static int wait_for(const maker *m, stoke_hold *hold, py_place place)
         return -1;
     }
     if (py_result_is(hold) || place.device != PY_DEVICE_CUDA) return 0; /* it was waited for when it came */
-    PY_UNLOCKED(r = stoke_lease_arrive((stoke_lease *)hold, &error));
-    return py_check(r, &error);
+    PY_UNLOCKED(error.code = stoke_lease_arrive((stoke_lease *)hold, &error));
+    return py_check(&error);
 }
 
 /* Dense images as N, C, H, W (also those that lie in memory as N, H, W, C) or N, H, W, C. */
@@ -323,7 +320,7 @@ static PyObject *rows_run_arrays(PyObject *self, PyObject *args)
     stoke_error error = { 0 };
     result *r;
     PY_UNLOCKED(r = result_new(m, &shape, &c.target, &error));
-    if (!r) return error.code ? py_raise(error.code, error.message) : PyErr_NoMemory();
+    if (!r) return error.code ? py_raise(&error) : PyErr_NoMemory();
     PyObject *all = NULL;
     if (!run(m, &c, &shares))
         all = Py_BuildValue("(NNNN)", array_of(r, 0, &shape, channels_last), array_of(r, 1, &shape, 0),

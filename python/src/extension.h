@@ -7,13 +7,13 @@
  *   pinned.c    _stoke.Pinned: where pinned memory comes from
  *   array.c     _stoke.Array: a view of memory that somebody holds; dlpack.c gives it to others
  *   batch.c     _stoke.Batch: one batch of a loader or of rows
- *   loader.c    _stoke.Loader: a data set with its loader; picture.c: Loader.picture
+ *   loader.c    _stoke.Loader: a data set with its loader
  *   pixels.c    an object of Python -> stoke_pixels
  *   rows.c      _stoke.Rows: batches from pictures in memory
  *   device_rows.c  _stoke.DeviceRows: the same where a batch lies on a device
  *   order.c     which sample stands where
  *   values.c    structs <-> dicts, by tables of fields
- *   records.c   records of steps, from dicts; attribution.c: what they tell
+ *   attribution.c  what records of steps tell
  *   learn.c     a curve of the loss judged; a settings file as texts
  *   texts.c     charts and tables for people
  *   tune.c      estimate, recommend, check, optimize; search.c: a batch by trials; watch.c: _stoke.Monitor
@@ -47,12 +47,13 @@ PyObject *py_not_callable(PyTypeObject *type, PyObject *args, PyObject *kwargs);
 /* The end of each Py_tp_dealloc. */
 void py_free(PyObject *object);
 
-/* Sets the exception that stands for a status; returns NULL, so that callers can return it. */
-PyObject *py_raise(int status, const char *message);
+/* What a call of the library returned is put into error.code, which these read. Sets the exception that
+ * stands for it; returns NULL, so that callers can return it. */
+PyObject *py_raise(const stoke_error *error);
 /* 0 for STOKE_OK, else -1 with that exception set. */
-int py_check(int status, const stoke_error *error);
+int py_check(const stoke_error *error);
 /* None for STOKE_OK, else NULL with it set. */
-PyObject *py_none(int status, const stoke_error *error);
+PyObject *py_none(const stoke_error *error);
 /* -1 with MemoryError set. */
 int py_no_memory(void);
 

@@ -14,12 +14,8 @@
 
 /* ---- a curve ---- */
 
-#define FIELD(field, kind) PY_FIELD(stoke_lr_report, field, kind)
-static const py_field report_fields[] = {
-    FIELD(half, PY_REAL),  FIELD(floor, PY_REAL),     FIELD(lowest, PY_REAL),     FIELD(drop, PY_REAL),
-    FIELD(noise, PY_REAL), FIELD(suggested, PY_REAL), FIELD(from_curve, PY_BOOL), FIELD(why, PY_TEXT),
-};
-#undef FIELD
+static const py_field report_fields[] = { PY_FIELDS(stoke_lr_report, half, floor, lowest, drop, noise,
+                                                    suggested, from_curve, why) };
 
 static const char *const ends[] = { "whole", "rose", "not finite" };
 
@@ -45,7 +41,7 @@ static PyObject *report_out(const stoke_lr_report *report)
     static const char *const confidences[] = { "low", "medium", "high" };
     PyObject *smooth = PyList_New(0);
     for (size_t i = 0; smooth && i < report->count; i++)
-        if (py_push(smooth, PyFloat_FromDouble(report->points[i].smooth))) Py_CLEAR(smooth);
+        py_add(&smooth, PyFloat_FromDouble(report->points[i].smooth));
     return py_with(py_with(py_out(report, report_fields), "smooth", smooth), "confidence",
                    py_words(confidences[report->confidence]));
 }
@@ -65,8 +61,8 @@ static PyObject *lr_judge(PyObject *module, PyObject *args)
     PyObject *result = NULL;
     stoke_error error = { 0 };
     if (!points_in(&report, lists)) {
-        const int r = stoke_lr_judge(&report, &error);
-        result = r ? py_raise(r, error.message) : report_out(&report);
+        error.code = stoke_lr_judge(&report, &error);
+        result = error.code ? py_raise(&error) : report_out(&report);
     }
     free(report.points); /* they are ours, not the library's */
     return result;
@@ -101,10 +97,10 @@ static PyObject *config_values(PyObject *module, PyObject *args)
     stoke_yaml *yaml = NULL;
     stoke_error error = { 0 };
     if (!PyArg_ParseTuple(args, "O&p:config_values", PyUnicode_FSConverter, &bytes, &merged)) return NULL;
-    int r = stoke_yaml_open_checked(&yaml, PyBytes_AsString(bytes), &error);
+    error.code = stoke_yaml_open_checked(&yaml, PyBytes_AsString(bytes), &error);
     Py_DECREF(bytes);
-    if (r == STOKE_E_FORMAT || r == STOKE_E_UNSUPPORTED) r = STOKE_E_INVALID;
-    if (!py_check(r, &error)) list = PyList_New(0);
+    if (error.code == STOKE_E_FORMAT || error.code == STOKE_E_UNSUPPORTED) error.code = STOKE_E_INVALID;
+    if (!py_check(&error)) list = PyList_New(0);
     const char *path;
     stoke_yaml_value value;
     for (size_t i = 0; list && stoke_yaml_at(yaml, i, &path, &value); i++)

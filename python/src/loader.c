@@ -3,14 +3,17 @@
  * _stoke.Loader: a lender as a Python object. stokehold/loader.py makes of it what people use.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <stoke/augment.h>
+#include <stoke/labels.h>
+#include <stoke/tools/data.h>
 #include <stoke/tools/loader.h>
+#include <stoke/tools/report.h>
 #include <stoke/tools/upload.h>
 
 #include "python/src/batch.h"
-#include "python/src/picture.h"
 #include "python/src/pinned.h"
 #include "python/src/settings.h"
 #include "python/src/values.h"
@@ -47,15 +50,14 @@ static int open_engine(loader *self, PyObject *to)
     stoke_lender_route route = { .upload = self->settings.upload };
     const stoke_data_params *params = &self->settings.params;
     py_pinned *from = self->pinned;
-    int r;
     if (to != Py_None && !(route.device = py_settings_keep(&self->settings, to))) return -1;
     if (route.device)
-        PY_UNLOCKED(r = stoke_lender_open_on(&self->lender, params, &route, &error));
+        PY_UNLOCKED(error.code = stoke_lender_open_on(&self->lender, params, &route, &error));
     else
-        PY_UNLOCKED(r = stoke_lender_open(&self->lender, params, from ? &from->allocator : NULL,
-                                          from ? &from->hold : NULL, &error));
-    if (r == STOKE_E_NOMEM && py_pinned_raise(from)) return -1;
-    if (py_check(r, &error)) return -1;
+        PY_UNLOCKED(error.code = stoke_lender_open(&self->lender, params, from ? &from->allocator : NULL,
+                                                   from ? &from->hold : NULL, &error));
+    if (error.code == STOKE_E_NOMEM && py_pinned_raise(from)) return -1;
+    if (py_check(&error)) return -1;
     self->place = place_of(self->lender);
     return 0;
 }
@@ -101,15 +103,14 @@ static PyObject *loader_next(PyObject *self, PyObject *nothing)
 {
     stoke_error error = { 0 };
     stoke_lease *lease;
-    int r;
     do {
-        PY_UNLOCKED(r = stoke_lender_next(lender_of(self), SLICE_NS, &lease, &error));
-        if (r == STOKE_E_TIMEOUT && PyErr_CheckSignals()) return NULL;
-    } while (r == STOKE_E_TIMEOUT);
-    if (r == STOKE_E_END) Py_RETURN_NONE;
-    return r ? py_raise(r, error.message)
-             : py_batch_new(&lease->hold, &lease->batch, ((loader *)self)->channels_last,
-                            ((loader *)self)->place);
+        PY_UNLOCKED(error.code = stoke_lender_next(lender_of(self), SLICE_NS, &lease, &error));
+        if (error.code == STOKE_E_TIMEOUT && PyErr_CheckSignals()) return NULL;
+    } while (error.code == STOKE_E_TIMEOUT);
+    if (error.code == STOKE_E_END) Py_RETURN_NONE;
+    return error.code ? py_raise(&error)
+                      : py_batch_new(&lease->hold, &lease->batch, ((loader *)self)->channels_last,
+                                     ((loader *)self)->place);
 }
 
 /* ---- where it stands ---- */
@@ -119,18 +120,16 @@ static PyObject *loader_set_epoch(PyObject *self, PyObject *argument)
     const unsigned long long epoch = PyLong_AsUnsignedLongLong(argument);
     if (PyErr_Occurred()) return NULL;
     stoke_error error = { 0 };
-    int r;
-    PY_UNLOCKED(r = stoke_lender_set_epoch(lender_of(self), epoch, &error));
-    return py_none(r, &error);
+    PY_UNLOCKED(error.code = stoke_lender_set_epoch(lender_of(self), epoch, &error));
+    return py_none(&error);
 }
 
 static PyObject *loader_state(PyObject *self, PyObject *nothing)
 {
     stoke_error error = { 0 };
     char text[STOKE_LENDER_STATE];
-    int r;
-    PY_UNLOCKED(r = stoke_lender_state(lender_of(self), text, &error));
-    return r ? py_raise(r, error.message) : PyUnicode_FromString(text);
+    PY_UNLOCKED(error.code = stoke_lender_state(lender_of(self), text, &error));
+    return error.code ? py_raise(&error) : PyUnicode_FromString(text);
 }
 
 static PyObject *loader_restore(PyObject *self, PyObject *argument)
@@ -139,20 +138,18 @@ static PyObject *loader_restore(PyObject *self, PyObject *argument)
     if (!bytes) return NULL;
     stoke_error error = { 0 };
     const char *text = PyBytes_AsString(bytes);
-    int r;
-    PY_UNLOCKED(r = stoke_lender_restore(lender_of(self), text, &error));
+    PY_UNLOCKED(error.code = stoke_lender_restore(lender_of(self), text, &error));
     Py_DECREF(bytes);
-    return py_none(r, &error);
+    return py_none(&error);
 }
 
 static PyObject *loader_batches(PyObject *self, PyObject *nothing)
 {
     stoke_error error = { 0 };
     uint64_t all, left;
-    int r;
-    PY_UNLOCKED(r = stoke_lender_batches(lender_of(self), &all, &left, &error));
-    return r ? py_raise(r, error.message)
-             : Py_BuildValue("(KK)", (unsigned long long)all, (unsigned long long)left);
+    PY_UNLOCKED(error.code = stoke_lender_batches(lender_of(self), &all, &left, &error));
+    return error.code ? py_raise(&error)
+                      : Py_BuildValue("(KK)", (unsigned long long)all, (unsigned long long)left);
 }
 
 /* ---- what is known ---- */
@@ -167,58 +164,29 @@ static PyObject *stages_out(const stoke_stage_time *stage)
     return dict;
 }
 
-#define FIELD(field, kind) PY_FIELD(stoke_lender_stats, field, kind)
 static const py_field stats_fields[] = {
-    FIELD(loader.samples, PY_U64),
-    FIELD(loader.batches, PY_U64),
-    FIELD(loader.replaced, PY_U64),
-    FIELD(loader.skipped, PY_U64),
-    FIELD(loader.bad_samples, PY_U64),
-    FIELD(loader.bytes_read, PY_U64),
-    FIELD(loader.retries, PY_U64),
-    FIELD(loader.first_batch_ns, PY_U64),
-    FIELD(loader.heap_allocations, PY_U64),
-    FIELD(loader.memory_bytes, PY_U64),
-    FIELD(loader.cache_hits_ram, PY_U64),
-    FIELD(loader.cache_hits_disk, PY_U64),
-    FIELD(loader.cache_misses, PY_U64),
-    FIELD(loader.cache_stored, PY_U64),
-    FIELD(loader.cache_damaged, PY_U64),
-    FIELD(loader.cache_ram_bytes, PY_U64),
-    FIELD(loader.cache_disk_bytes, PY_U64),
-    FIELD(elapsed_ns, PY_U64),
-    FIELD(held, PY_U32),
-    FIELD(slots, PY_U32),
-    { "ready", PY_U64, offsetof(stoke_lender_stats, loader.ready_batches) },
+    PY_FIELDS(stoke_lender_stats, loader.samples, loader.batches, loader.replaced, loader.skipped,
+              loader.bad_samples, loader.bytes_read, loader.retries, loader.first_batch_ns),
+    PY_FIELDS(stoke_lender_stats, loader.heap_allocations, loader.memory_bytes, loader.cache_hits_ram,
+              loader.cache_hits_disk, loader.cache_misses, loader.cache_stored, loader.cache_damaged,
+              loader.cache_ram_bytes),
+    PY_FIELDS(stoke_lender_stats, loader.cache_disk_bytes, elapsed_ns, held, slots),
+    { "ready", PY_U64, offsetof(stoke_lender_stats, loader.ready_batches) }
 };
-#undef FIELD
 
 static PyObject *loader_stats(PyObject *self, PyObject *nothing)
 {
     stoke_error error = { 0 };
     stoke_lender_stats stats;
-    int r = stoke_lender_stats_get(lender_of(self), &stats, &error);
-    if (r) return py_raise(r, error.message);
+    error.code = stoke_lender_stats_get(lender_of(self), &stats, &error);
+    if (error.code) return py_raise(&error);
     return py_with(py_out(&stats, stats_fields), "stages", stages_out(stats.loader.stage));
 }
 
-#define FIELD(field, kind) PY_FIELD(stoke_memory_plan, field, kind)
-static const py_field plan_fields[] = {
-    FIELD(slots, PY_U32),
-    FIELD(workers, PY_U32),
-    FIELD(slot_bytes, PY_U64),
-    FIELD(worker_bytes, PY_U64),
-    FIELD(large_bytes, PY_U64),
-    FIELD(cache_bytes, PY_U64),
-    FIELD(fixed_bytes, PY_U64),
-    FIELD(total_bytes, PY_U64),
-    FIELD(limit_bytes, PY_U64),
-    FIELD(largest_width, PY_U32),
-    FIELD(largest_height, PY_U32),
-    FIELD(images_probed, PY_U64),
-    FIELD(prefetch_reduced, PY_BOOL),
-};
-#undef FIELD
+static const py_field plan_fields[] = { PY_FIELDS(stoke_memory_plan, slots, workers, slot_bytes, worker_bytes,
+                                                  large_bytes, cache_bytes, fixed_bytes, total_bytes),
+                                        PY_FIELDS(stoke_memory_plan, limit_bytes, largest_width,
+                                                  largest_height, images_probed, prefetch_reduced) };
 
 static PyObject *loader_memory(PyObject *self, PyObject *nothing)
 {
@@ -243,14 +211,13 @@ static PyObject *loader_bad(PyObject *self, PyObject *nothing)
     stoke_error error = { 0 };
     const stoke_lender_bad_file *bad;
     size_t n;
-    int r = stoke_lender_bad(lender_of(self), &bad, &n, &error);
-    if (r) return py_raise(r, error.message);
+    error.code = stoke_lender_bad(lender_of(self), &bad, &n, &error);
+    if (error.code) return py_raise(&error);
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < n; i++)
-        if (py_push(list,
-                    Py_BuildValue("(NNs)", PyUnicode_DecodeFSDefault(bad[i].path),
-                                  PyUnicode_DecodeFSDefault(bad[i].reason), stoke_status_name(bad[i].code))))
-            Py_CLEAR(list);
+        py_add(&list,
+               Py_BuildValue("(NNs)", PyUnicode_DecodeFSDefault(bad[i].path),
+                             PyUnicode_DecodeFSDefault(bad[i].reason), stoke_status_name(bad[i].code)));
     return list;
 }
 
@@ -259,8 +226,8 @@ static PyObject *loader_remarks(PyObject *self, PyObject *nothing)
     char text[4096] = "", warning[512];
     stoke_error error = { 0 };
     const stoke_lender *lender = lender_of(self);
-    int r = stoke_lender_warning(lender_of(self), warning, sizeof warning, &error);
-    if (r) return py_raise(r, error.message);
+    error.code = stoke_lender_warning(lender_of(self), warning, sizeof warning, &error);
+    if (error.code) return py_raise(&error);
     PY_UNLOCKED(
         stoke_data_remarks(stoke_lender_dataset(lender), stoke_lender_params(lender), text, sizeof text));
     PyObject *all = PyUnicode_FromFormat("%s%s", text, warning);
@@ -296,6 +263,107 @@ static PyObject *loader_batch_size(PyObject *self, void *closure)
     return PyLong_FromLongLong(stoke_lender_params(lender_of(self))->batch);
 }
 
+/* ---- a picture of what it delivers ---- */
+
+enum { NAMES = 256 };
+
+/* What a picture shows is what the eye can see; everything else is as in the loader. */
+static int settle(stoke_data_params *params, uint32_t count, uint64_t epoch, stoke_error *err)
+{
+    static const char *const settings[][2] = { { "dtype", "u8" },       { "layout", "hwc" },
+                                               { "normalize", "none" }, { "mask_dtype", "auto" },
+                                               { "quarantine", "" },    { "drop_last", "false" },
+                                               { "prefetch", "1" },     { "rank", "0" },
+                                               { "world", "1" } };
+    const stoke_option_group group = stoke_data_options(params);
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        int r = stoke_options_set(&group, 1, settings[i][0], settings[i][1], err);
+        if (r) return r;
+    }
+    params->batch = count;
+    params->epoch = (int64_t)epoch;
+    return STOKE_OK;
+}
+
+/* pictures: two for each tile. */
+static void lay_tiles(const stoke_batch *batch, int has_masks, stoke_tile *tiles, stoke_image *pictures)
+{
+    const uint32_t w = batch->width, h = batch->height;
+    const uint8_t depth = (uint8_t)stoke_dtype_bytes(batch->mask_dtype);
+    for (uint32_t i = 0; i < batch->count; i++) {
+        stoke_image *image = &pictures[2 * i], *mask = image + 1;
+        char *images = batch->images;
+        /* Of a mixed row the mask that belongs to the stronger picture. */
+        char *masks = batch->lambda && batch->lambda[i] < 0.5f ? batch->masks_b : batch->masks;
+        *image = (stoke_image){ images + i * batch->image_row_bytes, (size_t)w * 3, w, h, 3, 1 };
+        *mask = (stoke_image){ masks + i * batch->mask_row_bytes, (size_t)w * depth, w, h, 1, depth };
+        tiles[i] = (stoke_tile){ image, has_masks ? mask : NULL, batch->names[i] };
+    }
+}
+
+static int write_grid(const stoke_tile *tiles, const stoke_batch *batch, const stoke_data_params *params,
+                      const char *path, uint32_t columns, uint32_t tile, stoke_error *err)
+{
+    stoke_labels *labels = NULL;
+    int r = stoke_data_labels(&labels, params, err);
+    if (r) return r;
+    const char *names[NAMES];
+    for (uint32_t id = 0; id < NAMES; id++) names[id] = stoke_labels_name(labels, id);
+    char title[256];
+    snprintf(title, sizeof title, "%ux%u  %s  epoch %llu", batch->height, batch->width, params->augment,
+             (unsigned long long)batch->epoch);
+    stoke_grid_params grid = stoke_grid_defaults();
+    grid.columns = columns;
+    if (tile) grid.tile = tile;
+    grid.ignore_index = (int32_t)params->ignore_index;
+    grid.title = title;
+    grid.class_names = names;
+    grid.n_class_names = NAMES;
+    r = stoke_grid_write(path, tiles, batch->count, &grid, err);
+    stoke_labels_destroy(&labels);
+    return r;
+}
+
+static int draw(const stoke_batch *batch, const stoke_data_params *params, int has_masks, const char *path,
+                uint32_t columns, uint32_t tile, stoke_error *err)
+{
+    stoke_tile *tiles = calloc(batch->count, sizeof *tiles);
+    stoke_image *pictures = calloc(batch->count, 2 * sizeof *pictures);
+    int r = STOKE_E_NOMEM;
+    if (tiles && pictures) {
+        lay_tiles(batch, has_masks, tiles, pictures);
+        r = write_grid(tiles, batch, params, path, columns, tile, err);
+    } else {
+        snprintf(err->message, sizeof err->message, "no memory for a picture of %u samples", batch->count);
+    }
+    free(tiles);
+    free(pictures);
+    return r;
+}
+
+/* Writes a PNG of the first `count` samples of an epoch, each beside itself with its mask laid over. By a
+ * second loader, so that the one at work is not disturbed. May wait. */
+static int write_picture(const stoke_lender *lender, const char *path, uint32_t count, uint64_t epoch,
+                         uint32_t columns, uint32_t tile, stoke_error *err)
+{
+    const stoke_dataset *dataset = stoke_lender_dataset(lender);
+    stoke_data_params params = *stoke_lender_params(lender);
+    stoke_loader *second = NULL;
+    const stoke_batch *batch = NULL;
+    int r = stoke_lender_check(lender, err);
+    if (!r) r = settle(&params, count, epoch, err);
+    if (!r) r = stoke_loader_create(&second, dataset, &params, NULL, err);
+    if (r) return r;
+    r = stoke_loader_next(second, &batch);
+    if (r)
+        snprintf(err->message, sizeof err->message, "%s",
+                 r == STOKE_E_END ? "the data set has no sample to show" : stoke_loader_error(second));
+    else
+        r = draw(batch, &params, stoke_dataset_has_masks(dataset), path, columns, tile, err);
+    stoke_loader_destroy(&second);
+    return r;
+}
+
 static PyObject *loader_picture(PyObject *self, PyObject *args)
 {
     PyObject *path = NULL;
@@ -306,10 +374,9 @@ static PyObject *loader_picture(PyObject *self, PyObject *args)
         return NULL;
     stoke_error error = { 0 };
     const char *name = PyBytes_AsString(path);
-    int r;
-    PY_UNLOCKED(r = py_picture_write(lender_of(self), name, count, epoch, columns, tile, &error));
+    PY_UNLOCKED(error.code = write_picture(lender_of(self), name, count, epoch, columns, tile, &error));
     Py_DECREF(path);
-    return py_none(r, &error);
+    return py_none(&error);
 }
 
 static PyMethodDef methods[] = {

@@ -7,27 +7,27 @@
 
 static PyObject *from_status; /* stokehold._errors.from_status(message, code, name) -> exception */
 
-PyObject *py_raise(int status, const char *message)
+PyObject *py_raise(const stoke_error *error)
 {
     /* A path may hold bytes that are no UTF-8: the message must come all the same. */
-    PyObject *text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)strlen(message), "backslashreplace");
-    PyObject *error =
-        text ? PyObject_CallFunction(from_status, "Ois", text, status, stoke_status_name(status)) : NULL;
-    if (error) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
-    Py_XDECREF(error);
-    Py_XDECREF(text);
+    PyObject *text =
+        PyUnicode_DecodeUTF8(error->message, (Py_ssize_t)strlen(error->message), "backslashreplace");
+    const char *name = stoke_status_name(error->code);
+    PyObject *raised = text ? PyObject_CallFunction(from_status, "Nis", text, error->code, name) : NULL;
+    if (raised) PyErr_SetObject((PyObject *)Py_TYPE(raised), raised);
+    Py_XDECREF(raised);
     return NULL;
 }
 
-int py_check(int status, const stoke_error *error)
+int py_check(const stoke_error *error)
 {
-    if (status) py_raise(status, error->message);
-    return status ? -1 : 0;
+    if (error->code) py_raise(error);
+    return error->code ? -1 : 0;
 }
 
-PyObject *py_none(int status, const stoke_error *error)
+PyObject *py_none(const stoke_error *error)
 {
-    if (status) return py_raise(status, error->message);
+    if (error->code) return py_raise(error);
     Py_RETURN_NONE;
 }
 

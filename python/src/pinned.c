@@ -1,24 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "python/src/pinned.h"
 
-#include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <stoke/tools/device.h>
-
-/* What a function of Python gave. */
-typedef struct piece {
-    void *pointer; /* into it, aligned */
-    PyObject *owner;
-    struct piece *next;
-} piece;
 
 typedef struct source {
     py_pinned base; /* first */
     stoke_device *device;
-    PyObject *take; /* take(bytes) -> (address, what keeps it); NULL: the device gives */
-    pthread_mutex_t lock;
-    piece *pieces;
+    PyObject *take;      /* take(bytes) -> (address, what keeps it); NULL: the device gives */
     PyObject *failed[3]; /* the exception that `take` raised */
 } source;
 
@@ -28,42 +19,34 @@ typedef struct pinned_object {
 
 /* ---- memory from a function of Python ---- */
 
-/* The GIL held. 0 with an exception set. */
-static int take_piece(source *s, size_t bytes, size_t alignment, piece *p)
+/* What keeps the memory lies right before it. The GIL held; NULL with an exception set. */
+static void *take(const source *s, size_t bytes, size_t alignment)
 {
-    PyObject *given = PyObject_CallFunction(s->take, "n", (Py_ssize_t)(bytes + alignment));
-    unsigned long long address = 0;
-    if (given && PyArg_ParseTuple(given, "KO;memory is (address, owner)", &address, &p->owner)) {
-        Py_INCREF(p->owner);
-        p->pointer =
-            (void *)(uintptr_t)((address + alignment - 1) / alignment * alignment); /* a power of two */
+    PyObject *owner, *given;
+    unsigned long long address;
+    void *pointer = NULL;
+    given = PyObject_CallFunction(s->take, "n", (Py_ssize_t)(bytes + alignment + sizeof owner));
+    if (given && PyArg_ParseTuple(given, "KO;memory is (address, owner)", &address, &owner)) {
+        const uintptr_t first = (uintptr_t)address + sizeof owner + alignment - 1;
+        pointer = (void *)(first / alignment * alignment); /* a power of two */
+        memcpy((char *)pointer - sizeof owner, &owner, sizeof owner);
+        Py_INCREF(owner);
     }
     Py_XDECREF(given);
-    return p->owner != NULL;
+    return pointer;
 }
 
 /* By whoever makes slots: without the GIL. */
 static void *python_alloc(void *context, size_t bytes, size_t alignment)
 {
     source *s = context;
-    piece *p = calloc(1, sizeof *p);
-    if (!p) return NULL;
     const PyGILState_STATE state = PyGILState_Ensure();
-    const int taken = take_piece(s, bytes, alignment, p);
-    if (!taken) {
+    void *pointer = take(s, bytes, alignment);
+    if (!pointer) {
         for (int i = 0; i < 3; i++) Py_CLEAR(s->failed[i]);
         PyErr_Fetch(&s->failed[0], &s->failed[1], &s->failed[2]);
     }
     PyGILState_Release(state);
-    if (!taken) {
-        free(p);
-        return NULL;
-    }
-    void *pointer = p->pointer;
-    pthread_mutex_lock(&s->lock);
-    p->next = s->pieces;
-    s->pieces = p;
-    pthread_mutex_unlock(&s->lock);
     return pointer;
 }
 
@@ -71,20 +54,12 @@ static void *python_alloc(void *context, size_t bytes, size_t alignment)
  * nobody left to take it. */
 static void python_release(void *context, void *pointer, size_t bytes)
 {
-    source *s = context;
-    pthread_mutex_lock(&s->lock);
-    piece **at = &s->pieces;
-    while (*at && (*at)->pointer != pointer) at = &(*at)->next;
-    piece *p = *at;
-    if (p) *at = p->next;
-    pthread_mutex_unlock(&s->lock);
-    if (!p) return;
-    if (Py_IsInitialized()) {
-        const PyGILState_STATE state = PyGILState_Ensure();
-        Py_DECREF(p->owner);
-        PyGILState_Release(state);
-    }
-    free(p);
+    PyObject *owner;
+    if (!Py_IsInitialized()) return;
+    const PyGILState_STATE state = PyGILState_Ensure();
+    memcpy(&owner, (char *)pointer - sizeof owner, sizeof owner);
+    Py_DECREF(owner);
+    PyGILState_Release(state);
 }
 
 /* ---- the source ---- */
@@ -99,19 +74,13 @@ static void source_end(stoke_hold *hold)
         for (int i = 0; i < 3; i++) Py_CLEAR(s->failed[i]);
         PyGILState_Release(state);
     }
-    pthread_mutex_destroy(&s->lock);
     free(s);
 }
 
 static source *source_new(void)
 {
     source *s = calloc(1, sizeof *s);
-    if (!s) return NULL;
-    if (pthread_mutex_init(&s->lock, NULL)) {
-        free(s);
-        return NULL;
-    }
-    stoke_hold_begin(&s->base.hold, source_end);
+    if (s) stoke_hold_begin(&s->base.hold, source_end);
     return s;
 }
 
@@ -121,10 +90,10 @@ int py_device_open(stoke_device **device, PyObject *name)
     if (!bytes) return -1;
     const char *text = PyBytes_AsString(bytes);
     stoke_error error = { 0 };
-    int r;
-    PY_UNLOCKED(r = stoke_device_open(device, text, NULL, &error));
+    PY_UNLOCKED(error.code = stoke_device_open(device, text, NULL, &error));
     Py_DECREF(bytes);
-    return py_check(r ? STOKE_E_DEVICE : STOKE_OK, &error);
+    if (error.code) error.code = STOKE_E_DEVICE;
+    return py_check(&error);
 }
 
 static PyObject *pinned_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -177,8 +146,8 @@ int py_pinned_raise(py_pinned *pinned)
         s->failed[0] = s->failed[1] = s->failed[2] = NULL;
         return 1;
     }
-    const int r = s->device ? stoke_device_pinned_failed(s->device, &error) : STOKE_OK;
-    return py_check(r, &error) != 0;
+    error.code = s->device ? stoke_device_pinned_failed(s->device, &error) : STOKE_OK;
+    return py_check(&error) != 0;
 }
 
 static PyType_Slot slots[] = {

@@ -74,9 +74,9 @@ static int make(rows_object *self, PyObject *dict, PyObject *config, PyObject *d
     if (py_pinned_get(pinned, &self->maker->pinned)) return -1;
     const stoke_allocator *memory = self->maker->pinned ? &self->maker->pinned->allocator : NULL;
     stoke_error error = { 0 };
-    int r;
-    PY_UNLOCKED(r = stoke_rows_create(&self->maker->rows, params, memory, &error));
-    return py_check(r ? stoke_lender_status(r, error.message) : STOKE_OK, &error);
+    PY_UNLOCKED(error.code = stoke_rows_create(&self->maker->rows, params, memory, &error));
+    if (error.code) error.code = stoke_lender_status(error.code, error.message);
+    return py_check(&error);
 }
 
 static PyObject *rows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -159,11 +159,10 @@ static PyObject *rows_begin(PyObject *self, PyObject *args)
     }
     maker *m = maker_of(self);
     stoke_error error = { 0 };
-    int r;
-    PY_UNLOCKED(r = stoke_rows_begin(m->rows, count, epoch, position, &l->slot, &error));
-    if (r) {
+    PY_UNLOCKED(error.code = stoke_rows_begin(m->rows, count, epoch, position, &l->slot, &error));
+    if (error.code) {
         free(l);
-        return r == STOKE_E_NOMEM && py_pinned_raise(m->pinned) ? NULL : py_raise(r, error.message);
+        return error.code == STOKE_E_NOMEM && py_pinned_raise(m->pinned) ? NULL : py_raise(&error);
     }
     l->batch = *l->slot;
     l->batch.index = index;
@@ -210,11 +209,10 @@ static PyObject *rows_put(PyObject *self, PyObject *args)
         return NULL;
     }
     stoke_error error = { 0 };
-    int r;
-    PY_UNLOCKED(r = stoke_rows_put(l->maker->rows, l->slot, row, &pixels[0].pixels,
-                                   mask != Py_None ? &pixels[1].pixels : NULL, &error));
+    PY_UNLOCKED(error.code = stoke_rows_put(l->maker->rows, l->slot, row, &pixels[0].pixels,
+                                            mask != Py_None ? &pixels[1].pixels : NULL, &error));
     for (int i = 0; i < 2; i++) py_pixels_drop(&pixels[i]);
-    if (r) return py_raise(r, error.message);
+    if (error.code) return py_raise(&error);
     if (substitute != Py_None) {
         l->ids[row] = id;
         l->status[row] = STOKE_ROW_REPLACED;
@@ -228,9 +226,8 @@ static PyObject *rows_finish(PyObject *self, PyObject *batch)
     lent *l = lent_of(self, batch);
     if (!l) return NULL;
     stoke_error error = { 0 };
-    int r;
-    PY_UNLOCKED(r = stoke_rows_finish(l->maker->rows, l->slot, &error));
-    return py_none(r, &error);
+    PY_UNLOCKED(error.code = stoke_rows_finish(l->maker->rows, l->slot, &error));
+    return py_none(&error);
 }
 
 /* ---- what is known ---- */

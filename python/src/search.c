@@ -9,33 +9,20 @@
 
 #include "python/src/values.h"
 
-#define FIELD(field, kind) PY_FIELD(stoke_batch_params, field, kind)
-static const py_field search_params[] = {
-    FIELD(memory, PY_U64),        FIELD(context, PY_U64),  FIELD(margin, PY_REAL),
-    FIELD(margin_bytes, PY_U64),  FIELD(multiple, PY_U32), FIELD(largest, PY_U32),
-    FIELD(largest_said, PY_BOOL), FIELD(near, PY_REAL),    FIELD(target_busy, PY_REAL),
-    FIELD(accumulate, PY_U32),    FIELD(world, PY_U32),
-};
-#undef FIELD
-#define FIELD(field, kind) PY_FIELD(stoke_trial, field, kind)
+static const py_field search_params[] = { PY_FIELDS(stoke_batch_params, memory, context, margin, margin_bytes,
+                                                    multiple, largest, largest_said, near),
+                                          PY_FIELDS(stoke_batch_params, target_busy, accumulate, world) };
 /* What is told in the end; but for the first two, what the function returns. */
 static const py_field trial_fields[] = {
-    FIELD(batch, PY_U32),    FIELD(with_loader, PY_BOOL), FIELD(allocated, PY_U64),  FIELD(reserved, PY_U64),
-    FIELD(step_ms, PY_REAL), FIELD(step_low, PY_REAL),    FIELD(step_high, PY_REAL), FIELD(busy, PY_REAL),
-    FIELD(wait_ms, PY_REAL), FIELD(message, PY_TEXT),     FIELD(outcome, PY_OTHER),
+    PY_FIELDS(stoke_trial, batch, with_loader, allocated, reserved, step_ms, step_low, step_high, busy),
+    PY_FIELDS(stoke_trial, wait_ms, message), PY_FIELD_AS(stoke_trial, outcome, PY_OTHER)
 };
-#undef FIELD
 enum { ASKED = 2, RETURNED = sizeof trial_fields / sizeof *trial_fields - ASKED };
-#define FIELD(field, kind) PY_FIELD(stoke_batch_result, field, kind)
-static const py_field result_fields[] = {
-    FIELD(too_busy, PY_BOOL),    FIELD(batch, PY_U32),          FIELD(largest_ok, PY_U32),
-    FIELD(smallest_oom, PY_U32), FIELD(linear, PY_BOOL),        FIELD(memory0, PY_REAL),
-    FIELD(memory1, PY_REAL),     FIELD(memory_r2, PY_REAL),     FIELD(timed, PY_BOOL),
-    FIELD(time0, PY_REAL),       FIELD(time1, PY_REAL),         FIELD(budget, PY_U64),
-    FIELD(images_s, PY_REAL),    FIELD(best_images_s, PY_REAL), FIELD(largest_fit, PY_U32),
-    FIELD(busy, PY_REAL),        FIELD(why, PY_TEXT),           FIELD(next, PY_TEXT),
-};
-#undef FIELD
+static const py_field result_fields[] = { PY_FIELDS(stoke_batch_result, too_busy, batch, largest_ok,
+                                                    smallest_oom, linear, memory0, memory1, memory_r2),
+                                          PY_FIELDS(stoke_batch_result, timed, time0, time1, budget, images_s,
+                                                    best_images_s, largest_fit, busy),
+                                          PY_FIELDS(stoke_batch_result, why, next) };
 
 /* How a trial ended: the name of an outcome, or by its message ("ended") or its process (status). */
 static int outcome_in(stoke_trial *trial, PyObject *end)
@@ -99,9 +86,8 @@ static PyObject *trials_out(const stoke_batch_result *found)
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < found->n_trials; i++) {
         const stoke_trial *trial = &found->trial[i];
-        if (py_push(list, py_with(py_out(trial, trial_fields), "outcome",
-                                  py_words(stoke_outcome_name(trial->outcome)))))
-            Py_CLEAR(list);
+        py_add(&list,
+               py_with(py_out(trial, trial_fields), "outcome", py_words(stoke_outcome_name(trial->outcome))));
     }
     return list;
 }
@@ -122,13 +108,12 @@ static PyObject *batch_search(PyObject *module, PyObject *args)
     stoke_batch_result *found = PyMem_Malloc(sizeof *found);
     if (!found) return PyErr_NoMemory();
     stoke_error error = { 0 };
-    int r;
-    PY_UNLOCKED(r = stoke_batch_search(found, &params, run_trial, run, journal, key, &error));
+    PY_UNLOCKED(error.code = stoke_batch_search(found, &params, run_trial, run, journal, key, &error));
     PyObject *result = NULL;
     if (PyErr_Occurred())
         ; /* of a trial */
     else
-        result = r ? py_raise(r, error.message) : result_out(found);
+        result = error.code ? py_raise(&error) : result_out(found);
     PyMem_Free(found);
     return result;
 }

@@ -42,9 +42,9 @@ static const char *value_for(const char *name, const char *value)
     return !strcmp(value, "true") ? "shuffle" : !strcmp(value, "false") ? "sequential" : value;
 }
 
-static int raise_option(int r, const stoke_error *error)
+static int raise_option(const stoke_error *error)
 {
-    if (r != STOKE_E_NOTFOUND) return py_check(r, error);
+    if (error->code != STOKE_E_NOTFOUND) return py_check(error);
     PyErr_SetString(PyExc_TypeError, error->message);
     return -1;
 }
@@ -70,9 +70,9 @@ static int set(py_settings *settings, const char *given, const char *value)
     /* An alias is resolved before the tables see it: the second group is only looked through for near names.
      */
     const char *name = alias >= 0 ? aliases[alias].stands_for : given;
-    const int r = stoke_options_set(groups, 2, name, value_for(given, value), &error);
-    if (r && alias >= 0) name_as_given(&error, name, given);
-    return raise_option(r, &error);
+    error.code = stoke_options_set(groups, 2, name, value_for(given, value), &error);
+    if (error.code && alias >= 0) name_as_given(&error, name, given);
+    return raise_option(&error);
 }
 
 const char *py_settings_keep(py_settings *settings, PyObject *text)
@@ -117,10 +117,10 @@ static int read_file(py_settings *settings, PyObject *config)
                              .remarks_size = sizeof remarks };
     stoke_error error = { 0 };
     stoke_yaml *yaml = NULL;
-    int r = stoke_config_open(&yaml, path, &error);
-    if (!r) r = stoke_config_apply(yaml, &use, &settings->params, &settings->file, &error);
+    error.code = stoke_config_open(&yaml, path, &error);
+    if (!error.code) error.code = stoke_config_apply(yaml, &use, &settings->params, &settings->file, &error);
     stoke_yaml_close(&yaml);
-    if (py_check(r, &error)) return -1;
+    if (py_check(&error)) return -1;
     const size_t length = strlen(remarks);
     if (!length) return 0;
     /* Without the newline of the last one. A long value is cut at a byte, in the middle of a letter too. */
@@ -162,7 +162,8 @@ static int set_feed(py_settings *settings, const char *name, const char *value)
 {
     const stoke_option_group group = stoke_upload_options(&settings->upload);
     stoke_error error = { 0 };
-    return raise_option(stoke_options_set(&group, 1, name, value, &error), &error);
+    error.code = stoke_options_set(&group, 1, name, value, &error);
+    return raise_option(&error);
 }
 
 int py_settings_read_feed(py_settings *settings, PyObject *dict)
@@ -206,8 +207,7 @@ static PyObject *options(PyObject *module, PyObject *nothing)
     stoke_data_params params;
     const stoke_option_group group = stoke_data_options(&params);
     PyObject *list = PyList_New(0);
-    for (size_t i = 0; list && i < group.count; i++)
-        if (py_push(list, describe(&group.options[i]))) Py_CLEAR(list);
+    for (size_t i = 0; list && i < group.count; i++) py_add(&list, describe(&group.options[i]));
     return list;
 }
 

@@ -52,9 +52,9 @@ static PyObject *lr_chart(PyObject *module, PyObject *args)
     for (int i = 0; i < 3 && !PyErr_Occurred(); i++) curves[i] = py_reals(lists[i]);
     if (!PyErr_Occurred()) {
         FILE *out = open_memstream(&text, &bytes);
-        const int r = out ? draw(curves, (size_t)n, suggested, svg, out, &error) : STOKE_E_NOMEM;
+        error.code = out ? draw(curves, (size_t)n, suggested, svg, out, &error) : STOKE_E_NOMEM;
         if (out) fclose(out);
-        result = r ? py_raise(r, error.message) : PyUnicode_DecodeUTF8(text, (Py_ssize_t)bytes, "replace");
+        result = error.code ? py_raise(&error) : PyUnicode_DecodeUTF8(text, (Py_ssize_t)bytes, "replace");
     }
     free(text);
     for (int i = 0; i < 3; i++) free(curves[i]);

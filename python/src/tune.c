@@ -24,52 +24,38 @@ static PyObject *read_table(void *params, const py_field *fields, size_t n, PyOb
 
 /* ---- machine ---- */
 
-#define FIELD(field) PY_FIELD(stoke_machine_facts, field, PY_FIGURE)
-static const py_field machine_fields[] = {
-    PY_FIELD(stoke_machine_facts, cpu, PY_TEXT),
-    FIELD(usable),
-    FIELD(memory_bytes),
-    FIELD(available_bytes),
-    FIELD(limit_bytes),
-    FIELD(shm_bytes),
-};
-#undef FIELD
+static const py_field machine_fields[] = { PY_FIELDS(stoke_machine_facts, cpu, usable, memory_bytes,
+                                                     available_bytes, limit_bytes, shm_bytes) };
 
 static PyObject *machine(PyObject *module, PyObject *nothing)
 {
     stoke_machine_facts facts;
     stoke_error error = { 0 };
-    int r;
-    PY_UNLOCKED(r = stoke_machine_probe(&facts, 0, NULL, &error));
-    return r ? py_raise(r, error.message) : py_out(&facts, machine_fields);
+    PY_UNLOCKED(error.code = stoke_machine_probe(&facts, 0, NULL, &error));
+    return error.code ? py_raise(&error) : py_out(&facts, machine_fields);
 }
 
 /* What is wrong here is never a sample: a table has no such row, a text is no settings file. Where nothing is
  * read, what was not found is a name. */
-static PyObject *fail_at(int status, const stoke_error *error, int reads_files)
+static PyObject *fail_at(stoke_error *error, int reads_files)
 {
-    const int argument = status == STOKE_E_UNSUPPORTED || status == STOKE_E_FORMAT ||
-                         (status == STOKE_E_NOTFOUND && !reads_files);
-    return py_raise(argument ? STOKE_E_INVALID : status, error->message);
+    if (error->code == STOKE_E_UNSUPPORTED || error->code == STOKE_E_FORMAT ||
+        (error->code == STOKE_E_NOTFOUND && !reads_files))
+        error->code = STOKE_E_INVALID;
+    return py_raise(error);
 }
 
 /* ---- memory ---- */
 
-#define FIELD(field, kind) PY_FIELD(stoke_estimate_params, field, kind)
 static const py_field estimate_params[] = {
-    FIELD(model, PY_NAME),    FIELD(batch, PY_U32),           FIELD(height, PY_U32),
-    FIELD(width, PY_U32),     FIELD(classes, PY_U32),         FIELD(precision, PY_INT),
-    FIELD(optimizer, PY_INT), FIELD(freeze_encoder, PY_BOOL), FIELD(average, PY_BOOL),
-    FIELD(prefetch, PY_U32),  FIELD(base_channels, PY_U32),   FIELD(num_blocks, PY_U32),
+    PY_FIELDS(stoke_estimate_params, model, batch, height, width, classes),
+    PY_FIELD_AS(stoke_estimate_params, precision, PY_INT),
+    PY_FIELD_AS(stoke_estimate_params, optimizer, PY_INT),
+    PY_FIELDS(stoke_estimate_params, freeze_encoder, average, prefetch, base_channels, num_blocks)
 };
-#undef FIELD
-#define FIELD(field, kind) PY_FIELD(stoke_estimate, field, kind)
-static const py_field estimate_fields[] = {
-    FIELD(total, PY_U64),     FIELD(low, PY_U64),          FIELD(high, PY_U64),
-    FIELD(allocated, PY_U64), FIELD(reserved_low, PY_U64), FIELD(reserved_high, PY_U64),
-    FIELD(card, PY_U64),      FIELD(parameters, PY_U64),   FIELD(source, PY_SOURCE),
-};
-#undef FIELD
+static const py_field estimate_fields[] = { PY_FIELDS(stoke_estimate, total, low, high, allocated,
+                                                      reserved_low, reserved_high, card, parameters),
+                                            PY_FIELD_AS(stoke_estimate, source, PY_SOURCE) };
 
 /* For people: what was asked, and what it comes to. Returns dict, or NULL with an exception set. */
 static PyObject *words_out(PyObject *dict, const stoke_estimate *estimate, stoke_engine engine,
@@ -134,11 +120,10 @@ static PyObject *estimate_config(PyObject *module, PyObject *args)
     stoke_error error = { 0 };
     unsigned assumed = 0;
     char name[32];
-    int r;
     params.model = model;
-    PY_UNLOCKED(r = stoke_estimate_config(&params, PyBytes_AsString(path), name, &assumed, &error));
+    PY_UNLOCKED(error.code = stoke_estimate_config(&params, PyBytes_AsString(path), name, &assumed, &error));
     Py_DECREF(path);
-    if (r) return fail_at(r, &error, 1);
+    if (error.code) return fail_at(&error, 1);
     return py_with(py_out(&params, estimate_params), "assumed", assumed_out(assumed));
 }
 
@@ -166,11 +151,10 @@ static PyObject *estimate(PyObject *module, PyObject *args)
     stoke_estimate result;
     stoke_error error = { 0 };
     uint32_t largest = 0;
-    int r;
-    PY_UNLOCKED(r = stoke_estimate_make(&result, engine, &params, &error));
-    if (!r && memory)
-        PY_UNLOCKED(r = stoke_estimate_batch(engine, &params, memory, spare, 1, &largest, &error));
-    PyObject *found = r ? fail_at(r, &error, 0) : estimate_out(&result, largest, engine, &params);
+    PY_UNLOCKED(error.code = stoke_estimate_make(&result, engine, &params, &error));
+    if (!error.code && memory)
+        PY_UNLOCKED(error.code = stoke_estimate_batch(engine, &params, memory, spare, 1, &largest, &error));
+    PyObject *found = error.code ? fail_at(&error, 0) : estimate_out(&result, largest, engine, &params);
     Py_DECREF(keep); /* the model's name lies there */
     return found;
 }
@@ -197,20 +181,15 @@ static int choose_card(const char **name, uint64_t *memory, int *elsewhere, stok
 
 /* ---- settings to start from ---- */
 
-#define FIELD(field, kind) PY_FIELD(stoke_recommend_params, field, kind)
-static const py_field recommend_params[] = {
-    FIELD(gpu, PY_NAME),  FIELD(memory, PY_U64), FIELD(task, PY_NAME),
-    FIELD(cores, PY_U32), FIELD(ranks, PY_U32),  FIELD(host_memory, PY_U64),
-};
-#undef FIELD
+static const py_field recommend_params[] = { PY_FIELDS(stoke_recommend_params, gpu, memory, task, cores,
+                                                       ranks, host_memory) };
 
 static PyObject *recommendations_out(const stoke_recommendation *line, size_t n)
 {
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < n; i++, line++)
-        if (py_push(list, Py_BuildValue("(ssss)", line->key, line->value, stoke_source_name(line->source),
-                                        line->why)))
-            Py_CLEAR(list);
+        py_add(&list,
+               Py_BuildValue("(ssss)", line->key, line->value, stoke_source_name(line->source), line->why));
     return list;
 }
 
@@ -232,35 +211,30 @@ static PyObject *recommend(PyObject *module, PyObject *dict)
     stoke_error error = { 0 };
     stoke_gpu gpu;
     const int given = PyDict_GetItemString(dict, "cores") != NULL;
-    int r, elsewhere = 0;
-    PY_UNLOCKED(r = choose_card(&params.gpu, &params.memory, &elsewhere, &gpu, &error));
+    int elsewhere = 0;
+    PY_UNLOCKED(error.code = choose_card(&params.gpu, &params.memory, &elsewhere, &gpu, &error));
     if (given)
         params.cores_source = STOKE_SOURCE_GIVEN;
     else if (elsewhere)
         params.cores_source = STOKE_SOURCE_NA;
-    if (!r) PY_UNLOCKED(r = stoke_recommend(&advice, &params, &error));
+    if (!error.code) PY_UNLOCKED(error.code = stoke_recommend(&advice, &params, &error));
     Py_DECREF(keep);
-    return r ? fail_at(r, &error, 0) : advice_out(&advice);
+    return error.code ? fail_at(&error, 0) : advice_out(&advice);
 }
 
 /* ---- before a training starts ---- */
 
-#define FIELD(field, kind) PY_FIELD(stoke_preflight_params, field, kind)
-static const py_field check_params[] = {
-    FIELD(config, PY_NAME), FIELD(data, PY_NAME), FIELD(model, PY_NAME),
-    FIELD(classes, PY_U32), FIELD(ranks, PY_U32), FIELD(gpu, PY_U32),
-};
-#undef FIELD
+static const py_field check_params[] = { PY_FIELDS(stoke_preflight_params, config, data, model, classes,
+                                                   ranks, gpu) };
 
 static PyObject *lines_out(const stoke_preflight *preflight)
 {
     PyObject *list = PyList_New(0);
     stoke_preflight_line line;
     for (size_t i = 0; list && stoke_preflight_at(preflight, i, &line); i++)
-        if (py_push(list,
-                    Py_BuildValue("(ssssNN)", line.key, line.title, stoke_verdict_name(line.verdict),
-                                  stoke_source_name(line.source), py_words(line.figure), py_words(line.fix))))
-            Py_CLEAR(list);
+        py_add(&list,
+               Py_BuildValue("(ssssNN)", line.key, line.title, stoke_verdict_name(line.verdict),
+                             stoke_source_name(line.source), py_words(line.figure), py_words(line.fix)));
     return list;
 }
 
@@ -272,10 +246,9 @@ static PyObject *check(PyObject *module, PyObject *dict)
     if (!keep) return NULL;
     stoke_preflight *preflight = NULL;
     stoke_error error = { 0 };
-    int r;
-    PY_UNLOCKED(r = stoke_preflight_run(&preflight, &params, &error));
+    PY_UNLOCKED(error.code = stoke_preflight_run(&preflight, &params, &error));
     Py_DECREF(keep);
-    if (r) return fail_at(r, &error, 1);
+    if (error.code) return fail_at(&error, 1);
     PyObject *result = Py_BuildValue(
         "{s:N,s:s,s:s,s:s}", "lines", lines_out(preflight), "dialect", stoke_preflight_dialect(preflight),
         "engine", stoke_preflight_engine(preflight) == STOKE_ENGINE_TORCH ? "torch" : "native", "no_card",
@@ -286,26 +259,12 @@ static PyObject *check(PyObject *module, PyObject *dict)
 
 /* ---- a settings file, changed ---- */
 
-#define FIELD(field, kind) PY_FIELD(stoke_optimize_params, field, kind)
-static const py_field optimize_params[] = {
-    FIELD(config, PY_NAME),
-    FIELD(gpu, PY_NAME),
-    FIELD(memory, PY_U64),
-    FIELD(cores, PY_U32),
-    FIELD(ranks, PY_U32),
-    FIELD(host_memory, PY_U64),
-    FIELD(allow_model_scale, PY_BOOL),
-    FIELD(measured_batch, PY_U32),
-    FIELD(measured_largest, PY_U32),
-    FIELD(measured_why, PY_NAME),
-};
-#undef FIELD
-#define FIELD(field, kind) PY_FIELD(stoke_change, field, kind)
-static const py_field change_fields[] = {
-    FIELD(setting, PY_NAME), FIELD(path, PY_TEXT),   FIELD(from, PY_TEXT),     FIELD(to, PY_TEXT),
-    FIELD(why, PY_TEXT),     FIELD(effect, PY_TEXT), FIELD(source, PY_SOURCE),
-};
-#undef FIELD
+static const py_field optimize_params[] = { PY_FIELDS(stoke_optimize_params, config, gpu, memory, cores,
+                                                      ranks, host_memory, allow_model_scale, measured_batch),
+                                            PY_FIELDS(stoke_optimize_params, measured_largest,
+                                                      measured_why) };
+static const py_field change_fields[] = { PY_FIELDS(stoke_change, setting, path, from, to, why, effect),
+                                          PY_FIELD_AS(stoke_change, source, PY_SOURCE) };
 
 static PyObject *optimization_out(const stoke_optimization *found, const char *written)
 {
@@ -313,9 +272,9 @@ static PyObject *optimization_out(const stoke_optimization *found, const char *w
     stoke_change change;
     const char *remark;
     for (size_t i = 0; changes && stoke_optimization_change(found, i, &change); i++)
-        if (py_push(changes, py_out(&change, change_fields))) Py_CLEAR(changes);
+        py_add(&changes, py_out(&change, change_fields));
     for (size_t i = 0; remarks && (remark = stoke_optimization_remark(found, i)); i++)
-        if (py_push(remarks, py_words(remark))) Py_CLEAR(remarks);
+        py_add(&remarks, py_words(remark));
     return Py_BuildValue("{s:N,s:N,s:N}", "changes", changes, "remarks", remarks, "path", py_words(written));
 }
 
@@ -337,15 +296,15 @@ static PyObject *optimize(PyObject *module, PyObject *args)
     stoke_yaml_proof proof;
     stoke_error error = { 0 };
     stoke_gpu gpu;
-    int r, replaces;
-    PY_UNLOCKED(r = choose_card(&params.gpu, &params.memory, &params.elsewhere, &gpu, &error));
-    if (!r) PY_UNLOCKED(r = stoke_optimize(&found, &params, &error));
-    if (!r && !path) path = stoke_optimization_target(found);
-    if (!r && !stoke_optimization_is_at(found, path)) {
-        r = stoke_output_check(path, force, &replaces, &error);
-        if (!r) PY_UNLOCKED(r = stoke_optimization_write(found, path, &proof, &error));
+    int replaces;
+    PY_UNLOCKED(error.code = choose_card(&params.gpu, &params.memory, &params.elsewhere, &gpu, &error));
+    if (!error.code) PY_UNLOCKED(error.code = stoke_optimize(&found, &params, &error));
+    if (!error.code && !path) path = stoke_optimization_target(found);
+    if (!error.code && !stoke_optimization_is_at(found, path)) {
+        error.code = stoke_output_check(path, force, &replaces, &error);
+        if (!error.code) PY_UNLOCKED(error.code = stoke_optimization_write(found, path, &proof, &error));
     }
-    PyObject *result = r ? fail_at(r, &error, 1) : optimization_out(found, path);
+    PyObject *result = error.code ? fail_at(&error, 1) : optimization_out(found, path);
     stoke_optimization_destroy(&found);
     Py_XDECREF(bytes);
     Py_DECREF(keep);
@@ -359,9 +318,9 @@ static PyObject *check_output(PyObject *module, PyObject *args)
     int force, replaces;
     stoke_error error = { 0 };
     if (!PyArg_ParseTuple(args, "O&p:check_output", PyUnicode_FSConverter, &bytes, &force)) return NULL;
-    const int r = stoke_output_check(PyBytes_AsString(bytes), force, &replaces, &error);
+    error.code = stoke_output_check(PyBytes_AsString(bytes), force, &replaces, &error);
     Py_DECREF(bytes);
-    return py_none(r, &error);
+    return py_none(&error);
 }
 
 PyMethodDef py_tune_functions[] = {

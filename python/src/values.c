@@ -28,6 +28,11 @@ int py_push(PyObject *list, PyObject *value)
     return r;
 }
 
+void py_add(PyObject **list, PyObject *value)
+{
+    if (py_push(*list, value)) Py_CLEAR(*list);
+}
+
 double *py_reals(PyObject *list)
 {
     const size_t n = (size_t)PyList_Size(list);
@@ -70,13 +75,19 @@ static PyObject *value_out(const void *at, py_kind kind)
     return NULL;
 }
 
+/* Of a field inside another struct what is behind the dot. */
+static const char *name_of(const py_field *field)
+{
+    const char *dot = strrchr(field->name, '.');
+    return dot ? dot + 1 : field->name;
+}
+
 PyObject *py_fields_out(const void *from, const py_field *fields, size_t n)
 {
     PyObject *dict = PyDict_New();
     for (size_t i = 0; dict && i < n; i++) {
         if (fields[i].kind == PY_OTHER) continue;
-        const char *inner = strrchr(fields[i].name, '.');
-        dict = py_with(dict, inner ? inner + 1 : fields[i].name,
+        dict = py_with(dict, name_of(&fields[i]),
                        value_out((const char *)from + fields[i].offset, fields[i].kind));
     }
     return dict;
@@ -114,7 +125,7 @@ int py_fields_in(void *to, const py_field *fields, size_t n, PyObject *dict, PyO
     PyObject *name, *value;
     while (PyDict_Next(dict, &at, &name, &value)) {
         size_t i = 0;
-        while (i < n && PyUnicode_CompareWithASCIIString(name, fields[i].name)) i++;
+        while (i < n && PyUnicode_CompareWithASCIIString(name, name_of(&fields[i]))) i++;
         if (i == n) {
             PyErr_Format(PyExc_TypeError, "there is no %R here", name);
             return -1;

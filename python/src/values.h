@@ -30,11 +30,26 @@ typedef struct py_field {
     py_kind kind;
     size_t offset;
 } py_field;
-/* clang-format off: it takes the # for a directive */
-#define PY_FIELD(type, field, kind)                                                                          \
-    {                                                                                                        \
-#field, kind, offsetof(type, field)                                                                  \
-    }
+/* It takes the # for a directive. */
+/* clang-format off */
+#define PY_FIELD_AS(type, field, kind) { #field, kind, offsetof(type, field) }
+#define PY_FIELD(type, field)                                                                                \
+    PY_FIELD_AS(type, field, _Generic(((type *)0)->field, uint64_t: PY_U64, uint32_t: PY_U32, int: PY_BOOL,  \
+        double: PY_REAL, char *: PY_TEXT, const char *: PY_NAME, stoke_figure: PY_FIGURE,                    \
+        stoke_spread: PY_SPREAD))
+/* Up to eight fields of a struct, whose types say their kinds; an int is a flag, unless PY_FIELD_AS says what
+ * else it is. */
+#define PY_FIELDS(type, ...)                                                                                 \
+    PY_NINTH(__VA_ARGS__, PY_8, PY_7, PY_6, PY_5, PY_4, PY_3, PY_2, PY_1, none)(type, __VA_ARGS__)
+#define PY_NINTH(a, b, c, d, e, f, g, h, ninth, ...) ninth
+#define PY_1(type, field)      PY_FIELD(type, field)
+#define PY_2(type, field, ...) PY_FIELD(type, field), PY_1(type, __VA_ARGS__)
+#define PY_3(type, field, ...) PY_FIELD(type, field), PY_2(type, __VA_ARGS__)
+#define PY_4(type, field, ...) PY_FIELD(type, field), PY_3(type, __VA_ARGS__)
+#define PY_5(type, field, ...) PY_FIELD(type, field), PY_4(type, __VA_ARGS__)
+#define PY_6(type, field, ...) PY_FIELD(type, field), PY_5(type, __VA_ARGS__)
+#define PY_7(type, field, ...) PY_FIELD(type, field), PY_6(type, __VA_ARGS__)
+#define PY_8(type, field, ...) PY_FIELD(type, field), PY_7(type, __VA_ARGS__)
 /* clang-format on */
 
 /* A new dict of a table's fields, or NULL with an exception set. */
@@ -50,6 +65,8 @@ int py_fields_in(void *to, const py_field *fields, size_t n, PyObject *dict, PyO
 PyObject *py_with(PyObject *dict, const char *name, PyObject *value);
 /* Appends to a list and drops the reference to `value`; NULL passes an exception on. Returns 0 or -1. */
 int py_push(PyObject *list, PyObject *value);
+/* The same in a loop over what a list is made of: where it fails, *list becomes NULL. */
+void py_add(PyObject **list, PyObject *value);
 /* Any bytes the library may put into a message or a path; NULL is None. */
 PyObject *py_words(const char *text);
 /* Numbers of a list, for free(); NULL with an exception set. */

@@ -22,11 +22,10 @@ static PyObject *monitor_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     if (!self) return NULL;
     stoke_monitor_params params = stoke_monitor_defaults();
     stoke_error error = { 0 };
-    int r;
-    PY_UNLOCKED(r = stoke_monitor_open(&self->monitor, &params, &error));
-    if (!r) return (PyObject *)self;
+    PY_UNLOCKED(error.code = stoke_monitor_open(&self->monitor, &params, &error));
+    if (!error.code) return (PyObject *)self;
     Py_DECREF(self);
-    return py_raise(r, error.message);
+    return py_raise(&error);
 }
 
 static void monitor_dealloc(PyObject *object)
@@ -41,48 +40,14 @@ static PyObject *monitor_read(PyObject *self, PyObject *nothing)
     Py_RETURN_NONE;
 }
 
-#define FIELD(field) PY_FIELD(stoke_load, field, PY_FIGURE)
-static const py_field load_fields[] = { FIELD(cpu_percent),       FIELD(memory_total), FIELD(memory_used),
-                                        FIELD(disk_busy_percent), FIELD(disk_read),    FIELD(disk_write) };
-#undef FIELD
-#define FIELD(field) PY_FIELD(stoke_gpu, field, PY_FIGURE)
-static const py_field gpu_fields[] = { PY_FIELD(stoke_gpu, name, PY_TEXT),
-                                       PY_FIELD(stoke_gpu, problem, PY_TEXT),
-                                       FIELD(busy_percent),
-                                       FIELD(effective_percent),
-                                       FIELD(memory_total),
-                                       FIELD(memory_used),
-                                       FIELD(temperature),
-                                       FIELD(power_watt),
-                                       FIELD(clock_sm_mhz) };
-#undef FIELD
-
-static PyObject *monitor_now(PyObject *self, PyObject *nothing)
-{
-    PyObject *gpus = PyList_New(0);
-    for (size_t i = 0; gpus && i < stoke_monitor_gpus(monitor_of(self)); i++)
-        if (py_push(gpus, py_out(stoke_monitor_gpu(monitor_of(self), i), gpu_fields))) Py_CLEAR(gpus);
-    PyObject *dict = py_with(py_out(stoke_monitor_load(monitor_of(self)), load_fields), "gpus", gpus);
-    return py_with(dict, "why", py_words(stoke_monitor_why(monitor_of(self))));
-}
-
-#define FIELD(field, kind) PY_FIELD(stoke_gpu_summary, field, kind)
 static const py_field gpu_summary_fields[] = {
-    FIELD(name, PY_TEXT),           FIELD(problem, PY_TEXT),
-    FIELD(busy_percent, PY_SPREAD), FIELD(effective_percent, PY_SPREAD),
-    FIELD(memory_used, PY_SPREAD),  FIELD(power_watt, PY_SPREAD),
-    FIELD(temperature, PY_SPREAD),  FIELD(memory_total, PY_FIGURE),
-    FIELD(energy_joule, PY_FIGURE), FIELD(idle_share, PY_FIGURE),
-    FIELD(longest_idle, PY_FIGURE),
+    PY_FIELDS(stoke_gpu_summary, name, problem, busy_percent, effective_percent, memory_used, power_watt,
+              temperature, memory_total),
+    PY_FIELDS(stoke_gpu_summary, energy_joule, idle_share, longest_idle)
 };
-#undef FIELD
-#define FIELD(field, kind) PY_FIELD(stoke_monitor_summary, field, kind)
-static const py_field summary_fields[] = {
-    FIELD(seconds, PY_REAL),       FIELD(readings, PY_U64),        FIELD(cpu_percent, PY_SPREAD),
-    FIELD(memory_used, PY_SPREAD), FIELD(memory_total, PY_FIGURE), FIELD(disk_busy_percent, PY_SPREAD),
-    FIELD(disk_read, PY_SPREAD),   FIELD(disk_write, PY_SPREAD),
-};
-#undef FIELD
+static const py_field summary_fields[] = { PY_FIELDS(stoke_monitor_summary, seconds, readings, cpu_percent,
+                                                     memory_used, memory_total, disk_busy_percent, disk_read,
+                                                     disk_write) };
 
 /* Whom the verdict is about: the least busy card. */
 static int less_busy(const stoke_gpu_summary *a, const stoke_gpu_summary *b)
@@ -104,7 +69,7 @@ static PyObject *monitor_summary(PyObject *self, PyObject *nothing)
     for (size_t i = 0; gpus && i < n; i++) {
         stoke_monitor_summarise_gpu(monitor_of(self), i, one);
         if (!i || less_busy(one, least)) *least = *one;
-        if (py_push(gpus, py_out(one, gpu_summary_fields))) Py_CLEAR(gpus);
+        py_add(&gpus, py_out(one, gpu_summary_fields));
     }
     stoke_monitor_judge(&machine, n ? least : NULL, &verdict);
     PyMem_Free(one);
@@ -116,7 +81,6 @@ static PyObject *monitor_summary(PyObject *self, PyObject *nothing)
 
 static PyMethodDef methods[] = {
     { "read", monitor_read, METH_NOARGS, "read(): one reading of everything, now." },
-    { "now", monitor_now, METH_NOARGS, "now() -> dict: the newest reading." },
     { "summary", monitor_summary, METH_NOARGS, "summary() -> dict: of all readings." },
     { 0 },
 };

@@ -26,8 +26,8 @@ def test_it_is_typed():
 def test_stubs_agree_with_the_extension():
     stub = ast.parse((pathlib.Path(stokehold.__file__).parent / "_stoke.pyi").read_text(encoding="utf-8"))
     functions = {node.name for node in stub.body if isinstance(node, ast.FunctionDef)}
-    classes = {node.name: {item.name for item in node.body if isinstance(item, ast.FunctionDef)} for node in stub.body
-               if isinstance(node, ast.ClassDef)}
+    classes = {node.name: {item.target.id if isinstance(item, ast.AnnAssign) else item.name for item in node.body}
+               for node in stub.body if isinstance(node, ast.ClassDef)}
     public = {name for name in vars(_stoke) if not name.startswith("__")}
     assert functions | set(classes) == public
     for name, members in classes.items():
