@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stoke/tools/loader.h>
 #include "python/src/batch.h"
 
 #include <stoke/tools/lease.h>
+#include <stoke/tools/loader.h>
+
+#include "python/src/values.h"
 
 typedef struct batch {
     PyObject_HEAD stoke_hold *hold;
@@ -91,8 +93,7 @@ typedef struct per_row {
 } per_row;
 /* Ids are far below 2^63, and signed is what frameworks index with. */
 static per_row lambdas = { offsetof(stoke_batch, lambda), STOKE_DTYPE_F32 },
-               ids = { offsetof(stoke_batch, ids), STOKE_DTYPE_I64 },
-               statuses = { offsetof(stoke_batch, status), STOKE_DTYPE_U8 };
+               ids = { offsetof(stoke_batch, ids), STOKE_DTYPE_I64 };
 
 static PyObject *batch_per_row(PyObject *self, void *closure)
 {
@@ -108,17 +109,9 @@ static PyObject *batch_per_row(PyObject *self, void *closure)
 static PyObject *batch_names(PyObject *self, void *closure)
 {
     const stoke_batch *b = rows_of(self);
-    PyObject *list = PyList_New(b->count);
-    for (uint32_t i = 0; list && i < b->count; i++) {
-        PyObject *name = PyUnicode_DecodeFSDefault(b->names[i]);
-        if (!name || PyList_SetItem(list, i, name)) Py_CLEAR(list);
-    }
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list && i < b->count; i++) py_add(&list, PyUnicode_DecodeFSDefault(b->names[i]));
     return list;
-}
-
-static PyObject *batch_number(PyObject *self, void *offset)
-{
-    return PyLong_FromUnsignedLongLong(*(const uint64_t *)at_offset(self, (size_t)offset));
 }
 
 static Py_ssize_t batch_length(PyObject *self)
@@ -155,11 +148,7 @@ static PyGetSetDef members[] = {
     { "lambda_", batch_per_row, NULL, "With mixup the share of the first masks, by row; else None.",
       &lambdas },
     { "ids", batch_per_row, NULL, "Array of the samples' numbers in the data set.", &ids },
-    { "status", batch_per_row, NULL, "Array by row: 0, or 1 where a bad sample was replaced.", &statuses },
     { "names", batch_names, NULL, "The samples' names.", NULL },
-    { "index", batch_number, NULL, "Number of the batch in its epoch, over all ranks.",
-      (void *)offsetof(stoke_batch, index) },
-    { "epoch", batch_number, NULL, "The epoch it belongs to.", (void *)offsetof(stoke_batch, epoch) },
     { 0 },
 };
 

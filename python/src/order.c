@@ -5,11 +5,14 @@
  */
 #include <stoke/tools/order.h>
 
-#include "python/src/extension.h"
+#include "python/src/values.h"
 
-static int read_order(unsigned long long count, unsigned long long seed, unsigned long long epoch,
-                      int shuffle, stoke_order *order)
+static int read_order(PyObject *args, const char *format, stoke_order *order, unsigned long long *position,
+                      unsigned int *n)
 {
+    unsigned long long count, seed, epoch;
+    int shuffle;
+    if (!PyArg_ParseTuple(args, format, &count, &seed, &epoch, &shuffle, position, n)) return -1;
     *order = (stoke_order){ .count = count,
                             .seed = seed,
                             .epoch = epoch,
@@ -21,30 +24,22 @@ static int read_order(unsigned long long count, unsigned long long seed, unsigne
 
 static PyObject *order_ids(PyObject *module, PyObject *args)
 {
-    unsigned long long count, seed, epoch, position;
+    unsigned long long position;
     unsigned int rows;
-    int shuffle;
     stoke_order order;
-    if (!PyArg_ParseTuple(args, "KKKpKI:order", &count, &seed, &epoch, &shuffle, &position, &rows) ||
-        read_order(count, seed, epoch, shuffle, &order))
-        return NULL;
-    PyObject *list = PyList_New(rows);
-    for (unsigned int i = 0; list && i < rows; i++) {
-        PyObject *id = PyLong_FromUnsignedLongLong(stoke_order_at(&order, position + i));
-        if (!id || PyList_SetItem(list, i, id)) Py_CLEAR(list);
-    }
+    if (read_order(args, "KKKpKI:order", &order, &position, &rows)) return NULL;
+    PyObject *list = PyList_New(0);
+    for (unsigned int i = 0; list && i < rows; i++)
+        py_add(&list, PyLong_FromUnsignedLongLong(stoke_order_at(&order, position + i)));
     return list;
 }
 
 static PyObject *order_substitute(PyObject *module, PyObject *args)
 {
-    unsigned long long count, seed, epoch, position;
+    unsigned long long position;
     unsigned int attempt;
-    int shuffle;
     stoke_order order;
-    if (!PyArg_ParseTuple(args, "KKKpKI:substitute", &count, &seed, &epoch, &shuffle, &position, &attempt) ||
-        read_order(count, seed, epoch, shuffle, &order))
-        return NULL;
+    if (read_order(args, "KKKpKI:substitute", &order, &position, &attempt)) return NULL;
     return PyLong_FromUnsignedLongLong(stoke_order_substitute(&order, position, attempt));
 }
 

@@ -32,14 +32,13 @@ typedef struct rows_object {
 
 enum { NAME_BYTES = 24 }; /* of a 64-bit number */
 
-/* A batch that somebody holds. ids, names and status are its own: rows know only positions. */
+/* A batch that somebody holds. ids and names are its own: rows know only positions. */
 typedef struct lent {
     stoke_hold hold; /* first */
     maker *maker;
     stoke_batch *slot;
     stoke_batch batch;
     uint64_t *ids;
-    uint8_t *status;
     const char **names;
     char (*texts)[NAME_BYTES];
 } lent;
@@ -118,13 +117,11 @@ static void lent_end(stoke_hold *hold)
 /* With its rows' arrays behind it. */
 static lent *lent_new(size_t count)
 {
-    lent *l =
-        calloc(1, sizeof *l + count * (sizeof *l->ids + sizeof *l->names + NAME_BYTES + sizeof *l->status));
+    lent *l = calloc(1, sizeof *l + count * (sizeof *l->ids + sizeof *l->names + NAME_BYTES));
     if (!l) return NULL;
     l->ids = (uint64_t *)(l + 1);
     l->names = (const char **)(l->ids + count);
     l->texts = (char(*)[NAME_BYTES])(l->names + count);
-    l->status = (uint8_t *)(l->texts + count);
     return l;
 }
 
@@ -148,9 +145,9 @@ static int fill_ids(lent *l, PyObject *ids, uint32_t count, uint64_t position)
 static PyObject *rows_begin(PyObject *self, PyObject *args)
 {
     unsigned int count;
-    unsigned long long epoch, position, index = 0;
+    unsigned long long epoch, position;
     PyObject *ids = Py_None;
-    if (!PyArg_ParseTuple(args, "IKK|KO:begin", &count, &epoch, &position, &index, &ids)) return NULL;
+    if (!PyArg_ParseTuple(args, "IKK|O:begin", &count, &epoch, &position, &ids)) return NULL;
     lent *l = lent_new(count);
     if (!l) return PyErr_NoMemory();
     if (fill_ids(l, ids, count, position)) {
@@ -165,10 +162,8 @@ static PyObject *rows_begin(PyObject *self, PyObject *args)
         return error.code == STOKE_E_NOMEM && py_pinned_raise(m->pinned) ? NULL : py_raise(&error);
     }
     l->batch = *l->slot;
-    l->batch.index = index;
     l->batch.ids = l->ids;
     l->batch.names = l->names;
-    l->batch.status = l->status;
     l->maker = m;
     stoke_hold_take(&m->hold);
     atomic_fetch_add(&m->held, 1);
@@ -215,7 +210,6 @@ static PyObject *rows_put(PyObject *self, PyObject *args)
     if (error.code) return py_raise(&error);
     if (substitute != Py_None) {
         l->ids[row] = id;
-        l->status[row] = STOKE_ROW_REPLACED;
         snprintf(l->texts[row], NAME_BYTES, "%llu", id);
     }
     Py_RETURN_NONE;
@@ -262,8 +256,7 @@ static PyObject *rows_running(PyObject *self, void *closure)
 }
 
 static PyMethodDef methods[] = {
-    { "begin", rows_begin, METH_VARARGS,
-      "begin(count, epoch, position, index=0, ids=None) -> Batch, to be filled." },
+    { "begin", rows_begin, METH_VARARGS, "begin(count, epoch, position, ids=None) -> Batch, to be filled." },
     { "put", rows_put, METH_VARARGS,
       "put(batch, row, image, mask, image_channels_first=False, mask_channels_first=False, id=None): fills a "
       "row; any thread. id: of the sample that stands in for the row's own." },

@@ -8,7 +8,7 @@ import os
 import warnings
 import weakref
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterator, Optional, Protocol, Tuple, TypeVar
+from typing import Any, Callable, Dict, Iterator, Optional, TypeVar
 
 from . import _checks, _device, _pinning, _settings, _stoke
 from ._errors import StateError
@@ -89,33 +89,15 @@ def _close_all() -> None:
         loader.close()
 
 
-class Core(Protocol):
-    """What makes the batches of an epoch: `_stoke.Loader`, or what does the same."""
-
-    @property
-    def two_masks(self) -> bool: ...
-    @property
-    def batch_size(self) -> int: ...
-    @property
-    def samples(self) -> int: ...
-    def next(self) -> Optional[_stoke.Batch]: ...
-    def close(self) -> None: ...
-    def set_epoch(self, epoch: int) -> None: ...
-    def state(self) -> str: ...
-    def restore(self, state: str) -> None: ...
-    def batches(self) -> Tuple[int, int]: ...
-    def stats(self) -> Dict[str, Any]: ...
-
-
 _Self = TypeVar("_Self", bound="Batches")
 
 
 class Batches:
     """An endless row of epochs. The core knows the batches of one."""
 
-    _core: Core
+    _core: Any  # `_stoke.Loader`, or what has its methods (dataset.py)
 
-    def _make_core(self, texts: Dict[str, str], defaults: Dict[str, str], config: Any, channels_last: bool) -> Core:
+    def _make_core(self, texts: Dict[str, str], defaults: Dict[str, str], config: Any, channels_last: bool) -> Any:
         """By the class. A file goes before the defaults, texts go before a file."""
         raise NotImplementedError
 
@@ -299,7 +281,6 @@ class Batches:
     def __repr__(self) -> str:
         words = ", ".join(f"{name}={value!r}" for name, value in self._arguments.items() if value not in (None, False))
         return f"<stokehold.{type(self).__name__} {words}: {self.samples} samples, {len(self)} batches>"
-
 
 
 def _again(kind: Callable[..., Batches], arguments: Dict[str, Any]) -> Batches:

@@ -2,7 +2,7 @@
 """Arguments as they are written: an error names the argument and says what it takes."""
 import math
 import os
-from typing import Any, Optional, Tuple
+from typing import Any, Callable, Optional, Tuple
 
 
 def _wrong(name: str, value: Any, wanted: str) -> TypeError:
@@ -29,6 +29,11 @@ def real(name: str, value: Any, low: float = -math.inf, high: float = math.inf, 
     if not low <= number <= high:
         raise ValueError(f"{name}={number:g}: {low:g} to {high:g}")
     return number
+
+
+def maybe(check: Callable[..., Any], name: str, value: Any, *limits: Any) -> Any:
+    """What may be left out, else as `check` says."""
+    return None if value is None else check(name, value, *limits)
 
 
 def flag(name: str, value: Any) -> Any:

@@ -52,10 +52,7 @@ class Batch:
     masks_b: Optional[Array]
     lambda_: Optional[Array]
     ids: Array
-    status: Array
     names: List[str]
-    index: int
-    epoch: int
     def __len__(self) -> int: ...
     def digest(self) -> str: ...
 
@@ -91,7 +88,7 @@ class Rows:
     two_masks: bool
     held: int
     running: Dict[str, Any]
-    def begin(self, count: int, epoch: int, position: int, index: int = 0, ids: Optional[Sequence[int]] = None) -> Batch: ...
+    def begin(self, count: int, epoch: int, position: int, ids: Optional[Sequence[int]] = None) -> Batch: ...
     def put(self, batch: Batch, row: int, image: Any, mask: Any, image_channels_first: bool = False,
             mask_channels_first: bool = False, id: Optional[int] = None) -> None: ...
     def finish(self, batch: Batch) -> None: ...

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trials of a batch: forward, backward and optimiser steps of somebody's torch module."""
+import multiprocessing
 import os
 import pickle
 import resource
 import statistics
+import subprocess
+import sys
 import time
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Optional
+from multiprocessing.connection import Connection
+from typing import Any, Callable, Dict, Optional, Tuple
 
 from . import _stoke
-from ._trial_process import run_forked, run_fresh
 
 _SECTIONS = ("training", "train", "trainer", "training_args", "optimizer", "optim", "data", "train_ds", "hparams")
 
@@ -129,6 +132,26 @@ def _repeat(thing: Any, batch: int, device: str) -> Any:
     return thing
 
 
+def first_of(thing: Any) -> Any:
+    """The first tensor of what a network gives, or of a batch."""
+    while isinstance(thing, (dict, list, tuple)):
+        thing = next(iter(thing.values())) if isinstance(thing, dict) else thing[0]
+    return thing
+
+
+def own_or_mean(output: Any, target: Any) -> Any:
+    """The output's own loss, or something that gradients can be taken of."""
+    if getattr(output, "loss", None) is not None:
+        return output.loss
+    output = first_of(output)
+    return getattr(output, "logits", output).float().mean()
+
+
+def device_of(model: Any) -> str:
+    """Where its parameters are."""
+    return next((str(parameter.device) for parameter in model.parameters()), "cpu")
+
+
 def _loss(model: Any, data: Any, recipe: Recipe) -> Any:
     target = None
     if isinstance(data, dict):
@@ -138,13 +161,7 @@ def _loss(model: Any, data: Any, recipe: Recipe) -> Any:
         output, target = model(data[0]), data[1]
     else:
         output = model(*data) if isinstance(data, list) else model(data)
-    if recipe.loss is not None:
-        return recipe.loss(output, target)
-    if getattr(output, "loss", None) is not None:
-        return output.loss
-    while isinstance(output, (dict, list, tuple)):  # the first of a network's outputs
-        output = next(iter(output.values())) if isinstance(output, dict) else output[0]
-    return getattr(output, "logits", output).float().mean()
+    return (recipe.loss or own_or_mean)(output, target)
 
 
 def _make_optimizer(torch: Any, name: str, weights: Any) -> Any:
@@ -267,6 +284,94 @@ def child(model: Any, sample: Any, recipe: Recipe, batch: int, memory: int, thre
     return trial
 
 
+# ---- in a separate process: a fresh interpreter, or a fork of this one
+
+# multiprocessing's own way would run the program's main file again, and with it a search that stands there unguarded. Isolated, so
+# that files of the working folder stand in for no module before sys.path is that of the program.
+_FRESH = """import pickle, sys
+sys.path[:] = pickle.load(sys.stdin.buffer)
+from stokehold._trial import answer
+answer(int(sys.argv[1]))
+"""
+
+
+@dataclass
+class _Ended:
+    """What a process answered, and how it ended: its exit status, or less than 0 by a signal."""
+
+    result: Optional[Dict[str, Any]]
+    code: int
+    late: bool
+
+
+def answer(pipe: int) -> None:
+    """In the fresh interpreter: what is to be tried comes through its input, the answer goes into the pipe."""
+    what = pickle.load(sys.stdin.buffer)
+    how = pickle.load(sys.stdin.buffer)
+    sys.stdin.close()
+    with Connection(pipe) as out:
+        out.send(child(*what, *how))
+
+
+def _received(pipe: Any, timeout: float) -> Tuple[Optional[Dict[str, Any]], bool]:
+    """The answer, and whether none came in time."""
+    if not pipe.poll(timeout):
+        return None, True
+    try:
+        return pipe.recv(), False
+    except EOFError:
+        return None, False
+
+
+def _run_fresh(what: bytes, how: Tuple[int, int, int], timeout: float) -> _Ended:
+    """In its own interpreter. what: pickled (model, sample, recipe)."""
+    ours, theirs = multiprocessing.Pipe(duplex=False)
+    process = subprocess.Popen([sys.executable, "-I", "-c", _FRESH, str(theirs.fileno())], stdin=subprocess.PIPE,
+                               pass_fds=(theirs.fileno(),))
+    try:
+        theirs.close()
+        try:
+            assert process.stdin is not None
+            process.stdin.write(pickle.dumps([path or os.getcwd() for path in sys.path]) + what + pickle.dumps(how))
+            process.stdin.close()
+        except BrokenPipeError:
+            pass  # it ended before: how, is seen below
+        result, late = _received(ours, timeout)
+        try:
+            process.wait(0 if late else 10)
+        except subprocess.TimeoutExpired:
+            pass  # killed below
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        ours.close()
+    return _Ended(result, process.returncode, late)
+
+
+def _answer_forked(pipe: Any, run: Callable[..., Dict[str, Any]], what: Tuple[Any, ...]) -> None:
+    pipe.send(run(*what))
+    pipe.close()
+
+
+def _run_forked(run: Callable[..., Dict[str, Any]], what: Tuple[Any, ...], timeout: float) -> _Ended:
+    """In a fork, which has everything that the program has."""
+    context: Any = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_answer_forked, daemon=True, args=(theirs, run, what))
+    try:
+        process.start()
+        theirs.close()
+        result, late = _received(ours, timeout)
+        process.join(0 if late else 10)
+    finally:
+        if process.is_alive():
+            process.kill()
+            process.join()
+        ours.close()
+    return _Ended(result, process.exitcode or 0, late)
+
+
 def _sent(model: Any, sample: Any, recipe: Recipe) -> Optional[bytes]:
     """For a fresh interpreter that does not run the program's main file again; None: it would lack something of that file."""
     try:
@@ -301,7 +406,7 @@ class CpuTrials:
         """One trial. How its process ended tells what no exception can."""
         before = _stoke.oom_kills()
         how = (batch, self.memory, self.threads)
-        ended = run_fresh(self.sent, how, self.timeout) if self.sent else run_forked(child, (*self.what, *how), self.timeout)
+        ended = _run_fresh(self.sent, how, self.timeout) if self.sent else _run_forked(child, (*self.what, *how), self.timeout)
         trial = ended.result
         if trial is not None and trial["outcome"] is not None:
             return trial

@@ -138,7 +138,7 @@ class _Core:
         while self._planned < self._total and len(self._pending) < self._ahead:
             position, count = _stoke.shard_batch(*self._shard(self._start), self._planned)
             ids = _stoke.order(self._count, self._seed, self._epoch, self._order == "shuffle", position, count)
-            batch = self._rows.begin(count, self._epoch, position, position // self._batch, ids)
+            batch = self._rows.begin(count, self._epoch, position, ids)
             work = _Work(batch, position, ids)
             self._pending.append(work)
             self._planned += 1

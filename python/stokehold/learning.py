@@ -10,6 +10,7 @@ from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 from . import _checks, _stoke
 from ._progress import Progress
+from ._trial import device_of, first_of, own_or_mean
 from .move import move_data_to_device
 
 __all__ = ["Benchmark", "LrCurve", "benchmark", "find_lr"]
@@ -46,10 +47,6 @@ def _step_loss(model: Any, batch: Any, loss: Optional[Loss], number: int) -> Any
     raise TypeError("which loss? Give loss=function(output, target), such as torch.nn.functional.cross_entropy")
 
 
-def _device_of(model: Any) -> Any:
-    return next((parameter.device for parameter in model.parameters()), "cpu")
-
-
 def _endless(loader: Any) -> Iterator[Any]:
     """Batches, epoch after epoch."""
     while True:
@@ -70,7 +67,7 @@ def _checked(model: Any, loader: Any, loss: Optional[Loss], device: Any) -> Any:
     if loss is not None:
         _checks.function("loss", loss, "a function of output and target")
     if device is None:
-        return _device_of(model)
+        return torch.device(device_of(model))
     try:
         return torch.device(device)
     except (RuntimeError, AssertionError) as reason:
@@ -324,13 +321,6 @@ class Benchmark:
         return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
 
 
-def _count(batch: Any) -> int:
-    """Samples of a batch: the first dimension of the first tensor."""
-    while isinstance(batch, (list, tuple, dict)):
-        batch = next(iter(batch.values())) if isinstance(batch, dict) else batch[0]
-    return int(batch.shape[0]) if getattr(batch, "shape", ()) else 1
-
-
 def benchmark(model: Any, loader: Any, num_steps: int = 100, *, loss: Optional[Loss] = None, optimizer: Any = None, warmup: int = 10,
               device: Any = None, precision: Optional[str] = None, progress: Optional[bool] = None) -> Benchmark:
     """Trains for num_steps and tells images/s, ms a batch and the share of time that was spent waiting for data.
@@ -354,7 +344,7 @@ def benchmark(model: Any, loader: Any, num_steps: int = 100, *, loss: Optional[L
     if kind == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     if loss is None and not hasattr(model, "training_step"):
-        loss = _own_or_mean
+        loss = own_or_mean
     times: List[float] = []
     waits: List[float] = []
     images, first = 0, 0.0
@@ -376,7 +366,7 @@ def benchmark(model: Any, loader: Any, num_steps: int = 100, *, loss: Optional[L
             if step >= warmup:
                 times.append(time.perf_counter() - began)
                 waits.append(came - began)
-                images += _count(batch)
+                images += next(iter(getattr(first_of(batch), "shape", ())), 1)  # the first dimension of the first tensor
             shown.update(f"step {step + 1} of {warmup + num_steps}")
         del batches, batch
     low, middle, high = statistics.quantiles(times, n=4, method="inclusive") if len(times) > 1 else times * 3
@@ -385,12 +375,3 @@ def benchmark(model: Any, loader: Any, num_steps: int = 100, *, loss: Optional[L
                      ms_per_batch=1e3 * middle, low_ms=1e3 * low, high_ms=1e3 * high, wait_share=sum(waits) / seconds,
                      first_batch_ms=1e3 * first, device=str(device),
                      peak_memory=torch.cuda.max_memory_allocated(device) if kind == "cuda" else None)
-
-
-def _own_or_mean(output: Any, target: Any) -> Any:
-    """The output's own loss, or something that gradients can be taken of."""
-    if getattr(output, "loss", None) is not None:
-        return output.loss
-    while isinstance(output, (dict, list, tuple)):
-        output = next(iter(output.values())) if isinstance(output, dict) else output[0]
-    return getattr(output, "logits", output).float().mean()

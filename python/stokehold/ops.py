@@ -11,6 +11,7 @@ where that differs from Kornia and torchvision. `p` is the share of samples, and
 RandomRotation and ColorJitter always act: say p=1). Arguments that nothing here can honour raise a ValueError that says so;
 `same_on_batch=True` is one of them, since every sample is drawn by itself.
 """
+import types
 from typing import Any, Callable, Dict, List, Mapping, NoReturn, Optional, Sequence, Tuple, Union
 
 from . import _checks
@@ -131,41 +132,49 @@ def _check(name: str, others: Mapping[str, Any]) -> None:
             _no(name, f"{argument}={value!r} has no counterpart here; {argument} is always {allowed[0]!r}{why}")
 
 
+def _op(name: str, op: str, p: float, others: Mapping[str, Any], **settings: str) -> Op:
+    """`name` is what others call the op."""
+    _check(name, others)
+    return Op(op, {"p": _number(p), **settings})
+
+
+def _alike(name: str, argument: str, value: Any) -> str:
+    """A number for both directions."""
+    down, across = _pair(name, value)
+    if down != across:
+        _no(name, f"{argument} is the same in both directions here")
+    return _number(down)
+
+
 # ---- geometry
 
 
 def RandomHorizontalFlip(p: float = 0.5, *, swap: str = "", **others: Any) -> Op:
     """Left and right change places; ``swap="2-3"``: so do those classes of the mask."""
-    _check("RandomHorizontalFlip", others)
-    return Op("hflip", {"p": _number(p), **({"swap": swap} if swap else {})})
+    return _op("RandomHorizontalFlip", "hflip", p, others, **({"swap": swap} if swap else {}))
 
 
 def RandomVerticalFlip(p: float = 0.5, **others: Any) -> Op:
     """Top and bottom change places."""
-    _check("RandomVerticalFlip", others)
-    return Op("vflip", {"p": _number(p)})
+    return _op("RandomVerticalFlip", "vflip", p, others)
 
 
 def RandomRotation(degrees: Range, resample: Any = "bilinear", *, p: float = 0.5, **others: Any) -> Op:
     """Turns by -degrees..degrees, or (low, high); positive is counter-clockwise."""
-    _check("RandomRotation", {"resample": resample, **others})
-    return Op("rotate", {"p": _number(p), "degrees": _limits(*_spread("RandomRotation", degrees))})
+    name = "RandomRotation"
+    return _op(name, "rotate", p, {"resample": resample, **others}, degrees=_limits(*_spread(name, degrees)))
 
 
 def RandomAffine(degrees: Range, translate: Optional[Sequence[float]] = None, scale: Optional[Sequence[float]] = None,
                  shear: Optional[Range] = None, *, p: float = 0.5, **others: Any) -> Op:
     """Turns (positive is clockwise in this one, as in Kornia and torchvision), shifts, scales and shears in one go."""
     name = "RandomAffine"
-    _check(name, others)
     low, high = _spread(name, degrees)
-    settings = {"p": _number(p), "degrees": _limits(-high, -low)}
     across, down = (0.0, 0.0) if translate is None else _pair(name, translate)
-    settings.update(translate_x=_limits(-across, across), translate_y=_limits(-down, down))
     if scale is not None and len(scale) != 2:
         _no(name, "scale has one range for both directions here: (low, high)")
-    settings["scale"] = "1" if scale is None else _range(name, scale)
-    settings.update(_shear(name, shear))
-    return Op("affine", settings)
+    return _op(name, "affine", p, others, degrees=_limits(-high, -low), translate_x=_limits(-across, across),
+               translate_y=_limits(-down, down), scale="1" if scale is None else _range(name, scale), **_shear(name, shear))
 
 
 def _shear(name: str, shear: Optional[Range]) -> Dict[str, str]:
@@ -177,9 +186,7 @@ def _shear(name: str, shear: Optional[Range]) -> Dict[str, str]:
         if low != -high:
             _no(name, f"shear {low}..{high}: only ranges around 0 mean the same everywhere; write affine(shear=LOW..HIGH), which has "
                       "the sign of docs/augmentation.md")
-    settings = {"shear": _limits(*values[:2])}
-    settings["shear_y"] = _limits(*values[2:]) if len(values) == 4 else "0"
-    return settings
+    return {"shear": _limits(*values[:2]), "shear_y": _limits(*values[2:]) if len(values) == 4 else "0"}
 
 
 def RandomCrop(size: Any, *, p: float = 1.0, **others: Any) -> Op:
@@ -213,51 +220,39 @@ def ColorJitter(brightness: Range = 0.0, contrast: Range = 0.0, saturation: Rang
                 **others: Any) -> Op:
     """The four of them, in an order drawn for every sample."""
     name = "ColorJitter"
-    _check(name, others)
-    return Op("color_jitter", {"p": _number(p), "brightness": _around(name, brightness, 1), "contrast": _around(name, contrast, 1),
-                               "saturation": _around(name, saturation, 1), "hue": _around(name, hue, 0)})
-
-
-def _one(name: str, op: str, setting: str, value: Range, p: float, others: Mapping[str, Any]) -> Op:
-    _check(name, others)
-    return Op(op, {"p": _number(p), setting: _range(name, value)})
+    return _op(name, "color_jitter", p, others, brightness=_around(name, brightness, 1), contrast=_around(name, contrast, 1),
+               saturation=_around(name, saturation, 1), hue=_around(name, hue, 0))
 
 
 def RandomBrightness(brightness: Range = (1.0, 1.0), *, p: float = 1.0, **others: Any) -> Op:
     """All values times a factor of that range, as in ColorJitter. (Kornia's class of this name adds factor - 1.)"""
-    return _one("RandomBrightness", "brightness", "factor", brightness, p, others)
+    return _op("RandomBrightness", "brightness", p, others, factor=_range("RandomBrightness", brightness))
 
 
 def RandomContrast(contrast: Range = (1.0, 1.0), *, p: float = 1.0, **others: Any) -> Op:
     """Away from or towards the mean gray, as in ColorJitter. (Kornia's class of this name multiplies all values.)"""
-    return _one("RandomContrast", "contrast", "factor", contrast, p, others)
+    return _op("RandomContrast", "contrast", p, others, factor=_range("RandomContrast", contrast))
 
 
 def RandomSaturation(saturation: Range = (1.0, 1.0), *, p: float = 1.0, **others: Any) -> Op:
     """Away from or towards the pixel's gray, as in ColorJitter. (Kornia's class of this name does it in HSV.)"""
-    return _one("RandomSaturation", "saturation", "factor", saturation, p, others)
+    return _op("RandomSaturation", "saturation", p, others, factor=_range("RandomSaturation", saturation))
 
 
 def RandomHue(hue: Range = (0.0, 0.0), *, p: float = 1.0, **others: Any) -> Op:
     """The colour circle, turned by a share of that range."""
-    _check("RandomHue", others)
-    return Op("hue", {"p": _number(p), "shift": _limits(*_pair("RandomHue", hue))})
+    return _op("RandomHue", "hue", p, others, shift=_limits(*_pair("RandomHue", hue)))
 
 
 def RandomGamma(gamma: Range = (1.0, 1.0), gain: Range = (1.0, 1.0), *, p: float = 1.0, **others: Any) -> Op:
     """Values to a power."""
-    _check("RandomGamma", others)
-    return Op("gamma", {"p": _number(p), "gamma": _range("RandomGamma", gamma), "gain": _range("RandomGamma", gain)})
+    return _op("RandomGamma", "gamma", p, others, gamma=_range("RandomGamma", gamma), gain=_range("RandomGamma", gain))
 
 
 def RandomGaussianBlur(kernel_size: Any, sigma: Range, *, p: float = 0.5, **others: Any) -> Op:
     """Gaussian blur of kernel_size taps in both directions."""
     name = "RandomGaussianBlur"
-    _check(name, others)
-    down, across = _pair(name, kernel_size)
-    if down != across:
-        _no(name, "kernel_size is the same in both directions here")
-    return Op("gaussian_blur", {"p": _number(p), "kernel": _number(down), "sigma": _range(name, sigma)})
+    return _op(name, "gaussian_blur", p, others, kernel=_alike(name, "kernel_size", kernel_size), sigma=_range(name, sigma))
 
 
 def GaussianBlur(kernel_size: Any, sigma: Range = (0.1, 2.0), *, p: float = 1.0, **others: Any) -> Op:
@@ -267,28 +262,22 @@ def GaussianBlur(kernel_size: Any, sigma: Range = (0.1, 2.0), *, p: float = 1.0,
 
 def RandomGaussianNoise(mean: float = 0.0, std: Range = 1.0, *, p: float = 0.5, **others: Any) -> Op:
     """Noise on values in 0..1, then cut to 0..1."""
-    _check("RandomGaussianNoise", others)
-    return Op("gaussian_noise", {"p": _number(p), "mean": _number(mean), "std": _range("RandomGaussianNoise", std)})
+    return _op("RandomGaussianNoise", "gaussian_noise", p, others, mean=_number(mean), std=_range("RandomGaussianNoise", std))
 
 
 def RandomClahe(clip_limit: Range = (40.0, 40.0), grid_size: Any = (8, 8), *, p: float = 0.5, **others: Any) -> Op:
     """Equalisation of the lightness in grid_size tiles."""
     name = "RandomClahe"
-    _check(name, others)
-    down, across = _pair(name, grid_size)
-    if down != across:
-        _no(name, "grid_size is the same in both directions here")
-    return Op("clahe", {"p": _number(p), "clip": _range(name, clip_limit), "grid": _number(down)})
+    return _op(name, "clahe", p, others, clip=_range(name, clip_limit), grid=_alike(name, "grid_size", grid_size))
 
 
 def RandomErasing(scale: Sequence[float] = (0.02, 0.33), ratio: Sequence[float] = (0.3, 3.3), value: float = 0.0, *, p: float = 0.5,
                   **others: Any) -> Op:
     """A box painted with `value` (0..1). The mask keeps its classes there."""
     name = "RandomErasing"
-    _check(name, others)
     if not isinstance(value, (int, float)) or not 0 <= value <= 1:
         _no(name, f"value {value!r}: it is a number in 0..1 (write erasing(value=R,G,B) for a colour)")
-    return Op("erasing", {"p": _number(p), "scale": _range(name, scale), "ratio": _range(name, ratio), "value": _number(255 * value)})
+    return _op(name, "erasing", p, others, scale=_range(name, scale), ratio=_range(name, ratio), value=_number(255 * value))
 
 
 def Normalize(mean: Any, std: Any, *, p: float = 1.0, **others: Any) -> Op:
@@ -321,13 +310,11 @@ def RandomMixUpV2(lambda_val: Any = None, *, alpha: float = 1.0, p: float = 1.0,
 
     lambda_val is the range of the other picture's share, as in Kornia, evenly drawn; alpha 1 draws from all of it alike.
     """
-    name = "RandomMixUpV2"
-    _check(name, others)
-    settings = {"p": _number(p), "alpha": _number(alpha)}
+    name, share = "RandomMixUpV2", {}
     if lambda_val is not None:
         low, high = _shares(name, lambda_val)
-        settings["share"] = _range(name, (1 - high, 1 - low))  # Kornia's is that of the other picture
-    return Op("mixup", settings)
+        share["share"] = _range(name, (1 - high, 1 - low))  # Kornia's is that of the other picture
+    return _op(name, "mixup", p, others, alpha=_number(alpha), **share)
 
 
 def RandomCutMixV2(num_mix: int = 1, cut_size: Any = None, beta: Optional[float] = None, *, alpha: Optional[float] = None,
@@ -337,14 +324,11 @@ def RandomCutMixV2(num_mix: int = 1, cut_size: Any = None, beta: Optional[float]
     The own picture's share is drawn from Beta(beta, beta) and cut to the range cut_size, as in Kornia; the box then lies inside.
     """
     name = "RandomCutMixV2"
-    _check(name, others)
     if num_mix != 1:
         _no(name, "one box is pasted: num_mix is always 1")
-    share = alpha if beta is None else beta
-    settings = {"p": _number(p), "alpha": "1" if share is None else _number(share)}
-    if cut_size is not None:
-        settings["share"] = _range(name, _shares(name, cut_size))
-    return Op("cutmix", settings)
+    drawn = alpha if beta is None else beta
+    share = {} if cut_size is None else {"share": _range(name, _shares(name, cut_size))}
+    return _op(name, "cutmix", p, others, alpha="1" if drawn is None else _number(drawn), **share)
 
 
 def MixUp(*, alpha: float = 1.0, p: float = 1.0, **others: Any) -> Op:
@@ -366,8 +350,7 @@ ColorJiggle = ColorJitter
 GaussianNoise = RandomGaussianNoise
 
 _BY_NAME: Dict[str, Callable[..., Op]] = {
-    name: value for name, value in globals().items() if name[0].isupper() and callable(value) and name not in
-    ("Any", "Callable", "Dict", "List", "Mapping", "NoReturn", "Op", "Optional", "Range", "Sequence", "Tuple", "Union")
+    name: value for name, value in globals().items() if name[0].isupper() and isinstance(value, types.FunctionType)
 }
 __all__ = ["Op", "from_name", "text", *_BY_NAME]
 

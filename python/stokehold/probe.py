@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Why a training loop waits, whoever's loader and model it has: the diagnosis of `stoke diagnose` for a loop as it is."""
+import sys
 import time
 import weakref
 from collections import deque
@@ -9,6 +10,7 @@ from typing import Any, Deque, Dict, Iterable, Iterator, List, Optional, Tuple
 from . import _stoke
 from ._device_clock import CudaEvents, DeviceClock
 from ._making import Watch, why_not
+from ._trial import device_of
 from ._probe_text import causes, forecast, gains, report_text
 
 __all__ = ["Attribution", "Cause", "Fix", "Fixes", "Forecast", "Probe"]
@@ -458,9 +460,6 @@ def why_not_seen(loader: Any) -> bool:
 
 def _device_of(model: Any) -> str:
     if model is not None:
-        for parameter in model.parameters():
-            return str(parameter.device)
-        return "cpu"
-    import sys
+        return device_of(model)
     torch = sys.modules.get("torch")
     return "cuda" if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized() else "cpu"

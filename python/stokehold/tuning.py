@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
 from . import _checks, _stoke, _words
 from ._errors import in_python
 from ._progress import Progress
-from ._trial import CpuTrials, CudaTrials, Recipe, batch_said
+from ._trial import CpuTrials, CudaTrials, Recipe, batch_said, device_of
 
 __all__ = ["Advice", "BatchSizeOptimizer", "Change", "CheckLine", "CheckResult", "Estimate", "Figure", "GpuSummary",
            "MonitorSummary", "Optimization", "Recommendation", "Spread", "auto_optimize_config", "check", "estimate", "monitor",
@@ -42,9 +42,9 @@ def _given(settings: Mapping[str, Any]) -> Dict[str, Any]:
 
 def _card(gpu: Optional[str], memory: Optional[int], cores: Optional[int]) -> Dict[str, Any]:
     """The card that is meant, and its machine."""
-    return _given({"gpu": None if gpu is None else _checks.word("gpu", gpu),
-                   "memory": None if memory is None else _checks.whole("memory", memory, 1),
-                   "cores": None if cores is None else _checks.whole("cores", cores, 1, 65536)})
+    return _given({"gpu": _checks.maybe(_checks.word, "gpu", gpu),
+                   "memory": _checks.maybe(_checks.whole, "memory", memory, 1),
+                   "cores": _checks.maybe(_checks.whole, "cores", cores, 1, 65536)})
 
 
 # ---- batch ----
@@ -76,9 +76,9 @@ class BatchSizeOptimizer:
         if isinstance(config, (int, float, list, tuple)):
             raise TypeError(f"config={config!r}: a mapping, an object with settings, or the path of a file is expected")
         self.config = config
-        self.recipe = Recipe.of(config, None if loss is None else _checks.function("loss", loss, "a function of output and target"),
+        self.recipe = Recipe.of(config, _checks.maybe(_checks.function, "loss", loss, "a function of output and target"),
                                 max(3, _checks.whole("steps", steps, 1)))
-        self.memory = None if memory is None else _checks.whole("memory", memory, 1)
+        self.memory = _checks.maybe(_checks.whole, "memory", memory, 1)
         self.largest = _checks.whole("largest", largest, 0, 2**32 - 1)
         self.timeout = _checks.real("timeout", timeout, above=0)
 
@@ -102,9 +102,9 @@ class BatchSizeOptimizer:
             raise ValueError(f"target_gpu_util={target_gpu_util}: percent, more than 0 and at most 100")
         if sample is None or isinstance(sample, (bool, int, float, str)):
             raise TypeError(f"sample={sample!r}: a batch is expected: a tensor, (inputs, target), or a dict of tensors")
-        journal = None if journal is None else _checks.path("journal", journal)
-        key = None if key is None else _checks.word("key", key)
-        device = next((str(parameter.device) for parameter in self.model.parameters()), "cpu")
+        journal = _checks.maybe(_checks.path, "journal", journal)
+        key = _checks.maybe(_checks.word, "key", key)
+        device = device_of(self.model)
         kind = CudaTrials if device.startswith("cuda") else CpuTrials
         params: Dict[str, Any] = {"target_busy": target_gpu_util / 100, "largest": self.largest, "largest_said": True,
                                   "accumulate": self.recipe.accumulate}
@@ -261,7 +261,7 @@ def auto_optimize_config(src: Path, dst: Optional[Path] = None, *, gpu: Optional
         params["measured_batch"] = _checks.whole("measured_batch", measured_batch, 1, 2**32 - 1)
     if measured_why is not None:
         params["measured_why"] = _checks.word("measured_why", measured_why)
-    found = _stoke.optimize(params, None if dst is None else _checks.path("dst", dst), _checks.flag("force", force))
+    found = _stoke.optimize(params, _checks.maybe(_checks.path, "dst", dst), _checks.flag("force", force))
     changes = (_take(Change, change, from_=change["from"]) for change in found["changes"])
     return Optimization(_stoke.config_values(found["path"], True), found["path"], changes, found["remarks"])
 
@@ -337,9 +337,9 @@ def estimate(model: Optional[str] = None, batch_size: Optional[int] = None, imag
     more = {name: _checks.flag(name, value) if name in _MORE_FLAGS else _checks.whole(name, value, 0, 2**32 - 1)
             for name, value in more.items()}
     memory, spare = _checks.whole("memory", memory), _checks.whole("spare", spare)
-    said = _given({"model": None if model is None else _checks.word("model", model),
-                   "batch": None if batch_size is None else _checks.whole("batch_size", batch_size, 1, 2**32 - 1),
-                   "height": height, "width": width, "classes": None if classes is None else _checks.whole("classes", classes, 0, 2**32 - 1),
+    said = _given({"model": _checks.maybe(_checks.word, "model", model),
+                   "batch": _checks.maybe(_checks.whole, "batch_size", batch_size, 1, 2**32 - 1),
+                   "height": height, "width": width, "classes": _checks.maybe(_checks.whole, "classes", classes, 0, 2**32 - 1),
                    "precision": None if precision is None else _precision(precision),
                    "optimizer": None if optimizer is None else _word("optimizer", optimizer, _OPTIMIZERS)})
     params: Dict[str, Any] = {"model": "b0", "assumed": ["model", "batch_size", "image_size", "classes", "precision"]}
@@ -393,8 +393,8 @@ def recommend(gpu: Optional[str] = None, *, memory: Optional[int] = None, task: 
         recommend("rtx3090")["batch_size"]
     """
     params = _card(gpu, memory, cores)
-    params.update(_given({"task": None if task is None else _checks.word("task", task),
-                          "ranks": None if ranks is None else _checks.whole("ranks", ranks, 1, 4096)}))
+    params.update(_given({"task": _checks.maybe(_checks.word, "task", task),
+                          "ranks": _checks.maybe(_checks.whole, "ranks", ranks, 1, 4096)}))
     found = _stoke.recommend(params)
     return _take(Advice, found, lines=tuple(Recommendation(*line) for line in found["lines"]),
                  expected=tuple(Recommendation(*line) for line in found["expected"]))
@@ -448,10 +448,10 @@ def check(config: Path, *, data: Optional[Path] = None, model: Optional[str] = N
                 print(line.title, line.figure, line.fix)
     """
     config = _checks.path("config", config)
-    found = _stoke.check(_given({"config": config, "data": None if data is None else _checks.path("data", data),
-                                 "model": None if model is None else _checks.word("model", model),
-                                 "classes": None if classes is None else _checks.whole("classes", classes, 0, 65535),
-                                 "ranks": None if ranks is None else _checks.whole("ranks", ranks, 1, 4096)}))
+    found = _stoke.check(_given({"config": config, "data": _checks.maybe(_checks.path, "data", data),
+                                 "model": _checks.maybe(_checks.word, "model", model),
+                                 "classes": _checks.maybe(_checks.whole, "classes", classes, 0, 65535),
+                                 "ranks": _checks.maybe(_checks.whole, "ranks", ranks, 1, 4096)}))
     lines = (CheckLine(*line) for line in found["lines"])
     lines = tuple(_with_versions(line) if line.key == "versions" else line for line in lines)
     return _take(CheckResult, found, lines=lines, config=config)
