@@ -8,69 +8,40 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 
-/* Folder names that belong together, compared without regard to case. A table of pairs rather than two lists
- * of words: PASCAL VOC has `Annotations` (boxes) beside `SegmentationClass`, and only the latter is meant. */
+/* Folder names that belong together, compared without regard to case: images, and the masks that may stand
+ * beside them. PASCAL VOC has `Annotations` (boxes) beside `SegmentationClass`, and only the latter is meant.
+ */
 static const struct known_pair {
     const char *images, *masks;
     const char *image_suffix, *mask_suffix; /* what `auto` means in such a set */
 } pairs[] = {
-    { "images", "masks", NULL, NULL },
-    { "images", "mask", NULL, NULL },
-    { "images", "labels", NULL, NULL },
-    { "images", "label", NULL, NULL },
-    { "images", "annotations", NULL, NULL }, /* ADE20K, Oxford pets */
-    { "images", "annotation", NULL, NULL },
-    { "images", "ann", NULL, NULL },
-    { "images", "gt", NULL, NULL },
-    { "images", "groundtruth", NULL, NULL },
-    { "images", "ground_truth", NULL, NULL },
-    { "images", "segmentations", NULL, NULL },
-    { "image", "mask", NULL, NULL },
-    { "image", "masks", NULL, NULL },
-    { "image", "label", NULL, NULL }, /* ISBI membranes as usually repackaged */
-    { "image", "labels", NULL, NULL },
-    { "image", "annotation", NULL, NULL },
-    { "image", "gt", NULL, NULL },
-    { "imgs", "masks", NULL, NULL }, /* Carvana as in the well-known U-Net repository */
-    { "imgs", "labels", NULL, NULL },
-    { "img", "mask", NULL, NULL },
-    { "img", "masks", NULL, NULL },
-    { "img", "label", NULL, NULL },
-    { "img", "labels", NULL, NULL },
-    { "img", "ann", NULL, NULL },
-    { "img", "gt", NULL, NULL },
+    /* ADE20K and Oxford pets have annotations */
+    { "images",
+      "masks mask labels label annotations annotation ann gt groundtruth ground_truth segmentations", NULL,
+      NULL },
+    /* label: ISBI membranes as usually repackaged */
+    { "image", "mask masks label labels annotation gt", NULL, NULL },
+    { "imgs", "masks labels", NULL, NULL }, /* Carvana as in the well-known U-Net repository */
+    { "img", "mask masks label labels ann gt", NULL, NULL },
     { "JPEGImages", "SegmentationClass", NULL, NULL },
     { "leftImg8bit", "gtFine", "_leftImg8bit", "_gtFine_labelIds" }, /* Cityscapes */
 };
 
-/* The same for sets whose folder names carry the split themselves. */
-struct split_pair {
-    const char *images, *masks;
-    stoke_split split;
+/* The same for sets whose folder names carry the split themselves: `train` has "annot" (CamVid), "_labels" or
+ * "_masks" at its end, or "_images" has "_masks" or "_labels". */
+static const char *const split_pairs[][2] = {
+    { "", "annot" }, { "", "_labels" }, { "", "_masks" }, { "_images", "_masks" }, { "_images", "_labels" },
 };
-#define SPLIT_PAIRS(word, split)                                                                             \
-    { word, word "annot", split }, { word, word "_labels", split }, { word, word "_masks", split },          \
-        { word "_images", word "_masks", split },                                                            \
-    {                                                                                                        \
-        word "_images", word "_labels", split                                                                \
-    }
-/* "annot": CamVid. */
-static const struct split_pair split_pairs[] = { SPLIT_PAIRS("train", STOKE_SPLIT_TRAIN),
-                                                 SPLIT_PAIRS("val", STOKE_SPLIT_VAL) };
 
-/* Read when it is asked for, or where nothing else is: the test part of a set stands alone, or is left alone.
- */
-static const struct split_pair test_pairs[] = { SPLIT_PAIRS("test", STOKE_SPLIT_TEST) };
-
+/* The last that is there counts. The test part is read when it is asked for, or where nothing else is. */
 static const struct split_word {
     const char *name;
     stoke_split split;
 } split_words[] = {
     { "train", STOKE_SPLIT_TRAIN }, { "training", STOKE_SPLIT_TRAIN }, { "val", STOKE_SPLIT_VAL },
-    { "valid", STOKE_SPLIT_VAL },   { "validation", STOKE_SPLIT_VAL },
+    { "valid", STOKE_SPLIT_VAL },   { "validation", STOKE_SPLIT_VAL }, { "testing", STOKE_SPLIT_TEST },
+    { "test", STOKE_SPLIT_TEST },
 };
-static const struct split_word test_words[] = { { "test", STOKE_SPLIT_TEST },
-                                                { "testing", STOKE_SPLIT_TEST } };
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
@@ -125,63 +96,80 @@ static int record_pair(search *s, const char *folder, const char *images, const 
 
 /* The spelling in which a folder name is there, or NULL. Two spellings of one name (Images, images) are
  * reported when both find their partner, as two layouts. */
-static const char *spelled(const stk_scan_name_list *names, const char *wanted, size_t *from)
+static const char *spelled(const stk_scan_name_list *names, const char *wanted, size_t length, size_t *from)
 {
-    for (; *from < names->count; (*from)++)
-        if (strcasecmp(names->items[*from], wanted) == 0) return names->items[(*from)++];
+    while (*from < names->count) {
+        const char *name = names->items[(*from)++];
+        if (strncasecmp(name, wanted, length) == 0 && !name[length]) return name;
+    }
     return NULL;
 }
 
-/* images/train + masks/train and images/val + masks/val: the split is one level deeper. Without both of them
- * on both sides it is no split (a class may well be called `train`), and *found stays 0. */
-static int find_inner_split(search *s, const char *folder, const char *images, const char *masks,
-                            const struct known_pair *known, int *found)
+/* Names of the folders of a part in folder/side, by split; *has_files: pictures lie there, too. */
+static int list_inner(search *s, const char *folder, const char *side, const char *inner[STK_SPLITS],
+                      int *has_files)
 {
-    const char *path[2] = { stk_string_arena_print(s->arena, "%s/%s", folder, images),
-                            stk_string_arena_print(s->arena, "%s/%s", folder, masks) };
-    const char *inner[2][3] = { { 0 } };
-    if (!path[0] || !path[1]) return no_memory(s);
-    for (int side = 0; side < 2; side++) {
-        stk_scan_name_list names = { 0 };
-        int has_files;
-        int r = stk_list_folders(path[side], s->arena, &names, &has_files, s->err);
-        for (size_t w = 0; r == STOKE_OK && !has_files && w < COUNT(split_words); w++) {
-            size_t from = 0;
-            const char *name = spelled(&names, split_words[w].name, &from);
-            if (name) inner[side][split_words[w].split] = name;
-        }
-        stk_free(names.items);
-        if (r != STOKE_OK) return r;
+    const char *path = stk_string_arena_print(s->arena, "%s/%s", folder, side);
+    stk_scan_name_list names = { 0 };
+    if (!path) return no_memory(s);
+    const int r = stk_list_folders(path, s->arena, &names, has_files, s->err);
+    for (const struct split_word *w = split_words; r == STOKE_OK && w < split_words + COUNT(split_words);
+         w++) {
+        size_t from = 0;
+        const char *name = spelled(&names, w->name, strlen(w->name), &from);
+        if (name) inner[w->split] = name;
     }
-    for (int split = STOKE_SPLIT_TRAIN; split <= STOKE_SPLIT_VAL; split++)
-        if (!inner[0][split] || !inner[1][split]) return STOKE_OK;
-    *found = 1;
-    for (int split = STOKE_SPLIT_TRAIN; split <= STOKE_SPLIT_VAL; split++) {
-        char below[2][512];
-        snprintf(below[0], sizeof below[0], "%s/%s", images, inner[0][split]);
-        snprintf(below[1], sizeof below[1], "%s/%s", masks, inner[1][split]);
-        int r = record_pair(s, folder, below[0], below[1], known, (stoke_split)split);
-        if (r != STOKE_OK) return r;
-    }
-    return STOKE_OK;
+    stk_free(names.items);
+    return r;
 }
 
-/* Known pairs directly in `folder`, recorded as `split`. */
+/* images/train + masks/train and images/val + masks/val, or (`test`) images/test + masks/test: the split is
+ * one level deeper. Without both of train and val on both sides it is no split (a class may well be called
+ * `train`), and *found stays 0. */
+static int find_inner_split(search *s, const char *folder, const char *images, const char *masks,
+                            const struct known_pair *known, int test, int *found)
+{
+    const char *sides[2] = { images, masks }, *inner[2][STK_SPLITS] = { { 0 } };
+    const int first = test ? STOKE_SPLIT_TEST : STOKE_SPLIT_TRAIN, last = test ? first : STOKE_SPLIT_VAL;
+    for (int side = 0; side < 2; side++) {
+        int has_files;
+        const int r = list_inner(s, folder, sides[side], inner[side], &has_files);
+        if (r != STOKE_OK || (has_files && !test)) return r;
+    }
+    for (int split = first; split <= last; split++)
+        if (!inner[0][split] || !inner[1][split]) return STOKE_OK;
+    *found = 1;
+    int r = STOKE_OK;
+    for (int split = first; r == STOKE_OK && split <= last; split++) {
+        char below[2][512];
+        for (int side = 0; side < 2; side++)
+            snprintf(below[side], sizeof below[side], "%s/%s", sides[side], inner[side][split]);
+        r = record_pair(s, folder, below[0], below[1], known, (stoke_split)split);
+    }
+    return r;
+}
+
+/* Known pairs directly in `folder`, recorded as that split. Of the root itself the test part is looked for
+ * one level deeper only. */
 static int find_pairs(search *s, const char *folder, const stk_scan_name_list *names, stoke_split split,
                       int *found)
 {
-    for (size_t p = 0; p < COUNT(pairs); p++) {
+    const int inner_test = split == STOKE_SPLIT_TEST && folder == s->root;
+    for (const struct known_pair *pair = pairs; pair < pairs + COUNT(pairs); pair++) {
         const char *images, *masks;
-        for (size_t i = 0; (images = spelled(names, pairs[p].images, &i));) {
-            for (size_t m = 0; (masks = spelled(names, pairs[p].masks, &m));) {
-                int inner = 0, r = STOKE_OK;
-                *found = 1;
-                if (split == STOKE_SPLIT_ALL)
-                    r = find_inner_split(s, folder, images, masks, &pairs[p], &inner);
-                if (r == STOKE_OK && !inner) r = record_pair(s, folder, images, masks, &pairs[p], split);
-                if (r != STOKE_OK) return r;
+        for (size_t i = 0; (images = spelled(names, pair->images, strlen(pair->images), &i));)
+            for (const char *word = pair->masks, *end; *word; word = end + (*end == ' ')) {
+                end = word + strcspn(word, " ");
+                for (size_t m = 0; (masks = spelled(names, word, (size_t)(end - word), &m));) {
+                    int inner = 0, r = STOKE_OK;
+                    *found = 1;
+                    if (split == STOKE_SPLIT_ALL || inner_test)
+                        r = find_inner_split(s, folder, images, masks, pair, inner_test, &inner);
+                    if (r == STOKE_OK && !inner && !inner_test)
+                        r = record_pair(s, folder, images, masks, pair, split);
+                    if (r != STOKE_OK) return r;
+                }
             }
-        }
     }
     return STOKE_OK;
 }
@@ -189,26 +177,29 @@ static int find_pairs(search *s, const char *folder, const stk_scan_name_list *n
 /* images (or image, img, imgs, ...) without any known partner: masks will be zeros. */
 static int find_images_only(search *s, const char *folder, const stk_scan_name_list *names, stoke_split split)
 {
-    for (size_t p = 0; p < COUNT(pairs); p++) {
-        if (p && strcmp(pairs[p].images, pairs[p - 1].images) == 0) continue;
+    for (const struct known_pair *pair = pairs; pair < pairs + COUNT(pairs); pair++) {
         const char *images;
-        for (size_t i = 0; (images = spelled(names, pairs[p].images, &i));) {
-            int r = record_pair(s, folder, images, NULL, &pairs[p], split);
+        for (size_t i = 0; (images = spelled(names, pair->images, strlen(pair->images), &i));) {
+            int r = record_pair(s, folder, images, NULL, pair, split);
             if (r != STOKE_OK) return r;
         }
     }
     return STOKE_OK;
 }
 
-static int find_split_pairs(search *s, const stk_scan_name_list *names, const struct split_pair *table,
-                            size_t count, int *found)
+/* trainannot beside train, and the like. */
+static int find_split_pairs(search *s, const stk_scan_name_list *names, const char *word, stoke_split split,
+                            int *found)
 {
-    for (const struct split_pair *pair = table; pair < table + count; pair++) {
+    for (size_t p = 0; p < COUNT(split_pairs); p++) {
+        char name[2][32];
         const char *images, *masks;
-        for (size_t i = 0; (images = spelled(names, pair->images, &i));) {
-            for (size_t m = 0; (masks = spelled(names, pair->masks, &m));) {
+        for (int side = 0; side < 2; side++)
+            snprintf(name[side], sizeof name[side], "%s%s", word, split_pairs[p][side]);
+        for (size_t i = 0; (images = spelled(names, name[0], strlen(name[0]), &i));) {
+            for (size_t m = 0; (masks = spelled(names, name[1], strlen(name[1]), &m));) {
                 *found = 1;
-                int r = record_pair(s, s->root, images, masks, NULL, pair->split);
+                int r = record_pair(s, s->root, images, masks, NULL, split);
                 if (r != STOKE_OK) return r;
             }
         }
@@ -216,13 +207,13 @@ static int find_split_pairs(search *s, const stk_scan_name_list *names, const st
     return STOKE_OK;
 }
 
-/* train/images + train/masks, val/images + val/masks. */
-static int find_outer_split(search *s, const stk_scan_name_list *names, const struct split_word *words,
-                            size_t count, int *found)
+/* train/images + train/masks, val/images + val/masks; or those of test alone. */
+static int find_outer_split(search *s, const stk_scan_name_list *names, int test, int *found)
 {
-    for (const struct split_word *word = words; word < words + count; word++) {
+    for (const struct split_word *word = split_words; word < split_words + COUNT(split_words); word++) {
         const char *name;
-        for (size_t i = 0; (name = spelled(names, word->name, &i));) {
+        if ((word->split == STOKE_SPLIT_TEST) != test) continue;
+        for (size_t i = 0; (name = spelled(names, word->name, strlen(word->name), &i));) {
             const char *folder = stk_string_arena_print(s->arena, "%s/%s", s->root, name);
             if (!folder) return no_memory(s);
             stk_scan_name_list below = { 0 };
@@ -240,8 +231,8 @@ static int find_outer_split(search *s, const stk_scan_name_list *names, const st
 
 static int find_test_folders(search *s, const stk_scan_name_list *names, int *found)
 {
-    int r = find_split_pairs(s, names, test_pairs, COUNT(test_pairs), found);
-    if (r == STOKE_OK && !*found) r = find_outer_split(s, names, test_words, COUNT(test_words), found);
+    int r = find_split_pairs(s, names, "test", STOKE_SPLIT_TEST, found);
+    if (r == STOKE_OK && !*found) r = find_outer_split(s, names, 1, found);
     return r;
 }
 
@@ -255,44 +246,6 @@ static void stand_alone(search *s)
     s->have[STOKE_SPLIT_TEST] = 0;
 }
 
-/* The name of the test folder in folder/inner, or NULL. */
-static int find_test_word(search *s, const char *folder, const char *inner, const char **found)
-{
-    const char *path = stk_string_arena_print(s->arena, "%s/%s", folder, inner);
-    stk_scan_name_list names = { 0 };
-    int has_files;
-    *found = NULL;
-    if (!path) return no_memory(s);
-    const int r = stk_list_folders(path, s->arena, &names, &has_files, s->err);
-    for (size_t w = 0; r == STOKE_OK && !*found && w < COUNT(test_words); w++) {
-        size_t from = 0;
-        *found = spelled(&names, test_words[w].name, &from);
-    }
-    stk_free(names.items);
-    return r;
-}
-
-/* images/test + masks/test. */
-static int find_inner_test(search *s, const stk_scan_name_list *names)
-{
-    for (size_t p = 0; p < COUNT(pairs); p++) {
-        size_t i = 0, m = 0;
-        const char *images = spelled(names, pairs[p].images, &i), *masks = spelled(names, pairs[p].masks, &m);
-        const char *word[2] = { 0 };
-        char below[2][512];
-        if (!images || !masks) continue;
-        int r = find_test_word(s, s->root, images, &word[0]);
-        if (r == STOKE_OK) r = find_test_word(s, s->root, masks, &word[1]);
-        if (r != STOKE_OK) return r;
-        if (!word[0] || !word[1]) continue;
-        snprintf(below[0], sizeof below[0], "%s/%s", images, word[0]);
-        snprintf(below[1], sizeof below[1], "%s/%s", masks, word[1]);
-        r = record_pair(s, s->root, below[0], below[1], &pairs[p], STOKE_SPLIT_TEST);
-        if (r != STOKE_OK) return r;
-    }
-    return STOKE_OK;
-}
-
 int stk_layout_find_test(const char *root, stk_string_arena *arena, stk_layout_part *part, stoke_error *err)
 {
     search s = { .root = root, .arena = arena, .err = err };
@@ -300,7 +253,7 @@ int stk_layout_find_test(const char *root, stk_string_arena *arena, stk_layout_p
     int has_files = 0, found = 0;
     int r = stk_list_folders(root, arena, &names, &has_files, err);
     if (r == STOKE_OK) r = find_test_folders(&s, &names, &found);
-    if (r == STOKE_OK && !found) r = find_inner_test(&s, &names);
+    if (r == STOKE_OK && !found) r = find_pairs(&s, root, &names, STOKE_SPLIT_TEST, &found);
     if (r == STOKE_OK && !s.have[STOKE_SPLIT_TEST])
         r = stk_fail(
             err, STOKE_E_NOTFOUND,
@@ -343,8 +296,9 @@ int stk_layout_find(const char *root, stk_string_arena *arena, stk_layout_part p
     int has_files = 0, found = 0;
     r = stk_list_folders(root, arena, &names, &has_files, err);
     if (r == STOKE_OK) r = find_pairs(&s, root, &names, STOKE_SPLIT_ALL, &found);
-    if (r == STOKE_OK) r = find_split_pairs(&s, &names, split_pairs, COUNT(split_pairs), &found);
-    if (r == STOKE_OK) r = find_outer_split(&s, &names, split_words, COUNT(split_words), &found);
+    if (r == STOKE_OK) r = find_split_pairs(&s, &names, "train", STOKE_SPLIT_TRAIN, &found);
+    if (r == STOKE_OK) r = find_split_pairs(&s, &names, "val", STOKE_SPLIT_VAL, &found);
+    if (r == STOKE_OK) r = find_outer_split(&s, &names, 0, &found);
     if (r == STOKE_OK && !found) r = find_test_folders(&s, &names, &found);
     if (r == STOKE_OK && s.have[STOKE_SPLIT_TEST]) stand_alone(&s);
     /* Pictures in the root itself count only when no folder name is known: a set may have a preview beside
