@@ -13,6 +13,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
+#include "src/base/words.h"
 #include "src/source/dataset_internal.h"
 
 /* A million shards of 256 MiB are 256 TiB: a longer pattern is a slip. */
@@ -28,30 +29,22 @@ static int ends_with(const char *name, const char *ending)
 
 static int is_compressed(const char *name)
 {
-    static const char *const endings[] = { ".tar.gz", ".tgz", ".tar.zst", ".tar.xz", ".tar.bz2", ".tar.lz4" };
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-        if (ends_with(name, endings[i])) return 1;
-    return 0;
+    return ends_with(name, ".tar.gz") || ends_with(name, ".tgz") || ends_with(name, ".tar.zst") ||
+           ends_with(name, ".tar.xz") || ends_with(name, ".tar.bz2") || ends_with(name, ".tar.lz4");
 }
 
-/* Whether a name begins with a word: the word is all of it, or no letter follows. */
-static int begins_with(const char *name, const char *word)
+/* Whether the letters that a file's name begins with are one of these words. */
+static int begins_with(const char *path, const char *words)
 {
-    size_t n = strlen(word);
-    const char next = strncasecmp(name, word, n) == 0 ? (char)(name[n] | 0x20) : 'a';
-    return next < 'a' || next > 'z';
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *end = name;
+    while ((*end | 0x20) >= 'a' && (*end | 0x20) <= 'z') end++;
+    return stk_is_listed(name, (size_t)(end - name), words, strncasecmp);
 }
 
 static stoke_split split_of(const char *path)
 {
-    static const char *const train[] = { "train", "training" }, *const val[] = { "val", "valid",
-                                                                                 "validation" };
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    for (size_t i = 0; i < sizeof train / sizeof *train; i++)
-        if (begins_with(name, train[i])) return STOKE_SPLIT_TRAIN;
-    for (size_t i = 0; i < sizeof val / sizeof *val; i++)
-        if (begins_with(name, val[i])) return STOKE_SPLIT_VAL;
-    return STOKE_SPLIT_ALL;
+    if (begins_with(path, "train training")) return STOKE_SPLIT_TRAIN;
+    return begins_with(path, "val valid validation") ? STOKE_SPLIT_VAL : STOKE_SPLIT_ALL;
 }
 
 static int add(stk_shard_list *shards, stk_string_arena *arena, const char *path, stoke_error *err)
@@ -182,11 +175,8 @@ static void drop_test(stk_shard_list *shards)
     int own = 0;
     size_t kept = 0;
     for (size_t i = 0; i < shards->count; i++) own |= shards->items[i].split != STOKE_SPLIT_ALL;
-    for (size_t i = 0; own && i < shards->count; i++) {
-        const char *slash = strrchr(shards->items[i].path, '/');
-        if (!begins_with(slash ? slash + 1 : shards->items[i].path, "test"))
-            shards->items[kept++] = shards->items[i];
-    }
+    for (size_t i = 0; own && i < shards->count; i++)
+        if (!begins_with(shards->items[i].path, "test")) shards->items[kept++] = shards->items[i];
     if (own) shards->count = kept;
 }
 

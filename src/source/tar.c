@@ -13,13 +13,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 
-/* The header block, POSIX 1003.1 "ustar". Numbers are text, fields need not end in NUL. */
-typedef struct header {
-    char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], checksum[8], type, link[100];
-    char magic[8]; /* with the version: "ustar\0" "00", GNU's "ustar  \0", V7's zeros */
-    char user[32], group[32], major[8], minor[8], prefix[155], unused[12];
-} header;
-_Static_assert(sizeof(header) == STK_TAR_BLOCK, "a header is a block");
+typedef stk_tar_header header;
 
 enum {
     /* Of pax records before one member. Attributes and ACLs are the largest there are, at most 64 KiB each.

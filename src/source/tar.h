@@ -15,6 +15,14 @@ enum {
     STK_TAR_NAME = PATH_MAX /* names are shorter; the longest path a program could extract it to */
 };
 
+/* The header block, POSIX 1003.1 "ustar". Numbers are text, fields need not end in NUL. */
+typedef struct stk_tar_header {
+    char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], checksum[8], type, link[100];
+    char magic[8]; /* with the version: "ustar\0" "00", GNU's "ustar  \0", V7's zeros */
+    char user[32], group[32], major[8], minor[8], prefix[155], unused[12];
+} stk_tar_header;
+_Static_assert(sizeof(stk_tar_header) == STK_TAR_BLOCK, "a header is a block");
+
 /* A member that is a file, or a link, device or pipe where a file might have been expected (never read; the
  * size is 0). Folders are not listed. */
 typedef enum stk_tar_kind { STK_TAR_FILE, STK_TAR_LINK, STK_TAR_DEVICE } stk_tar_kind;

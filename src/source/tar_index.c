@@ -215,21 +215,6 @@ int stk_tar_open(stk_tar_index *index, const char *path, stoke_error *err)
     return r;
 }
 
-/* Places and lengths of fields in a header block. */
-enum {
-    NAME = 0,
-    NAME_BYTES = 100,
-    MODE = 100,
-    UID = 108,
-    GID = 116,
-    SIZE = 124,
-    MTIME = 136,
-    CHECKSUM = 148,
-    TYPE = 156,
-    MAGIC = 257,
-    PREFIX = 345,
-    PREFIX_BYTES = 155
-};
 #define OCTAL_LIMIT (UINT64_C(1) << 33) /* eleven octal digits */
 
 /* Where to cut a name into prefix and name: the slash, or 0 for a name that fits whole, -1 when there is
@@ -237,37 +222,33 @@ enum {
  */
 static long cut_of(const char *name, size_t length)
 {
-    if (length <= NAME_BYTES) return 0;
-    for (size_t i = length - NAME_BYTES - 1; i <= PREFIX_BYTES && i + 1 < length; i++)
+    const stk_tar_header *head = NULL;
+    if (length <= sizeof head->name) return 0;
+    for (size_t i = length - sizeof head->name - 1; i <= sizeof head->prefix && i + 1 < length; i++)
         if (i && name[i] == '/') return (long)i;
     return -1;
 }
 
 static void write_block(uint8_t *block, const char *name, size_t length, long cut, uint64_t size, char type)
 {
-    char text[16];
-    memset(block, 0, STK_TAR_BLOCK);
+    stk_tar_header head = { .mode = "0000644", .uid = "0000000", .gid = "0000000", .mtime = "00000000000" };
     if (cut > 0) {
-        memcpy(block + PREFIX, name, (size_t)cut);
+        memcpy(head.prefix, name, (size_t)cut);
         name += cut + 1, length -= (size_t)cut + 1;
     }
-    memcpy(block + NAME, name, length);
-    memcpy(block + MODE, "0000644", 8);
-    memcpy(block + UID, "0000000", 8);
-    memcpy(block + GID, "0000000", 8);
-    snprintf(text, sizeof text, "%011" PRIo64, size < OCTAL_LIMIT ? size : 0);
-    memcpy(block + SIZE, text, 12);
-    memcpy(block + MTIME, "00000000000", 12);
-    memset(block + CHECKSUM, ' ', 8);
-    block[TYPE] = (uint8_t)type;
-    memcpy(block + MAGIC,
+    memcpy(head.name, name, length);
+    snprintf(head.size, sizeof head.size, "%011" PRIo64, size < OCTAL_LIMIT ? size : 0);
+    memset(head.checksum, ' ', sizeof head.checksum);
+    head.type = type;
+    memcpy(head.magic,
            "ustar\0"
            "00",
            8);
+    memcpy(block, &head, sizeof head);
     unsigned sum = 0;
-    for (int i = 0; i < STK_TAR_BLOCK; i++) sum += block[i];
-    snprintf(text, sizeof text, "%06o", sum);
-    memcpy(block + CHECKSUM, text, 7); /* six digits, NUL; the blank behind it stays */
+    for (size_t i = 0; i < sizeof head; i++) sum += block[i];
+    /* six digits, NUL; the blank behind it stays */
+    snprintf((char *)block + offsetof(stk_tar_header, checksum), 7, "%06o", sum);
 }
 
 /* "LENGTH key=value\n", where LENGTH counts its own digits too. */
