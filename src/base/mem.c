@@ -301,6 +301,14 @@ int stoke_memory_check(const stoke_memory_sum *least, const char *who, const cha
     return stk_memory_refuse(least, who, instead, err);
 }
 
+void stk_copy_rows(void *to, size_t to_stride, const void *from, size_t from_stride, size_t row_bytes,
+                   size_t rows)
+{
+    if (to_stride == row_bytes && from_stride == row_bytes) row_bytes *= rows, rows = rows > 0;
+    for (size_t y = 0; y < rows; y++)
+        memmove((char *)to + y * to_stride, (const char *)from + y * from_stride, row_bytes);
+}
+
 struct stk_string_arena_block {
     stk_string_arena_block *before;
     size_t used, size;

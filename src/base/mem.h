@@ -53,6 +53,11 @@ typedef struct stk_mem_buffer {
 void *stk_buffer_reserve(stk_mem_buffer *buffer, size_t bytes);
 void stk_buffer_free(stk_mem_buffer *buffer);
 
+/* `rows` pieces of row_bytes bytes, `from_stride` apart, to places `to_stride` apart. May overlap where they
+ * only move towards the beginning. */
+void stk_copy_rows(void *to, size_t to_stride, const void *from, size_t from_stride, size_t row_bytes,
+                   size_t rows);
+
 /* Memory is told in binary units, as cards and processes have it. */
 #define STK_MIB(bytes) ((double)(bytes) / (1 << 20))
 #define STK_GIB(bytes) ((double)(bytes) / (1 << 30))

@@ -18,23 +18,10 @@
  * end: readers use it without a copy and without a lock.
  */
 
-typedef struct stk_ram stk_ram;
-
-typedef struct stk_ram_entry {
+typedef struct ram_entry {
     stk_entry_header header;
     const uint8_t *pixels, *packed;
-} stk_ram_entry;
-
-stk_ram *stk_ram_create(uint64_t budget); /* NULL for want of memory */
-void stk_ram_destroy(stk_ram **ram);
-
-/* NULL when there is none. Valid until destroy. */
-const stk_ram_entry *stk_ram_find(stk_ram *ram, stk_cache_key key);
-/* 1 when an entry of so many bytes would fit. */
-int stk_ram_has_room(stk_ram *ram, uint64_t bytes);
-/* Copies an entry. 1 when it is kept; 0 when it was there already, has no room or there is no memory. */
-int stk_ram_keep(stk_ram *ram, const stk_entry_header *header, const void *pixels, const void *packed);
-uint64_t stk_ram_bytes(stk_ram *ram);
+} ram_entry;
 
 /* An open-addressing table of pointers under one lock, held for a lookup (about 50 ns) and never while pixels
  * are copied.
@@ -42,26 +29,27 @@ uint64_t stk_ram_bytes(stk_ram *ram);
 
 enum { FIRST_SLOTS = 256, ALIGNMENT = 64 };
 
-struct stk_ram {
+typedef struct ram_tier {
     pthread_mutex_t lock;
-    stk_ram_entry **slots;
+    ram_entry **slots;
     size_t mask, used;
     uint64_t bytes, budget;
-};
+} ram_tier;
 
 /* Keys are hashes: their bits are as good an index as any. At most half of the slots are used. */
-static stk_ram_entry **find_slot(const stk_ram *ram, const uint64_t key[2])
+static ram_entry **find_slot(const ram_tier *ram, const uint64_t key[2])
 {
     size_t i = key[0] & ram->mask;
     for (;; i = (i + 1) & ram->mask) {
-        const stk_ram_entry *e = ram->slots[i];
+        const ram_entry *e = ram->slots[i];
         if (!e || (e->header.key[0] == key[0] && e->header.key[1] == key[1])) return &ram->slots[i];
     }
 }
 
-stk_ram *stk_ram_create(uint64_t budget)
+/* NULL for want of memory. */
+static ram_tier *ram_create(uint64_t budget)
 {
-    stk_ram *ram = stk_calloc(1, sizeof *ram);
+    ram_tier *ram = stk_calloc(1, sizeof *ram);
     if (!ram) return NULL;
     ram->slots = stk_calloc(FIRST_SLOTS, sizeof *ram->slots);
     if (!ram->slots) {
@@ -74,9 +62,9 @@ stk_ram *stk_ram_create(uint64_t budget)
     return ram;
 }
 
-void stk_ram_destroy(stk_ram **pointer)
+static void ram_destroy(ram_tier **pointer)
 {
-    stk_ram *ram = *pointer;
+    ram_tier *ram = *pointer;
     if (!ram) return;
     *pointer = NULL;
     for (size_t i = 0; i <= ram->mask; i++) stk_free(ram->slots[i]);
@@ -85,10 +73,11 @@ void stk_ram_destroy(stk_ram **pointer)
     stk_free(ram);
 }
 
-const stk_ram_entry *stk_ram_find(stk_ram *ram, stk_cache_key key)
+/* NULL when there is none. Valid until the end. */
+static const ram_entry *ram_find(ram_tier *ram, stk_cache_key key)
 {
     pthread_mutex_lock(&ram->lock);
-    const stk_ram_entry *entry = *find_slot(ram, key.word);
+    const ram_entry *entry = *find_slot(ram, key.word);
     pthread_mutex_unlock(&ram->lock);
     return entry;
 }
@@ -96,10 +85,10 @@ const stk_ram_entry *stk_ram_find(stk_ram *ram, stk_cache_key key)
 /* What an entry takes with its place in the table (two pointers: half of the slots are empty). */
 static uint64_t cost(uint64_t entry_bytes)
 {
-    return entry_bytes + sizeof(stk_ram_entry) + ALIGNMENT + 2 * sizeof(void *);
+    return entry_bytes + sizeof(ram_entry) + ALIGNMENT + 2 * sizeof(void *);
 }
 
-int stk_ram_has_room(stk_ram *ram, uint64_t bytes)
+static int ram_has_room(ram_tier *ram, uint64_t bytes)
 {
     pthread_mutex_lock(&ram->lock);
     const int r = ram->budget - ram->bytes >= cost(bytes);
@@ -107,11 +96,11 @@ int stk_ram_has_room(stk_ram *ram, uint64_t bytes)
     return r;
 }
 
-static int grow(stk_ram *ram)
+static int grow(ram_tier *ram)
 {
     if (ram->used * 2 <= ram->mask) return 1;
-    const stk_ram old = *ram;
-    stk_ram_entry **fresh = stk_calloc((old.mask + 1) * 2, sizeof *fresh);
+    const ram_tier old = *ram;
+    ram_entry **fresh = stk_calloc((old.mask + 1) * 2, sizeof *fresh);
     if (!fresh) return 0;
     ram->slots = fresh;
     ram->mask = old.mask * 2 + 1;
@@ -123,7 +112,7 @@ static int grow(stk_ram *ram)
 
 /* Takes the room before memory is taken and pixels are copied, so that threads together stay in the budget.
  */
-static int take_room(stk_ram *ram, uint64_t bytes)
+static int take_room(ram_tier *ram, uint64_t bytes)
 {
     pthread_mutex_lock(&ram->lock);
     const int r = ram->budget - ram->bytes >= bytes;
@@ -132,21 +121,22 @@ static int take_room(stk_ram *ram, uint64_t bytes)
     return r;
 }
 
-int stk_ram_keep(stk_ram *ram, const stk_entry_header *header, const void *pixels, const void *packed)
+/* Copies an entry. 1 when it is kept; 0 when it was there already, has no room or there is no memory. */
+static int ram_keep(ram_tier *ram, const stk_entry_header *header, const void *pixels, const void *packed)
 {
     const size_t image_bytes = stk_entry_image_bytes(header);
     const uint64_t bytes = cost(stk_entry_bytes(header));
     if (!take_room(ram, bytes)) return 0;
-    const size_t head = (sizeof(stk_ram_entry) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    stk_ram_entry *entry = stk_alloc_aligned(head + image_bytes + (size_t)header->mask_bytes, ALIGNMENT);
+    const size_t head = (sizeof(ram_entry) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    ram_entry *entry = stk_alloc_aligned(head + image_bytes + (size_t)header->mask_bytes, ALIGNMENT);
     if (entry) {
         uint8_t *body = (uint8_t *)entry + head;
-        *entry = (stk_ram_entry){ *header, body, body + image_bytes };
+        *entry = (ram_entry){ *header, body, body + image_bytes };
         memcpy(body, pixels, image_bytes);
         if (header->mask_bytes) memcpy(body + image_bytes, packed, (size_t)header->mask_bytes);
     }
     pthread_mutex_lock(&ram->lock);
-    stk_ram_entry **slot = entry && grow(ram) ? find_slot(ram, header->key) : NULL;
+    ram_entry **slot = entry && grow(ram) ? find_slot(ram, header->key) : NULL;
     const int kept = slot && !*slot;
     if (kept) {
         *slot = entry;
@@ -159,7 +149,7 @@ int stk_ram_keep(stk_ram *ram, const stk_entry_header *header, const void *pixel
     return kept;
 }
 
-uint64_t stk_ram_bytes(stk_ram *ram)
+static uint64_t ram_bytes(ram_tier *ram)
 {
     pthread_mutex_lock(&ram->lock);
     const uint64_t bytes = ram->bytes;
@@ -169,7 +159,7 @@ uint64_t stk_ram_bytes(stk_ram *ram)
 
 struct stk_cache {
     stk_disk *disk; /* NULL: memory only */
-    stk_ram *ram;   /* NULL: none */
+    ram_tier *ram;  /* NULL: none */
     stk_memo *memo; /* the disk's, or own_memo */
     stk_memo *own_memo;
     _Atomic uint64_t hits_ram, hits_disk, misses, stored, damaged;
@@ -200,7 +190,7 @@ int stk_cache_open(stk_cache **out, const stk_cache_settings *settings, stoke_er
         r = stk_memo_open(&cache->own_memo, -1, 0, 0, err);
         cache->memo = cache->own_memo;
     }
-    if (!r && settings->ram_budget && !(cache->ram = stk_ram_create(settings->ram_budget)))
+    if (!r && settings->ram_budget && !(cache->ram = ram_create(settings->ram_budget)))
         r = stk_fail(err, STOKE_E_NOMEM, "no memory for the cache");
     if (r)
         stk_cache_close(&cache);
@@ -214,7 +204,7 @@ void stk_cache_close(stk_cache **pointer)
     stk_cache *cache = *pointer;
     if (!cache) return;
     *pointer = NULL;
-    stk_ram_destroy(&cache->ram);
+    ram_destroy(&cache->ram);
     stk_disk_close(&cache->disk);
     stk_memo_close(&cache->own_memo);
     stk_free(cache);
@@ -241,7 +231,7 @@ uint64_t stk_cache_scratch_memory(const stk_cache_scratch *bench)
 
 static int get_ram(stk_cache *cache, stk_cache_key key, const stk_entry_goal *goal, stk_cache_hit *out)
 {
-    const stk_ram_entry *entry = cache->ram ? stk_ram_find(cache->ram, key) : NULL;
+    const ram_entry *entry = cache->ram ? ram_find(cache->ram, key) : NULL;
     return entry && stk_entry_lend(&entry->header, entry->pixels, entry->packed, goal, out);
 }
 
@@ -260,8 +250,8 @@ static int get_disk(stk_cache *cache, stk_cache_key key, const stk_entry_goal *g
     if (result == STK_ENTRY_DAMAGED) stk_cache_drop(cache, key);
     if (result != STK_ENTRY_FOUND) return 0;
     const uint64_t bytes = stk_entry_bytes(&header);
-    if (cache->ram && stk_ram_has_room(cache->ram, bytes) && stk_disk_has_room(cache->disk, bytes))
-        stk_ram_keep(cache->ram, &header, out->image.data, packed);
+    if (cache->ram && ram_has_room(cache->ram, bytes) && stk_disk_has_room(cache->disk, bytes))
+        ram_keep(cache->ram, &header, out->image.data, packed);
     return 1;
 }
 
@@ -290,8 +280,7 @@ static const void *packed_pixels(const stoke_image *image, stk_mem_buffer *buffe
     const size_t row_bytes = (size_t)image->width * image->channels * image->depth;
     if (image->stride == row_bytes) return image->data;
     uint8_t *rows = stk_buffer_reserve(buffer, row_bytes * image->height);
-    for (uint32_t y = 0; rows && y < image->height; y++)
-        memcpy(rows + y * row_bytes, (const uint8_t *)image->data + y * image->stride, row_bytes);
+    if (rows) stk_copy_rows(rows, row_bytes, image->data, image->stride, row_bytes, image->height);
     return rows;
 }
 
@@ -309,7 +298,7 @@ int stk_cache_has_room(stk_cache *cache, uint64_t image_bytes)
 {
     const uint64_t least = sizeof(stk_entry_header) + image_bytes;
     return (cache->disk && stk_disk_has_room(cache->disk, least)) ||
-           (cache->ram && stk_ram_has_room(cache->ram, least));
+           (cache->ram && ram_has_room(cache->ram, least));
 }
 
 int stk_cache_put(stk_cache *cache, stk_cache_key key, stk_cache_scratch *bench, const stk_cache_hit *sample)
@@ -329,7 +318,7 @@ int stk_cache_put(stk_cache *cache, stk_cache_key key, stk_cache_scratch *bench,
     if (!pixels || (mask->data && !packed)) return 0;
     const stk_entry_header header = stk_entry_describe(key, sample, pixels, packed, packed_bytes);
     int kept = cache->disk && stk_disk_write(cache->disk, key, &header, pixels, packed);
-    if (!kept && cache->ram) kept = stk_ram_keep(cache->ram, &header, pixels, packed);
+    if (!kept && cache->ram) kept = ram_keep(cache->ram, &header, pixels, packed);
     if (kept) atomic_fetch_add(&cache->stored, 1);
     return kept;
 }
@@ -344,7 +333,7 @@ void stk_cache_stats_get(const stk_cache *cache, stk_cache_stats *stats)
         .misses = atomic_load(&cache->misses),
         .stored = atomic_load(&cache->stored),
         .damaged = atomic_load(&cache->damaged),
-        .ram_bytes = cache->ram ? stk_ram_bytes(cache->ram) : 0,
+        .ram_bytes = cache->ram ? ram_bytes(cache->ram) : 0,
         .disk_bytes = cache->disk ? stk_disk_bytes(cache->disk) : 0,
     };
 }

@@ -13,10 +13,9 @@
  * the next run finds it, and to memory only when the disk does not take it; an entry read from disk is then
  * kept in memory too as long as the disk has room for the rest. So the two budgets add up.
  *
- *   entry.c   an entry as bytes, its checks       entry_read.c    it becomes a sample
- *   disk.c    the folder, its files               usage.c         bytes of the folder, shared by processes
- *   ram.c     entries in memory                   label_codec.c   class ids, packed
- *   memo.c    file -> digest of its content
+ *   entry.c   an entry as bytes, its checks, class ids packed; it becomes a sample
+ *   disk.c    the folder, its files        layout.c   names in it, and its bytes, counted by all processes
+ *   cache.c   entries in memory            memo.c     file -> digest of its content
  */
 #ifndef STOKE_SRC_CACHE_CACHE_H
 #define STOKE_SRC_CACHE_CACHE_H

@@ -72,26 +72,12 @@ static int entry_body_good(const stk_entry_header *header, const void *pixels, c
            XXH3_64bits(packed, (size_t)header->mask_bytes) == header->mask_hash;
 }
 
+/* An entry's image at the given place. */
 static stoke_image entry_image(const stk_entry_header *header, void *pixels)
 {
-    return (stoke_image){ pixels,
-                          (size_t)header->width * 3 * header->image_depth,
-                          header->width,
-                          header->height,
-                          3,
-                          (uint8_t)header->image_depth };
-}
-
-/* Views of an entry's image and (empty) mask at the given places. */
-static stoke_image entry_mask(const stk_entry_header *header, void *ids)
-{
-    if (!header->mask_depth) return (stoke_image){ 0 };
-    return (stoke_image){ ids,
-                          (size_t)header->width * header->mask_depth,
-                          header->width,
-                          header->height,
-                          1,
-                          (uint8_t)header->mask_depth };
+    const uint8_t depth = (uint8_t)header->image_depth;
+    return (
+        stoke_image){ pixels, (size_t)header->width * 3 * depth, header->width, header->height, 3, depth };
 }
 
 static int fits(const stoke_image *target, const stoke_image *image)
@@ -119,8 +105,11 @@ static int place_picture(stoke_image *image, const stoke_image *target, stk_mem_
 static int place_mask(const stk_entry_goal *goal, const stk_entry_header *header, uint64_t *left,
                       stoke_image *mask)
 {
-    *mask = entry_mask(header, NULL);
-    return !header->mask_depth || place_picture(mask, goal->mask_target, &goal->bench->ids, left);
+    const uint8_t depth = (uint8_t)header->mask_depth;
+    *mask = (stoke_image){ 0 };
+    if (!depth) return 1;
+    *mask = (stoke_image){ NULL, (size_t)header->width * depth, header->width, header->height, 1, depth };
+    return place_picture(mask, goal->mask_target, &goal->bench->ids, left);
 }
 
 static uint64_t limit_of(const stk_entry_goal *goal)
@@ -274,8 +263,7 @@ size_t stk_labels_pack(const stoke_image *map, uint8_t *packed)
         end = map->depth == 1 ? pack_rows(map, 1, packed + 1, limit) : pack_rows(map, 2, packed + 1, limit);
     if (end) return (size_t)(end - packed);
     packed[0] = KIND_RAW;
-    for (uint32_t y = 0; y < map->height; y++)
-        memcpy(packed + 1 + y * row_bytes, (const uint8_t *)map->data + y * map->stride, row_bytes);
+    stk_copy_rows(packed + 1, row_bytes, map->data, map->stride, row_bytes, map->height);
     return bytes + 1;
 }
 
@@ -350,12 +338,7 @@ static int unpack_raw(const uint8_t *p, size_t bytes, const stoke_image *map)
 {
     const size_t row_bytes = (size_t)map->width * map->depth;
     if (bytes != raw_bytes(map)) return 0;
-    if (map->stride == row_bytes) {
-        memcpy(map->data, p, bytes);
-        return 1;
-    }
-    for (uint32_t y = 0; y < map->height; y++)
-        memcpy((uint8_t *)map->data + y * map->stride, p + y * row_bytes, row_bytes);
+    stk_copy_rows(map->data, map->stride, p, row_bytes, row_bytes, map->height);
     return 1;
 }
 

@@ -132,12 +132,9 @@ int stk_usage_open(stk_cache_usage *usage, int folder)
     usage->fd = stk_openat(folder, "usage", O_RDWR | O_CREAT | O_NOFOLLOW, 0666);
     if (usage->fd < 0) return -errno;
     const uint64_t magic = STK_USAGE_MAGIC;
-    if (!stk_ours_begins(usage->fd, &magic, sizeof magic)) { /* somebody's file of that name stays */
-        close(usage->fd);
-        usage->fd = -1;
-        return -EEXIST;
-    }
-    int number = lock_byte(usage->fd, PRESENCE_BYTE, F_WRLCK, 0);
+    const int ours =
+        stk_ours_begins(usage->fd, &magic, sizeof magic); /* somebody's file of that name stays */
+    int number = ours ? lock_byte(usage->fd, PRESENCE_BYTE, F_WRLCK, 0) : EEXIST;
     const int alone = !number;
     if (number == EAGAIN || number == EACCES) number = lock_byte(usage->fd, PRESENCE_BYTE, F_RDLCK, 1);
     if (number) {

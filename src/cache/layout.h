@@ -3,7 +3,7 @@
  * The names in the folder of a cache: what is found under another name is not ours and stays.
  *
  *   .stokehold             the marker
- *   memo, usage            see memo.c, usage.c; both begin with a magic number
+ *   memo, usage            see memo.c and layout.c; both begin with a magic number
  *   ab/ab0123....stk       an entry: 32 hexadecimal digits, the first two are its folder's name
  *   tmp/PID-N-HASH         an entry being written
  */

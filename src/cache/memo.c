@@ -27,17 +27,16 @@ enum {
     FIRST_SLOTS = 1024
 };
 
-typedef struct record {
-    uint64_t magic;
-    uint64_t identity[2]; /* XXH3-128 of stk_cache_identity */
-    uint64_t digest[2];
-    uint64_t check; /* XXH3-64 of all before */
-} record;
-
 typedef struct slot {
-    uint64_t identity[2]; /* both 0: empty */
+    uint64_t identity[2]; /* XXH3-128 of stk_cache_identity; both 0: empty */
     uint64_t digest[2];
 } slot;
+
+typedef struct record {
+    uint64_t magic;
+    slot known;
+    uint64_t check; /* XXH3-64 of all before */
+} record;
 
 struct stk_memo {
     pthread_mutex_t lock;
@@ -98,6 +97,11 @@ static slot slot_of(const stk_cache_identity *identity, const stk_cache_digest *
 
 /* ---- the table ---- */
 
+static int is_empty(const uint64_t identity[2])
+{
+    return !identity[0] && !identity[1];
+}
+
 static slot *find_slot(const stk_memo *memo, const uint64_t identity[2])
 {
     /* Identities are hashes, but those in the file are anyone's: made to share a slot, they would make
@@ -105,8 +109,7 @@ static slot *find_slot(const stk_memo *memo, const uint64_t identity[2])
     size_t i = stk_mix64(identity[0] ^ stk_mix64(identity[1] ^ memo->salt)) & memo->mask;
     for (;; i = (i + 1) & memo->mask) {
         slot *s = &memo->slots[i];
-        if (!s->identity[0] && !s->identity[1]) return s;
-        if (s->identity[0] == identity[0] && s->identity[1] == identity[1]) return s;
+        if (is_empty(s->identity) || !memcmp(s->identity, identity, sizeof s->identity)) return s;
     }
 }
 
@@ -124,8 +127,7 @@ static int make_room(stk_memo *memo, size_t more)
     memo->slots = fresh;
     memo->mask = slots - 1;
     for (size_t i = 0; i <= old.mask; i++)
-        if (old.slots[i].identity[0] || old.slots[i].identity[1])
-            *find_slot(memo, old.slots[i].identity) = old.slots[i];
+        if (!is_empty(old.slots[i].identity)) *find_slot(memo, old.slots[i].identity) = old.slots[i];
     stk_free(old.slots);
     return 1;
 }
@@ -135,7 +137,7 @@ static int insert(stk_memo *memo, const slot *what)
 {
     if (!make_room(memo, 1)) return 0;
     slot *s = find_slot(memo, what->identity);
-    const int fresh = !s->identity[0] && !s->identity[1];
+    const int fresh = is_empty(s->identity);
     *s = *what;
     memo->used += (size_t)fresh;
     return fresh;
@@ -168,9 +170,7 @@ uint64_t stk_memo_bytes(uint64_t files)
 
 static record record_of(const slot *s)
 {
-    record r = { .magic = STK_MEMO_MAGIC };
-    memcpy(r.identity, s->identity, sizeof r.identity);
-    memcpy(r.digest, s->digest, sizeof r.digest);
+    record r = { .magic = STK_MEMO_MAGIC, .known = *s };
     r.check = XXH3_64bits(&r, offsetof(record, check));
     return r;
 }
@@ -179,7 +179,7 @@ static record record_of(const slot *s)
 static int is_record(const record *r)
 {
     return r->magic == STK_MEMO_MAGIC && r->check == XXH3_64bits(r, offsetof(record, check)) &&
-           (r->identity[0] || r->identity[1]);
+           !is_empty(r->known.identity);
 }
 
 int stk_memo_take(stk_memo *memo, const void *file, size_t size)
@@ -195,10 +195,7 @@ int stk_memo_take(stk_memo *memo, const void *file, size_t size)
             at++; /* a torn record may have any length: look for the next one at every byte */
             continue;
         }
-        slot s;
-        memcpy(s.identity, r.identity, sizeof s.identity);
-        memcpy(s.digest, r.digest, sizeof s.digest);
-        tidy &= insert(memo, &s);
+        tidy &= insert(memo, &r.known);
         at += sizeof r;
     }
     return tidy;
@@ -210,7 +207,7 @@ size_t stk_memo_file(const stk_memo *memo, void *to)
     size_t at = 0;
     for (size_t i = 0; to && i <= memo->mask; i++) {
         const slot *s = &memo->slots[i];
-        if (!s->identity[0] && !s->identity[1]) continue;
+        if (is_empty(s->identity)) continue;
         const record r = record_of(s);
         memcpy(bytes + at, &r, sizeof r);
         at += sizeof r;
@@ -293,7 +290,7 @@ int stk_memo_find(stk_memo *memo, const stk_cache_identity *identity, stk_cache_
     const slot wanted = slot_of(identity, &(stk_cache_digest){ { 0 } });
     pthread_mutex_lock(&memo->lock);
     const slot *s = find_slot(memo, wanted.identity);
-    const int known = s->identity[0] || s->identity[1];
+    const int known = !is_empty(s->identity);
     if (known) memcpy(digest->word, s->digest, sizeof digest->word);
     pthread_mutex_unlock(&memo->lock);
     return known;

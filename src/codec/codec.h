@@ -148,6 +148,10 @@ void stk_convert_plan(stk_codec_convert *convert, const stoke_decode_params *par
 int stk_convert_row(const stk_codec_convert *convert, const void *in, uint32_t x0, uint32_t width, void *out,
                     stoke_error *err);
 
+/* The box of a whole stored picture, rows `stride` bytes apart, to job->image. */
+int stk_codec_job_convert(stk_codec_job *job, const stk_codec_convert *convert, const uint8_t *stored,
+                          size_t stride);
+
 /* A JPEG cut down to the MCUs around a region, without decoding it. See jpeg_trim.c. */
 
 /* Tables for passing over codes, kept from file to file: most files carry the same ones. About 70 KB. */

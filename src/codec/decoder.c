@@ -13,6 +13,7 @@
 
 #include "src/base/error.h"
 #include "src/base/retry.h"
+#include "src/base/words.h"
 
 static const struct {
     const stk_codec *codec;
@@ -41,13 +42,8 @@ int stoke_format_known_extension(const char *path)
 {
     const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
     if (!dot || (slash && dot < slash)) return 0;
-    const size_t length = strlen(++dot);
-    for (int i = 1; i < STOKE_FORMATS && length; i++)
-        for (const char *word = formats[i].extensions; *word; word += strspn(word, " ")) {
-            const size_t n = strcspn(word, " ");
-            if (n == length && strncasecmp(word, dot, n) == 0) return 1;
-            word += n;
-        }
+    for (int i = 1; i < STOKE_FORMATS; i++)
+        if (stk_is_one_of_any_case(dot + 1, formats[i].extensions)) return 1;
     return 0;
 }
 
@@ -188,6 +184,16 @@ int stk_codec_job_place(stk_codec_job *job, uint32_t width, uint32_t height, uin
     /* A picture that will be turned must not land in the target yet, even if both are square. */
     const stoke_image *target = job->orientation == 1 ? &job->params->target : NULL;
     return place(target, &job->decoder->pixels, &job->image, job->err);
+}
+
+int stk_codec_job_convert(stk_codec_job *job, const stk_codec_convert *convert, const uint8_t *stored,
+                          size_t stride)
+{
+    int r = STOKE_OK;
+    for (uint32_t y = 0; r == STOKE_OK && y < job->box.height; y++)
+        r = stk_convert_row(convert, stored + (job->box.y + y) * stride, job->box.x, job->box.width,
+                            stk_codec_job_row(job, y), job->err);
+    return r;
 }
 
 static int turn_upright(stk_codec_job *job)

@@ -256,13 +256,7 @@ static int decode_interlaced(stk_codec_job *job, spng_ctx *ctx, const stk_codec_
      * through. */
     if (job->info.bits < 8) memset(all, 0, total);
     int code = spng_decode_image(ctx, all, total, SPNG_FMT_PNG, 0);
-    if (code) return fail(job->err, code);
-    for (uint32_t y = 0; y < job->box.height; y++) {
-        const uint8_t *row = all + (size_t)(job->box.y + y) * row_bytes;
-        int r = stk_convert_row(c, row, job->box.x, job->box.width, stk_codec_job_row(job, y), job->err);
-        if (r) return r;
-    }
-    return STOKE_OK;
+    return code ? fail(job->err, code) : stk_codec_job_convert(job, c, all, row_bytes);
 }
 
 static int decode_with_spng(stk_codec_job *job, spng_ctx *ctx)

@@ -131,10 +131,7 @@ static int decode_part(stk_codec_job *job, const frame *f, stk_codec_convert *co
     if (!canvas) return fail(job->err, VP8_STATUS_OUT_OF_MEMORY);
     if (f->box.width != job->info.width || f->box.height != job->info.height) memset(canvas, 0, total);
     int r = decode_into(f, canvas + f->box.y * stride + f->box.x * samples, stride, samples == 4, job->err);
-    for (uint32_t y = 0; r == STOKE_OK && y < job->box.height; y++)
-        r = stk_convert_row(convert, canvas + (job->box.y + y) * stride, job->box.x, job->box.width,
-                            stk_codec_job_row(job, y), job->err);
-    return r;
+    return r ? r : stk_codec_job_convert(job, convert, canvas, stride);
 }
 
 static int decode(stk_codec_job *job)

@@ -82,13 +82,8 @@ stoke_image stk_raw_ids_place(const stk_sample_ctx *ctx)
 static size_t pack(void *row, const stoke_image *image)
 {
     const size_t line = (size_t)image->width * image->channels * image->depth, bytes = line * image->height;
-    if (image->stride == line && image->data == row) return bytes;
-    if (image->stride == line) {
-        memmove(row, image->data, bytes);
-        return bytes;
-    }
-    for (uint32_t y = 0; y < image->height; y++)
-        memmove((char *)row + y * line, (const char *)image->data + y * image->stride, line);
+    if (image->stride != line || image->data != row)
+        stk_copy_rows(row, line, image->data, image->stride, line, image->height);
     return bytes;
 }
 
