@@ -344,11 +344,10 @@ char *stk_string_arena_copy(stk_string_arena *arena, const char *text, size_t le
     return place;
 }
 
-char *stk_string_arena_print(stk_string_arena *arena, const char *format, ...)
+char *stk_string_arena_vprint(stk_string_arena *arena, const char *format, va_list args)
 {
     char text[4096];
-    va_list args, again;
-    va_start(args, format);
+    va_list again;
     va_copy(again, args);
     const int n = vsnprintf(text, sizeof text, format, args);
     char *kept = n < 0 ? NULL : take(arena, (size_t)n + 1);
@@ -357,6 +356,14 @@ char *stk_string_arena_print(stk_string_arena *arena, const char *format, ...)
     else if (kept)
         vsnprintf(kept, (size_t)n + 1, format, again);
     va_end(again);
+    return kept;
+}
+
+char *stk_string_arena_print(stk_string_arena *arena, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *kept = stk_string_arena_vprint(arena, format, args);
     va_end(args);
     return kept;
 }

@@ -6,6 +6,7 @@
 #ifndef STOKE_SRC_BASE_MEM_H
 #define STOKE_SRC_BASE_MEM_H
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stoke/common.h>
@@ -86,6 +87,7 @@ typedef struct stk_string_arena {
 char *stk_string_arena_copy(stk_string_arena *arena, const char *text, size_t length);
 /* snprintf into the arena. NULL when there is no memory. */
 char *stk_string_arena_print(stk_string_arena *arena, const char *format, ...) STOKE_PRINTF(2, 3);
+char *stk_string_arena_vprint(stk_string_arena *arena, const char *format, va_list args);
 void stk_string_arena_free(stk_string_arena *arena);
 
 #endif

@@ -73,53 +73,30 @@ static size_t past_comment(const char *text, size_t at, size_t end)
     return at;
 }
 
-/* Past the bracket that closes the one at `at`; 0 where none does. */
-static size_t past_brackets(const char *text, size_t at, size_t end)
+/* The first of `stops` from `at` on that stands outside of strings, comments and brackets, or the end. `last`
+ * (may be NULL) is the last character before it that counts, 0 when there is none. */
+static size_t scan_to(const char *text, size_t at, size_t end, const char *stops, char *last)
 {
     int depth = 0;
-    while (at < end) {
-        const char c = text[at];
-        if (c == '#') {
-            at = past_comment(text, at, end);
-        } else if (c == '\'' || c == '"') {
-            at = past_string(text, at, end);
-        } else {
-            if (strchr("([{", c)) depth++;
-            if (strchr(")]}", c) && --depth <= 0) return at + 1;
-            at++;
-        }
-    }
-    return 0;
-}
-
-/* The end of the statement: a line end or a semicolon outside all brackets. `last` is its last character that
- * counts, 0 when there is none. */
-static size_t statement_end(const char *text, size_t at, size_t end, char *last)
-{
-    int depth = 0;
+    char unused;
+    if (!last) last = &unused;
     *last = 0;
-    while (at < end) {
+    while (at < end && (depth || !strchr(stops, text[at]))) {
         const char c = text[at];
         if (c == '#') {
             at = past_comment(text, at, end);
-            continue;
-        }
-        if (!depth && (c == '\n' || c == ';')) break;
-        if (c == '\'' || c == '"') {
-            at = past_string(text, at, end);
-            *last = c;
             continue;
         }
         if (c == '\\' && at + 1 < end) {
             at += at + 2 < end && text[at + 1] == '\r' && text[at + 2] == '\n' ? 3 : 2;
             continue;
         }
+        if (!strchr(" \t\r\n", c)) *last = c;
         if (strchr("([{", c)) depth++;
         if (strchr(")]}", c) && depth) depth--;
-        if (!strchr(" \t\r\n", c)) *last = c;
-        at++;
+        at = c == '\'' || c == '"' ? past_string(text, at, end) : at + 1;
     }
-    return at;
+    return at < end ? at : end;
 }
 
 /* Blanks, comments and line ends inside brackets. */
@@ -290,24 +267,7 @@ static int read_value(reader *r, uint32_t parent, uint32_t key, int depth, uint3
 /* An expression from here to the end of its argument or item; of a statement (not `inside`), to its end. */
 static size_t expression_end(const reader *r, int inside)
 {
-    int depth = 0;
-    size_t at = r->at;
-    while (at < r->end) {
-        const char c = r->text[at];
-        if (c == '\'' || c == '"') {
-            at = past_string(r->text, at, r->end);
-            continue;
-        }
-        if (c == '#' && !depth) break;
-        if (c == '#') {
-            at = past_comment(r->text, at, r->end);
-            continue;
-        }
-        if (!depth && inside && strchr(",)]}", c)) break;
-        if (strchr("([{", c)) depth++;
-        if (strchr(")]}", c) && depth) depth--;
-        at++;
-    }
+    size_t at = scan_to(r->text, r->at, r->end, inside ? "#,)]}" : "#", NULL);
     while (at > r->at && strchr(" \t\r\n\\", r->text[at - 1])) at--;
     return at;
 }
@@ -378,9 +338,9 @@ static int read_call(reader *r, const char *name, uint32_t index, int depth)
     /* What else a field has does not change the value; the parts of a Path do. */
     skip_space(r);
     if (peek(r, 0) != ')' && (peek(r, 0) != ',' || *name == 'P')) return 0;
-    const size_t after = past_brackets(r->text, begin, r->end);
-    if (after) r->at = after;
-    return after != 0;
+    const size_t close = scan_to(r->text, begin + 1, r->end, ")]}", NULL);
+    if (close < r->end) r->at = close + 1;
+    return close < r->end;
 }
 
 /* 1: a literal; 0: none, and what was added is to be taken back; negative: an error. */
@@ -471,12 +431,7 @@ static int read_assignment(reader *r, const char *word, size_t begin)
     while (peek(r, 0) == ' ' || peek(r, 0) == '\t') r->at++;
     if (peek(r, 0) == ':') {
         annotated = 1;
-        int depth = 0;
-        for (r->at++; r->at < r->end && (depth || r->text[r->at] != '='); r->at++) {
-            if (strchr("([{", r->text[r->at])) depth++;
-            if (strchr(")]}", r->text[r->at])) depth--;
-            if (strchr("'\"", r->text[r->at])) r->at = past_string(r->text, r->at, r->end) - 1;
-        }
+        r->at = scan_to(r->text, r->at + 1, r->end, "=", NULL);
     }
     if (peek(r, 0) != '=' || peek(r, 1) == '=') return STOKE_OK;
     r->at++;
@@ -548,7 +503,7 @@ int stk_python_build(stoke_yaml *yaml, stoke_error *err)
         while (at < bytes && strchr(" \t\f", yaml->text[at]) && yaml->text[at]) at++;
         if (!same_line) indent = at - begin;
         char last;
-        const size_t end = statement_end(yaml->text, at, bytes, &last);
+        const size_t end = scan_to(yaml->text, at, bytes, "\n;", &last);
         if (last && (passed_over == SIZE_MAX || indent <= passed_over)) {
             const int is_class = !strncmp(yaml->text + at, "class", 5) && last == ':';
             passed_over = last == ':' && !is_class ? indent : SIZE_MAX;

@@ -5,6 +5,7 @@
 #include "src/source/dataset_internal.h"
 
 #include <limits.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <stoke/tools/terminal.h>
 #include <string.h>
@@ -42,10 +43,16 @@ int stk_dataset_add(stoke_dataset *dataset, const char *name, const char *image,
     return stk_dataset_add_sample(dataset, &sample, err);
 }
 
-int stk_dataset_remark(stoke_dataset *dataset, stoke_note_kind kind, const char *path, const char *detail,
-                       stoke_error *err)
+int stk_dataset_remark(stoke_dataset *dataset, stoke_error *err, stoke_note_kind kind, const char *path,
+                       const char *format, ...)
 {
-    if (!stk_grow((void **)&dataset->notes, &dataset->notes_capacity, dataset->n_notes + 1,
+    va_list args;
+    va_start(args, format);
+    const char *detail =
+        strchr(format, '%') ? stk_string_arena_vprint(&dataset->arena, format, args) : format;
+    va_end(args);
+    if (!path || !detail ||
+        !stk_grow((void **)&dataset->notes, &dataset->notes_capacity, dataset->n_notes + 1,
                   sizeof *dataset->notes))
         return stk_dataset_no_memory(err);
     dataset->notes[dataset->n_notes++] = (stoke_note){ kind, path, detail };
@@ -69,9 +76,8 @@ int stk_dataset_settle(stoke_dataset *dataset, size_t from, stoke_error *err)
         int twin_after = i + 1 < n && strcmp(s[i].name, s[i + 1].name) == 0;
         if (twin_before || twin_after) {
             const char *other = twin_before ? s[i - 1].image_path : s[i + 1].image_path;
-            const char *detail = stk_string_arena_print(&dataset->arena, "same name as %s", other);
-            if (!detail) return stk_dataset_no_memory(err);
-            int r = stk_dataset_remark(dataset, STOKE_NOTE_DUPLICATE, s[i].image_path, detail, err);
+            int r = stk_dataset_remark(dataset, err, STOKE_NOTE_DUPLICATE, s[i].image_path, "same name as %s",
+                                       other);
             if (r != STOKE_OK) return r;
         }
         int keep = !twin_before && !twin_after;

@@ -90,12 +90,13 @@ struct stoke_dataset {
     const char *test;       /* the images of a test part that was left alone; NULL: there is none */
 };
 
-/* All keep the strings they are given: these must live in the arena or be constants. */
+/* All keep the strings they are given: these must live in the arena or be constants. A remark without a % is
+ * kept as it is, any other printed into the arena. */
 int stk_dataset_add(stoke_dataset *dataset, const char *name, const char *image, const char *mask,
                     stoke_error *err);
 int stk_dataset_add_sample(stoke_dataset *dataset, const stoke_sample *sample, stoke_error *err);
-int stk_dataset_remark(stoke_dataset *dataset, stoke_note_kind kind, const char *path, const char *detail,
-                       stoke_error *err);
+int stk_dataset_remark(stoke_dataset *dataset, stoke_error *err, stoke_note_kind kind, const char *path,
+                       const char *format, ...) STOKE_PRINTF(5, 6);
 int stk_dataset_no_memory(stoke_error *err);
 
 /* Sorts samples[from..] by name. Those that share a name are noted and left out. */

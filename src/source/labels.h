@@ -18,8 +18,8 @@ void stk_labels_digest(const stoke_labels *labels, uint64_t digest[2]);
 uint32_t stk_labels_classes(const stoke_labels *labels);
 /* 1: a list that leaves values it does not name as they are ("11:255,*"). */
 int stk_labels_keep(const stoke_labels *labels);
-/* Whether each value of a mask (two bytes each, one channel) is a class of a map without colours: the first that is
- * none is STOKE_E_LABEL, as stoke_labels_apply says it. Takes no memory. */
+/* Whether each value of a mask (two bytes each, one channel) is a class of a map without colours: the first
+ * that is none is STOKE_E_LABEL, as stoke_labels_apply says it. Takes no memory. */
 int stk_labels_check(const stoke_labels *labels, const stoke_image *values, stoke_error *err);
 
 #endif

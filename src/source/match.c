@@ -64,17 +64,19 @@ typedef struct matcher {
     stoke_error *err;
 } matcher;
 
-static int no_memory(matcher *m)
-{
-    return stk_dataset_no_memory(m->err);
-}
-
 static int ends_with(const char *text, size_t length, const char *suffix)
 {
     size_t n = strlen(suffix);
     /* the last byte rules out most of the list */
     return length > n && (!n || text[length - 1] == suffix[n - 1]) &&
            memcmp(text + length - n, suffix, n) == 0;
+}
+
+static int has_mask_suffix(const matcher *m, const stk_scan_file *file)
+{
+    for (size_t s = 0; s < m->n_suffixes; s++)
+        if (ends_with(stk_found_stem(file), file->stem_length, m->suffixes[s])) return 1;
+    return 0;
 }
 
 /* ---- files ---- */
@@ -85,15 +87,12 @@ static int part_one_folder(matcher *m)
     size_t kept = 0;
     for (size_t i = 0; i < m->images.count; i++) {
         stk_scan_file file = m->images.items[i];
-        int is_mask = 0;
-        for (size_t s = 0; s < m->n_suffixes; s++)
-            is_mask |= ends_with(stk_found_stem(&file), file.stem_length, m->suffixes[s]);
-        if (!is_mask) {
+        if (!has_mask_suffix(m, &file)) {
             m->images.items[kept++] = file;
             continue;
         }
         if (!stk_grow((void **)&m->masks.items, &m->masks.capacity, m->masks.count + 1, sizeof file))
-            return no_memory(m);
+            return stk_dataset_no_memory(m->err);
         m->masks.items[m->masks.count++] = file;
     }
     m->images.count = kept;
@@ -136,15 +135,13 @@ static int strip_suffix(matcher *m)
             m->images.items[kept++].stem_length -= (uint16_t)strlen(m->image_suffix);
             continue;
         }
-        const char *detail =
-            stk_string_arena_print(&m->dataset->arena, "its stem does not end in %s", m->image_suffix);
-        if (!detail) return no_memory(m);
-        int r = stk_dataset_remark(m->dataset, STOKE_NOTE_IMAGE_WITHOUT_MASK, file->path, detail, m->err);
+        int r = stk_dataset_remark(m->dataset, m->err, STOKE_NOTE_IMAGE_WITHOUT_MASK, file->path,
+                                   "its stem does not end in %s", m->image_suffix);
         if (r != STOKE_OK) return r;
     }
     m->images.count = kept;
     /* a1_x stands before a_x, a before a1 */
-    return stk_found_sort(&m->images) ? STOKE_OK : no_memory(m);
+    return stk_found_sort(&m->images) ? STOKE_OK : stk_dataset_no_memory(m->err);
 }
 
 /* ---- table ---- */
@@ -160,15 +157,6 @@ static size_t slot_of(const matcher *m, const char *stem, size_t length)
     return i;
 }
 
-/* Images are sorted, so those with one stem are neighbours: noted, marked and kept out of the pairing. */
-static int note_twin(matcher *m, size_t twin, size_t other)
-{
-    const char *detail =
-        stk_string_arena_print(&m->dataset->arena, "same stem as %s", m->images.items[other].path);
-    if (!detail) return no_memory(m);
-    return stk_dataset_remark(m->dataset, STOKE_NOTE_DUPLICATE, m->images.items[twin].path, detail, m->err);
-}
-
 static int same_key(const matcher *m, size_t a, size_t b)
 {
     const stk_scan_file *x = &m->images.items[a], *y = &m->images.items[b];
@@ -176,6 +164,7 @@ static int same_key(const matcher *m, size_t a, size_t b)
            memcmp(stk_found_stem(x), stk_found_stem(y), x->stem_length) == 0;
 }
 
+/* Images are sorted, so those with one stem are neighbours: noted, marked and kept out of the pairing. */
 static int build_table(matcher *m)
 {
     size_t n = m->images.count, size = 16;
@@ -183,13 +172,14 @@ static int build_table(matcher *m)
     m->table = stk_alloc(size * sizeof *m->table);
     m->fits = stk_calloc(n, sizeof *m->fits);
     m->claims = stk_alloc((m->masks.count + 1) * sizeof *m->claims);
-    if (!m->table || !m->fits || !m->claims) return no_memory(m);
+    if (!m->table || !m->fits || !m->claims) return stk_dataset_no_memory(m->err);
     memset(m->table, 0xff, size * sizeof *m->table);
     m->table_mask = size - 1;
     for (size_t i = 0; i < n; i++) {
         int before = i > 0 && same_key(m, i, i - 1), after = i + 1 < n && same_key(m, i, i + 1);
         if (before || after) {
-            int r = note_twin(m, i, before ? i - 1 : i + 1);
+            int r = stk_dataset_remark(m->dataset, m->err, STOKE_NOTE_DUPLICATE, m->images.items[i].path,
+                                       "same stem as %s", m->images.items[before ? i - 1 : i + 1].path);
             if (r != STOKE_OK) return r;
             m->fits[i].exact = TWIN;
         }
@@ -224,12 +214,10 @@ static int claim(matcher *m, size_t index)
         uint32_t hit = image_with_stem(m, stem, mask->stem_length - strlen(m->suffixes[s]));
         if (hit == NONE) continue;
         if (image != NONE) {
-            const char *detail =
-                stk_string_arena_print(&m->dataset->arena, "fits both %s and %s", m->images.items[image].path,
-                                       m->images.items[hit].path);
             m->claims[index] = NOTED;
-            return detail ? stk_dataset_remark(m->dataset, STOKE_NOTE_DUPLICATE, mask->path, detail, m->err)
-                          : no_memory(m);
+            return stk_dataset_remark(m->dataset, m->err, STOKE_NOTE_DUPLICATE, mask->path,
+                                      "fits both %s and %s", m->images.items[image].path,
+                                      m->images.items[hit].path);
         }
         image = hit;
     }
@@ -252,7 +240,8 @@ static int add_sample(matcher *m, const stk_scan_file *image, const char *mask)
                            ? stk_string_arena_print(&m->dataset->arena, "%s%.*s", m->part->prefix,
                                                     (int)image->stem_length, stem)
                            : stk_string_arena_copy(&m->dataset->arena, stem, image->stem_length);
-    return name ? stk_dataset_add(m->dataset, name, image->path, mask, m->err) : no_memory(m);
+    return name ? stk_dataset_add(m->dataset, name, image->path, mask, m->err)
+                : stk_dataset_no_memory(m->err);
 }
 
 static int settle_images(matcher *m)
@@ -265,11 +254,11 @@ static int settle_images(matcher *m)
         if (fit_count(fit) == 1)
             r = add_sample(m, image, m->masks.items[fit->mask].path);
         else if (fit_count(fit) == 0)
-            r = stk_dataset_remark(m->dataset, STOKE_NOTE_IMAGE_WITHOUT_MASK, image->path,
-                                   "no mask has its stem", m->err);
+            r = stk_dataset_remark(m->dataset, m->err, STOKE_NOTE_IMAGE_WITHOUT_MASK, image->path,
+                                   "no mask has its stem");
         else
-            r = stk_dataset_remark(m->dataset, STOKE_NOTE_DUPLICATE, image->path,
-                                   "more than one mask fits it", m->err);
+            r = stk_dataset_remark(m->dataset, m->err, STOKE_NOTE_DUPLICATE, image->path,
+                                   "more than one mask fits it");
     }
     return r;
 }
@@ -279,15 +268,14 @@ static int note_mask(matcher *m, size_t index)
     const char *path = m->masks.items[index].path;
     uint32_t image = m->claims[index];
     if (image == NONE)
-        return stk_dataset_remark(m->dataset, STOKE_NOTE_MASK_WITHOUT_IMAGE, path, "no image has its stem",
-                                  m->err);
+        return stk_dataset_remark(m->dataset, m->err, STOKE_NOTE_MASK_WITHOUT_IMAGE, path,
+                                  "no image has its stem");
     if (image == NOTED) return STOKE_OK;
     if (m->fits[image].exact == TWIN)
-        return stk_dataset_remark(m->dataset, STOKE_NOTE_MASK_WITHOUT_IMAGE, path,
-                                  "the images with its stem were left out", m->err);
-    const char *detail = stk_string_arena_print(&m->dataset->arena, "one of several masks that fit %s",
-                                                m->images.items[image].path);
-    return detail ? stk_dataset_remark(m->dataset, STOKE_NOTE_DUPLICATE, path, detail, m->err) : no_memory(m);
+        return stk_dataset_remark(m->dataset, m->err, STOKE_NOTE_MASK_WITHOUT_IMAGE, path,
+                                  "the images with its stem were left out");
+    return stk_dataset_remark(m->dataset, m->err, STOKE_NOTE_DUPLICATE, path,
+                              "one of several masks that fit %s", m->images.items[image].path);
 }
 
 static int by_mask_stem(const void *a, const void *b, void *context)
@@ -300,7 +288,7 @@ static int by_mask_stem(const void *a, const void *b, void *context)
 static int settle_masks(matcher *m)
 {
     uint32_t *left = stk_alloc((m->masks.count + 1) * sizeof *left);
-    if (!left) return no_memory(m);
+    if (!left) return stk_dataset_no_memory(m->err);
     size_t n = 0;
     for (size_t i = 0; i < m->masks.count; i++) {
         uint32_t image = m->claims[i];
@@ -342,15 +330,8 @@ static int refuse_masks_among_images(const matcher *m)
 {
     size_t alike = 0;
     const char *example = "";
-    for (size_t i = 0; i < m->images.count; i++) {
-        const stk_scan_file *image = &m->images.items[i];
-        for (size_t s = 0; s < m->n_suffixes; s++)
-            if (ends_with(stk_found_stem(image), image->stem_length, m->suffixes[s])) {
-                alike++;
-                example = image->path;
-                break;
-            }
-    }
+    for (size_t i = 0; i < m->images.count; i++)
+        if (has_mask_suffix(m, &m->images.items[i])) alike++, example = m->images.items[i].path;
     if (alike * 5 < m->images.count * 2) return STOKE_OK; /* a mask for every image would be a half */
     return stk_fail(m->err, STOKE_E_INVALID,
                     "%s: %zu of %zu files look like masks of the others (%s): give this folder as images and "
@@ -371,7 +352,8 @@ static int add_unpaired(matcher *m)
         }
         const char *name =
             stk_string_arena_print(&m->dataset->arena, "%s%s", m->part->prefix, stk_found_stem(image));
-        r = name ? stk_dataset_add(m->dataset, name, image->path, NULL, m->err) : no_memory(m);
+        r = name ? stk_dataset_add(m->dataset, name, image->path, NULL, m->err)
+                 : stk_dataset_no_memory(m->err);
     }
     return r == STOKE_OK ? stk_dataset_settle(m->dataset, from, m->err) : r;
 }
@@ -400,7 +382,7 @@ int stk_match_part(stoke_dataset *dataset, const stk_layout_part *part, const ch
     if (r == STOKE_OK && m.images.count == 0) r = no_images(&m);
     for (size_t i = 0; i < STK_SCAN_ENDINGS; i++)
         dataset->unread.count[i] += m.images.unread.count[i] + m.masks.unread.count[i];
-    if (r == STOKE_OK && !stk_found_sort(&m.images)) r = no_memory(&m);
+    if (r == STOKE_OK && !stk_found_sort(&m.images)) r = stk_dataset_no_memory(err);
     if (r == STOKE_OK) r = strip_suffix(&m);
     if (r == STOKE_OK && part->bare) r = refuse_masks_among_images(&m);
     if (r == STOKE_OK) r = part->masks ? pair_up(&m) : add_unpaired(&m);

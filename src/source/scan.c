@@ -283,8 +283,8 @@ static int walk_folder(walk *w, size_t length, unsigned depth)
     return r;
 }
 
-/* Sets the walk to `root` without trailing slashes. */
-static int start_at(walk *w, const char *root, size_t *length)
+/* Walks `root`, or (`names`) lists the folders in it only. */
+static int walk_from(walk *w, const char *root, stk_scan_name_list *names)
 {
     size_t n = strlen(root);
     while (n > 1 && root[n - 1] == '/') n--;
@@ -292,39 +292,28 @@ static int start_at(walk *w, const char *root, size_t *length)
     memcpy(w->path, root, n);
     w->path[n] = 0;
     w->root_length = n + 1;
-    *length = n;
-    return STOKE_OK;
+    const int r = names ? read_folder(w, n, names) : walk_folder(w, n, 0);
+    stk_free(w->seen);
+    return r;
 }
 
 int stk_scan(const char *root, const stk_scan_folder_id *skip, stk_string_arena *arena,
              stk_scan_file_list *found, stoke_error *err)
 {
-    walk *w = stk_calloc(1, sizeof *w);
-    if (!w) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", root);
-    w->arena = arena, w->found = found, w->skip = skip, w->err = err;
-    size_t length = 0;
-    int r = start_at(w, root, &length);
-    if (r == STOKE_OK) r = walk_folder(w, length, 0);
-    for (size_t i = 0; i < STK_SCAN_ENDINGS; i++) found->unread.count[i] += w->unread.count[i];
-    stk_free(w->seen);
-    stk_free(w);
+    walk w = { .arena = arena, .found = found, .skip = skip, .err = err };
+    const int r = walk_from(&w, root, NULL);
+    for (size_t i = 0; i < STK_SCAN_ENDINGS; i++) found->unread.count[i] += w.unread.count[i];
     return r;
 }
 
 int stk_list_folders(const char *path, stk_string_arena *arena, stk_scan_name_list *names, int *has_files,
                      stoke_error *err)
 {
-    walk *w = stk_calloc(1, sizeof *w);
-    if (!w) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
-    w->arena = arena, w->err = err;
-    size_t length = 0;
-    int r = start_at(w, path, &length);
-    if (r == STOKE_OK) r = read_folder(w, length, names);
+    walk w = { .arena = arena, .err = err };
+    const int r = walk_from(&w, path, names);
     if (names->count) qsort(names->items, names->count, sizeof *names->items, by_bytes);
-    *has_files = w->has_files;
-    names->unread = w->unread;
-    stk_free(w->seen);
-    stk_free(w);
+    *has_files = w.has_files;
+    names->unread = w.unread;
     return r;
 }
 

@@ -31,11 +31,6 @@ typedef struct reading {
     stoke_error *err;
 } reading;
 
-static int no_memory(reading *x)
-{
-    return stk_dataset_no_memory(x->err);
-}
-
 /* ---- pieces ---- */
 
 static int by_key(const void *a, const void *b)
@@ -57,8 +52,7 @@ static const char *shown(reading *x, const char *member)
 
 static int remark(reading *x, stoke_note_kind kind, const char *member, const char *detail)
 {
-    const char *path = shown(x, member);
-    return path && detail ? stk_dataset_remark(x->dataset, kind, path, detail, x->err) : no_memory(x);
+    return stk_dataset_remark(x->dataset, x->err, kind, shown(x, member), detail);
 }
 
 /* The members of the shard that have a role, sorted by key. */
@@ -69,7 +63,7 @@ static int collect(reading *x, int with_notes)
         const stk_tar_member *m = &x->index.members[i];
         const stk_shard_name name = stk_shard_name_parse(m->name);
         if (name.role == STK_FIELD_OTHER) {
-            if (!x->stranger && !(x->stranger = shown(x, m->name))) return no_memory(x);
+            if (!x->stranger && !(x->stranger = shown(x, m->name))) return stk_dataset_no_memory(x->err);
             continue;
         }
         if (m->kind != STK_TAR_FILE) {
@@ -83,7 +77,7 @@ static int collect(reading *x, int with_notes)
             continue;
         }
         if (!stk_grow((void **)&x->pieces, &x->capacity, x->count + 1, sizeof *x->pieces))
-            return no_memory(x);
+            return stk_dataset_no_memory(x->err);
         x->pieces[x->count++] = (piece){ m, name };
     }
     if (x->count) qsort(x->pieces, x->count, sizeof *x->pieces, by_key);
@@ -147,7 +141,7 @@ static int add_sample(reading *x, const piece *first, const group *g)
         s.mask_path = shown(x, g->mask->name);
         s.mask = (stoke_blob){ x->shard, g->mask->offset, g->mask->size };
     }
-    if (!s.name || !s.image_path || (g->mask && !s.mask_path)) return no_memory(x);
+    if (!s.name || !s.image_path || (g->mask && !s.mask_path)) return stk_dataset_no_memory(x->err);
     return stk_dataset_add_sample(x->dataset, &s, x->err);
 }
 
@@ -210,7 +204,7 @@ static int look_for_masks(reading *x)
         if (!stk_shard_name_like_mask(member, &x->pieces[i].name))
             x->unlike = 1;
         else if (!x->like_mask && !(x->like_mask = shown(x, member)))
-            return no_memory(x);
+            return stk_dataset_no_memory(x->err);
     }
     return r == STOKE_OK ? x->dataset->has_masks : r;
 }
