@@ -9,8 +9,10 @@
 #include <strings.h>
 
 #include "src/base/error.h"
+#include "src/base/mem.h"
 #include "src/base/remarks.h"
 #include "src/tune/advice/advice_tables.h"
+#include "src/tune/advice/estimate.h"
 #include "src/tune/decide/decide.h"
 #include <stoke/tools/advise.h>
 #include <stoke/tools/machine.h>
@@ -23,8 +25,7 @@ enum {
     PREFETCH = 2,             /* batches on the card, as `stoke estimate` has it */
     RANKS_MOST = 4096
 };
-#define GIB(bytes) ((double)(bytes) / (double)(UINT64_C(1) << 30))
-#define USUAL      "a usual starting point for %s"
+#define USUAL "a usual starting point for %s"
 
 typedef struct adviser {
     stoke_advice *advice;
@@ -83,31 +84,20 @@ typedef struct fitted {
     int fits;       /* 0: not even the least does */
 } fitted;
 
-static int largest_batch(const stoke_estimate_params *p, stoke_engine engine, uint64_t memory,
-                         uint32_t *batch, stoke_error *err)
-{
-    int r = stoke_estimate_batch(engine, p, memory, STK_SPARE_BYTES, 8, batch, err);
-    if (!r && !*batch) r = stoke_estimate_batch(engine, p, memory, STK_SPARE_BYTES, 1, batch, err);
-    return r;
-}
-
 /* Keeps the model and lowers the batch; takes the next smaller SegFormer where not even one picture fits. */
 static int fit(fitted *f, const stoke_estimate_params *wanted, stoke_engine engine, uint64_t memory,
                stoke_error *err)
 {
-    static const char *const models[] = { "b5", "b4", "b3", "b2", "b1", "b0" };
-    const size_t n = sizeof models / sizeof *models;
-    size_t next = 0;
     memset(f, 0, sizeof *f);
     f->chosen = *wanted;
     f->wanted_model = wanted->model;
     f->wanted_batch = wanted->batch;
     int r = stoke_estimate_make(&f->wanted, engine, wanted, err);
-    if (!r) r = largest_batch(&f->chosen, engine, memory, &f->room, err);
-    while (next < n && strcmp(models[next], wanted->model)) next++;
-    while (!r && !f->room && next + 1 < n) {
-        f->chosen.model = models[++next];
-        r = largest_batch(&f->chosen, engine, memory, &f->room, err);
+    if (!r) r = stk_estimate_largest(&f->chosen, engine, memory, &f->room, err);
+    size_t smaller = strcmp(wanted->model, "smallnet") ? stk_model_index(wanted->model) : 0;
+    while (!r && !f->room && smaller) {
+        f->chosen.model = stk_model_rows[--smaller].model;
+        r = stk_estimate_largest(&f->chosen, engine, memory, &f->room, err);
     }
     if (r) return r;
     f->fits = f->room > 0;
@@ -130,13 +120,13 @@ static void batch_line(adviser *a, const fitted *f)
     number(text, f->chosen.batch);
     a->advice->table_batch = f->wanted_batch;
     if (a->memory)
-        snprintf(of, sizeof of, " of the card's %.1f", GIB(a->memory));
+        snprintf(of, sizeof of, " of the card's %.1f", STK_GIB(a->memory));
     else if (a->host_memory != UINT64_MAX)
-        snprintf(of, sizeof of, " of the %.1f that the machine can give", GIB(a->host_memory));
+        snprintf(of, sizeof of, " of the %.1f that the machine can give", STK_GIB(a->host_memory));
     if (f->got.low == f->got.high) /* the native engine's plan */
-        snprintf(range, sizeof range, "%.1f", GIB(f->got.high));
+        snprintf(range, sizeof range, "%.1f", STK_GIB(f->got.high));
     else
-        snprintf(range, sizeof range, "%.1f to %.1f", GIB(f->got.low), GIB(f->got.high));
+        snprintf(range, sizeof range, "%.1f to %.1f", STK_GIB(f->got.low), STK_GIB(f->got.high));
     if (!is_cut(f))
         line(a, "batch_size", text, STOKE_SOURCE_TABLE,
              "a usual starting point for %s; %s at %ux%u is estimated to take %s GiB%s", a->where,
@@ -147,7 +137,7 @@ static void batch_line(adviser *a, const fitted *f)
              "takes "
              "%s",
              a->where, (unsigned)f->wanted_batch, f->wanted_model, (unsigned)f->chosen.height,
-             (unsigned)f->chosen.width, GIB(f->wanted.high), of, range);
+             (unsigned)f->chosen.width, STK_GIB(f->wanted.high), of, range);
 }
 
 static void fit_remark(adviser *a, const fitted *f)
@@ -157,13 +147,13 @@ static void fit_remark(adviser *a, const fitted *f)
         REMARK(a,
                "Not even batch 1 with %s leaves 1 GiB free (%.1f GiB are needed at the most): lower the size "
                "of the pictures.",
-               c->model, GIB(f->got.high));
+               c->model, STK_GIB(f->got.high));
     else if (is_cut(f))
         REMARK(
             a,
             "What is usual and the estimate disagree: batch %u with %s would take %.1f to %.1f GiB, so batch "
             "%u with %s stands here; up to %u fits.",
-            (unsigned)f->wanted_batch, f->wanted_model, GIB(f->wanted.low), GIB(f->wanted.high),
+            (unsigned)f->wanted_batch, f->wanted_model, STK_GIB(f->wanted.low), STK_GIB(f->wanted.high),
             (unsigned)c->batch, c->model, (unsigned)f->room);
     else if (f->room >= 2 * f->wanted_batch)
         REMARK(a, "The usual batch is more careful than the estimate, by which up to %u fits%s",
@@ -324,7 +314,7 @@ static void workers_line(adviser *a, uint64_t batch_bytes)
         const uint32_t few = held ? (uint32_t)held : 1;
         line(a, "num_workers", number(text, few), STOKE_SOURCE_ESTIMATED,
              "each takes about %.1f GiB with its batches, and half of the host's %.1f GiB is for them",
-             GIB(worker), GIB(a->host_memory));
+             STK_GIB(worker), STK_GIB(a->host_memory));
     } else if (wanted < most)
         line(a, "num_workers", number(text, workers), p->cores_source,
              "two thirds of the cores: %s; the others are for the trainer (usual are %s)", cores, usual);
@@ -396,7 +386,7 @@ static int find_subject(adviser *a, stoke_error *err)
     if (!p->gpu || !*p->gpu) {
         a->on_card = p->memory || p->some_card || !strcmp(p->task, "smallnet");
         if (p->memory)
-            snprintf(subject, size, "a card of %.4g GB", GIB(p->memory));
+            snprintf(subject, size, "a card of %.4g GB", STK_GIB(p->memory));
         else if (a->on_card)
             snprintf(subject, size, "a card that is not named");
         else
@@ -412,7 +402,7 @@ static int find_subject(adviser *a, stoke_error *err)
         a->memory = (uint64_t)found.gpu->gb << 30;
     if (!a->memory) return unknown_card(p->gpu, &found, err);
     a->on_card = 1;
-    snprintf(subject, size, "%.100s, %.4g GB", known ? found.gpu->name : p->gpu, GIB(a->memory));
+    snprintf(subject, size, "%.100s, %.4g GB", known ? found.gpu->name : p->gpu, STK_GIB(a->memory));
     if (!known) return STOKE_OK;
     const uint32_t gb = found.gpu->gb;
     if (stk_is_at_least(a->memory, gb) && a->memory < ((uint64_t)gb << 30) / 10 * 11) {

@@ -29,13 +29,6 @@ stoke_choose_params stoke_choose_defaults(void)
     return (stoke_choose_params){ .struct_size = sizeof(stoke_choose_params) };
 }
 
-static size_t model_index(const char *model)
-{
-    size_t i = 0;
-    while (i + 1 < STK_MODELS && strcmp(stk_model_rows[i].model, model)) i++;
-    return i;
-}
-
 typedef struct chooser {
     const stoke_choose_params *params;
     stoke_advice advice; /* the memory, and what is usual for it */
@@ -60,7 +53,7 @@ static int prepare(chooser *c, const stoke_choose_params *p, stoke_error *err)
     const stk_gpu *gpu = found.portable ? NULL : found.gpu;
     c->timed = gpu && stoke_card_named(gpu->name, &c->card);
     const stk_advice_row *row = gpu && stk_is_at_least(c->memory, gpu->gb) ? stk_advice_row_of(gpu) : NULL;
-    c->usual = model_index(row ? row->model : stk_tier_of(c->advice.memory)->model);
+    c->usual = stk_model_index(row ? row->model : stk_tier_of(c->advice.memory)->model);
     c->by_samples = STK_MODELS - 1;
     for (size_t i = sizeof BY_SAMPLES / sizeof *BY_SAMPLES; i--;)
         if (p->samples && p->samples <= BY_SAMPLES[i].samples) c->by_samples = BY_SAMPLES[i].model;

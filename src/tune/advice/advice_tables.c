@@ -56,6 +56,13 @@ const stk_advice_model_row stk_model_rows[STK_MODELS] = {
     { "b5", 84, 16, "production: the best result" },
 };
 
+size_t stk_model_index(const char *model)
+{
+    size_t i = 0;
+    while (i + 1 < STK_MODELS && strcmp(stk_model_rows[i].model, model)) i++;
+    return i;
+}
+
 int stk_is_at_least(uint64_t memory, uint32_t gb)
 {
     const uint64_t sold = (uint64_t)gb << 30;

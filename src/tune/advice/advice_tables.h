@@ -61,6 +61,7 @@ typedef struct stk_advice_model_row {
 } stk_advice_model_row;
 enum { STK_MODELS = 6 };
 extern const stk_advice_model_row stk_model_rows[STK_MODELS];
+size_t stk_model_index(const char *model);
 
 extern const stk_advice_expected stk_expected_processor;
 

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/tune/decide/decide.h"
 #include <stoke/net.h>
 #include <stoke/tools/advise.h>
 #include <stoke/tools/machine.h>
@@ -248,11 +250,6 @@ static void stk_estimate_torch(stoke_estimate *e, const stoke_estimate_params *p
 
 /* ---- estimates in words: the same for the command and for Python ---- */
 
-static double gib(uint64_t bytes)
-{
-    return (double)bytes / (double)(UINT64_C(1) << 30);
-}
-
 const char *stoke_memory_term_name(int term)
 {
     static const char *const names[STOKE_TERMS] = { "weights",     "gradients", "optimizer", "extra",
@@ -305,10 +302,10 @@ void stoke_estimate_verdict(FILE *out, const stoke_estimate *estimate, stoke_eng
     const char *precision = stoke_estimate_precision(engine, params);
     if (engine == STOKE_ENGINE_TORCH)
         stoke_text_print(out, "%-6s  %.1f to %.1f GiB of a card, %s: estimated, for the process\n", name,
-                         gib(estimate->low), gib(estimate->high), precision);
+                         STK_GIB(estimate->low), STK_GIB(estimate->high), precision);
     else
         stoke_text_print(out, "%-6s  %.1f GiB of host memory, %s: the engine's own plan\n", name,
-                         gib(estimate->total), precision);
+                         STK_GIB(estimate->total), precision);
 }
 
 void stoke_estimate_levels(FILE *out, const stoke_estimate *e)
@@ -316,16 +313,16 @@ void stoke_estimate_levels(FILE *out, const stoke_estimate *e)
     const uint64_t beside = e->card - e->total; /* what is on the card, too */
     stoke_text_print(out, "torch, by who counts:\n");
     stoke_text_print(out, "  allocator, tensors   about %.1f GiB      torch.cuda.max_memory_allocated()\n",
-                     gib(e->allocated));
+                     STK_GIB(e->allocated));
     stoke_text_print(out, "  allocator, reserved  %5.1f to %.1f GiB    torch.cuda.max_memory_reserved()\n",
-                     gib(e->reserved_low), gib(e->reserved_high));
-    stoke_text_print(out, "  process              %5.1f to %.1f GiB    its line in nvidia-smi\n", gib(e->low),
-                     gib(e->high));
+                     STK_GIB(e->reserved_low), STK_GIB(e->reserved_high));
+    stoke_text_print(out, "  process              %5.1f to %.1f GiB    its line in nvidia-smi\n",
+                     STK_GIB(e->low), STK_GIB(e->high));
     stoke_text_print(
         out,
         "  card                 %5.1f to %.1f GiB    nvidia-smi's sum, with a desktop on the card "
         "and CUDA before 11.7\n",
-        gib(e->low + beside), gib(e->high + beside));
+        STK_GIB(e->low + beside), STK_GIB(e->high + beside));
 }
 
 enum { SIDE_STEP = 32, CHANNELS_MOST = 4096, BLOCKS_MOST = 1024, PREFETCH_MOST = 1024 };
@@ -401,30 +398,25 @@ static uint64_t ring_bytes(const stoke_estimate_params *p)
     return (uint64_t)(p->prefetch + 1) * p->batch * p->height * p->width * pixel;
 }
 
-int stk_estimate_plan(stoke_net_plan *plan, const stoke_estimate_params *p, int memory, stoke_error *err)
+static int estimate_native(stoke_estimate *e, const stoke_estimate_params *p,
+                           const stk_segformer_config *config, int mode, stoke_error *err)
 {
     stoke_net_params net = stoke_net_defaults();
+    stoke_net_plan plan;
+    if (is_smallnet(p))
+        return stk_fail(err, STOKE_E_UNSUPPORTED,
+                        "the native engine trains SegFormer b0 to b5, not smallnet");
     net.model = p->model;
     net.classes = p->classes;
     net.batch = p->batch;
     net.height = p->height;
     net.width = p->width;
     net.precision = p->precision;
-    net.memory = memory;
+    net.memory = mode;
     net.optimizer = p->optimizer;
     net.freeze_encoder = p->freeze_encoder;
     net.average = p->average;
-    return stoke_net_plan_of(&net, plan, err);
-}
-
-static int estimate_native(stoke_estimate *e, const stoke_estimate_params *p,
-                           const stk_segformer_config *config, stoke_error *err)
-{
-    if (is_smallnet(p))
-        return stk_fail(err, STOKE_E_UNSUPPORTED,
-                        "the native engine trains SegFormer b0 to b5, not smallnet");
-    stoke_net_plan plan;
-    const int r = stk_estimate_plan(&plan, p, STOKE_MEMORY_PLAIN, err);
+    const int r = stoke_net_plan_of(&net, &plan, err);
     if (r) return r;
 
     const estimate_parameter_count count = segformer_parameters(config);
@@ -450,14 +442,14 @@ static int estimate_native(stoke_estimate *e, const stoke_estimate_params *p,
 
 /* ---- both ---- */
 
-int stoke_estimate_make(stoke_estimate *estimate, stoke_engine engine, const stoke_estimate_params *params,
-                        stoke_error *err)
+int stk_estimate_make(stoke_estimate *estimate, stoke_engine engine, const stoke_estimate_params *params,
+                      int mode, stoke_error *err)
 {
     stk_segformer_config config = { 0 };
     memset(estimate, 0, sizeof *estimate);
     int r = check(params, &config, err);
     if (!r && engine == STOKE_ENGINE_NATIVE)
-        r = estimate_native(estimate, params, &config, err);
+        r = estimate_native(estimate, params, &config, mode, err);
     else if (!r)
         stk_estimate_torch(estimate, params, is_smallnet(params) ? NULL : &config);
     if (r) return r;
@@ -465,6 +457,12 @@ int stoke_estimate_make(stoke_estimate *estimate, stoke_engine engine, const sto
     for (int i = 1; i < STOKE_TERMS; i++)
         if (estimate->bytes[i] > estimate->bytes[estimate->dominant]) estimate->dominant = i;
     return STOKE_OK;
+}
+
+int stoke_estimate_make(stoke_estimate *estimate, stoke_engine engine, const stoke_estimate_params *params,
+                        stoke_error *err)
+{
+    return stk_estimate_make(estimate, engine, params, STOKE_MEMORY_PLAIN, err);
 }
 
 /* One question of the search. A batch beyond what a network takes at all is a no, not an error. */
@@ -515,6 +513,14 @@ int stoke_estimate_batch(stoke_engine engine, const stoke_estimate_params *param
     if (!step || step > STK_NET_BATCH)
         return stk_fail(err, STOKE_E_INVALID, "step is %u: 1 to %d will do", (unsigned)step, STK_NET_BATCH);
     return largest(engine, params, memory, spare, ASKED_BATCH, step, STK_NET_BATCH, batch, err);
+}
+
+int stk_estimate_largest(const stoke_estimate_params *params, stoke_engine engine, uint64_t memory,
+                         uint32_t *batch, stoke_error *err)
+{
+    int r = stoke_estimate_batch(engine, params, memory, STK_SPARE_BYTES, 8, batch, err);
+    if (!r && !*batch) r = stoke_estimate_batch(engine, params, memory, STK_SPARE_BYTES, 1, batch, err);
+    return r;
 }
 
 int stoke_estimate_side(stoke_engine engine, const stoke_estimate_params *params, uint64_t memory,

@@ -174,7 +174,6 @@ enum {
     SETTLE = 4,     /* steps of the upload that are not counted, besides those ahead */
     LEAST_FED = 12, /* steps that are */
 };
-#define GIB(bytes) ((double)(bytes) / (double)(UINT64_C(1) << 30))
 
 typedef struct tensors {
     int32_t handle[TENSORS];
@@ -239,7 +238,7 @@ static int paper_memory(paper_trial *p, uint64_t memory, stoke_trial *trial, sto
     if (trial->reserved < p->estimate.high) trial->reserved = p->estimate.high;
     if (!r && trial->reserved > memory) r = STOKE_E_NOMEM;
     return r ? stk_fail(err, r, "out of memory: the card has %.2f GiB, %.2f GiB would be taken (emulated)",
-                        GIB(memory), GIB(trial->reserved))
+                        STK_GIB(memory), STK_GIB(trial->reserved))
              : STOKE_OK;
 }
 

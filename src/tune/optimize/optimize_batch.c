@@ -9,12 +9,13 @@
 #include <string.h>
 
 #include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/tune/advice/advice_tables.h"
+#include "src/tune/advice/estimate.h"
 #include "src/tune/decide/decide.h"
 #include "src/base/number.h"
 #include "src/tune/optimize/optimize.h"
 #include "src/settings/yaml_tree.h"
-
-#define GIB(bytes) ((double)(bytes) / (double)(UINT64_C(1) << 30))
 
 /* ---- what depends on it ---- */
 
@@ -96,13 +97,6 @@ typedef struct fitting {
     int64_t wanted; /* usual */
 } fitting;
 
-static int largest_batch(const stoke_estimate_params *p, uint64_t memory, uint32_t *room, stoke_error *err)
-{
-    int r = stoke_estimate_batch(STOKE_ENGINE_TORCH, p, memory, STK_SPARE_BYTES, 8, room, err);
-    if (!r && !*room) r = stoke_estimate_batch(STOKE_ENGINE_TORCH, p, memory, STK_SPARE_BYTES, 1, room, err);
-    return r;
-}
-
 static int make_fitting(const stoke_optimization *o, fitting *t, stoke_error *err)
 {
     const stoke_estimate_params *p = &o->p;
@@ -116,9 +110,9 @@ static int make_fitting(const stoke_optimization *o, fitting *t, stoke_error *er
     snprintf(t->name, sizeof t->name, "%s at %ux%u%s, %s", network, (unsigned)p->height, (unsigned)p->width,
              o->size == STK_SIZE_SEEN ? " as in the set" : "",
              p->precision == STOKE_PRECISION_FP32 ? "fp32" : "mixed precision");
-    t->have = GIB(o->advice.memory);
+    t->have = STK_GIB(o->advice.memory);
     t->wanted = o->advice.table_batch;
-    return largest_batch(p, o->advice.memory, &t->room, err);
+    return stk_estimate_largest(p, STOKE_ENGINE_TORCH, o->advice.memory, &t->room, err);
 }
 
 /* "an estimated 12.4 to 17.8 GiB of 24 GiB" */
@@ -130,7 +124,8 @@ static const char *takes(const stoke_optimization *o, const fitting *t, int64_t 
     if (batch > UINT32_MAX || stoke_estimate_make(&e, STOKE_ENGINE_TORCH, &p, NULL))
         snprintf(text, 64, "more than the card's %.3g GiB", t->have);
     else
-        snprintf(text, 64, "an estimated %.1f to %.1f GiB of %.3g GiB", GIB(e.low), GIB(e.high), t->have);
+        snprintf(text, 64, "an estimated %.1f to %.1f GiB of %.3g GiB", STK_GIB(e.low), STK_GIB(e.high),
+                 t->have);
     return text;
 }
 
@@ -173,7 +168,6 @@ static int measured_batch(stoke_optimization *o, const stk_optimize_key *f, stok
 /* Where not one picture fits: what would. */
 static void say_what_fits(stoke_optimization *o, const fitting *t)
 {
-    static const char *const models[] = { "b5", "b4", "b3", "b2", "b1", "b0" };
     const uint64_t memory = o->advice.memory, room = memory > STK_SPARE_BYTES ? memory - STK_SPARE_BYTES : 0;
     stoke_estimate_params p = o->p;
     stoke_estimate e;
@@ -183,13 +177,14 @@ static void say_what_fits(stoke_optimization *o, const fitting *t)
     p.batch = 1;
     if (!stoke_estimate_side(STOKE_ENGINE_TORCH, &p, memory, STK_SPARE_BYTES, &side, NULL) && side)
         snprintf(size, sizeof size, "pictures of up to %ux%u", (unsigned)side, (unsigned)side);
-    for (size_t i = 0; !fits && strcmp(o->model, "smallnet") && i < sizeof models / sizeof *models; i++) {
-        p.model = models[i];
-        if (!stoke_estimate_make(&e, STOKE_ENGINE_TORCH, &p, NULL) && e.high <= room) fits = models[i];
-    }
-    if (strcmp(o->model, "smallnet"))
+    if (strcmp(o->model, "smallnet")) {
+        for (size_t i = STK_MODELS; !fits && i;) {
+            p.model = stk_model_rows[--i].model;
+            if (!stoke_estimate_make(&e, STOKE_ENGINE_TORCH, &p, NULL) && e.high <= room) fits = p.model;
+        }
         snprintf(other, sizeof other, "; at %ux%u, %s", (unsigned)p.height, (unsigned)p.width,
                  fits ? fits : "no SegFormer");
+    }
     stk_remark(&o->remarks, "not one picture fits: %s. With a batch of 1 %s would%s", t->name, size, other);
 }
 

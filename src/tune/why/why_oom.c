@@ -25,15 +25,6 @@ typedef struct shortage {
 
 /* ---- needs ---- */
 
-/* The bytes that a memory mode saves, of the network of these settings. */
-static uint64_t saved_by(const stoke_estimate_params *p, int mode)
-{
-    stoke_net_plan plain, leaner;
-    if (stk_estimate_plan(&plain, p, STOKE_MEMORY_PLAIN, NULL) || stk_estimate_plan(&leaner, p, mode, NULL))
-        return 0;
-    return plain.total > leaner.total ? plain.total - leaner.total : 0;
-}
-
 /* 1: known. */
 static int need_of(const stk_why_evidence *e, int64_t batch, int mode, int precision, stoke_estimate *need)
 {
@@ -41,15 +32,7 @@ static int need_of(const stk_why_evidence *e, int64_t batch, int mode, int preci
     if (stk_run_config_estimate(&e->config, &p)) return 0;
     p.batch = (uint32_t)batch;
     p.precision = precision;
-    if (stoke_estimate_make(need, e->config.engine, &p, NULL)) return 0;
-    if (e->config.engine != STOKE_ENGINE_NATIVE || mode == STOKE_MEMORY_PLAIN) return 1;
-    const uint64_t saved = saved_by(&p, mode);
-    if (saved >= need->low) return 1;
-    need->low -= saved;
-    need->high -= saved;
-    need->total -= saved;
-    if (saved <= need->bytes[STOKE_TERM_ACTIVATIONS]) need->bytes[STOKE_TERM_ACTIVATIONS] -= saved;
-    return 1;
+    return !stk_estimate_make(need, e->config.engine, &p, mode, NULL);
 }
 
 /* The largest batch that leaves 1 GB free by the high end of the range; 0 = none does. */
