@@ -64,16 +64,9 @@ static int read_network(stoke_optimization *o, stoke_error *err)
                           !(config.base_channels > 0 && config.num_blocks > 0);
         snprintf(o->model, sizeof o->model, "%s", other ? "" : config.model);
         if (!*o->model) snprintf(o->network, sizeof o->network, "%s", config.model_said);
-        if (config.height > 0) o->p.height = (uint32_t)config.height;
-        if (config.width > 0) o->p.width = (uint32_t)config.width;
-        o->p.classes = config.classes > 0 ? (uint32_t)config.classes : stoke_estimate_classes(config.model);
-        o->classes_assumed = config.classes < 1;
-        if (config.base_channels > 0) o->p.base_channels = (uint32_t)config.base_channels;
-        if (config.num_blocks > 0) o->p.num_blocks = (uint32_t)config.num_blocks;
-        if (config.mixed_precision == 1) o->p.precision = config.precision;
-        o->p.optimizer = config.optimizer;
-        o->p.freeze_encoder = config.freeze_encoder;
-        o->p.average = config.average;
+        config.batch = STK_UNSAID; /* it is what is looked for */
+        o->p.model = config.model; /* until complete_network */
+        o->classes_assumed = (stk_run_config_take(&o->p, &config) & STOKE_ASSUMED_CLASSES) != 0;
     }
     stk_run_config_free(&config);
     return r;

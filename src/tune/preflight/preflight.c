@@ -194,41 +194,11 @@ int stk_slow_files(const stk_preflight_surroundings *here)
     return here->data_there && (turns || (disk->network.source && disk->network.value > 0));
 }
 
-/* Cards of "0,1", and of a list; 0: it is one number, which counts them, or a word. */
-static int64_t listed(const stoke_yaml *yaml, uint32_t node, const char *text)
+void stk_resolve_ranks(stk_run_config *config, const stk_preflight_surroundings *here)
 {
-    int64_t n = 1;
-    if (yaml->nodes[node].kind != STK_YAML_SEQUENCE && !strchr(text, ',')) return 0;
-    for (; (text = strchr(text, ',')); text++) n++;
-    return n;
-}
-
-int64_t stk_cards_asked(const stoke_yaml *yaml, char said[32])
-{
-    const char *text;
-    char room[64];
-    uint32_t node;
-    int64_t n = 0;
-    *said = 0;
-    if (stk_setting_node(yaml, stk_setting_named("devices"), NULL, &node, NULL) || node == STK_YAML_NONE ||
-        !(text = stk_value_text(yaml, node, room, sizeof room)))
-        return 0;
-    snprintf(said, 32, "%.31s", text);
-    if (!strcmp(text, "-1") || !strcasecmp(text, "auto") || !strcasecmp(text, "all")) return -1;
-    const int64_t in_list = listed(yaml, node, text);
-    if (in_list) return in_list;
-    return stk_parse_int(text, &n) && n > 0 && n <= 1024 ? n : 0;
-}
-
-void stk_resolve_ranks(stk_run_config *config, stk_preflight_surroundings *here, const char *file)
-{
-    stoke_yaml *yaml;
-    if (!file || config->engine != STOKE_ENGINE_TORCH || config->ranks > 1) return;
-    if (stoke_yaml_open_checked(&yaml, file, NULL)) return;
-    const int64_t n = stk_cards_asked(yaml, here->devices);
-    if (n < 0 && here->n_gpus) config->ranks = (int64_t)here->n_gpus;
-    if (n > 0) config->ranks = n;
-    stoke_yaml_close(&yaml);
+    if (config->engine != STOKE_ENGINE_TORCH || config->ranks > 1) return;
+    if (config->cards < 0 && here->n_gpus) config->ranks = (int64_t)here->n_gpus;
+    if (config->cards > 0) config->ranks = config->cards;
 }
 
 /* Files whose size is asked for; of larger sets these are taken for the rest. A stat takes about 2 us here
@@ -378,7 +348,7 @@ int stoke_preflight_run(stoke_preflight **out, const stoke_preflight_params *par
     if (!r) r = stk_run_config_read(&preflight->config, params, err);
     if (!r) stk_run_config_see_size(&preflight->config);
     if (!r) r = stk_look_around(here, &preflight->config, params, err);
-    if (!r) stk_resolve_ranks(&preflight->config, here, params->config);
+    if (!r) stk_resolve_ranks(&preflight->config, here);
     if (!r) stk_preflight_judge(&preflight->list, &preflight->config, here);
     if (!r && !stk_has_card(here)) STK_SAY(preflight->no_card, "%s", here->why_no_gpu);
     stk_free(here);

@@ -17,7 +17,6 @@ typedef struct stk_preflight_surroundings {
     int meant;     /* 1: the card is in another machine (n_gpus is 0) */
     char why_no_gpu[384];
     char card_flag[96];   /* of commands about the same card: " --gpu 'RTX 4090'"; "" = none is known */
-    char devices[32];     /* cards that the file asks for, as it says it; "" = it does not */
     uint32_t cores_given; /* of the machine that trains; 0 = nobody said */
     int data_there;       /* 1: opened; 0: not, and why */
     char why_no_data[512];
@@ -67,12 +66,9 @@ stk_preflight_command stk_optimize_command(const stk_run_config *config,
                                            const stk_preflight_surroundings *here);
 stk_preflight_command stk_estimate_command(const stk_run_config *config, int64_t batch, double room);
 
-/* Cards that a settings file asks for (`devices: 2`, [0, 1], "0,1"); -1: all there are; 0: it does not say.
- * `said`: as it stands there. */
-int64_t stk_cards_asked(const stoke_yaml *yaml, char said[32]);
 /* How many processes train, one for each card, where the file says it (`devices: -1` is all that are seen)
- * and nobody said otherwise beside it. `config` NULL: nothing is done. */
-void stk_resolve_ranks(stk_run_config *config, stk_preflight_surroundings *here, const char *file);
+ * and nobody said otherwise beside it. */
+void stk_resolve_ranks(stk_run_config *config, const stk_preflight_surroundings *here);
 
 /* The next line of the list, n/a until said otherwise. */
 stoke_preflight_line *stk_check_add(stk_preflight_list *list, const char *key, const char *title);

@@ -204,11 +204,11 @@ static void check_clocks(stk_preflight_list *list, const stk_preflight_surroundi
 static void check_devices(stk_preflight_list *list, const stk_run_config *config,
                           const stk_preflight_surroundings *here)
 {
-    if (!*here->devices) return;
+    if (!*config->devices) return;
     stoke_preflight_line *line = stk_check_add(list, "devices", "cards");
-    const int all = *here->devices == '-' || *here->devices == 'a';
+    const int all = *config->devices == '-' || *config->devices == 'a';
     if (!here->n_gpus && all) {
-        STK_SAY(line->figure, "devices: %s is all that are there, and %s", here->devices, NO_CARD);
+        STK_SAY(line->figure, "devices: %s is all that are there, and %s", config->devices, NO_CARD);
         STK_SAY(line->fix, "say how many: stoke check --config %s%s --ranks N", config->config,
                 here->card_flag);
         return;
@@ -221,9 +221,9 @@ static void check_devices(stk_preflight_list *list, const stk_run_config *config
     if (config->batch > 0)
         STK_SAY(line->figure,
                 "%" PRId64 " (devices: %s); a step sees %" PRId64 " x %" PRId64 " = %" PRId64 " samples",
-                config->ranks, here->devices, config->batch, config->ranks, config->batch * config->ranks);
+                config->ranks, config->devices, config->batch, config->ranks, config->batch * config->ranks);
     else
-        STK_SAY(line->figure, "%" PRId64 " (devices: %s)", config->ranks, here->devices);
+        STK_SAY(line->figure, "%" PRId64 " (devices: %s)", config->ranks, config->devices);
     if (line->verdict == STOKE_VERDICT_FAIL)
         STK_SAY(line->fix, "set devices: -1 in %s, which takes the %zu that are here", config->config,
                 here->n_gpus);

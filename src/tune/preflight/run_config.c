@@ -12,6 +12,7 @@
 
 #include "src/base/error.h"
 #include "src/base/file.h"
+#include "src/base/number.h"
 #include "src/base/option_table.h"
 #include "src/base/terminal.h"
 #include "src/settings/foreign.h"
@@ -193,6 +194,32 @@ static int take_data(stk_run_config *config, const stoke_yaml *yaml, const char 
     return r;
 }
 
+/* Cards of "0,1", and of a list; 0: it is one number, which counts them, or a word. */
+static int64_t listed(const stoke_yaml *yaml, uint32_t node, const char *text)
+{
+    int64_t n = 1;
+    if (yaml->nodes[node].kind != STK_YAML_SEQUENCE && !strchr(text, ',')) return 0;
+    for (; (text = strchr(text, ',')); text++) n++;
+    return n;
+}
+
+int64_t stk_cards_asked(const stoke_yaml *yaml, char said[32])
+{
+    const char *text;
+    char room[64];
+    uint32_t node;
+    int64_t n = 0;
+    *said = 0;
+    if (stk_setting_node(yaml, stk_setting_named("devices"), NULL, &node, NULL) || node == STK_YAML_NONE ||
+        !(text = stk_value_text(yaml, node, room, sizeof room)))
+        return 0;
+    snprintf(said, 32, "%.31s", text);
+    if (!strcmp(text, "-1") || !strcasecmp(text, "auto") || !strcasecmp(text, "all")) return -1;
+    const int64_t in_list = listed(yaml, node, text);
+    if (in_list) return in_list;
+    return stk_parse_int(text, &n) && n > 0 && n <= 1024 ? n : 0;
+}
+
 static int read_others(stk_run_config *config, const stoke_yaml *yaml, const char *const *map,
                        stoke_error *err)
 {
@@ -236,6 +263,7 @@ static int read_others(stk_run_config *config, const stoke_yaml *yaml, const cha
     }
     if ((text = stk_setting_text(yaml, "augment", map, room, sizeof room)) && stk_truth(text) < 0)
         STK_SAY(config->augment, "%.60s", text);
+    config->cards = stk_cards_asked(yaml, config->devices);
     take_precision(config, yaml, map);
     take_model(config, yaml, map);
     take_shape(config, yaml, map);
@@ -252,8 +280,7 @@ int stk_run_config_no_workers(const stk_run_config *config)
     return config->workers < 1 && !*config->workers_said;
 }
 
-/* What the file says to the estimate of memory; what it does not is assumed, and which that is returned. */
-static unsigned take(stoke_estimate_params *p, const stk_run_config *config)
+unsigned stk_run_config_take(stoke_estimate_params *p, const stk_run_config *config)
 {
     unsigned assumed = 0;
     if (config->batch > 0)
@@ -284,7 +311,7 @@ const char *stk_run_config_estimate(const stk_run_config *config, stoke_estimate
     if (config->batch < 1) return "batch";
     if (config->height < 1 || config->width < 1) return "size of pictures";
     p->model = config->model;
-    take(p, config);
+    stk_run_config_take(p, config);
     if (config->engine == STOKE_ENGINE_NATIVE && config->prefetch >= 0)
         p->prefetch = (uint32_t)config->prefetch;
     return NULL;
@@ -410,7 +437,7 @@ int stoke_estimate_config(stoke_estimate_params *p, const char *path, char model
         snprintf(model, 32, "%s", p->model ? p->model : *config.model ? config.model : "b0");
         p->model = model;
         stk_run_config_see_size(&config);
-        *assumed = take(p, &config) | (named ? 0 : STOKE_ASSUMED_MODEL);
+        *assumed = stk_run_config_take(p, &config) | (named ? 0 : STOKE_ASSUMED_MODEL);
     }
     stk_run_config_free(&config);
     return r;

@@ -33,6 +33,8 @@ typedef struct stk_run_config {
     int64_t pin_memory, persistent_workers, mixed_precision, drop_last; /* 0, 1 or STK_UNSAID */
     int64_t gpu_augmentation, prefetcher;                               /* the same */
     int64_t log_every;
+    int64_t cards;    /* that the file asks for; -1: all there are; 0: it does not say */
+    char devices[32]; /* the same as it stands there; "" = it does not */
     char augment[64]; /* of other dialects, as it stands there; "" = not said */
     int precision, optimizer, freeze_encoder, average;
     stoke_data_params data;   /* strings are in storage */
@@ -55,6 +57,11 @@ const char *stk_run_config_default(const stk_run_config *config, const char *set
 const char *stk_run_config_switch(const stk_run_config *config, const char *setting, int64_t value);
 /* Whether PyTorch makes no workers. What the file has computed where it runs may be any number. */
 int stk_run_config_no_workers(const stk_run_config *config);
+/* What the file says into `params`, whose model is set. What it does not say stays as it is: returns which
+ * that is, STOKE_ASSUMED_* */
+unsigned stk_run_config_take(stoke_estimate_params *params, const stk_run_config *config);
+/* Cards that a settings file asks for (`devices: 2`, [0, 1], "0,1"), as stk_run_config has them. */
+int64_t stk_cards_asked(const stoke_yaml *yaml, char said[32]);
 /* What the estimate is asked. NULL, or what the file does not say: "model", "batch", "size of pictures". */
 const char *stk_run_config_estimate(const stk_run_config *config, stoke_estimate_params *params);
 

@@ -170,7 +170,7 @@ static int evidence_gather(stk_why_evidence *e, const stoke_why_params *params, 
     if (!r) stk_run_config_see_size(&e->config);
     if (!r) r = stk_look_around(&e->here, &e->config, &ask, err);
     if (r) return r;
-    stk_resolve_ranks(&e->config, &e->here, ask.config);
+    stk_resolve_ranks(&e->config, &e->here);
     stk_preflight_judge(&e->list, &e->config, &e->here);
     plan_changes(e, ask.config, params->card ? params->card : "");
     read_load(e, params->root ? params->root : "");
