@@ -21,6 +21,7 @@
 #include "src/base/machine.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
+#include "src/base/words.h"
 #include "src/tune/machine/tree.h"
 
 enum {
@@ -86,17 +87,13 @@ int stk_disk_mount(stoke_disk_facts *facts, const char *mountinfo, const char *p
 
 stoke_figure stk_disk_network(const char *filesystem)
 {
-    static const char *const types[] = {
-        "9p",          "afs",          "beegfs",         "ceph",           "cifs",         "coda",
-        "davfs",       "fuse.ceph",    "fuse.ceph-fuse", "fuse.curlftpfs", "fuse.gcsfuse", "fuse.glusterfs",
-        "fuse.goofys", "fuse.juicefs", "fuse.mount-s3",  "fuse.rclone",    "fuse.s3fs",    "fuse.seaweedfs",
-        "fuse.sshfs",  "glusterfs",    "gpfs",           "lustre",         "ncpfs",        "nfs",
-        "nfs4",        "orangefs",     "panfs",          "pvfs2",          "smb3",         "smbfs",
-        "weka",        "wekafs",       "fuse.blobfuse",  "fuse.blobfuse2", "fuse.mfs",
-    };
+    static const char types[] =
+        "9p afs beegfs ceph cifs coda davfs fuse.ceph fuse.ceph-fuse fuse.curlftpfs fuse.gcsfuse "
+        "fuse.glusterfs fuse.goofys fuse.juicefs fuse.mount-s3 fuse.rclone fuse.s3fs fuse.seaweedfs "
+        "fuse.sshfs glusterfs gpfs lustre ncpfs nfs nfs4 orangefs panfs pvfs2 smb3 smbfs weka wekafs "
+        "fuse.blobfuse fuse.blobfuse2 fuse.mfs";
     if (!*filesystem) return stk_figure(0, STOKE_SOURCE_NA);
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (!strcmp(filesystem, types[i])) return stk_figure(1, STOKE_SOURCE_TABLE);
+    if (stk_is_one_of(filesystem, types)) return stk_figure(1, STOKE_SOURCE_TABLE);
     if (!strcmp(filesystem, "fuse") || !strncmp(filesystem, "fuse.", 5))
         return stk_figure(0, STOKE_SOURCE_NA);
     return stk_figure(0, STOKE_SOURCE_TABLE);

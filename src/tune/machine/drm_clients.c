@@ -14,6 +14,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/retry.h"
+#include "src/base/words.h"
 #include "src/tune/machine/tree.h"
 
 static const char *value_of(const char *line, const char *key)
@@ -143,15 +144,6 @@ void stk_drm_sweep(stk_drm_clients *clients, const char *root, const char *pci)
     if (proc) closedir(proc);
 }
 
-/* Engines that draw or compute; copying and video have their own and do not count as busy. */
-static int computes(const char *name)
-{
-    static const char *const names[] = { "render", "compute", "gfx", "rcs", "ccs" };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(name, names[i])) return 1;
-    return 0;
-}
-
 static const stk_drm_client *client_of(const stk_drm_clients *clients, uint64_t id)
 {
     for (size_t i = 0; i < clients->count; i++)
@@ -184,7 +176,8 @@ double stk_drm_busy(const stk_drm_clients *before, const stk_drm_clients *now, u
         if (!old || (pid && client->pid != pid)) continue;
         for (uint32_t e = 0; e < client->n_engines; e++) {
             const stk_drm_engine *engine = &client->engine[e];
-            if (!computes(engine->name)) continue;
+            /* Those that draw or compute; copying and video have their own and do not count as busy. */
+            if (!stk_is_one_of(engine->name, "render compute gfx rcs ccs")) continue;
             size_t k = 0;
             while (k < n && strcmp(names[k], engine->name) != 0) k++;
             if (k == STK_DRM_ENGINES) continue;

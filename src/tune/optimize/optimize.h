@@ -77,7 +77,6 @@ int stk_optimize_switch_on(stoke_optimization *o, const char *setting, stk_optim
 const stoke_recommendation *stk_optimize_advised(const stoke_optimization *o, const char *key);
 int stk_is_on(const char *text);
 int stk_is_off(const char *text);
-int stk_is_one_of(const char *text, const char *const *words);
 /* Of "trainer.precision": "precision". */
 const char *stk_last_key(const char *path);
 

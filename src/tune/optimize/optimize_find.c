@@ -9,28 +9,21 @@
 
 #include "src/base/error.h"
 #include "src/base/number.h"
+#include "src/base/words.h"
 #include "src/tune/optimize/optimize.h"
 #include "src/settings/keys.h"
+#include "src/settings/values.h"
 
 /* ---- words ---- */
 
-int stk_is_one_of(const char *text, const char *const *words)
-{
-    for (; *words; words++)
-        if (!strcasecmp(text, *words)) return 1;
-    return 0;
-}
-
 int stk_is_on(const char *text)
 {
-    static const char *const words[] = { "true", "yes", "on", "1", NULL };
-    return stk_is_one_of(text, words);
+    return stk_truth(text) == 1;
 }
 
 int stk_is_off(const char *text)
 {
-    static const char *const words[] = { "false", "no", "off", "0", "0.0", "null", "none", "~", "", NULL };
-    return stk_is_one_of(text, words);
+    return !stk_truth(text) || !strcmp(text, "0.0");
 }
 
 const char *stk_last_key(const char *path)
@@ -44,13 +37,12 @@ const char *stk_last_key(const char *path)
 /* `device: cpu`, `accelerator: cpu`, `use_cpu: true`. */
 static int is_for_processor(const stoke_yaml *yaml)
 {
-    static const char *const devices[] = { "device", "accelerator", NULL };
-    static const char *const switches[] = { "use_cpu", "no_cuda", NULL };
     const char *path;
     stoke_yaml_value value;
     for (size_t i = 0; stoke_yaml_at(yaml, i, &path, &value); i++)
-        if ((stk_is_one_of(stk_last_key(path), devices) && !strcasecmp(value.text, "cpu")) ||
-            (stk_is_one_of(stk_last_key(path), switches) && stk_is_on(value.text)))
+        if ((stk_is_one_of_any_case(stk_last_key(path), "device accelerator") &&
+             !strcasecmp(value.text, "cpu")) ||
+            (stk_is_one_of_any_case(stk_last_key(path), "use_cpu no_cuda") && stk_is_on(value.text)))
             return 1;
     return 0;
 }

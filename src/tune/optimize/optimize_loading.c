@@ -8,6 +8,7 @@
 
 #include "src/base/error.h"
 #include "src/base/number.h"
+#include "src/base/words.h"
 #include "src/settings/keys.h"
 #include "src/tune/decide/decide.h"
 #include "src/tune/optimize/optimize.h"
@@ -100,14 +101,6 @@ static int workers(stoke_optimization *o, int64_t *after, int *known, stoke_erro
 
 /* ---- workers of validation ---- */
 
-static int names_workers(const char *key)
-{
-    static const char *const names[] = { "num_workers",     "workers",          "n_workers",
-                                         "val_num_workers", "num_workers_val",  "val_workers",
-                                         "workers_per_gpu", "eval_num_workers", NULL };
-    return stk_is_one_of(key, names);
-}
-
 /* "validation_ds.num_workers", "data.val_num_workers". */
 static int is_validating(const char *path)
 {
@@ -158,12 +151,14 @@ static int halve_merged(stoke_optimization *o, uint32_t section, int64_t n_worke
 
 static int validation(stoke_optimization *o, int64_t n_workers, stoke_error *err)
 {
+    static const char names[] = "num_workers workers n_workers val_num_workers num_workers_val val_workers "
+                                "workers_per_gpu eval_num_workers";
     const char *path;
     stoke_yaml_value value;
     int r = STOKE_OK;
     if (n_workers < 1 || o->framework == STOKE_FRAMEWORK_STOKE) return r;
     for (size_t i = 0; !r && stoke_yaml_at(o->yaml, i, &path, &value); i++)
-        if (names_workers(stk_last_key(path)) && is_validating(path))
+        if (stk_is_one_of_any_case(stk_last_key(path), names) && is_validating(path))
             r = halve(o, path, value.text, n_workers, err);
     for (uint32_t i = 0; !r && i < o->yaml->n_nodes; i++) r = halve_merged(o, i, n_workers, err);
     return r;
@@ -229,7 +224,6 @@ static int switch_on_known(stoke_optimization *o, const char *setting, stk_optim
  * pinned memory; where that is not to be had they would promise what they cannot keep. */
 static int copies(stoke_optimization *o, stoke_error *err)
 {
-    static const char *const slower[] = { "pinned", "pageable", NULL };
     static const stk_optimize_reason
         own = { "copies on a stream of their own run while the device computes",
                 "the time of copies hides behind that of steps", STOKE_SOURCE_TABLE },
@@ -246,7 +240,8 @@ static int copies(stoke_optimization *o, stoke_error *err)
     if (o->framework == STOKE_FRAMEWORK_STOKE) {
         const int r = stk_optimize_look(o, "device_prefetch", &f, err);
         if (r || !f.exists) return r;
-        if (stk_is_one_of(f.text, slower)) return stk_optimize_change(o, &f, "stream", own, err);
+        if (stk_is_one_of_any_case(f.text, "pinned pageable"))
+            return stk_optimize_change(o, &f, "stream", own, err);
         return stk_optimize_right(o, &f);
     }
     if (o->place == STK_ON_PROCESSOR || !will_be_on(o, "pin_memory")) return STOKE_OK;

@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "src/base/number.h"
+#include "src/base/words.h"
 #include "src/tune/optimize/optimize.h"
 
 /* The size of the network. It keeps the card busier, and changes the experiment: only where asked. */
@@ -123,9 +124,8 @@ static int has_bf16(const stoke_optimization *o)
 
 int stk_optimize_precision(stoke_optimization *o, stoke_error *err)
 {
-    static const char *const half[] = { "fp16",          "bf16",           "16",       "auto",    "16-mixed",
-                                        "bf16-mixed",    "float16",        "bfloat16", "16-true", "bf16-true",
-                                        "torch.float16", "torch.bfloat16", NULL };
+    static const char half[] = "fp16 bf16 16 auto 16-mixed bf16-mixed float16 bfloat16 16-true bf16-true "
+                               "torch.float16 torch.bfloat16";
     stk_optimize_key f;
     stoke_yaml_value value = { 0 };
     const int r = stk_optimize_look(o, "mixed_precision", &f, err);
@@ -136,7 +136,7 @@ int stk_optimize_precision(stoke_optimization *o, stoke_error *err)
                           "mixed precision is left as it is: the file trains on the processor, which "
                           "gains little by it");
     if (f.exists) stoke_yaml_get(o->yaml, f.path, &value);
-    if (f.exists && (stk_is_one_of(f.text, half) || stk_is_on(f.text) || has_bf16(o))) {
+    if (f.exists && (stk_is_one_of_any_case(f.text, half) || stk_is_on(f.text) || has_bf16(o))) {
         stk_optimize_right(o, &f);
         o->p.precision = STOKE_PRECISION_FP16;
         return STOKE_OK;
