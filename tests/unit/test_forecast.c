@@ -261,7 +261,7 @@ static void test_cores_may_be_parts(void **state)
 static void test_slots_come_back_when_the_loop_comes_back(void **state)
 {
     enum { BATCHES = 64 };
-    static double moment[STK_MOMENTS][BATCHES];
+    static stk_forecast_moments moments[BATCHES];
     stk_forecast_batch_cost batch[2] = { { 2, 0, 0 }, { 18, 0, 0 } };
     uint32_t in_turn[2] = { 0, 1 };
     const double step = 10;
@@ -275,14 +275,11 @@ static void test_slots_come_back_when_the_loop_comes_back(void **state)
                                        .mean = { 10, 0, 0 },
                                        .mean_step = 10 };
     const stk_forecast_draw draw = { in_turn, in_turn, 2, 1 };
-    const stk_forecast_moments moments = { moment[0], moment[1], moment[2], moment[3],
-                                           moment[4], moment[5], moment[6], moment[7] };
     double busy;
     (void)state;
-    costing_near(stk_replay(&model, &draw, (stk_forecast_replay_size){ 10, 40 }, &moments, &busy), 14.5,
-                 1e-9);
-    costing_near(moments.ended[3], 60, 1e-9);
-    costing_near(moments.ended[5], 89, 1e-9);
+    costing_near(stk_replay(&model, &draw, (stk_forecast_replay_size){ 10, 40 }, moments, &busy), 14.5, 1e-9);
+    costing_near(moments[3].ended, 60, 1e-9);
+    costing_near(moments[5].ended, 89, 1e-9);
     costing_near(busy, 10 / 14.5, 1e-9);
 }
 

@@ -376,7 +376,7 @@ enum {
 
 typedef struct replaying {
     const stk_forecast_model *model;
-    const stk_forecast_moments *m;
+    stk_forecast_moments *m;
     double hands;
     size_t places;      /* batches made ahead */
     double asked;       /* the loop comes for the next batch */
@@ -388,9 +388,10 @@ typedef struct replaying {
 } replaying;
 
 /* A moment of the batch so many before this one; before the first one nothing is waited for. */
-static double past(const double *moments, size_t i, size_t back)
+static const stk_forecast_moments *past(const replaying *r, size_t i, size_t back)
 {
-    return i >= back ? moments[i - back] : 0;
+    static const stk_forecast_moments before = { 0 };
+    return i >= back ? &r->m[i - back] : &before;
 }
 
 /* Workers that make whole batches share cores when there are more of them. */
@@ -419,63 +420,63 @@ static double run_on_core(replaying *r, double begin, stk_forecast_batch_cost co
  * PyTorch's make whole ones, and may make another as soon as one is taken. */
 static void make(replaying *r, size_t i, stk_forecast_batch_cost cost)
 {
-    const stk_forecast_moments *m = r->m;
+    stk_forecast_moments *m = &r->m[i];
     const stoke_setup *s = &r->model->setup;
     if (!s->by_batch) {
-        const double place = past(m->returned, i, r->places + 1);
-        const double begin = fmax(fmax(past(m->ready, i, 1), place), r->not_before);
+        const double place = past(r, i, r->places + 1)->returned;
+        const double begin = fmax(fmax(past(r, i, 1)->ready, place), r->not_before);
         const double takes = input_interval(r->model, cost);
-        m->done[i] = m->ready[i] = begin + takes;
+        m->done = m->ready = begin + takes;
         return;
     }
-    const double hand = past(m->done, i, s->workers), place = past(m->taken, i, r->places);
+    const double hand = past(r, i, s->workers)->done, place = past(r, i, r->places)->taken;
     const double begin = fmax(fmax(hand, place), r->not_before);
-    m->done[i] = run_on_core(r, begin, cost);
-    m->ready[i] = fmax(m->done[i], past(m->ready, i, 1));
+    m->done = run_on_core(r, begin, cost);
+    m->ready = fmax(m->done, past(r, i, 1)->ready);
 }
 
 /* The loop takes the batch and puts its copy on its own stream, behind the step before. Ours keeps one copy
  * on the way at most, and none while it makes a batch itself (src/upload/transfer.c). */
 static void cross_by_loop(replaying *r, size_t i, stk_forecast_batch_cost cost)
 {
-    const stk_forecast_moments *m = r->m;
+    stk_forecast_moments *m = &r->m[i];
     const stk_forecast_model *model = r->model;
     const stoke_setup *s = &model->setup;
     double call = r->asked;
-    if (i) m->returned[i - 1] = fmax(m->copied[i - 1], r->asked); /* seen at the next call */
-    if (!s->by_batch) call = fmax(call, past(m->copied, i, s->workers ? 2 : 1));
-    m->taken[i] = s->workers ? fmax(call, m->ready[i]) : call + input_alone(model, cost);
-    m->launched[i] = m->taken[i];
-    m->copied[i] = fmax(m->taken[i], past(m->ended, i, 1)) + model->copy;
-    m->augmented[i] = m->copied[i] + cost.kernels;
-    if (s->transfer == STOKE_TRANSFER_PAGEABLE) m->launched[i] = m->copied[i] + model->launch;
+    if (i) m[-1].returned = fmax(m[-1].copied, r->asked); /* seen at the next call */
+    if (!s->by_batch) call = fmax(call, past(r, i, s->workers ? 2 : 1)->copied);
+    m->taken = s->workers ? fmax(call, m->ready) : call + input_alone(model, cost);
+    m->launched = m->taken;
+    m->copied = fmax(m->taken, past(r, i, 1)->ended) + model->copy;
+    m->augmented = m->copied + cost.kernels;
+    if (s->transfer == STOKE_TRANSFER_PAGEABLE) m->launched = m->copied + model->launch;
 }
 
 /* A thread takes it when a device slot has been given back, and its copy waits until that slot's step has
  * ended. Kernels wait for the step before: one engine computes. */
 static void cross_by_stream(replaying *r, size_t i, stk_forecast_batch_cost cost)
 {
-    const stk_forecast_moments *m = r->m;
+    stk_forecast_moments *m = &r->m[i];
     const stoke_setup *s = &r->model->setup;
     const size_t slots = (size_t)s->depth + 1;
-    const double begin = fmax(past(m->launched, i, slots), past(m->copied, i, s->workers ? 2 : 1));
-    m->taken[i] = s->workers ? fmax(begin, m->ready[i]) : begin + input_alone(r->model, cost);
-    const double slot_free = past(m->ended, i, slots);
-    m->copied[i] = fmax(fmax(m->taken[i], slot_free), past(m->augmented, i, 1)) + r->model->copy;
-    m->returned[i] = m->augmented[i] = m->copied[i];
-    if (cost.kernels > 0) m->augmented[i] = fmax(m->copied[i], past(m->ended, i, 1)) + cost.kernels;
-    m->launched[i] = fmax(r->asked, m->taken[i]);
+    const double begin = fmax(past(r, i, slots)->launched, past(r, i, s->workers ? 2 : 1)->copied);
+    m->taken = s->workers ? fmax(begin, m->ready) : begin + input_alone(r->model, cost);
+    const double slot_free = past(r, i, slots)->ended;
+    m->copied = fmax(fmax(m->taken, slot_free), past(r, i, 1)->augmented) + r->model->copy;
+    m->returned = m->augmented = m->copied;
+    if (cost.kernels > 0) m->augmented = fmax(m->copied, past(r, i, 1)->ended) + cost.kernels;
+    m->launched = fmax(r->asked, m->taken);
 }
 
 static void compute(replaying *r, size_t i, double step)
 {
-    const stk_forecast_moments *m = r->m;
+    stk_forecast_moments *m = &r->m[i];
     const stk_forecast_model *model = r->model;
     const int by_stream = model->setup.transfer == STOKE_TRANSFER_STREAM;
-    const double late = by_stream ? m->launched[i] : 0; /* in the loop the copy itself came after it */
-    const double begin = fmax(fmax(m->augmented[i], past(m->ended, i, 1)), late);
-    m->ended[i] = begin + model->launch + step;
-    r->asked = (model->setup.sync ? m->ended[i] : m->launched[i]) + model->host;
+    const double late = by_stream ? m->launched : 0; /* in the loop the copy itself came after it */
+    const double begin = fmax(fmax(m->augmented, past(r, i, 1)->ended), late);
+    m->ended = begin + model->launch + step;
+    r->asked = (model->setup.sync ? m->ended : m->launched) + model->host;
 }
 
 /* Steps of an epoch at whose start nothing is ready, if they are replayed; 0 = workers stay, or it is long.
@@ -490,7 +491,7 @@ static stk_forecast_batch_cost begin_epoch(replaying *r, size_t i)
 {
     stk_forecast_batch_cost first = r->model->first;
     first.kernels = r->model->mean.kernels;
-    r->not_before = past(r->m->ended, i, 1) + r->model->start;
+    r->not_before = past(r, i, 1)->ended + r->model->start;
     r->asked = fmax(r->asked, r->not_before);
     return first;
 }
@@ -528,7 +529,7 @@ static stk_forecast_replay_size replay_measure(const stk_forecast_model *model)
 }
 
 double stk_replay(const stk_forecast_model *model, const stk_forecast_draw *draw,
-                  stk_forecast_replay_size size, const stk_forecast_moments *moments, double *busy)
+                  stk_forecast_replay_size size, stk_forecast_moments *moments, double *busy)
 {
     replaying r = { .model = model,
                     .m = moments,
@@ -549,7 +550,7 @@ double stk_replay(const stk_forecast_model *model, const stk_forecast_draw *draw
         compute(&r, i, step);
         if (i >= size.warm_up) computed += step + cost.kernels;
     }
-    const double elapsed = moments->ended[size.warm_up + size.counted - 1] - moments->ended[size.warm_up - 1];
+    const double elapsed = moments[size.warm_up + size.counted - 1].ended - moments[size.warm_up - 1].ended;
     /* The device cannot take less; sums of absurd costs lose it in rounding. */
     const double running = fmax(elapsed, computed) / (double)size.counted;
     const double interval = running + (epoch ? 0 : model_restart(model, running));
@@ -600,9 +601,8 @@ static void draw_blocks(uint32_t *index, size_t n, size_t of, uint64_t seed, uin
 /* ---- room ---- */
 
 typedef struct room {
-    stk_forecast_moments moments;
+    stk_forecast_moments *moments;
     stk_forecast_draw draw;
-    double *all;
     uint32_t *indices;
 } room;
 
@@ -611,14 +611,10 @@ static int make_room(room *space, const stk_forecast_model *model, size_t batche
     *space = (room){ 0 };
     space->draw.n_batches = at_most(model->n_batches, STK_REPLAYED_MOST);
     space->draw.n_steps = at_most(model->n_steps, STK_REPLAYED_MOST);
-    space->all = stk_calloc(batches, STK_MOMENTS * sizeof *space->all);
+    space->moments = stk_calloc(batches, sizeof *space->moments);
     space->indices = stk_calloc(space->draw.n_batches + space->draw.n_steps, sizeof *space->indices);
-    if (!space->all || !space->indices)
+    if (!space->moments || !space->indices)
         return stk_fail(err, STOKE_E_NOMEM, "no memory to replay %zu steps", batches);
-    stk_forecast_moments *m = &space->moments;
-    double **moment[STK_MOMENTS] = { &m->done,   &m->ready,     &m->taken,    &m->returned,
-                                     &m->copied, &m->augmented, &m->launched, &m->ended };
-    for (int i = 0; i < STK_MOMENTS; i++) *moment[i] = space->all + (size_t)i * batches;
     space->draw.batch = space->indices;
     space->draw.step = space->indices + space->draw.n_batches;
     return STOKE_OK;
@@ -626,7 +622,7 @@ static int make_room(room *space, const stk_forecast_model *model, size_t batche
 
 static void free_room(room *space)
 {
-    stk_free(space->all);
+    stk_free(space->moments);
     stk_free(space->indices);
 }
 
@@ -658,7 +654,7 @@ int stk_forecast_make(const stoke_costs *costs, const stoke_setup *setup, uint64
     for (uint32_t i = 0; i < resamples && !r; i++) {
         draw_blocks(space.draw.batch, space.draw.n_batches, model.n_batches, seed, i, 0);
         draw_blocks(space.draw.step, space.draw.n_steps, model.n_steps, seed, i, 1);
-        steps[i] = stk_replay(&model, &space.draw, size, &space.moments, &busy[i]);
+        steps[i] = stk_replay(&model, &space.draw, size, space.moments, &busy[i]);
     }
     if (!r) {
         out->closed_ms = closed_form(&model, &out->limit);

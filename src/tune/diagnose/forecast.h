@@ -40,27 +40,27 @@ typedef struct stk_forecast_draw {
     size_t n_batches, n_steps;
 } stk_forecast_draw;
 
-/* Moments of batches of a replay. */
+/* Moments of a batch of a replay. */
 typedef struct stk_forecast_moments {
-    double *done;      /* its worker has made it */
-    double *ready;     /* so have those of all batches before it */
-    double *taken;     /* by the loop, or by the thread that copies */
-    double *returned;  /* its host slot is free again */
-    double *copied;    /* to the device */
-    double *augmented; /* there */
-    double *launched;  /* its step, by the loop */
-    double *ended;
+    double done;      /* its worker has made it */
+    double ready;     /* so have those of all batches before it */
+    double taken;     /* by the loop, or by the thread that copies */
+    double returned;  /* its host slot is free again */
+    double copied;    /* to the device */
+    double augmented; /* there */
+    double launched;  /* its step, by the loop */
+    double ended;
 } stk_forecast_moments;
-enum { STK_MOMENTS = 8 };
 
 /* Of those many batches the first are left out. */
 typedef struct stk_forecast_replay_size {
     size_t warm_up, counted;
 } stk_forecast_replay_size;
 
-/* Mean interval between ends of steps. *busy = the device's share of it. */
+/* Mean interval between ends of steps. `moments`: of all batches of that size. *busy = the device's share of
+ * it. */
 double stk_replay(const stk_forecast_model *model, const stk_forecast_draw *draw,
-                  stk_forecast_replay_size size, const stk_forecast_moments *moments, double *busy);
+                  stk_forecast_replay_size size, stk_forecast_moments *moments, double *busy);
 
 /* stoke_forecast_make with steps of every resample (step_ms may be NULL), so that two setups can be compared
  * draw by draw. resamples <= STK_RESAMPLES: fewer where only step_ms is wanted. */
