@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,6 +104,23 @@ uint64_t stoke_oom_kills(void)
 
 enum { LINE_VALUES = 32 };
 
+/* Its figures. Each is 0 to `most`, which no trial comes near. */
+static const struct trial_figure {
+    const char *key;
+    size_t offset;
+    double most;
+    int missing; /* 0: always there; 1: null where it was not measured; 2: absent, too, in older files */
+} figures[] = {
+    { "step_ms", offsetof(stoke_trial, step_ms), 1e9, 0 },
+    { "step_low_ms", offsetof(stoke_trial, step_low), 1e9, 0 },
+    { "step_high_ms", offsetof(stoke_trial, step_high), 1e9, 0 },
+    { "busy", offsetof(stoke_trial, busy), 1, 1 },
+    { "wait_ms", offsetof(stoke_trial, wait_ms), 1e9, 0 },
+    { "cores_wanted", offsetof(stoke_trial, cores_wanted), 1e6, 2 },
+    { "cores_had", offsetof(stoke_trial, cores_had), 1e6, 2 },
+};
+enum { FIGURES = sizeof figures / sizeof *figures };
+
 int stoke_trial_text(const stoke_trial *trial, char *text, size_t size)
 {
     char line[2048]; /* a message of 255 letters takes 6 bytes for each at most */
@@ -116,13 +134,8 @@ int stoke_trial_text(const stoke_trial *trial, char *text, size_t size)
     stoke_json_string(&json, "outcome", stoke_outcome_name(trial->outcome));
     stoke_json_uint(&json, "allocated_bytes", trial->allocated);
     stoke_json_uint(&json, "reserved_bytes", trial->reserved);
-    stoke_json_real(&json, "step_ms", trial->step_ms);
-    stoke_json_real(&json, "step_low_ms", trial->step_low);
-    stoke_json_real(&json, "step_high_ms", trial->step_high);
-    stoke_json_real(&json, "busy", trial->busy); /* null: not measured */
-    stoke_json_real(&json, "wait_ms", trial->wait_ms);
-    stoke_json_real(&json, "cores_wanted", trial->cores_wanted);
-    stoke_json_real(&json, "cores_had", trial->cores_had);
+    for (size_t i = 0; i < FIGURES; i++)
+        stoke_json_real(&json, figures[i].key, *(const double *)((const char *)trial + figures[i].offset));
     stoke_json_string(&json, "message", trial->message);
     stoke_json_close(&json);
     fclose(out);
@@ -130,10 +143,14 @@ int stoke_trial_text(const stoke_trial *trial, char *text, size_t size)
     return snprintf(text, size, "%s", line);
 }
 
-/* A time: finite and not negative, with a limit that no trial comes near. */
-static int read_ms(const stk_json *json, const char *key, double *ms)
+static int read_figure(const stk_json *json, const struct trial_figure *figure, stoke_trial *t)
 {
-    return stk_json_real(json, stk_json_find(json, &json->values[0], key), ms) && *ms >= 0 && *ms < 1e9;
+    const stk_json_value *value = stk_json_find(json, &json->values[0], figure->key);
+    double *to = (double *)((char *)t + figure->offset);
+    *to = NAN;
+    if (!value) return figure->missing == 2;
+    if (value->kind == STK_JSON_NULL) return figure->missing > 0;
+    return stk_json_real(json, value, to) && *to >= 0 && *to <= figure->most;
 }
 
 static int read_outcome(const stk_json *json, int *outcome)
@@ -144,34 +161,20 @@ static int read_outcome(const stk_json *json, int *outcome)
     return 0;
 }
 
-/* Absent in what earlier versions wrote, and null where it was not measured. */
-static int read_cores(const stk_json *json, const char *key, double *cores)
-{
-    const stk_json_value *value = stk_json_find(json, &json->values[0], key);
-    *cores = NAN;
-    if (!value || value->kind == STK_JSON_NULL) return 1;
-    return stk_json_real(json, value, cores) && *cores >= 0 && *cores < 1e6;
-}
-
 static int read_fields(const stk_json *json, stoke_trial *t)
 {
-    const stk_json_value *root = &json->values[0], *busy = stk_json_find(json, root, "busy");
+    const stk_json_value *root = &json->values[0];
     const stk_json_value *loader = stk_json_find(json, root, "with_loader");
     const char *message = stk_json_text(json, stk_json_find(json, root, "message"));
     uint64_t batch = 0;
-    t->busy = NAN;
     if (!stk_json_uint(json, stk_json_find(json, root, "batch"), &batch) || !batch || batch > STK_NET_BATCH ||
         !loader || (loader->kind != STK_JSON_TRUE && loader->kind != STK_JSON_FALSE) ||
-        !read_outcome(json, &t->outcome) || !busy ||
+        !read_outcome(json, &t->outcome) ||
         !stk_json_uint(json, stk_json_find(json, root, "allocated_bytes"), &t->allocated) ||
-        !stk_json_uint(json, stk_json_find(json, root, "reserved_bytes"), &t->reserved) ||
-        !read_ms(json, "step_ms", &t->step_ms) || !read_ms(json, "step_low_ms", &t->step_low) ||
-        !read_ms(json, "step_high_ms", &t->step_high) || !read_ms(json, "wait_ms", &t->wait_ms) ||
-        !read_cores(json, "cores_wanted", &t->cores_wanted) ||
-        !read_cores(json, "cores_had", &t->cores_had) || !message)
+        !stk_json_uint(json, stk_json_find(json, root, "reserved_bytes"), &t->reserved) || !message)
         return 0;
-    if (busy->kind != STK_JSON_NULL && (!stk_json_real(json, busy, &t->busy) || t->busy < 0 || t->busy > 1))
-        return 0;
+    for (size_t i = 0; i < FIGURES; i++)
+        if (!read_figure(json, &figures[i], t)) return 0;
     t->batch = (uint32_t)batch;
     t->with_loader = loader->kind == STK_JSON_TRUE;
     stoke_text_format(t->message, sizeof t->message, "%s", message); /* another program wrote it */
@@ -211,8 +214,7 @@ int stk_trial_has_data(const stoke_trial_params *params)
 
 void stk_trial_times(stoke_trial *trial, double *ms, size_t n)
 {
-    stk_sort_reals(ms, n);
-    trial->step_ms = n % 2 ? ms[n / 2] : (ms[n / 2 - 1] + ms[n / 2]) / 2;
+    trial->step_ms = stk_median(ms, n); /* sorts */
     trial->step_low = ms[n / 4];
     trial->step_high = ms[n - 1 - n / 4];
 }

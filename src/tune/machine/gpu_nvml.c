@@ -231,6 +231,22 @@ struct stk_gpus_nvml {
 #define ASK(card, function, ...)                                                                             \
     ((function) && !(card)->fixed.lost && nvml_good((card), (function)(__VA_ARGS__)))
 
+static stoke_figure ask_unsigned(stk_nvml_card *card, nvmlReturn_t (*function)(nvmlDevice_t, unsigned *),
+                                 double scale)
+{
+    unsigned value = 0;
+    return ASK(card, function, card->handle, &value) ? stk_figure(value * scale, STOKE_SOURCE_NVML)
+                                                     : stk_figure(0, STOKE_SOURCE_NA);
+}
+
+static stoke_figure ask_clock(stk_nvml_card *card, nvmlReturn_t (*function)(nvmlDevice_t, int, unsigned *),
+                              int which, double scale)
+{
+    unsigned value = 0;
+    return ASK(card, function, card->handle, which, &value) ? stk_figure(value * scale, STOKE_SOURCE_NVML)
+                                                            : stk_figure(0, STOKE_SOURCE_NA);
+}
+
 /* ---- what never changes ---- */
 
 /* "00000000:01:00.0" as sysfs spells it: a domain of four digits, small letters. */
@@ -266,7 +282,7 @@ static void read_fixed(const stk_nvml_library *nvml, stk_nvml_card *card)
 {
     stoke_gpu *fixed = &card->fixed;
     int major = 0, minor = 0;
-    unsigned mig = 0, pending = 0, value = 0;
+    unsigned mig = 0, pending = 0;
     if (!ASK(card, nvml->nvmlDeviceGetName, card->handle, fixed->name, sizeof fixed->name))
         snprintf(fixed->name, sizeof fixed->name, "NVIDIA card");
     if (!ASK(card, nvml->nvmlDeviceGetUUID, card->handle, fixed->uuid, sizeof fixed->uuid)) *fixed->uuid = 0;
@@ -274,12 +290,9 @@ static void read_fixed(const stk_nvml_library *nvml, stk_nvml_card *card)
     if (ASK(card, nvml->nvmlDeviceGetCudaComputeCapability, card->handle, &major, &minor))
         fixed->compute_capability = stk_figure(major + minor / 10.0, STOKE_SOURCE_NVML);
     if (ASK(card, nvml->nvmlDeviceGetMigMode, card->handle, &mig, &pending)) fixed->mig = mig == 1;
-    if (ASK(card, nvml->nvmlDeviceGetMaxClockInfo, card->handle, NVML_CLOCK_SM, &value))
-        fixed->clock_sm_max_mhz = stk_figure(value, STOKE_SOURCE_NVML);
-    if (ASK(card, nvml->nvmlDeviceGetMaxPcieLinkGeneration, card->handle, &value))
-        fixed->pcie_generation_max = stk_figure(value, STOKE_SOURCE_NVML);
-    if (ASK(card, nvml->nvmlDeviceGetMaxPcieLinkWidth, card->handle, &value))
-        fixed->pcie_width_max = stk_figure(value, STOKE_SOURCE_NVML);
+    fixed->clock_sm_max_mhz = ask_clock(card, nvml->nvmlDeviceGetMaxClockInfo, NVML_CLOCK_SM, 1);
+    fixed->pcie_generation_max = ask_unsigned(card, nvml->nvmlDeviceGetMaxPcieLinkGeneration, 1);
+    fixed->pcie_width_max = ask_unsigned(card, nvml->nvmlDeviceGetMaxPcieLinkWidth, 1);
 }
 
 /* ---- what does ---- */
@@ -375,22 +388,6 @@ static void read_memory(const stk_gpus_nvml *nvml, stk_nvml_card *card, stoke_gp
         set_memory(gpu, (double)total, (double)(total - left), (double)left, STOKE_SOURCE_PROC);
         STK_GPU_REMARK(gpu, "the card has no memory of its own: the machine's is shown");
     }
-}
-
-static stoke_figure ask_unsigned(stk_nvml_card *card, nvmlReturn_t (*function)(nvmlDevice_t, unsigned *),
-                                 double scale)
-{
-    unsigned value = 0;
-    return ASK(card, function, card->handle, &value) ? stk_figure(value * scale, STOKE_SOURCE_NVML)
-                                                     : stk_figure(0, STOKE_SOURCE_NA);
-}
-
-static stoke_figure ask_clock(stk_nvml_card *card, nvmlReturn_t (*function)(nvmlDevice_t, int, unsigned *),
-                              int which, double scale)
-{
-    unsigned value = 0;
-    return ASK(card, function, card->handle, which, &value) ? stk_figure(value * scale, STOKE_SOURCE_NVML)
-                                                            : stk_figure(0, STOKE_SOURCE_NA);
 }
 
 static void read_temperature(const stk_nvml_library *nvml, stk_nvml_card *card, stoke_gpu *gpu)
