@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/tune/decide/decide.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,4 +64,11 @@ static int by_value(const void *a, const void *b)
 void stk_sort_reals(double *values, size_t n)
 {
     if (n) qsort(values, n, sizeof *values, by_value);
+}
+
+double stk_median(double *values, size_t n)
+{
+    if (!n) return NAN;
+    stk_sort_reals(values, n);
+    return (values[(n - 1) / 2] + values[n / 2]) / 2;
 }

@@ -48,5 +48,6 @@ int stk_decide_busy(double had, double wanted);
 
 /* Smallest first; no NaN. */
 void stk_sort_reals(double *values, size_t n);
+double stk_median(double *values, size_t n); /* sorts them; NaN for none */
 
 #endif

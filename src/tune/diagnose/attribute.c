@@ -131,18 +131,6 @@ static attribute_sums weigh(const stoke_step_record *record)
     return w;
 }
 
-static void batch_times_add(attribute_sums *sums, const stoke_step_record *record)
-{
-    const attribute_sums w = weigh(record);
-    for (int i = 0; i < STOKE_IDLE_INPUTS; i++) sums->weight[i] += w.weight[i];
-}
-
-static void batch_times_take_off(attribute_sums *sums, const stoke_step_record *record)
-{
-    const attribute_sums w = weigh(record);
-    for (int i = 0; i < STOKE_IDLE_INPUTS; i++) sums->weight[i] -= w.weight[i];
-}
-
 /* Weights cut to a sum below 2^63, so that their products with any ns are below 2^127. */
 static uint64_t narrow(const attribute_sums *sums, uint64_t weight[STOKE_IDLE_INPUTS])
 {
@@ -429,8 +417,9 @@ static void go_through(attributing *a, uint64_t (*per_step)[STOKE_IDLES])
     for (size_t i = 0; i < a->n; i++) {
         uint64_t row[STOKE_IDLES] = { 0 };
         ready = most(ready, a->records[i].ready);
-        batch_times_add(&a->sums, &a->records[i]);
-        if (i >= window) batch_times_take_off(&a->sums, &a->records[i - window]);
+        const attribute_sums comes = weigh(&a->records[i]);
+        const attribute_sums leaves = i >= window ? weigh(&a->records[i - window]) : (attribute_sums){ 0 };
+        for (int k = 0; k < STOKE_IDLE_INPUTS; k++) a->sums.weight[k] += comes.weight[k] - leaves.weight[k];
         if (i < a->from) continue;
         take_in(a, i, a->records[i].ready ? ready : 0, row);
         for (int k = 0; k < STOKE_IDLES; k++) {

@@ -61,13 +61,16 @@ stoke_data_params stk_diagnose_data(const stoke_diagnose_params *params, const s
 int stk_diagnose_run_run(stk_diagnose_run *stretch, const stk_diagnose_run_job *job, stoke_error *err);
 void stk_diagnose_run_free(stk_diagnose_run *stretch); /* accepts a zeroed one */
 
-/* Means of the records that count; NaN = none. */
-double stk_diagnose_run_copy_ms(const stk_diagnose_run *stretch);
-double stk_diagnose_run_copy_bytes(const stk_diagnose_run *stretch);
-double stk_diagnose_run_launch_ms(const stk_diagnose_run *stretch);
+/* The mean of a figure over the records that count and have it; NaN = none has. Throughput is a matter of
+ * means: what a few slow copies take is paid for as well. */
+typedef enum stk_diagnose_figure {
+    STK_RUN_COPY_MS,
+    STK_RUN_COPY_BYTES,
+    STK_RUN_LAUNCH_MS
+} stk_diagnose_figure;
+double stk_diagnose_run_mean(const stk_diagnose_run *stretch, stk_diagnose_figure figure);
 /* The first batch of workers that were just started, as if one made it alone; NaN = none were. */
 double stk_diagnose_run_first_ms(const stk_diagnose_run *stretch, const stoke_setup *setup);
-double stk_median(double *values, size_t n); /* sorts them; NaN for none */
 
 /* ---- diagnose_device.c, diagnose_native.c ---- */
 

@@ -267,39 +267,6 @@ void stk_diagnose_run_free(stk_diagnose_run *stretch)
 
 /* ---- what records come to ---- */
 
-double stk_median(double *values, size_t n)
-{
-    if (!n) return NAN;
-    stk_sort_reals(values, n);
-    return (values[(n - 1) / 2] + values[n / 2]) / 2;
-}
-
-/* The mean of a figure over the records that count and have it; NaN: none has. Throughput is a matter of
- * means: what a few slow copies take is paid for as well. */
-static double mean_of(const stk_diagnose_run *s,
-                      double (*figure)(const stoke_step_record *before, const stoke_step_record *record))
-{
-    double sum = 0;
-    size_t known = 0;
-    for (size_t i = s->from; i < s->n; i++) {
-        const double value = figure(&s->records[i - 1], &s->records[i]);
-        if (isnan(value)) continue;
-        sum += value;
-        known++;
-    }
-    return known ? sum / (double)known : NAN;
-}
-
-static double copy_ms(const stoke_step_record *before, const stoke_step_record *r)
-{
-    return r->copy_end > r->copy_start ? (double)(r->copy_end - r->copy_start) / 1e6 : NAN;
-}
-
-static double copy_bytes(const stoke_step_record *before, const stoke_step_record *r)
-{
-    return r->copy_bytes ? (double)r->copy_bytes : NAN;
-}
-
 /* From the last thing it had to wait for to its first kernel. */
 static double launch_ms(const stoke_step_record *before, const stoke_step_record *r)
 {
@@ -311,19 +278,27 @@ static double launch_ms(const stoke_step_record *before, const stoke_step_record
     return r->start > last ? (double)(r->start - last) / 1e6 : 0;
 }
 
-double stk_diagnose_run_copy_ms(const stk_diagnose_run *stretch)
+static double figure_of(const stoke_step_record *r, stk_diagnose_figure figure)
 {
-    return mean_of(stretch, copy_ms);
+    switch (figure) {
+    case STK_RUN_COPY_MS:
+        return r->copy_end > r->copy_start ? (double)(r->copy_end - r->copy_start) / 1e6 : NAN;
+    case STK_RUN_COPY_BYTES: return r->copy_bytes ? (double)r->copy_bytes : NAN;
+    default: return launch_ms(r - 1, r);
+    }
 }
 
-double stk_diagnose_run_copy_bytes(const stk_diagnose_run *stretch)
+double stk_diagnose_run_mean(const stk_diagnose_run *stretch, stk_diagnose_figure figure)
 {
-    return mean_of(stretch, copy_bytes);
-}
-
-double stk_diagnose_run_launch_ms(const stk_diagnose_run *stretch)
-{
-    return mean_of(stretch, launch_ms);
+    double sum = 0;
+    size_t known = 0;
+    for (size_t i = stretch->from; i < stretch->n; i++) {
+        const double value = figure_of(&stretch->records[i], figure);
+        if (isnan(value)) continue;
+        sum += value;
+        known++;
+    }
+    return known ? sum / (double)known : NAN;
 }
 
 /* By the clock: part of what making it takes is touching memory for the first time. The loop had it when it
@@ -331,6 +306,7 @@ double stk_diagnose_run_launch_ms(const stk_diagnose_run *stretch)
 double stk_diagnose_run_first_ms(const stk_diagnose_run *stretch, const stoke_setup *setup)
 {
     const double hands = fmax(1, fmin(setup->workers, stretch->cores));
-    const double copy = setup->transfer == STOKE_TRANSFER_PAGEABLE ? stk_diagnose_run_copy_ms(stretch) : 0;
+    const double copy =
+        setup->transfer == STOKE_TRANSFER_PAGEABLE ? stk_diagnose_run_mean(stretch, STK_RUN_COPY_MS) : 0;
     return fmax(0, stretch->restart_ms - stretch->open_ms - (isnan(copy) ? 0 : copy)) * hands;
 }

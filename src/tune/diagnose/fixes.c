@@ -106,14 +106,6 @@ static int yes(fixes_proposal *proposal, stoke_error *err)
     return r ? r : 1;
 }
 
-STOKE_PRINTF(2, 3) static void change_by(fixes_proposal *proposal, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(proposal->change, sizeof proposal->change, format, arguments);
-    va_end(arguments);
-}
-
 /* ---- a number by forecast ---- */
 
 typedef struct search {
@@ -194,9 +186,10 @@ static int more_workers(const fixes_ctx *fixing, const stoke_setup *from, fixes_
     }
     snprintf(proposal->what, sizeof proposal->what, "workers %u -> %u", from->workers, to->workers);
     if (to->prefetch == from->prefetch)
-        change_by(proposal, "workers=%u", to->workers);
+        snprintf(proposal->change, sizeof proposal->change, "workers=%u", to->workers);
     else
-        change_by(proposal, "workers=%u prefetch=%u", to->workers, to->prefetch);
+        snprintf(proposal->change, sizeof proposal->change, "workers=%u prefetch=%u", to->workers,
+                 to->prefetch);
     return yes(proposal, err);
 }
 
@@ -245,7 +238,7 @@ static int prefetch_more(const fixes_ctx *fixing, const stoke_setup *from, fixes
     if (!found) found = tried.n - 1; /* none is better: say what the most would give */
     const uint32_t to = tried.setup[found].prefetch;
     snprintf(proposal->what, sizeof proposal->what, "batches made ahead %u -> %u", from->prefetch, to);
-    change_by(proposal, "prefetch=%u", to);
+    snprintf(proposal->change, sizeof proposal->change, "prefetch=%u", to);
     return yes(proposal, err);
 }
 
@@ -254,7 +247,7 @@ static int prefetch_more(const fixes_ctx *fixing, const stoke_setup *from, fixes
 static int put(fixes_proposal *proposal, const char *what, const char *change, stoke_error *err)
 {
     snprintf(proposal->what, sizeof proposal->what, "%s", what);
-    change_by(proposal, "%s", change);
+    snprintf(proposal->change, sizeof proposal->change, "%s", change);
     return yes(proposal, err);
 }
 
