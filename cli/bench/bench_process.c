@@ -14,23 +14,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* All of `size` bytes, or 0 when the other side is gone. MSG_NOSIGNAL: that is an answer here, not a SIGPIPE.
- */
-static int send_all(int fd, const void *data, size_t size)
+/* All of `size` bytes to or from the other side, or 0 when that is gone. MSG_NOSIGNAL: that is an answer
+ * here, not a SIGPIPE. */
+static int exchange(int fd, void *data, size_t size, int sends)
 {
     for (size_t done = 0; done < size;) {
-        ssize_t n = send(fd, (const char *)data + done, size - done, MSG_NOSIGNAL);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return 0;
-        done += (size_t)n;
-    }
-    return 1;
-}
-
-static int receive_all(int fd, void *data, size_t size)
-{
-    for (size_t done = 0; done < size;) {
-        ssize_t n = recv(fd, (char *)data + done, size - done, 0);
+        char *at = (char *)data + done;
+        const ssize_t n = sends ? send(fd, at, size - done, MSG_NOSIGNAL) : recv(fd, at, size - done, 0);
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) return 0;
         done += (size_t)n;
@@ -43,7 +33,7 @@ static int answer(int fd, bench_answer *a, int status, const stoke_error *err)
     a->status = status;
     a->peak_rss = stoke_machine_peak_rss();
     if (status) memcpy(a->message, err->message, sizeof a->message);
-    return send_all(fd, a, sizeof *a);
+    return exchange(fd, a, sizeof *a, 1);
 }
 
 static void child_main(const bench_case *job, int fd)
@@ -54,7 +44,7 @@ static void child_main(const bench_case *job, int fd)
     uint64_t passes;
     int r = job->subject->open(&state, job, &a, &err);
     if (!answer(fd, &a, r, &err) || r) return;
-    while (receive_all(fd, &passes, sizeof passes)) {
+    while (exchange(fd, &passes, sizeof passes, 0)) {
         bench_answer m = { .plan = a.plan };
         r = job->subject->measure(state, passes, &m, &err);
         if (!answer(fd, &m, r, &err) || r) break;
@@ -75,7 +65,7 @@ static int wait_for(int fd)
 static int receive(const bench_case *job, bench_answer *a, stoke_error *err)
 {
     if (!wait_for(job->fd)) return cli_error(err, STOKE_E_CANCELLED, "interrupted");
-    if (!receive_all(job->fd, a, sizeof *a))
+    if (!exchange(job->fd, a, sizeof *a, 0))
         return cli_error(err, cli_interrupted() ? STOKE_E_CANCELLED : STOKE_E_STATE,
                          "the process that measures '%s' ended early", job->name);
     if (a->status) return cli_pass(err, a->status, a->message);
@@ -112,7 +102,7 @@ int bench_start(bench_case *job, stoke_error *err)
 static int ask(bench_case *job, uint64_t passes, bench_answer *a, stoke_error *err)
 {
     if (cli_interrupted()) return cli_error(err, STOKE_E_CANCELLED, "interrupted");
-    send_all(job->fd, &passes, sizeof passes); /* a child that is gone shows in receive */
+    exchange(job->fd, &passes, sizeof passes, 1); /* a child that is gone shows in receive */
     int r = receive(job, a, err);
     if (r) return r;
     if (!a->samples || !a->wall_ns)

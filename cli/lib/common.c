@@ -94,29 +94,24 @@ static int refuse_empty_texts(const stoke_option_group *group, stoke_error *err)
  * that name the source are looked at. */
 static int refuse_empty_names(const cli_call *call, stoke_error *err)
 {
+    enum { SOURCE_NAMES = 4 }; /* data, images, masks, list: the first of the table */
     const cli_command *command = call->command;
-    const struct {
-        const char *name, *value;
-    } names[] = { { "config", call->common.config },
-                  { "data", call->data.data },
-                  { "images", call->data.images },
-                  { "masks", call->data.masks },
-                  { "list", call->data.list } };
     for (int i = 0; i < call->n_words; i++)
         if (!*call->words[i]) return cli_error(err, STOKE_E_INVALID, "argument %d is an empty name", i + 1);
+    stoke_data_params data = call->data;
     stoke_train_params train = call->train;
-    const stoke_option_group own = { NULL, command->options, command->n_options, call->options };
-    int r = refuse_empty_texts(&own, err);
-    const stoke_option_group training = stoke_train_options(&train);
-    if (!r && command->reads_training) r = refuse_empty_texts(&training, err);
-    if (r) return r;
-    if (command->reads_data && call->data.augment && !*call->data.augment)
-        return cli_error(err, STOKE_E_INVALID,
-                         "--augment: the text is empty; no augmentation is called none");
-    for (size_t i = 0; i < CLI_COUNT(names); i++)
-        if (names[i].value && !*names[i].value)
-            return cli_error(err, STOKE_E_INVALID, "--%s: the name is empty", names[i].name);
-    return STOKE_OK;
+    stoke_option_group source = stoke_data_options(&data);
+    source.count = SOURCE_NAMES;
+    const stoke_option_group groups[] = { { NULL, command->options, command->n_options, call->options },
+                                          call->groups[call->n_groups - 1],
+                                          source,
+                                          stoke_train_options(&train) };
+    int r = STOKE_OK;
+    for (size_t i = 0; !r && i < CLI_COUNT(groups) - !command->reads_training; i++)
+        r = refuse_empty_texts(&groups[i], err);
+    if (!r && command->reads_data && call->data.augment && !*call->data.augment)
+        r = cli_error(err, STOKE_E_INVALID, "--augment: the text is empty; no augmentation is called none");
+    return r;
 }
 
 /* The set as the command line names it; it replaces the whole one of a file, not one half of it. */

@@ -8,6 +8,7 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,28 +81,30 @@ void cli_page_end(cli_page *page)
     if (page->as_json) stoke_json_close(&page->json);
 }
 
+void cli_page_say(const cli_page *page, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    if (!page->as_json) stoke_text_vprint(stdout, format, args);
+    va_end(args);
+}
+
 void cli_page_section(cli_page *page, const char *key, const char *title)
 {
-    if (page->as_json)
-        stoke_json_object(&page->json, key);
-    else
-        cli_print("\n%s\n", title);
+    if (page->as_json) stoke_json_object(&page->json, key);
+    if (title) cli_page_say(page, "\n%s\n", title);
 }
 
 void cli_page_list(cli_page *page, const char *key, const char *title)
 {
-    if (page->as_json)
-        stoke_json_array(&page->json, key);
-    else
-        cli_print("\n%s\n", title);
+    if (page->as_json) stoke_json_array(&page->json, key);
+    if (title) cli_page_say(page, "\n%s\n", title);
 }
 
 void cli_page_entry(cli_page *page, const char *title)
 {
-    if (page->as_json)
-        stoke_json_object(&page->json, NULL);
-    else if (title)
-        cli_print(" %s\n", title);
+    if (page->as_json) stoke_json_object(&page->json, NULL);
+    if (title) cli_page_say(page, " %s\n", title);
 }
 
 void cli_page_close(cli_page *page)
@@ -118,10 +121,8 @@ void cli_page_text(cli_page *page, const char *key, const char *label, const cha
         cli_page_tidy(text, tidy, sizeof tidy);
     else
         text = NULL;
-    if (page->as_json)
-        stoke_json_string(&page->json, key, text ? tidy : NULL);
-    else
-        cli_print("  %-*s %s\n", LABEL_COLUMNS, label, text ? tidy : "n/a");
+    if (page->as_json && key) stoke_json_string(&page->json, key, text ? tidy : NULL);
+    if (label) cli_page_say(page, "  %-*s %s\n", LABEL_COLUMNS, label, text ? tidy : "n/a");
 }
 
 static void print_value(double value, cli_unit unit)
@@ -145,14 +146,13 @@ static void print_value(double value, cli_unit unit)
 
 void cli_page_figure(cli_page *page, const char *key, const char *label, stoke_figure figure, cli_unit unit)
 {
-    if (page->as_json) {
+    if (page->as_json && key)
         FACTS_OBJECT(&page->json, key,
                      !figure.source            ? FACT("value", NAN)
                      : unit == CLI_UNIT_YES_NO ? FACT_IS_OF(&figure, value)
                                                : FACT_OF(&figure, value),
                      FACT("source", stoke_source_name(figure.source)));
-        return;
-    }
+    if (page->as_json || !label) return;
     cli_print("  %-*s ", LABEL_COLUMNS, label);
     if (figure.source) {
         print_value(figure.value, unit);
@@ -180,11 +180,9 @@ void cli_page_program(cli_page *page, const cli_program *p)
     snprintf(title, sizeof title, " program %u, %s%s%s", p->pid, *p->name ? p->name : "in another container",
              p->own ? " (this one)" : "", p->at_most ? ", at most" : "");
     cli_page_entry(page, title);
-    if (page->as_json) {
-        stoke_json_uint(&page->json, "pid", p->pid);
-        cli_page_text(page, "name", NULL, p->name);
-        stoke_json_bool(&page->json, "own", p->own);
-    }
+    CLI_PAGE_FACTS(page, FACT_OF(p, pid));
+    cli_page_text(page, "name", NULL, p->name);
+    CLI_PAGE_FACTS(page, FACT_IS_OF(p, own));
     cli_page_figure(page, p->at_most ? "peak_memory_bytes" : "memory_bytes", "  its memory", p->memory,
                     CLI_UNIT_MEMORY);
     cli_page_figure(page, p->at_most ? "peak_busy_percent" : "busy_percent", "  its share", p->busy,
@@ -194,7 +192,7 @@ void cli_page_program(cli_page *page, const cli_program *p)
 
 void cli_page_processes(cli_page *page, const stoke_gpu *gpu)
 {
-    if (page->as_json) stoke_json_array(&page->json, "processes");
+    cli_page_list(page, "processes", NULL);
     for (uint32_t i = 0; i < gpu->n_processes; i++) {
         const stoke_gpu_process *process = &gpu->process[i];
         cli_page_program(page, &(cli_program){ .pid = process->pid,
@@ -203,10 +201,8 @@ void cli_page_processes(cli_page *page, const stoke_gpu *gpu)
                                                .memory = process->memory_bytes,
                                                .busy = process->busy_percent });
     }
-    if (page->as_json) {
-        stoke_json_close(&page->json);
-        stoke_json_uint(&page->json, "more_processes", gpu->more_processes);
-    } else if (gpu->more_processes) {
-        cli_print("  and %s\n", STOKE_COUNT(gpu->more_processes, "more program"));
-    }
+    cli_page_close(page);
+    CLI_PAGE_FACTS(page, FACT_OF(gpu, more_processes));
+    if (gpu->more_processes)
+        cli_page_say(page, "  and %s\n", STOKE_COUNT(gpu->more_processes, "more program"));
 }

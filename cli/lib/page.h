@@ -33,14 +33,21 @@ typedef struct cli_page {
 void cli_page_begin(cli_page *page, int as_json);
 void cli_page_end(cli_page *page);
 
-/* A section: an object in JSON. */
+/* What is for one side alone: text for people, FACTS for programs (cli/lib/facts.h). */
+void cli_page_say(const cli_page *page, const char *format, ...) STOKE_PRINTF(2, 3);
+#define CLI_PAGE_FACTS(page, ...)                                                                            \
+    do                                                                                                       \
+        if ((page)->as_json) FACTS(&(page)->json, __VA_ARGS__);                                              \
+    while (0)
+
+/* A section: an object in JSON. A title that is NULL shows nothing to people. */
 void cli_page_section(cli_page *page, const char *key, const char *title);
 /* A section of entries, each with its own title: an array of objects in JSON. */
 void cli_page_list(cli_page *page, const char *key, const char *title);
 void cli_page_entry(cli_page *page, const char *title);
 void cli_page_close(cli_page *page); /* the innermost of them */
 
-/* "" and NULL are n/a. */
+/* "" and NULL are n/a. Without a label it is for programs alone, without a key for people. */
 void cli_page_text(cli_page *page, const char *key, const char *label, const char *text);
 void cli_page_figure(cli_page *page, const char *key, const char *label, stoke_figure figure, cli_unit unit);
 

@@ -70,11 +70,8 @@ static void json_head(cli_page *page, const monitor_job *job)
 {
     cli_page_text(page, "what", NULL, job->now.what);
     cli_page_text(page, "state", NULL, monitor_job_state(job));
-    FACTS(&page->json, FACT_OF(&job->now, pid), FACT_TEXT("run", job->run));
-    if (job->alive < 0)
-        stoke_json_null(&page->json, "alive");
-    else
-        stoke_json_bool(&page->json, "alive", job->alive);
+    FACTS(&page->json, FACT_OF(&job->now, pid), FACT_TEXT("run", job->run),
+          job->alive < 0 ? FACT("alive", (const char *)NULL) : FACT_IS_OF(job, alive));
     cli_page_text(page, "problem", NULL, job->problem);
     json_counts(page, &job->now);
 }
@@ -167,10 +164,8 @@ void monitor_job_print(cli_page *page, const monitor_job *job, int watched)
         stoke_live_between(NULL, &job->now, &rates);
     cli_page_section(page, "job", "Job");
     (page->as_json ? json_head : say_head)(page, job);
-    if (page->as_json)
-        cli_page_text(page, "period", NULL, period);
-    else
-        cli_print(" %s\n", period);
+    cli_page_text(page, "period", NULL, period);
+    cli_page_say(page, " %s\n", period);
     print_rates(page, &job->now, &rates);
     (page->as_json ? json_stages : say_stages)(page, &rates);
     cli_page_close(page);

@@ -79,10 +79,8 @@ void monitor_print_line(const monitor_sight *sight, double seconds)
 static void print_why(cli_page *page, const stoke_monitor *monitor)
 {
     const char *why = stoke_monitor_why(monitor);
-    if (page->as_json)
-        stoke_json_string(&page->json, "cannot_see", *why ? why : NULL);
-    else if (*why)
-        cli_print("\nWhat cannot be seen\n  %s\n", why);
+    CLI_PAGE_FACTS(page, FACT_TEXT("cannot_see", why));
+    if (*why) cli_page_say(page, "\nWhat cannot be seen\n  %s\n", why);
 }
 
 static void print_card_now(cli_page *page, const stoke_gpu *gpu, size_t index)
@@ -90,9 +88,9 @@ static void print_card_now(cli_page *page, const stoke_gpu *gpu, size_t index)
     char title[128];
     snprintf(title, sizeof title, "gpu%zu %s", index, gpu->name);
     cli_page_entry(page, title);
-    if (page->as_json) cli_page_text(page, "name", NULL, gpu->name);
+    cli_page_text(page, "name", NULL, gpu->name);
     cli_page_text(page, "pci", "address", gpu->pci);
-    if (page->as_json || *gpu->problem) cli_page_text(page, "problem", "problem", gpu->problem);
+    cli_page_text(page, "problem", *gpu->problem ? "problem" : NULL, gpu->problem);
     cli_page_figure(page, "busy_percent", "busy (any kernel)", gpu->busy_percent, CLI_UNIT_PERCENT);
     cli_page_figure(page, "effective_percent", "effective (a proxy)", gpu->effective_percent,
                     CLI_UNIT_PERCENT);
@@ -129,7 +127,7 @@ void monitor_print_once(const monitor_sight *sight, int as_json)
     cli_page_list(&page, "gpus", "Graphics processors");
     const size_t n = stoke_monitor_gpus(monitor);
     for (size_t i = 0; i < n; i++) print_card_now(&page, stoke_monitor_gpu(monitor, i), i);
-    if (!n && !as_json) puts("  none");
+    if (!n) cli_page_say(&page, "  none\n");
     cli_page_close(&page);
     print_why(&page, monitor);
     cli_page_end(&page);
@@ -191,42 +189,36 @@ static void print_memory(cli_page *page, const stoke_spread *used, stoke_figure 
 static void print_reason_shares(cli_page *page, const stoke_gpu_summary *gpu)
 {
     int any = 0;
-    if (page->as_json) stoke_json_object(&page->json, "clocks_held_down_by");
+    cli_page_section(page, "clocks_held_down_by", NULL);
     for (unsigned i = 0; i < STOKE_CLOCKS_REASONS; i++) {
         char label[64];
         snprintf(label, sizeof label, "  by %s", stoke_clocks_reason_name(i));
         if (!page->as_json && !(gpu->reason_share[i].source && gpu->reason_share[i].value > 0)) continue;
-        if (!any++ && !page->as_json) puts("  clocks held down, share of the readings");
+        if (!any++) cli_page_say(page, "  clocks held down, share of the readings\n");
         cli_page_figure(page, stoke_clocks_reason_name(i), label, gpu->reason_share[i], CLI_UNIT_SHARE);
     }
-    if (page->as_json)
-        stoke_json_close(&page->json);
-    else if (!any)
-        cli_page_text(page, "clocks_held_down_by", "clocks held down",
-                      gpu->reason_share[0].source ? "never" : NULL);
+    cli_page_close(page);
+    if (!any) cli_page_text(page, NULL, "clocks held down", gpu->reason_share[0].source ? "never" : NULL);
 }
 
 static void print_idle(cli_page *page, const stoke_gpu_summary *gpu)
 {
     char text[128];
-    if (page->as_json) {
-        cli_page_figure(page, "idle_share", NULL, gpu->idle_share, CLI_UNIT_SHARE);
-        cli_page_figure(page, "idle_bursts", NULL, gpu->idle_bursts, CLI_UNIT_NONE);
-        cli_page_figure(page, "longest_idle_seconds", NULL, gpu->longest_idle, CLI_UNIT_NONE);
-        return;
-    }
+    cli_page_figure(page, "idle_share", NULL, gpu->idle_share, CLI_UNIT_SHARE);
+    cli_page_figure(page, "idle_bursts", NULL, gpu->idle_bursts, CLI_UNIT_NONE);
+    cli_page_figure(page, "longest_idle_seconds", NULL, gpu->longest_idle, CLI_UNIT_NONE);
     if (gpu->idle_bursts.value > 0)
         snprintf(text, sizeof text, "%.0f %% of the readings, %.0f burst%s, the longest %.1f s (%s)",
                  gpu->idle_share.value * 100, gpu->idle_bursts.value, gpu->idle_bursts.value > 1 ? "s" : "",
                  gpu->longest_idle.value, stoke_source_name(gpu->idle_share.source));
     else
         snprintf(text, sizeof text, "never (%s)", stoke_source_name(gpu->idle_share.source));
-    cli_page_text(page, "idle", "below 10 % busy", gpu->idle_share.source ? text : NULL);
+    cli_page_text(page, NULL, "below 10 % busy", gpu->idle_share.source ? text : NULL);
 }
 
 static void print_peaks(cli_page *page, const stoke_gpu_summary *gpu)
 {
-    if (page->as_json) stoke_json_array(&page->json, "processes");
+    cli_page_list(page, "processes", NULL);
     for (uint32_t i = 0; i < gpu->n_processes; i++) {
         const stoke_process_peak *process = &gpu->process[i];
         cli_page_program(page, &(cli_program){ .pid = process->pid,
@@ -236,23 +228,18 @@ static void print_peaks(cli_page *page, const stoke_gpu_summary *gpu)
                                                .memory = process->memory_bytes,
                                                .busy = process->busy_percent });
     }
-    if (page->as_json)
-        stoke_json_close(&page->json);
-    else if (gpu->more_processes)
-        puts(" and more programs than are listed");
+    cli_page_close(page);
+    if (gpu->more_processes) cli_page_say(page, " and more programs than are listed\n");
 }
 
 /* Joules for programs, the unit of the bill beside them for people. */
 static void print_energy(cli_page *page, stoke_figure energy)
 {
     char text[96];
-    if (page->as_json) {
-        cli_page_figure(page, "energy_joule", NULL, energy, CLI_UNIT_JOULE);
-        return;
-    }
+    cli_page_figure(page, "energy_joule", NULL, energy, CLI_UNIT_JOULE);
     snprintf(text, sizeof text, "%.0f J, %.3g Wh (%s)", energy.value, energy.value / 3600,
              stoke_source_name(energy.source));
-    cli_page_text(page, "energy_joule", "energy", energy.source ? text : NULL);
+    cli_page_text(page, NULL, "energy", energy.source ? text : NULL);
 }
 
 static void print_gpu(cli_page *page, const stoke_gpu_summary *gpu, size_t index)
@@ -260,12 +247,10 @@ static void print_gpu(cli_page *page, const stoke_gpu_summary *gpu, size_t index
     char title[128];
     snprintf(title, sizeof title, "gpu%zu %s", index, gpu->name);
     cli_page_entry(page, title);
-    if (page->as_json) {
-        cli_page_text(page, "name", NULL, gpu->name);
-        stoke_json_bool(&page->json, "lost", gpu->lost);
-    }
+    cli_page_text(page, "name", NULL, gpu->name);
+    CLI_PAGE_FACTS(page, FACT_IS_OF(gpu, lost));
     cli_page_text(page, "pci", "address", gpu->pci);
-    if (page->as_json || *gpu->problem) cli_page_text(page, "problem", "problem", gpu->problem);
+    cli_page_text(page, "problem", *gpu->problem ? "problem" : NULL, gpu->problem);
     print_spread(page, "busy_percent", "busy (any kernel)", &gpu->busy_percent, CLI_UNIT_PERCENT);
     print_spread(page, "effective_percent", "effective (a proxy)", &gpu->effective_percent, CLI_UNIT_PERCENT);
     print_memory(page, &gpu->memory_used, gpu->memory_total);
@@ -307,11 +292,8 @@ void monitor_print_summary(const monitor_sight *sight, int as_json)
     const int of_job = sight->job && monitor_job_judge(sight->job, judged, &verdict);
     if (!of_job) stoke_monitor_judge(&machine, judged, &verdict);
     cli_page_begin(&page, as_json);
-    if (as_json) {
-        FACTS(&page.json, FACT_OF(&machine, seconds), FACT_OF(&machine, readings));
-    } else {
-        cli_print("Summary of %.1f s, %s\n", machine.seconds, STOKE_COUNT(machine.readings, "reading"));
-    }
+    CLI_PAGE_FACTS(&page, FACT_OF(&machine, seconds), FACT_OF(&machine, readings));
+    cli_page_say(&page, "Summary of %.1f s, %s\n", machine.seconds, STOKE_COUNT(machine.readings, "reading"));
     cli_page_section(&page, "machine", "Machine");
     print_spread(&page, "cpu_percent", "processors busy", &machine.cpu_percent, CLI_UNIT_PERCENT);
     print_memory(&page, &machine.memory_used, machine.memory_total);
@@ -323,16 +305,14 @@ void monitor_print_summary(const monitor_sight *sight, int as_json)
     if (sight->job) monitor_job_print(&page, sight->job, 1);
     cli_page_list(&page, "gpus", "Graphics processors");
     for (size_t i = 0; i < n; i++) print_gpu(&page, &gpus[i], i);
-    if (!n && !as_json) puts("  none");
+    if (!n) cli_page_say(&page, "  none\n");
     cli_page_close(&page);
     print_why(&page, monitor);
-    if (as_json) {
-        FACTS(&page.json, FACT("verdict", verdict.text), FACT_OF(&verdict, next));
-    } else {
-        puts("\nVerdict");
-        if (n > 1 && !of_job) cli_print("  Of gpu%zu, the one to look at first:\n", (size_t)(judged - gpus));
-        cli_print("  %s\n  Next: `%s`\n", verdict.text, verdict.next);
-    }
+    CLI_PAGE_FACTS(&page, FACT("verdict", verdict.text), FACT_OF(&verdict, next));
+    cli_page_say(&page, "\nVerdict\n");
+    if (n > 1 && !of_job)
+        cli_page_say(&page, "  Of gpu%zu, the one to look at first:\n", (size_t)(judged - gpus));
+    cli_page_say(&page, "  %s\n  Next: `%s`\n", verdict.text, verdict.next);
     cli_page_end(&page);
     free(gpus);
 }

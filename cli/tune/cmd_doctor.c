@@ -244,16 +244,12 @@ static void print_card(cli_page *page, const stoke_gpu *gpu)
     };
 #undef FIGURE
     cli_page_entry(page, gpu->name);
-    if (page->as_json) cli_page_text(page, "name", NULL, gpu->name);
+    cli_page_text(page, "name", NULL, gpu->name);
     cli_page_text(page, "vendor", "maker", gpu->vendor);
     cli_page_text(page, "driver", "driver", gpu->driver);
     cli_page_text(page, "pci", "address", gpu->pci);
-    if (page->as_json) {
-        FACTS(&page->json, FACT_IS_OF(gpu, lost), FACT_IS_OF(gpu, mig));
-        cli_page_text(page, "problem", NULL, gpu->problem);
-    } else if (*gpu->problem) {
-        cli_page_text(page, "problem", "problem", gpu->problem);
-    }
+    CLI_PAGE_FACTS(page, FACT_IS_OF(gpu, lost), FACT_IS_OF(gpu, mig));
+    cli_page_text(page, "problem", *gpu->problem ? "problem" : NULL, gpu->problem);
     for (size_t i = 0; i < CLI_COUNT(figures); i++) {
         stoke_figure figure;
         memcpy(&figure, (const char *)gpu + figures[i].offset, sizeof figure);
@@ -382,22 +378,22 @@ static void advise(cli_page *page, const doctor_facts *facts)
         if (*info.problem) say(&list, "%s: %s", info.name, info.problem);
     if (facts->gpus && *stoke_gpus_why(facts->gpus)) say(&list, "%s", stoke_gpus_why(facts->gpus));
     for (size_t i = 0; i < facts->n_gpus; i++) about_card(&list, &facts->gpu[i], &facts->machine);
-    if (!list.given && !page->as_json) puts("  nothing");
+    if (!list.given) cli_page_say(page, "  nothing\n");
     cli_page_close(page);
 }
 
 static void print_page(cli_page *page, const doctor_facts *facts)
 {
-    if (!page->as_json)
-        puts("stoke doctor: paste all of this into a report of a fault. No names of users, no keys are in "
-             "it.");
+    cli_page_say(page,
+                 "stoke doctor: paste all of this into a report of a fault. No names of users, no keys are "
+                 "in it.\n");
     print_versions(page, &facts->machine);
     print_machine(page, &facts->machine);
     print_disk(page, facts);
     print_devices(page, facts->devices);
     cli_page_list(page, "gpus", "Graphics processors");
     for (size_t i = 0; i < facts->n_gpus; i++) print_card(page, &facts->gpu[i]);
-    if (!facts->n_gpus && !page->as_json) puts("  none found; why, see below");
+    if (!facts->n_gpus) cli_page_say(page, "  none found; why, see below\n");
     cli_page_close(page);
     advise(page, facts);
 }

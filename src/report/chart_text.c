@@ -98,11 +98,6 @@ static uint32_t put_plain(FILE *out, const char *text, uint32_t most)
     return used;
 }
 
-static void put_spaces(FILE *out, uint32_t count)
-{
-    while (count--) fputc(' ', out);
-}
-
 /* The label of the tick that falls into this line, or "". */
 static const char *label_of_row(const sheet *s, uint32_t row)
 {
@@ -137,8 +132,7 @@ static void put_area(const sheet *s)
 {
     for (uint32_t row = 0; row < s->rows; row++) {
         const char *label = label_of_row(s, row);
-        put_spaces(s->out, s->gutter - (uint32_t)strlen(label));
-        fprintf(s->out, "%s %s", label, *label ? "\xe2\x94\xa4" : "\xe2\x94\x82");
+        fprintf(s->out, "%*s %s", (int)s->gutter, label, *label ? "\xe2\x94\xa4" : "\xe2\x94\x82");
         uint32_t end = s->width;
         while (end && !s->cells[(size_t)row * s->width + end - 1] && !is_marked(s, end - 1)) end--;
         for (uint32_t column = 0; column < end; column++) put_cell(s, row, column);
@@ -149,11 +143,11 @@ static void put_area(const sheet *s)
 static void put_x_axis(const sheet *s)
 {
     uint32_t done = 0;
-    put_spaces(s->out, s->gutter + 1);
+    fprintf(s->out, "%*s", (int)(s->gutter + 1), "");
     fputs("\xe2\x94\x94", s->out);
     for (uint32_t i = 0; i < s->width; i++) fputs("\xe2\x94\x80", s->out);
     fputc('\n', s->out);
-    put_spaces(s->out, s->gutter + 2);
+    fprintf(s->out, "%*s", (int)(s->gutter + 2), "");
     for (size_t i = 0; i < s->x.count; i++) {
         const uint32_t length = (uint32_t)strlen(s->x.label[i]);
         const long middle = lround(stk_chart_axis_at(&s->x, s->x.tick[i]) * (s->width - 1));
@@ -161,7 +155,7 @@ static void put_x_axis(const sheet *s)
         if (start + (long)length > (long)s->width) start = (long)s->width - (long)length;
         if (start < 0) start = 0;
         if (done && start < (long)done + 2) continue; /* no room beside the one before */
-        put_spaces(s->out, (uint32_t)start - done);
+        fprintf(s->out, "%*s", (int)((uint32_t)start - done), "");
         fputs(s->x.label[i], s->out);
         done = (uint32_t)start + length;
     }
@@ -182,7 +176,7 @@ static void put_legend(const sheet *s)
 {
     const uint32_t end = s->gutter + 2 + s->width;
     uint32_t used = s->gutter + 2;
-    put_spaces(s->out, used);
+    fprintf(s->out, "%*s", (int)used, "");
     for (size_t i = 0, k = 0; i < s->chart->n_series; i++) {
         const stoke_series *series = &s->chart->series[i];
         if (!is_drawn(s->chart, series)) continue;
@@ -200,7 +194,7 @@ static void put_marks(const sheet *s)
 {
     const uint32_t end = s->gutter + 2 + s->width;
     uint32_t used = s->gutter + 2;
-    put_spaces(s->out, used);
+    fprintf(s->out, "%*s", (int)used, "");
     for (size_t i = 0; i < s->chart->n_marks && used + 16 < end; i++) {
         char number[32];
         stk_text_brief(s->chart->marks[i].x, number, sizeof number);
@@ -233,7 +227,7 @@ static void put_title(const sheet *s)
 
 static void put_x_label(const sheet *s)
 {
-    put_spaces(s->out, s->gutter + 2);
+    fprintf(s->out, "%*s", (int)(s->gutter + 2), "");
     put_plain(s->out, s->chart->x_label, s->width);
     fputc('\n', s->out);
 }

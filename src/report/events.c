@@ -160,12 +160,23 @@ typedef struct event {
     int start;
 } event;
 
-static void put_image(sink *s, const picture *image)
+/* A message within one: its length, then itself. */
+static void put_message(sink *s, unsigned field, void (*put)(sink *, const event *, size_t), const event *e,
+                        size_t index)
 {
-    put_number(s, 1, image->height);
-    put_number(s, 2, image->width);
+    sink measure = { 0 };
+    put(&measure, e, index);
+    put_key(s, field, BYTES);
+    put_varint(s, measure.used);
+    put(s, e, index);
+}
+
+static void put_image(sink *s, const event *e, size_t unused)
+{
+    put_number(s, 1, e->image.height);
+    put_number(s, 2, e->image.width);
     put_number(s, 3, 3);
-    put_blob(s, 4, image->bytes, image->size);
+    put_blob(s, 4, e->image.bytes, e->image.size);
 }
 
 static void put_value(sink *s, const event *e, size_t index)
@@ -174,23 +185,13 @@ static void put_value(sink *s, const event *e, size_t index)
     if (e->values) {
         put_float(s, 2, e->values[index]);
     } else {
-        sink measure = { 0 };
-        put_image(&measure, &e->image);
-        put_key(s, 4, BYTES);
-        put_varint(s, measure.used);
-        put_image(s, &e->image);
+        put_message(s, 4, put_image, e, index);
     }
 }
 
-static void put_summary(sink *s, const event *e)
+static void put_summary(sink *s, const event *e, size_t unused)
 {
-    for (size_t i = 0; i < e->count; i++) {
-        sink measure = { 0 };
-        put_value(&measure, e, i);
-        put_key(s, 1, BYTES);
-        put_varint(s, measure.used);
-        put_value(s, e, i);
-    }
+    for (size_t i = 0; i < e->count; i++) put_message(s, 1, put_value, e, i);
 }
 
 static void put_event(sink *s, const event *e)
@@ -198,13 +199,7 @@ static void put_event(sink *s, const event *e)
     put_double(s, 1, e->time);
     put_number(s, 2, e->step);
     if (e->version) put_blob(s, 3, e->version, strlen(e->version));
-    if (e->count) {
-        sink measure = { 0 };
-        put_summary(&measure, e);
-        put_key(s, 5, BYTES);
-        put_varint(s, measure.used);
-        put_summary(s, e);
-    }
+    if (e->count) put_message(s, 5, put_summary, e, 0);
     if (e->start) put_blob(s, 7, "\x08\x01", 2); /* SessionLog { status: START } */
 }
 
