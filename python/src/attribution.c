@@ -54,7 +54,7 @@ static int read_one(stoke_step_record *record, PyObject *dict)
         return -1;
     }
     PyObject *making = PyDict_GetItemString(dict, "making");
-    if (py_in(record, record_fields, dict, NULL)) return -1;
+    if (py_in(record, record_fields, dict)) return -1;
     return making ? read_making(record, making) : 0;
 }
 
@@ -169,7 +169,7 @@ static int read_costs(costing *c, const char *setup, PyObject *list, PyObject *n
 {
     *c = (costing){ .costs = stoke_costs_defaults(), .pageable_ms = NAN, .pinned_ms = NAN };
     if (read_setup(&c->costs.measured, setup)) return -1;
-    if (py_in(c, cost_fields, numbers, NULL)) return -1;
+    if (py_in(c, cost_fields, numbers)) return -1;
     if (read_records(&c->records, list)) return -1;
     const size_t n = c->records.n;
     c->step_ms = PyMem_Malloc((n + 1) * sizeof *c->step_ms);

@@ -92,13 +92,13 @@ static int value_out(void *list, const char *path, const stoke_yaml_value *value
 
 static PyObject *config_values(PyObject *module, PyObject *args)
 {
-    PyObject *bytes, *list = NULL;
+    PyObject *list = NULL;
+    const char *file;
     int merged;
     stoke_yaml *yaml = NULL;
     stoke_error error = { 0 };
-    if (!PyArg_ParseTuple(args, "O&p:config_values", PyUnicode_FSConverter, &bytes, &merged)) return NULL;
-    error.code = stoke_yaml_open_checked(&yaml, PyBytes_AsString(bytes), &error);
-    Py_DECREF(bytes);
+    if (!PyArg_ParseTuple(args, "yp:config_values", &file, &merged)) return NULL;
+    error.code = stoke_yaml_open_checked(&yaml, file, &error);
     if (error.code == STOKE_E_FORMAT || error.code == STOKE_E_UNSUPPORTED) error.code = STOKE_E_INVALID;
     if (!py_check(&error)) list = PyList_New(0);
     const char *path;

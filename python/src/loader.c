@@ -132,14 +132,12 @@ static PyObject *loader_state(PyObject *self, PyObject *nothing)
     return error.code ? py_raise(&error) : PyUnicode_FromString(text);
 }
 
-static PyObject *loader_restore(PyObject *self, PyObject *argument)
+static PyObject *loader_restore(PyObject *self, PyObject *args)
 {
-    PyObject *bytes = PyUnicode_AsUTF8String(argument);
-    if (!bytes) return NULL;
+    const char *text;
+    if (!PyArg_ParseTuple(args, "s:restore", &text)) return NULL;
     stoke_error error = { 0 };
-    const char *text = PyBytes_AsString(bytes);
     PY_UNLOCKED(error.code = stoke_lender_restore(lender_of(self), text, &error));
-    Py_DECREF(bytes);
     return py_none(&error);
 }
 
@@ -366,16 +364,12 @@ static int write_picture(const stoke_lender *lender, const char *path, uint32_t 
 
 static PyObject *loader_picture(PyObject *self, PyObject *args)
 {
-    PyObject *path = NULL;
+    const char *path;
     unsigned int count, columns, tile;
     unsigned long long epoch;
-    if (!PyArg_ParseTuple(args, "O&IKII:picture", PyUnicode_FSConverter, &path, &count, &epoch, &columns,
-                          &tile))
-        return NULL;
+    if (!PyArg_ParseTuple(args, "yIKII:picture", &path, &count, &epoch, &columns, &tile)) return NULL;
     stoke_error error = { 0 };
-    const char *name = PyBytes_AsString(path);
-    PY_UNLOCKED(error.code = write_picture(lender_of(self), name, count, epoch, columns, tile, &error));
-    Py_DECREF(path);
+    PY_UNLOCKED(error.code = write_picture(lender_of(self), path, count, epoch, columns, tile, &error));
     return py_none(&error);
 }
 
@@ -385,7 +379,7 @@ static PyMethodDef methods[] = {
     { "set_epoch", loader_set_epoch, METH_O, "set_epoch(epoch): starts an epoch from its first batch." },
     { "state", loader_state, METH_NOARGS,
       "state() -> str: the place after the last batch handed out, as JSON." },
-    { "restore", loader_restore, METH_O, "restore(state): goes on from there." },
+    { "restore", loader_restore, METH_VARARGS, "restore(state): goes on from there." },
     { "batches", loader_batches, METH_NOARGS, "batches() -> (of an epoch, left of the current one)." },
     { "stats", loader_stats, METH_NOARGS,
       "stats() -> dict; times in nanoseconds, stages as (wall, cpu, count)." },

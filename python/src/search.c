@@ -66,7 +66,7 @@ static int trial_in(stoke_trial *trial, PyObject *dict)
         return -1;
     }
     if ((message && message_in(trial, message)) || outcome_in(trial, end)) return -1;
-    return py_fields_in(trial, trial_fields + ASKED, RETURNED, dict, NULL);
+    return py_fields_in(trial, trial_fields + ASKED, RETURNED, dict);
 }
 
 /* The search runs without the GIL; a trial takes it. An exception stops the search and is passed on. */
@@ -104,7 +104,7 @@ static PyObject *batch_search(PyObject *module, PyObject *args)
     const char *journal, *key;
     if (!PyArg_ParseTuple(args, "O!Ozz:batch_search", &PyDict_Type, &dict, &run, &journal, &key)) return NULL;
     stoke_batch_params params = stoke_batch_defaults();
-    if (py_in(&params, search_params, dict, NULL)) return NULL;
+    if (py_in(&params, search_params, dict)) return NULL;
     stoke_batch_result *found = PyMem_Malloc(sizeof *found);
     if (!found) return PyErr_NoMemory();
     stoke_error error = { 0 };

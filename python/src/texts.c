@@ -63,70 +63,54 @@ static PyObject *lr_chart(PyObject *module, PyObject *args)
 
 /* ---- a table ---- */
 
-/* One row of texts, None for n/a, into cells that `keep` owns. 0, or -1 with an exception set. */
-static int cells_in(const char **cells, Py_ssize_t columns, PyObject *row, PyObject *keep)
-{
-    if (!PyList_Check(row) || PyList_Size(row) != columns) {
-        PyErr_SetString(PyExc_TypeError, "a row is a list, as long as the headings");
-        return -1;
-    }
-    for (Py_ssize_t i = 0; i < columns; i++) {
-        PyObject *text = PyList_GetItem(row, i);
-        PyObject *bytes = text == Py_None ? NULL : PyUnicode_AsEncodedString(text, "utf-8", "replace");
-        cells[i] = bytes ? PyBytes_AsString(bytes) : NULL;
-        if (PyErr_Occurred() || (bytes && py_push(keep, bytes))) return -1;
-    }
-    return 0;
-}
-
-static stoke_table *table_in(PyObject *headings, PyObject *rows, PyObject *keep)
+/* From cells row by row, the headings first: bytes, or None for n/a. NULL with an exception set. */
+static stoke_table *table_in(Py_ssize_t columns, PyObject *all)
 {
     enum { COLUMNS = 16 };
     const char *cells[COLUMNS];
-    const Py_ssize_t columns = PyList_Size(headings);
-    if (columns < 1 || columns > COLUMNS) {
-        PyErr_SetString(PyExc_ValueError, "a table has 1 to 16 columns");
+    const Py_ssize_t n = PyList_Size(all);
+    stoke_table *table = NULL;
+    if (columns < 1 || columns > COLUMNS || !n || n % columns) {
+        PyErr_SetString(PyExc_ValueError, "a table has 1 to 16 columns, and rows as long as the headings");
         return NULL;
     }
-    if (cells_in(cells, columns, headings, keep)) return NULL;
-    stoke_table *table = stoke_table_create(cells, (size_t)columns);
-    if (!table) PyErr_NoMemory();
-    for (Py_ssize_t i = 0; table && i < PyList_Size(rows); i++) {
-        if (cells_in(cells, columns, PyList_GetItem(rows, i), keep))
-            stoke_table_destroy(&table);
-        else
+    for (Py_ssize_t i = 0; i < n && !PyErr_Occurred(); i++) {
+        PyObject *cell = PyList_GetItem(all, i);
+        cells[i % columns] = cell == Py_None ? NULL : PyBytes_AsString(cell);
+        if (PyErr_Occurred() || (i + 1) % columns) continue;
+        if (table)
             stoke_table_row(table, cells);
+        else if (!(table = stoke_table_create(cells, (size_t)columns)))
+            PyErr_NoMemory();
     }
+    if (PyErr_Occurred()) stoke_table_destroy(&table);
     return table;
 }
 
 static PyObject *table(PyObject *module, PyObject *args)
 {
-    PyObject *headings, *rows, *keep = PyList_New(0), *result = NULL;
+    PyObject *cells, *result = NULL;
+    Py_ssize_t columns;
     char *text = NULL;
     size_t bytes = 0;
-    if (keep && PyArg_ParseTuple(args, "O!O!:table", &PyList_Type, &headings, &PyList_Type, &rows)) {
-        stoke_table *made = table_in(headings, rows, keep);
-        FILE *out = made ? open_memstream(&text, &bytes) : NULL;
-        if (out) {
-            stoke_table_print(made, out);
-            if (fclose(out))
-                PyErr_NoMemory();
-            else
-                result = PyUnicode_DecodeUTF8(text, (Py_ssize_t)bytes, "replace");
-        } else if (made) {
-            PyErr_NoMemory();
-        }
-        stoke_table_destroy(&made);
-    }
+    if (!PyArg_ParseTuple(args, "nO!:table", &columns, &PyList_Type, &cells)) return NULL;
+    stoke_table *made = table_in(columns, cells);
+    if (!made) return NULL;
+    FILE *out = open_memstream(&text, &bytes);
+    if (out) stoke_table_print(made, out);
+    if (out && !fclose(out))
+        result = PyUnicode_DecodeUTF8(text, (Py_ssize_t)bytes, "replace");
+    else
+        PyErr_NoMemory();
+    stoke_table_destroy(&made);
     free(text);
-    Py_XDECREF(keep);
     return result;
 }
 
 PyMethodDef py_texts_functions[] = {
     { "lr_chart", lr_chart, METH_VARARGS,
       "lr_chart(rates, losses, smooth, suggested, svg) -> str: SVG, or characters for a terminal." },
-    { "table", table, METH_VARARGS, "table(headings, rows) -> str: as the command sets its tables." },
+    { "table", table, METH_VARARGS,
+      "table(columns, cells) -> str: as the command sets its tables; cells are bytes, the headings first." },
     { 0 },
 };

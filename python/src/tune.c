@@ -13,15 +13,6 @@
 
 #include "python/src/values.h"
 
-/* A struct of parameters from a dict; the texts live in the list that is returned, NULL with an exception. */
-#define read_params(params, fields, dict) read_table(params, fields, sizeof(fields) / sizeof *(fields), dict)
-static PyObject *read_table(void *params, const py_field *fields, size_t n, PyObject *dict)
-{
-    PyObject *keep = PyList_New(0);
-    if (keep && py_fields_in(params, fields, n, dict, keep)) Py_CLEAR(keep);
-    return keep;
-}
-
 /* ---- machine ---- */
 
 static const py_field machine_fields[] = { PY_FIELDS(stoke_machine_facts, cpu, usable, memory_bytes,
@@ -113,27 +104,22 @@ static PyObject *term_meanings(PyObject *module, PyObject *nothing)
 
 static PyObject *estimate_config(PyObject *module, PyObject *args)
 {
-    PyObject *path;
-    const char *model;
-    if (!PyArg_ParseTuple(args, "O&z:estimate_config", PyUnicode_FSConverter, &path, &model)) return NULL;
+    const char *path, *model;
+    if (!PyArg_ParseTuple(args, "yz:estimate_config", &path, &model)) return NULL;
     stoke_estimate_params params = stoke_estimate_defaults();
     stoke_error error = { 0 };
     unsigned assumed = 0;
     char name[32];
     params.model = model;
-    PY_UNLOCKED(error.code = stoke_estimate_config(&params, PyBytes_AsString(path), name, &assumed, &error));
-    Py_DECREF(path);
+    PY_UNLOCKED(error.code = stoke_estimate_config(&params, path, name, &assumed, &error));
     if (error.code) return fail_at(&error, 1);
     return py_with(py_out(&params, estimate_params), "assumed", assumed_out(assumed));
 }
 
-static PyObject *precision(PyObject *module, PyObject *word)
+static PyObject *precision(PyObject *module, PyObject *args)
 {
-    PyObject *text = PyUnicode_AsUTF8String(word);
-    if (!text) return NULL;
-    const int found = stoke_precision_named(PyBytes_AsString(text));
-    Py_DECREF(text);
-    return PyLong_FromLong(found);
+    const char *word;
+    return PyArg_ParseTuple(args, "s:precision", &word) ? PyLong_FromLong(stoke_precision_named(word)) : NULL;
 }
 
 static PyObject *estimate(PyObject *module, PyObject *args)
@@ -144,8 +130,7 @@ static PyObject *estimate(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!pKK:estimate", &PyDict_Type, &dict, &torch, &memory, &spare)) return NULL;
     stoke_estimate_params params = stoke_estimate_defaults();
     params.classes = 0;
-    PyObject *keep = read_params(&params, estimate_params, dict);
-    if (!keep) return NULL;
+    if (py_in(&params, estimate_params, dict)) return NULL;
     if (!params.classes) params.classes = stoke_estimate_classes(params.model);
     const stoke_engine engine = torch ? STOKE_ENGINE_TORCH : STOKE_ENGINE_NATIVE;
     stoke_estimate result;
@@ -154,9 +139,7 @@ static PyObject *estimate(PyObject *module, PyObject *args)
     PY_UNLOCKED(error.code = stoke_estimate_make(&result, engine, &params, &error));
     if (!error.code && memory)
         PY_UNLOCKED(error.code = stoke_estimate_batch(engine, &params, memory, spare, 1, &largest, &error));
-    PyObject *found = error.code ? fail_at(&error, 0) : estimate_out(&result, largest, engine, &params);
-    Py_DECREF(keep); /* the model's name lies there */
-    return found;
+    return error.code ? fail_at(&error, 0) : estimate_out(&result, largest, engine, &params);
 }
 
 /* The card that is meant: the one found here (it stays in *gpu), where none is named. *elsewhere: one that is
@@ -201,12 +184,13 @@ static PyObject *advice_out(const stoke_advice *advice)
                          recommendations_out(advice->expected, advice->n_expected), "remark", advice->remark);
 }
 
-static PyObject *recommend(PyObject *module, PyObject *dict)
+static PyObject *recommend(PyObject *module, PyObject *args)
 {
+    PyObject *dict;
     stoke_recommend_params params = stoke_recommend_defaults();
-    if (!PyDict_Check(dict)) return PyErr_Format(PyExc_TypeError, "recommend takes a dict");
-    PyObject *keep = read_params(&params, recommend_params, dict);
-    if (!keep) return NULL;
+    if (!PyArg_ParseTuple(args, "O!:recommend", &PyDict_Type, &dict) ||
+        py_in(&params, recommend_params, dict))
+        return NULL;
     stoke_advice advice;
     stoke_error error = { 0 };
     stoke_gpu gpu;
@@ -218,7 +202,6 @@ static PyObject *recommend(PyObject *module, PyObject *dict)
     else if (elsewhere)
         params.cores_source = STOKE_SOURCE_NA;
     if (!error.code) PY_UNLOCKED(error.code = stoke_recommend(&advice, &params, &error));
-    Py_DECREF(keep);
     return error.code ? fail_at(&error, 0) : advice_out(&advice);
 }
 
@@ -238,16 +221,15 @@ static PyObject *lines_out(const stoke_preflight *preflight)
     return list;
 }
 
-static PyObject *check(PyObject *module, PyObject *dict)
+static PyObject *check(PyObject *module, PyObject *args)
 {
+    PyObject *dict;
     stoke_preflight_params params = stoke_preflight_defaults();
-    if (!PyDict_Check(dict)) return PyErr_Format(PyExc_TypeError, "check takes a dict");
-    PyObject *keep = read_params(&params, check_params, dict);
-    if (!keep) return NULL;
+    if (!PyArg_ParseTuple(args, "O!:check", &PyDict_Type, &dict) || py_in(&params, check_params, dict))
+        return NULL;
     stoke_preflight *preflight = NULL;
     stoke_error error = { 0 };
     PY_UNLOCKED(error.code = stoke_preflight_run(&preflight, &params, &error));
-    Py_DECREF(keep);
     if (error.code) return fail_at(&error, 1);
     PyObject *result = Py_BuildValue(
         "{s:N,s:s,s:s,s:s}", "lines", lines_out(preflight), "dialect", stoke_preflight_dialect(preflight),
@@ -285,12 +267,9 @@ static PyObject *optimize(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!Op:optimize", &PyDict_Type, &dict, &target, &force)) return NULL;
     stoke_optimize_params params = stoke_optimize_defaults();
     params.measured_source = STOKE_SOURCE_MEASURED;
-    PyObject *bytes = NULL, *keep = read_params(&params, optimize_params, dict);
-    if (!keep) return NULL;
-    if (target != Py_None && !PyUnicode_FSConverter(target, &bytes)) {
-        Py_DECREF(keep);
-        return NULL;
-    }
+    PyObject *bytes = NULL;
+    if (py_in(&params, optimize_params, dict)) return NULL;
+    if (target != Py_None && !PyUnicode_FSConverter(target, &bytes)) return NULL;
     const char *path = bytes ? PyBytes_AsString(bytes) : NULL;
     stoke_optimization *found = NULL;
     stoke_yaml_proof proof;
@@ -307,19 +286,17 @@ static PyObject *optimize(PyObject *module, PyObject *args)
     PyObject *result = error.code ? fail_at(&error, 1) : optimization_out(found, path);
     stoke_optimization_destroy(&found);
     Py_XDECREF(bytes);
-    Py_DECREF(keep);
     return result;
 }
 
 /* For what Python itself writes. */
 static PyObject *check_output(PyObject *module, PyObject *args)
 {
-    PyObject *bytes;
+    const char *path;
     int force, replaces;
     stoke_error error = { 0 };
-    if (!PyArg_ParseTuple(args, "O&p:check_output", PyUnicode_FSConverter, &bytes, &force)) return NULL;
-    error.code = stoke_output_check(PyBytes_AsString(bytes), force, &replaces, &error);
-    Py_DECREF(bytes);
+    if (!PyArg_ParseTuple(args, "yp:check_output", &path, &force)) return NULL;
+    error.code = stoke_output_check(path, force, &replaces, &error);
     return py_none(&error);
 }
 
@@ -330,10 +307,10 @@ PyMethodDef py_tune_functions[] = {
     { "estimate_config", estimate_config, METH_VARARGS,
       "estimate_config(path, model) -> dict: parameters of `estimate`, and `assumed`." },
     { "term_meanings", term_meanings, METH_NOARGS, "term_meanings() -> dict: what a term of bytes is." },
-    { "precision", precision, METH_O, "precision(word) -> int, -1 where it is none." },
+    { "precision", precision, METH_VARARGS, "precision(word) -> int, -1 where it is none." },
     { "estimate", estimate, METH_VARARGS, "estimate(params, torch, memory, spare) -> dict." },
-    { "recommend", recommend, METH_O, "recommend(params) -> dict." },
-    { "check", check, METH_O, "check(params) -> dict." },
+    { "recommend", recommend, METH_VARARGS, "recommend(params) -> dict." },
+    { "check", check, METH_VARARGS, "check(params) -> dict." },
     { "optimize", optimize, METH_VARARGS, "optimize(params, target, force) -> dict; the file is written." },
     { 0 },
 };

@@ -93,10 +93,11 @@ PyObject *py_fields_out(const void *from, const py_field *fields, size_t n)
     return dict;
 }
 
-static int value_in(void *at, const py_field *field, PyObject *value, PyObject *keep)
+static int value_in(void *at, const py_field *field, PyObject *value, PyObject *dict, PyObject *name)
 {
-    PyObject *bytes = NULL;
+    PyObject *bytes;
     unsigned long number;
+    int r;
     switch (field->kind) {
     case PY_U64: *(uint64_t *)at = PyLong_AsUnsignedLongLong(value); break;
     case PY_U32:
@@ -109,9 +110,13 @@ static int value_in(void *at, const py_field *field, PyObject *value, PyObject *
     case PY_BOOL: *(int *)at = PyObject_IsTrue(value); break;
     case PY_REAL: *(double *)at = value == Py_None ? NAN : PyFloat_AsDouble(value); break;
     case PY_NAME:
-        if (value != Py_None && !PyUnicode_FSConverter(value, &bytes)) return -1;
-        *(const char **)at = bytes ? PyBytes_AsString(bytes) : NULL;
-        return bytes ? py_push(keep, bytes) : 0;
+        *(const char **)at = NULL;
+        if (value == Py_None) return 0;
+        if (!PyUnicode_FSConverter(value, &bytes)) return -1;
+        *(const char **)at = PyBytes_AsString(bytes);
+        r = PyDict_SetItem(dict, name, bytes);
+        Py_DECREF(bytes);
+        return r;
     case PY_TEXT:
     case PY_OTHER: break;
     default: PyErr_Format(PyExc_TypeError, "%s cannot be set", field->name);
@@ -119,7 +124,7 @@ static int value_in(void *at, const py_field *field, PyObject *value, PyObject *
     return PyErr_Occurred() ? -1 : 0;
 }
 
-int py_fields_in(void *to, const py_field *fields, size_t n, PyObject *dict, PyObject *keep)
+int py_fields_in(void *to, const py_field *fields, size_t n, PyObject *dict)
 {
     Py_ssize_t at = 0;
     PyObject *name, *value;
@@ -130,7 +135,7 @@ int py_fields_in(void *to, const py_field *fields, size_t n, PyObject *dict, PyO
             PyErr_Format(PyExc_TypeError, "there is no %R here", name);
             return -1;
         }
-        if (value_in((char *)to + fields[i].offset, &fields[i], value, keep)) return -1;
+        if (value_in((char *)to + fields[i].offset, &fields[i], value, dict, name)) return -1;
     }
     return 0;
 }

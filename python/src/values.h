@@ -55,10 +55,10 @@ typedef struct py_field {
 /* A new dict of a table's fields, or NULL with an exception set. */
 #define py_out(from, fields) py_fields_out(from, fields, sizeof(fields) / sizeof *(fields))
 PyObject *py_fields_out(const void *from, const py_field *fields, size_t n);
-/* Sets the fields that `dict` has; numbers and names only. A name that is no field is a TypeError. The texts
- * of names lie in objects of `keep`, a list. */
-#define py_in(to, fields, dict, keep) py_fields_in(to, fields, sizeof(fields) / sizeof *(fields), dict, keep)
-int py_fields_in(void *to, const py_field *fields, size_t n, PyObject *dict, PyObject *keep);
+/* Sets the fields that `dict` has; numbers and names only. A name that is no field is a TypeError. Texts
+ * become bytes in `dict`, where the struct points to them. */
+#define py_in(to, fields, dict) py_fields_in(to, fields, sizeof(fields) / sizeof *(fields), dict)
+int py_fields_in(void *to, const py_field *fields, size_t n, PyObject *dict);
 
 /* `dict` with `value` under `name`; takes both references. Where one is NULL or it fails, NULL with an
  * exception set. */

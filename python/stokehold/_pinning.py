@@ -8,6 +8,7 @@ place in our ring does not. `Copies` holds such a place until the stream has pas
 import collections
 import importlib
 import importlib.util
+import os
 import weakref
 from typing import Any, Deque, List, NamedTuple, Optional, Tuple
 
@@ -34,7 +35,7 @@ def _torch_with_cuda() -> Any:
 def asked_by(config: Any) -> bool:
     """Whether a settings file wants it, under either name, outside of the sections of evaluation."""
     try:
-        values = [] if config is None else _stoke.config_values(config, False)
+        values = [] if config is None else _stoke.config_values(os.fsencode(config), False)
     except (Error, OSError):
         return False  # the loader reads it too, and says what is wrong
     for path, text, _ in values:

@@ -22,7 +22,7 @@ def mapping_of(config: Any) -> Any:
     if not isinstance(config, (str, os.PathLike)):
         return config
     tree: Dict[str, Any] = {}
-    for path, value, _ in _stoke.config_values(config, False):
+    for path, value, _ in _stoke.config_values(os.fsencode(config), False):
         *sections, name = path.split(".")
         at = tree
         for section in sections:

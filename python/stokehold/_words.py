@@ -7,7 +7,8 @@ from . import _stoke
 
 def table(headings: List[str], rows: List[List[Any]]) -> List[str]:
     """Lines of a table; None is n/a."""
-    return _stoke.table(headings, rows).splitlines()
+    cells = [None if cell is None else cell.encode(errors="replace") for row in (headings, *rows) for cell in row]
+    return _stoke.table(len(headings), cells).splitlines()
 
 
 def check_line(line: Any) -> str:

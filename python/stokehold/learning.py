@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import math
+import os
 import statistics
 import time
 from dataclasses import dataclass, field
@@ -181,7 +182,7 @@ class LrCurve:
         path: an .svg file that is written as well, by the library.
         """
         if path is not None:
-            _stoke.check_output(path, False)
+            _stoke.check_output(os.fsencode(path), False)
             with open(path, "w", encoding="utf-8") as file:
                 file.write(self._chart(suggest, True))
         try:

@@ -54,7 +54,7 @@ class Picture:
 
     def save(self, path: Union[str, "os.PathLike[str]"], force: bool = False) -> None:
         """Writes the file. One that is there already is replaced if it is such a picture, or with force."""
-        _stoke.check_output(path, force)
+        _stoke.check_output(os.fsencode(path), force)
         with open(path, "wb") as file:
             file.write(self.data)
 
@@ -206,7 +206,7 @@ class Loader(Batches):
             raise ValueError("show: at least one sample")
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "samples.png")
-            self._core.picture(path, min(n, self.samples), self._epoch, columns, tile)
+            self._core.picture(os.fsencode(path), min(n, self.samples), self._epoch, columns, tile)
             with open(path, "rb") as file:
                 return Picture(file.read())
 

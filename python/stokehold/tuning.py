@@ -263,7 +263,7 @@ def auto_optimize_config(src: Path, dst: Optional[Path] = None, *, gpu: Optional
         params["measured_why"] = _checks.word("measured_why", measured_why)
     found = _stoke.optimize(params, _checks.maybe(_checks.path, "dst", dst), _checks.flag("force", force))
     changes = (_take(Change, change, from_=change["from"]) for change in found["changes"])
-    return Optimization(_stoke.config_values(found["path"], True), found["path"], changes, found["remarks"])
+    return Optimization(_stoke.config_values(os.fsencode(found["path"]), True), found["path"], changes, found["remarks"])
 
 
 # ---- memory ----
@@ -344,7 +344,7 @@ def estimate(model: Optional[str] = None, batch_size: Optional[int] = None, imag
                    "optimizer": None if optimizer is None else _word("optimizer", optimizer, _OPTIMIZERS)})
     params: Dict[str, Any] = {"model": "b0", "assumed": ["model", "batch_size", "image_size", "classes", "precision"]}
     if config is not None:
-        params = _stoke.estimate_config(_checks.path("config", config), model)
+        params = _stoke.estimate_config(os.fsencode(_checks.path("config", config)), model)
     names = {"batch": "batch_size", "height": "image_size"}
     assumed = tuple(name for name in params.pop("assumed") if name not in {names.get(one, one) for one in said})
     found = _stoke.estimate({**params, **said, **more}, bool(_word("engine", engine, {"native": 0, "torch": 1})), memory, spare)
