@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "python/src/device_rows.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +25,6 @@ typedef struct maker {
     stoke_hold *keeper; /* of a device that is not its own */
     py_place place;
     stoke_device_rows *rows;
-    pthread_mutex_t lock;
     uint32_t height, width; /* of what comes in */
 } maker;
 
@@ -50,7 +48,6 @@ static void maker_end(stoke_hold *hold)
     stoke_device_rows_destroy(&m->rows);
     stoke_device_close(&m->own);
     stoke_hold_drop(m->keeper);
-    pthread_mutex_destroy(&m->lock);
     free(m);
 }
 
@@ -106,23 +103,12 @@ static int borrow_device(maker *m, PyObject *array)
     return 0;
 }
 
-static maker *maker_new(void)
-{
-    maker *m = calloc(1, sizeof *m);
-    if (!m) return NULL;
-    if (pthread_mutex_init(&m->lock, NULL)) {
-        free(m);
-        return NULL;
-    }
-    m->pid = getpid();
-    stoke_hold_begin(&m->hold, maker_end);
-    return m;
-}
-
 static int make(rows_object *self, PyObject *device, const unsigned int size[2], unsigned int capacity)
 {
-    maker *m = self->maker = maker_new();
+    maker *m = self->maker = calloc(1, sizeof *m);
     if (!m) return py_no_memory();
+    stoke_hold_begin(&m->hold, maker_end);
+    m->pid = getpid();
     m->height = size[0];
     m->width = size[1];
     if (PyUnicode_Check(device) ? py_device_open(&m->own, device) : borrow_device(m, device)) return -1;
@@ -168,7 +154,8 @@ typedef struct call {
     void *stream;
 } call;
 
-/* 0, or -1 with an exception set; *shares: a list of the shares of mixup, or None. */
+/* 0, or -1 with an exception set; *shares: a list of the shares of mixup, or None. One thread at a time:
+ * stokehold/augment.py has a lock. */
 static int run(maker *m, call *c, PyObject **shares)
 {
     stoke_error error = { 0 };
@@ -180,10 +167,8 @@ static int run(maker *m, call *c, PyObject **shares)
     if (stoke_device_rows_two_masks(m->rows) && !(lambda = calloc(c->source.count + 1, sizeof *lambda)))
         return py_no_memory();
     c->target.lambda = lambda;
-    PY_UNLOCKED(pthread_mutex_lock(&m->lock);
-                error.code = stoke_device_rows_run(m->rows, c->epoch, c->position, &c->source, &c->target,
-                                                   c->has_stream, c->stream, &error);
-                pthread_mutex_unlock(&m->lock));
+    PY_UNLOCKED(error.code = stoke_device_rows_run(m->rows, c->epoch, c->position, &c->source, &c->target,
+                                                   c->has_stream, c->stream, &error));
     *shares = py_check(&error) ? NULL : lambda ? PyList_New(0) : py_words(NULL);
     for (uint32_t i = 0; *shares && lambda && i < c->source.count; i++)
         py_add(shares, PyFloat_FromDouble((double)lambda[i]));

@@ -9,9 +9,8 @@
 
 #include "python/src/values.h"
 
-static const py_field search_params[] = { PY_FIELDS(stoke_batch_params, memory, context, margin, margin_bytes,
-                                                    multiple, largest, largest_said, near),
-                                          PY_FIELDS(stoke_batch_params, target_busy, accumulate, world) };
+static const py_field search_params[] = { PY_FIELDS(stoke_batch_params, memory, margin, margin_bytes, largest,
+                                                    largest_said, target_busy, accumulate) };
 /* What is told in the end; but for the first two, what the function returns. */
 static const py_field trial_fields[] = {
     PY_FIELDS(stoke_trial, batch, with_loader, allocated, reserved, step_ms, step_low, step_high, busy),

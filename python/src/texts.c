@@ -52,11 +52,13 @@ static PyObject *lr_chart(PyObject *module, PyObject *args)
     for (int i = 0; i < 3 && !PyErr_Occurred(); i++) curves[i] = py_reals(lists[i]);
     if (!PyErr_Occurred()) {
         FILE *out = open_memstream(&text, &bytes);
-        error.code = out ? draw(curves, (size_t)n, suggested, svg, out, &error) : STOKE_E_NOMEM;
-        if (out) fclose(out);
-        result = error.code ? py_raise(&error) : PyUnicode_DecodeUTF8(text, (Py_ssize_t)bytes, "replace");
+        if (out) error.code = draw(curves, (size_t)n, suggested, svg, out, &error);
+        result = py_written(out, &text, &bytes);
+        if (error.code) {
+            Py_CLEAR(result);
+            py_raise(&error);
+        }
     }
-    free(text);
     for (int i = 0; i < 3; i++) free(curves[i]);
     return result;
 }
@@ -89,7 +91,7 @@ static stoke_table *table_in(Py_ssize_t columns, PyObject *all)
 
 static PyObject *table(PyObject *module, PyObject *args)
 {
-    PyObject *cells, *result = NULL;
+    PyObject *cells;
     Py_ssize_t columns;
     char *text = NULL;
     size_t bytes = 0;
@@ -98,13 +100,8 @@ static PyObject *table(PyObject *module, PyObject *args)
     if (!made) return NULL;
     FILE *out = open_memstream(&text, &bytes);
     if (out) stoke_table_print(made, out);
-    if (out && !fclose(out))
-        result = PyUnicode_DecodeUTF8(text, (Py_ssize_t)bytes, "replace");
-    else
-        PyErr_NoMemory();
     stoke_table_destroy(&made);
-    free(text);
-    return result;
+    return py_written(out, &text, &bytes);
 }
 
 PyMethodDef py_texts_functions[] = {

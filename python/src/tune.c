@@ -52,23 +52,18 @@ static const py_field estimate_fields[] = { PY_FIELDS(stoke_estimate, total, low
 static PyObject *words_out(PyObject *dict, const stoke_estimate *estimate, stoke_engine engine,
                            const stoke_estimate_params *params)
 {
-    char *text[2] = { 0 };
+    char *text = NULL;
     size_t bytes;
-    FILE *subject = open_memstream(&text[0], &bytes), *verdict = open_memstream(&text[1], &bytes);
-    if (subject) stoke_estimate_subject(subject, estimate, params);
-    if (verdict) stoke_estimate_verdict(verdict, estimate, engine, params);
-    if (verdict && engine == STOKE_ENGINE_TORCH) {
-        fputc('\n', verdict);
-        stoke_estimate_levels(verdict, estimate);
+    FILE *out = open_memstream(&text, &bytes);
+    if (out) stoke_estimate_subject(out, estimate, params);
+    dict = py_with(dict, "subject", py_written(out, &text, &bytes));
+    out = open_memstream(&text, &bytes);
+    if (out) stoke_estimate_verdict(out, estimate, engine, params);
+    if (out && engine == STOKE_ENGINE_TORCH) {
+        fputc('\n', out);
+        stoke_estimate_levels(out, estimate);
     }
-    const int failed = !subject || !verdict;
-    const int lost = (subject && fclose(subject)) | (verdict && fclose(verdict));
-    const char *const names[] = { "subject", "verdict" };
-    for (int i = 0; i < 2; i++) {
-        dict = py_with(dict, names[i], failed || lost ? PyErr_NoMemory() : py_words(text[i]));
-        free(text[i]);
-    }
-    return dict;
+    return py_with(dict, "verdict", py_written(out, &text, &bytes));
 }
 
 static PyObject *estimate_out(const stoke_estimate *estimate, uint32_t largest, stoke_engine engine,
@@ -165,7 +160,7 @@ static int choose_card(const char **name, uint64_t *memory, int *elsewhere, stok
 /* ---- settings to start from ---- */
 
 static const py_field recommend_params[] = { PY_FIELDS(stoke_recommend_params, gpu, memory, task, cores,
-                                                       ranks, host_memory) };
+                                                       ranks) };
 
 static PyObject *recommendations_out(const stoke_recommendation *line, size_t n)
 {
@@ -208,7 +203,7 @@ static PyObject *recommend(PyObject *module, PyObject *args)
 /* ---- before a training starts ---- */
 
 static const py_field check_params[] = { PY_FIELDS(stoke_preflight_params, config, data, model, classes,
-                                                   ranks, gpu) };
+                                                   ranks) };
 
 static PyObject *lines_out(const stoke_preflight *preflight)
 {
@@ -242,9 +237,7 @@ static PyObject *check(PyObject *module, PyObject *args)
 /* ---- a settings file, changed ---- */
 
 static const py_field optimize_params[] = { PY_FIELDS(stoke_optimize_params, config, gpu, memory, cores,
-                                                      ranks, host_memory, allow_model_scale, measured_batch),
-                                            PY_FIELDS(stoke_optimize_params, measured_largest,
-                                                      measured_why) };
+                                                      allow_model_scale, measured_batch, measured_why) };
 static const py_field change_fields[] = { PY_FIELDS(stoke_change, setting, path, from, to, why, effect),
                                           PY_FIELD_AS(stoke_change, source, PY_SOURCE) };
 

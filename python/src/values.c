@@ -33,6 +33,15 @@ void py_add(PyObject **list, PyObject *value)
     if (py_push(*list, value)) Py_CLEAR(*list);
 }
 
+PyObject *py_written(FILE *out, char **text, const size_t *bytes)
+{
+    PyObject *words = out && !fclose(out) ? PyUnicode_DecodeUTF8(*text, (Py_ssize_t)*bytes, "replace") : NULL;
+    if (!words && !PyErr_Occurred()) PyErr_NoMemory();
+    free(*text);
+    *text = NULL;
+    return words;
+}
+
 double *py_reals(PyObject *list)
 {
     const size_t n = (size_t)PyList_Size(list);

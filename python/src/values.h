@@ -6,6 +6,7 @@
 #define STOKE_PYTHON_SRC_VALUES_H
 
 #include <stddef.h>
+#include <stdio.h>
 
 #include <stoke/tools/monitor.h>
 
@@ -69,6 +70,9 @@ int py_push(PyObject *list, PyObject *value);
 void py_add(PyObject **list, PyObject *value);
 /* Any bytes the library may put into a message or a path; NULL is None. */
 PyObject *py_words(const char *text);
+/* Closes what open_memstream gave (NULL: nothing) and frees the text, which is returned as a str; NULL with
+ * an exception set. */
+PyObject *py_written(FILE *out, char **text, const size_t *bytes);
 /* Numbers of a list, for free(); NULL with an exception set. */
 double *py_reals(PyObject *list);
 

@@ -48,31 +48,22 @@ class OnDevice:
                 return None
         return self._rows[(capacity, *key)]
 
-    def arrays(self, texts: Dict[str, str], images: _stoke.Array, masks: Optional[_stoke.Array], epoch: int, position: int,
-               channels_last: bool) -> Optional[Dict[str, Any]]:
+    def arrays(self, texts: Dict[str, str], images: _stoke.Array, masks: Optional[_stoke.Array], size: Tuple[int, int], epoch: int,
+               position: int, channels_last: bool) -> Optional[Dict[str, Any]]:
         """Arrays of ours, on the device that they lie on; results are such arrays, and there when they are given."""
-        shape = images.shape
-        first = _pictures.batch_channels_first(shape)
-        size = (shape[2], shape[3]) if first else (shape[1], shape[2])
         kind, number = images.__dlpack_device__()
-        rows = self._get(texts, images, f"{kind}:{number}:{_stoke.DeviceRows.realm(images):x}", size, shape[0])
+        rows = self._get(texts, images, f"{kind}:{number}:{_stoke.DeviceRows.realm(images):x}", size, images.shape[0])
         if rows is None:
             return None
-        try:
-            found = rows.run_arrays(images, masks, epoch, position, channels_last)
-        except Error as reason:
-            if reason.status != "unsupported":
-                raise
-            return None
+        found = rows.run_arrays(images, masks, epoch, position, channels_last)
         return {name: value for name, value in zip(("images", "masks", "masks_b", "lambda"), found) if value is not None}
 
-    def tensors(self, texts: Dict[str, str], images: Any, masks: Any, epoch: int, position: int) -> Optional[Dict[str, Any]]:
+    def tensors(self, texts: Dict[str, str], images: Any, masks: Any, size: Tuple[int, int], epoch: int, position: int,
+                first: bool) -> Optional[Dict[str, Any]]:
         """torch tensors on a card: kernels go on torch's current stream, and nobody waits."""
         torch = importlib.import_module("torch")
-        shape = tuple(images.shape)
-        first = _pictures.batch_channels_first(shape)
-        height, width = (shape[2], shape[3]) if first else (shape[1], shape[2])
-        rows = self._get(texts, f"cuda:{images.device.index or 0}", f"cuda:{images.device.index or 0}", (height, width), shape[0])
+        count, card = images.shape[0], f"cuda:{images.device.index or 0}"
+        rows = self._get(texts, card, card, size, count)
         if rows is None:
             return None
         name = _pictures.dtype_name(images)
@@ -81,21 +72,16 @@ class OnDevice:
         if labels is not None and _pictures.dtype_name(labels) == "bool":
             labels = labels.to(torch.uint8)
         out_height, out_width = (int(side) for side in texts["size"].split("x"))
-        outs = [torch.empty((shape[0], 3, out_height, out_width) if texts["layout"] == "chw" else (shape[0], out_height, out_width, 3),
+        outs = [torch.empty((count, 3, out_height, out_width) if texts["layout"] == "chw" else (count, out_height, out_width, 3),
                             dtype=getattr(torch, _TORCH_TYPES[texts["dtype"]]), device=images.device)]
         for _ in range(2 if rows.two_masks else 1):
-            outs.append(torch.empty((shape[0], out_height, out_width), dtype=getattr(torch, _TORCH_TYPES[texts["mask_dtype"]]),
+            outs.append(torch.empty((count, out_height, out_width), dtype=getattr(torch, _TORCH_TYPES[texts["mask_dtype"]]),
                                     device=images.device))
         stream = torch.cuda.current_stream(images.device)
         to = [out.data_ptr() for out in outs] + [0] * (3 - len(outs))
         given = (0, "uint8") if labels is None else (labels.data_ptr(), _pictures.dtype_name(labels))
-        try:
-            shares = rows.run(shape[0], epoch, position, (pixels.data_ptr(), "uint8" if name == "uint8" else "float32",
-                                                          shape[1] if first else shape[3], first), given, tuple(to), stream.cuda_stream)
-        except Error as reason:
-            if reason.status != "unsupported":
-                raise
-            return None
+        source = (pixels.data_ptr(), "uint8" if name == "uint8" else "float32", images.shape[1 if first else 3], first)
+        shares = rows.run(count, epoch, position, source, given, tuple(to), stream.cuda_stream)
         for tensor in (pixels, labels):
             if tensor is not None:
                 tensor.record_stream(stream)

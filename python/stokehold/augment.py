@@ -12,6 +12,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _checks, _device_augment, _pictures, _settings, _stoke
 from ._batches import OUTPUTS
+from ._errors import Error
 from .ops import MIXING
 
 
@@ -210,10 +211,11 @@ class Augment:
             raise ValueError(f"images lie on {place} and masks do not: bring both to one device")
         shape = tuple(images.shape)
         first = _pictures.batch_channels_first(shape)
+        size = shape[2:] if first else shape[1:3]
         texts = self._texts_now()
         texts.setdefault("dtype", _pictures.image_dtype(images))
         texts.setdefault("mask_dtype", "i64" if masks is None else _pictures.mask_dtype(masks))
-        texts.setdefault("size", f"{shape[2]}x{shape[3]}" if first else f"{shape[1]}x{shape[2]}")
+        texts.setdefault("size", f"{size[0]}x{size[1]}")
         last = ours and first and images.strides[3] != _item_bytes(images)  # shown as N, C, H, W, and not so in memory
         texts.setdefault("layout", "chw" if first and not last else "hwc")
         if "x" not in texts["size"]:
@@ -223,9 +225,14 @@ class Augment:
         if self._two_masks and self.training and not self._as_dict:
             raise ValueError(_TWO_MASKS)
         now, at = self._place(shape[0], epoch, position)
-        with self._lock:
-            found = self._there.arrays(texts, images, masks, now, at, last) if ours else \
-                self._there.tensors(texts, images, masks, now, at)
+        try:
+            with self._lock:
+                found = self._there.arrays(texts, images, masks, size, now, at, last) if ours else \
+                    self._there.tensors(texts, images, masks, size, now, at, first)
+        except Error as reason:
+            if reason.status != "unsupported":
+                raise
+            found = None
         if found is None:
             found = self._by_host(images, masks, now, at, ours)
         if masks is None:

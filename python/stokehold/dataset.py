@@ -7,6 +7,7 @@ import os
 import queue
 import threading
 import time
+from dataclasses import dataclass, field
 from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _pictures, _stoke
@@ -36,17 +37,17 @@ def _split(sample: Any) -> Tuple[Any, Any]:
     return sample, None
 
 
+@dataclass
 class _Work:
     """A batch that is being made."""
 
-    def __init__(self, batch: _stoke.Batch, position: int, ids: Sequence[int]) -> None:
-        self.batch = batch
-        self.position = position
-        self.ids = ids
-        self.left = len(ids)
-        self.done = threading.Event()
-        self.error: Optional[BaseException] = None
-        self.cancelled = False
+    batch: _stoke.Batch
+    position: int
+    ids: Sequence[int]
+    left: int  # rows
+    done: threading.Event = field(default_factory=threading.Event)
+    error: Optional[BaseException] = None
+    cancelled: bool = False
 
 
 class _Core:
@@ -139,7 +140,7 @@ class _Core:
             position, count = _stoke.shard_batch(*self._shard(self._start), self._planned)
             ids = _stoke.order(self._count, self._seed, self._epoch, self._order == "shuffle", position, count)
             batch = self._rows.begin(count, self._epoch, position, ids)
-            work = _Work(batch, position, ids)
+            work = _Work(batch, position, ids, count)
             self._pending.append(work)
             self._planned += 1
             for row in range(count):

@@ -59,20 +59,23 @@ def _endless(loader: Any) -> Iterator[Any]:
             raise ValueError("the loader gives no batch: fewer samples than one batch?")
 
 
-def _checked(model: Any, loader: Any, loss: Optional[Loss], device: Any) -> Any:
-    """What find_lr and benchmark are given; returns the device."""
+def _checked(model: Any, loader: Any, loss: Optional[Loss], device: Any, precision: Optional[str]) -> Tuple[Any, str, Callable[[], Any]]:
+    """What find_lr and benchmark are given; returns the device, its kind, and what steps are computed in."""
     import torch
+    types = {None: None, "fp32": None, "fp16": torch.float16, "bf16": torch.bfloat16}
+    if precision not in types:
+        raise ValueError(f"precision={precision!r}: it is one of fp32, fp16, bf16")
     _checks.module("model", model)
     if not hasattr(loader, "__iter__") and not hasattr(loader, "__getitem__"):
         raise TypeError(f"loader={loader!r}: something that gives batches is expected, not {type(loader).__name__}")
     if loss is not None:
         _checks.function("loss", loss, "a function of output and target")
-    if device is None:
-        return torch.device(device_of(model))
     try:
-        return torch.device(device)
+        device = torch.device(device_of(model) if device is None else device)
     except (RuntimeError, AssertionError) as reason:
         raise ValueError(f"device={device!r}: {reason}") from None
+    dtype = types[precision]
+    return device, device.type, lambda: torch.autocast(device.type, dtype=dtype or torch.bfloat16, enabled=dtype is not None)
 
 
 def _make_optimizer(optimizer: Any, model: Any) -> Any:
@@ -242,11 +245,7 @@ def find_lr(model: Any, loader: Any, *, loss: Optional[Loss] = None, optimizer: 
     _checks.whole("accumulate", accumulate, 1)
     if clip_norm is not None:
         _checks.real("clip_norm", clip_norm, above=0)
-    types = {None: None, "fp32": None, "fp16": torch.float16, "bf16": torch.bfloat16}
-    if precision not in types:
-        raise ValueError(f"precision={precision!r}: it is one of fp32, fp16, bf16")
-    device = _checked(model, loader, loss, device)
-    kind = str(device).partition(":")[0]
+    device, kind, autocast = _checked(model, loader, loss, device, precision)
     engine = _make_optimizer(optimizer, model)
     scaler = torch.cuda.amp.GradScaler(enabled=precision == "fp16" and kind == "cuda")
     rates: List[float] = []
@@ -263,7 +262,7 @@ def find_lr(model: Any, loader: Any, *, loss: Optional[Loss] = None, optimizer: 
             mean = 0.0
             for _ in range(accumulate):
                 batch = move_data_to_device(next(batches), device)
-                with torch.autocast(kind, dtype=types[precision] or torch.bfloat16, enabled=types[precision] is not None):
+                with autocast():
                     one = _step_loss(model, batch, loss, step) / accumulate
                 scaler.scale(one).backward()
                 mean += float(one.detach())
@@ -335,13 +334,9 @@ def benchmark(model: Any, loader: Any, num_steps: int = 100, *, loss: Optional[L
     import torch
     _checks.whole("num_steps", num_steps, 1)
     _checks.whole("warmup", warmup)
-    if precision not in (None, "fp32", "fp16", "bf16"):
-        raise ValueError(f"precision={precision!r}: it is one of fp32, fp16, bf16")
-    device = _checked(model, loader, loss, device)
-    kind = str(device).partition(":")[0]
+    device, kind, autocast = _checked(model, loader, loss, device, precision)
     sync = (lambda: torch.cuda.synchronize(device)) if kind == "cuda" else (lambda: None)
     engine = _make_optimizer(optimizer, model)
-    dtype = torch.float16 if precision == "fp16" else torch.bfloat16
     if kind == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     if loss is None and not hasattr(model, "training_step"):
@@ -358,7 +353,7 @@ def benchmark(model: Any, loader: Any, num_steps: int = 100, *, loss: Optional[L
             came = time.perf_counter()
             first = came - began if step == 0 else first
             batch = move_data_to_device(batch, device)
-            with torch.autocast(kind, dtype=dtype, enabled=precision in ("fp16", "bf16")):
+            with autocast():
                 one = _step_loss(model, batch, loss, step)
             one.backward()
             engine.step()
