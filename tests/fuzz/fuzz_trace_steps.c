@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "src/tune/diagnose/trace_steps.h"
+#include "src/tune/diagnose/diagnose.h"
 
 FUZZ_TARGET(trace_steps)
 {

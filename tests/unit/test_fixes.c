@@ -6,7 +6,7 @@
 #include <stoke/tools/diagnose.h>
 
 #include "src/base/mem.h"
-#include "src/tune/diagnose/fixes.h"
+#include "src/tune/diagnose/diagnose.h"
 #include "fixture_cost.h"
 
 /* ---- setups ---- */

@@ -4,7 +4,7 @@
  */
 #include "tests/unit/unit.h"
 
-#include "src/tune/advice/advice_tables.h"
+#include "src/tune/advice/advice.h"
 #include <stoke/tools/advise.h>
 #include <stoke/net.h>
 

@@ -8,7 +8,7 @@
 #include <stoke/tools/trace.h>
 
 #include "src/base/mem.h"
-#include "src/tune/diagnose/trace_steps.h"
+#include "src/tune/diagnose/diagnose.h"
 
 typedef struct found {
     int status;

@@ -11,8 +11,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/remarks.h"
-#include "src/tune/advice/advice_tables.h"
-#include "src/tune/advice/estimate.h"
+#include "src/tune/advice/advice.h"
 #include "src/tune/decide/decide.h"
 #include <stoke/tools/advise.h>
 #include <stoke/tools/machine.h>

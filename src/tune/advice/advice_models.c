@@ -9,8 +9,8 @@
 
 #include "src/base/error.h"
 #include "src/tune/decide/decide.h"
-#include "src/tune/advice/advice_tables.h"
-#include "src/tune/batch/sim_time.h"
+#include "src/tune/advice/advice.h"
+#include "src/tune/batch/trial.h"
 #include <stoke/tools/machine.h>
 #include <stoke/net.h>
 #include <stoke/tools/device.h>

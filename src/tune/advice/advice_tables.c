@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/tune/advice/advice_tables.h"
+#include "src/tune/advice/advice.h"
 
 #include <string.h>
 

@@ -4,12 +4,13 @@
  * the torch column is a model of PyTorch on a card. Both are asked backwards too: what is
  * the largest batch or picture that fits.
  */
-#include "src/tune/advice/estimate.h"
+#include "src/tune/advice/advice.h"
 
 #include <string.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/net/segformer/segformer.h"
 #include "src/tune/decide/decide.h"
 #include <stoke/net.h>
 #include <stoke/tools/advise.h>

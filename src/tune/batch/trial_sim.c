@@ -12,8 +12,6 @@
 #include "src/base/mem.h"
 #include "src/device/sim.h"
 #include "src/net/segformer/segformer.h"
-#include "src/tune/batch/sim_allocator.h"
-#include "src/tune/batch/sim_time.h"
 #include "src/tune/batch/trial.h"
 #include <stoke/tools/device.h>
 #include <stoke/tools/diagnose.h>

@@ -17,7 +17,6 @@
 #include "src/loader/memory_plan.h"
 #include "src/report/trace.h"
 #include "src/tune/decide/decide.h"
-#include "src/tune/diagnose/fixes.h"
 #include <stoke/memory.h>
 #include <stoke/tools/loader.h>
 #include <stoke/tools/machine.h>

@@ -4,7 +4,7 @@
  * candidate is forecast as a whole setup: costs combine by max, so what a fix adds depends on those before
  * it.
  */
-#include "src/tune/diagnose/fixes.h"
+#include "src/tune/diagnose/diagnose.h"
 
 #include <math.h>
 #include <stdarg.h>

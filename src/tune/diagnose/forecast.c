@@ -5,7 +5,7 @@
  * one folder, a disk that was busy), and as many as there were, so that the interval knows how few they are.
  * The draws depend on the seed alone: two setups are replayed with the same ones.
  */
-#include "src/tune/diagnose/forecast.h"
+#include "src/tune/diagnose/diagnose.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
  *
  * The file may be anybody's: its size, its values and every number are checked.
  */
-#include "src/tune/diagnose/trace_steps.h"
+#include "src/tune/diagnose/diagnose.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -19,9 +19,9 @@
 #include "src/tune/machine/gpus.h"
 #include "src/tune/machine/tree.h"
 
-/* The monitor's slow thread: drivers count what crosses the link while the caller waits, 20 ms for each
- * direction by NVML, a second from AMD's file. With two cards that would take 80 of the 100 ms a reading has.
- */
+/* A thread that reads what the links carry, every second, by cards it has opened for itself. Drivers count it
+ * while the caller waits, 20 ms for each direction by NVML, a second from AMD's file: with two cards that
+ * would take 80 of the 100 ms a reading has. */
 
 #define PERIOD_NS UINT64_C(1000000000)
 #define STALE_NS  (5 * PERIOD_NS) /* the driver hangs, or the card is gone */
@@ -31,7 +31,7 @@ typedef struct link_reading {
     uint64_t ns;
 } link_reading;
 
-struct stk_monitor_links {
+typedef struct monitor_links {
     stoke_gpus *gpus; /* the thread's alone */
     size_t count;
     pthread_t thread;
@@ -40,9 +40,9 @@ struct stk_monitor_links {
     pthread_cond_t end;
     int stopping;          /* this and the next under the lock */
     link_reading *reading; /* one for each card */
-};
+} monitor_links;
 
-static void read_card(stk_monitor_links *links, size_t index, stoke_gpu *gpu)
+static void read_card(monitor_links *links, size_t index, stoke_gpu *gpu)
 {
     stk_gpus_read_link(links->gpus, index, gpu); /* blocks */
     pthread_mutex_lock(&links->lock);
@@ -51,11 +51,10 @@ static void read_card(stk_monitor_links *links, size_t index, stoke_gpu *gpu)
 }
 
 /* 1: it is time to go. */
-static int wait_until(stk_monitor_links *links, uint64_t ns)
+static int wait_until(monitor_links *links, uint64_t ns)
 {
-    const struct timespec time = { (time_t)(ns / 1000000000u), (long)(ns % 1000000000u) };
     pthread_mutex_lock(&links->lock);
-    while (!links->stopping && stk_now_ns() < ns) pthread_cond_timedwait(&links->end, &links->lock, &time);
+    while (!links->stopping && stk_now_ns() < ns) stk_cond_wait(&links->end, &links->lock, ns);
     const int stopping = links->stopping;
     pthread_mutex_unlock(&links->lock);
     return stopping;
@@ -63,7 +62,7 @@ static int wait_until(stk_monitor_links *links, uint64_t ns)
 
 static void *run(void *argument)
 {
-    stk_monitor_links *links = argument;
+    monitor_links *links = argument;
     stoke_gpu gpu;
     uint64_t next = stk_now_ns();
     do {
@@ -74,21 +73,11 @@ static void *run(void *argument)
     return NULL;
 }
 
-static int make_locks(stk_monitor_links *links)
-{
-    pthread_condattr_t monotonic;
-    if (pthread_condattr_init(&monotonic)) return 0;
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    links->locks_made =
-        !pthread_mutex_init(&links->lock, NULL) && !pthread_cond_init(&links->end, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    return links->locks_made;
-}
-
-static int start(stk_monitor_links *links, stoke_error *err)
+static int start(monitor_links *links, stoke_error *err)
 {
     sigset_t all, old;
-    if (!make_locks(links)) return stk_fail(err, STOKE_E_NOMEM, "cannot make the locks of a thread");
+    links->locks_made = !pthread_mutex_init(&links->lock, NULL) && !stk_cond_init(&links->end);
+    if (!links->locks_made) return stk_fail(err, STOKE_E_NOMEM, "cannot make the locks of a thread");
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the caller's */
     const int number = stk_thread_start(&links->thread, run, links);
@@ -100,9 +89,9 @@ static int start(stk_monitor_links *links, stoke_error *err)
 }
 
 /* Waits for the call that is under way. */
-static void links_close(stk_monitor_links **pointer)
+static void links_close(monitor_links **pointer)
 {
-    stk_monitor_links *links = *pointer;
+    monitor_links *links = *pointer;
     if (!links) return;
     *pointer = NULL;
     if (links->started) {
@@ -122,12 +111,11 @@ static void links_close(stk_monitor_links **pointer)
 }
 
 /* `cards`: how many the monitor has. *out stays NULL where there are none, or suddenly not as many. */
-static int links_open(stk_monitor_links **out, const stoke_gpus_params *params, size_t cards,
-                      stoke_error *err)
+static int links_open(monitor_links **out, const stoke_gpus_params *params, size_t cards, stoke_error *err)
 {
     *out = NULL;
     if (!cards) return STOKE_OK;
-    stk_monitor_links *links = stk_calloc(1, sizeof *links);
+    monitor_links *links = stk_calloc(1, sizeof *links);
     if (!links) return stk_fail(err, STOKE_E_NOMEM, "no memory to watch the links of %zu cards", cards);
     links->count = cards;
     links->reading = stk_calloc(cards, sizeof *links->reading);
@@ -143,7 +131,7 @@ static int links_open(stk_monitor_links **out, const stoke_gpus_params *params, 
 }
 
 /* The newest figures into a reading of the card; old ones are none. Accepts NULL. */
-static void links_take(stk_monitor_links *links, size_t index, stoke_gpu *gpu)
+static void links_take(monitor_links *links, size_t index, stoke_gpu *gpu)
 {
     if (!links || gpu->lost) return;
     pthread_mutex_lock(&links->lock);
@@ -277,7 +265,7 @@ enum { MACHINE_SERIES = STOKE_SERIES_GPU, GPU_SERIES = 2, HISTORY_MOST = 1 << 20
 
 struct stoke_monitor {
     stoke_gpus *gpus;
-    stk_monitor_links *links; /* NULL: nobody asked, or nothing to ask */
+    monitor_links *links; /* NULL: nobody asked, or nothing to ask */
     size_t n_gpus;
     char *root;
     stk_monitor_load_count count;

@@ -74,10 +74,4 @@ void stk_load_sums_add(stk_monitor_load_sums *sums, const stoke_load *load);
 void stk_gpu_sums_finish(const stk_monitor_gpu_sums *sums, stoke_gpu_summary *summary);
 void stk_load_sums_finish(const stk_monitor_load_sums *sums, stoke_monitor_summary *summary);
 
-/* ---- what blocks ---- */
-
-/* A thread that reads what the links carry, every second, by cards it has opened for itself: readings ten
- * times a second do not wait for it. */
-typedef struct stk_monitor_links stk_monitor_links;
-
 #endif

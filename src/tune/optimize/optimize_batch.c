@@ -10,8 +10,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/tune/advice/advice_tables.h"
-#include "src/tune/advice/estimate.h"
+#include "src/tune/advice/advice.h"
 #include "src/tune/decide/decide.h"
 #include "src/base/number.h"
 #include "src/tune/optimize/optimize.h"

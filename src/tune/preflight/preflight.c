@@ -16,7 +16,7 @@
 #include "src/base/retry.h"
 #include "src/base/terminal.h"
 #include "src/settings/keys.h"
-#include "src/tune/advice/advice_tables.h"
+#include "src/tune/advice/advice.h"
 #include "src/tune/decide/decide.h"
 #include "src/tune/machine/tree.h"
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Usual settings, as data. 0 or NULL: none is usual.
+ * Usual settings, as data (0 or NULL: none is usual), and the estimate of memory.
  */
-#ifndef STOKE_SRC_TUNE_ADVICE_ADVICE_TABLES_H
-#define STOKE_SRC_TUNE_ADVICE_ADVICE_TABLES_H
+#ifndef STOKE_SRC_TUNE_ADVICE_ADVICE_H
+#define STOKE_SRC_TUNE_ADVICE_ADVICE_H
 
 #include "src/base/gpus.h"
+#include <stoke/tools/advise.h>
 
 /* SegFormer by memory: from so many GB on. Ends with the row of 0 GB, the processor alone. */
 typedef struct stk_advice_tier {
@@ -67,5 +68,14 @@ extern const stk_advice_expected stk_expected_processor;
 
 /* Whether `memory` bytes are a card of `gb`: drivers keep up to a twentieth for themselves. */
 int stk_is_at_least(uint64_t memory, uint32_t gb);
+
+/* ---- the estimate of memory, as others in this room ask for it: estimate.c ---- */
+
+/* stoke_estimate_make for a memory mode of our own engine: stoke_memory_mode. */
+int stk_estimate_make(stoke_estimate *estimate, stoke_engine engine, const stoke_estimate_params *params,
+                      int mode, stoke_error *err);
+/* The largest batch that leaves 1 GiB free, a multiple of 8 where one fits; 0 = not one picture does. */
+int stk_estimate_largest(const stoke_estimate_params *params, stoke_engine engine, uint64_t memory,
+                         uint32_t *batch, stoke_error *err);
 
 #endif
