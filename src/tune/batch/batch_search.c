@@ -4,25 +4,201 @@
  * halves where they are wrong, and confirms its choice with the loader on. Every decision follows from the
  * trials alone, so that a search that goes on from a journal ends as one that was never stopped.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "src/base/error.h"
+#include "src/base/json_read.h"
 #include "src/base/mem.h"
 #include "src/base/remarks.h"
+#include "src/base/retry.h"
 #include "src/net/segformer/segformer.h"
 #include "src/tune/batch/batch_fit.h"
-#include "src/tune/batch/trial_log.h"
 #include <stoke/tools/report.h>
 #include <stoke/tools/terminal.h>
+
+/* ---- the journal: a file that remembers trials ---- */
+
+/* Its first line is {"stoke_trial_log":1,"key":".."}, every other one a trial. A line is written by one call
+ * and reaches the disk before the search goes on; what a power cut leaves of the last one is dropped. Only
+ * what a trial tells about the batch is remembered: after a crash or a time limit it is tried again. */
+typedef struct trial_log {
+    int file; /* -1 = none is kept */
+    const char *path;
+    stoke_trial kept[STOKE_TRIALS];
+    char taken[STOKE_TRIALS];
+    size_t n_kept;
+} trial_log;
+
+/* A line has 700 bytes at most, a search 64 of them; what is larger was not written here. */
+enum { KEY_LETTERS = 512, JOURNAL_BYTES = 256 * 1024, LINE_BYTES = 4096, LINE_VALUES = 64 };
+
+static int write_line(const trial_log *j, char *line, size_t length, stoke_error *err)
+{
+    ssize_t n;
+    line[length++] = '\n';
+    do n = write(j->file, line, length);
+    while (n < 0 && errno == EINTR);
+    if (n != (ssize_t)length || fsync(j->file) != 0)
+        return stk_fail_errno(err, STOKE_E_IO, n >= 0 && n != (ssize_t)length ? ENOSPC : errno,
+                              "%s: a trial cannot be written down", j->path);
+    return STOKE_OK;
+}
+
+static int write_key(const trial_log *j, const char *key, stoke_error *err)
+{
+    char line[LINE_BYTES];
+    FILE *out = fmemopen(line, sizeof line - 1, "w");
+    if (!out) return stk_fail(err, STOKE_E_NOMEM, "no memory for a line of the journal");
+    stoke_json json;
+    stoke_json_begin(&json, out, 0);
+    stoke_json_object(&json, NULL);
+    stoke_json_int(&json, "stoke_trial_log", 1);
+    stoke_json_string(&json, "key", key);
+    stoke_json_close(&json);
+    fclose(out);
+    return write_line(j, line, strcspn(line, "\n"), err);
+}
+
+/* 1: a journal's first line, with this key; 0: with another; -1: it is none. */
+static int same_key(const char *line, size_t length, const char *key)
+{
+    stk_json json;
+    uint64_t version = 0;
+    if (length > LINE_BYTES || stk_json_read(&json, line, length, LINE_VALUES, NULL)) return -1;
+    const stk_json_value *root = &json.values[0];
+    const char *text = stk_json_text(&json, stk_json_find(&json, root, "key"));
+    const int is_one = stk_json_uint(&json, stk_json_find(&json, root, "stoke_trial_log"), &version) && text;
+    const int same = is_one ? version == 1 && !strcmp(text, key) : -1;
+    stk_json_free(&json);
+    return same;
+}
+
+/* Lines that are no trials are passed over: the ones around them are whole. */
+static void keep_trials(trial_log *j, const char *text, const char *end)
+{
+    const char *line = text, *stop;
+    for (; (stop = memchr(line, '\n', (size_t)(end - line))); line = stop + 1) {
+        stoke_trial trial;
+        const size_t length = (size_t)(stop - line);
+        if (j->n_kept == STOKE_TRIALS) return;
+        if (length > LINE_BYTES || stoke_trial_parse(&trial, line, length, NULL)) continue;
+        const int tells = trial.outcome == STOKE_OUTCOME_OK || trial.outcome == STOKE_OUTCOME_OOM ||
+                          trial.outcome == STOKE_OUTCOME_HOST_OOM;
+        if (tells) j->kept[j->n_kept++] = trial;
+    }
+}
+
+/* Everything up to the last whole line; sets *whole to how long that is. */
+static int take_over(trial_log *j, const char *text, size_t size, const char *key, size_t *whole,
+                     stoke_error *err)
+{
+    const char *first = memchr(text, '\n', size), *last = memrchr(text, '\n', size);
+    *whole = 0;
+    /* Half of a first line is what a search that was killed at once leaves; anything else is not ours. */
+    const int same = first ? same_key(text, (size_t)(first - text), key)
+                           : -(size > 0 && strncmp(text, "{\"stoke_trial_log\"", size < 22 ? size : 22));
+    if (same < 0)
+        return stk_fail(err, STOKE_E_FORMAT,
+                        "%s: is there already and is no journal of a batch search; name another file with "
+                        "--journal",
+                        j->path);
+    if (same == 1) {
+        keep_trials(j, first + 1, last + 1);
+        *whole = (size_t)(last + 1 - text);
+    }
+    return STOKE_OK;
+}
+
+static int read_all(trial_log *j, char *text, size_t size, stoke_error *err)
+{
+    const int number = stk_pread(j->file, text, size, 0);
+    if (number == STK_ENDED)
+        return stk_fail(err, STOKE_E_IO, "%s: became shorter while it was read", j->path);
+    return number ? stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot be read", j->path) : STOKE_OK;
+}
+
+static int begin(trial_log *j, const char *key, stoke_error *err)
+{
+    struct stat st;
+    size_t whole = 0;
+    if (stoke_fstat(j->file, &st) != 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s", j->path);
+    if (!S_ISREG(st.st_mode)) return stk_fail(err, STOKE_E_INVALID, "%s: is no regular file", j->path);
+    if (flock(j->file, LOCK_EX | LOCK_NB) != 0)
+        return stk_fail(err, STOKE_E_STATE,
+                        "%s: another search is writing to it; name another with --journal", j->path);
+    if (st.st_size > JOURNAL_BYTES)
+        return stk_fail(err, STOKE_E_LIMIT, "%s: has %lld bytes, and no journal has more than %d", j->path,
+                        (long long)st.st_size, JOURNAL_BYTES);
+    const size_t size = (size_t)st.st_size;
+    char *text = stk_alloc(size + 1);
+    if (!text) return stk_fail(err, STOKE_E_NOMEM, "no memory for the journal");
+    int r = read_all(j, text, size, err);
+    if (!r) r = take_over(j, text, size, key, &whole, err);
+    if (!r && ftruncate(j->file, (off_t)whole) != 0)
+        r = stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot be cut to its whole lines", j->path);
+    if (!r && !whole) r = write_key(j, key, err);
+    stk_free(text);
+    return r;
+}
+
+static void journal_close(trial_log *journal)
+{
+    if (journal->file >= 0) close(journal->file);
+    journal->file = -1;
+}
+
+/* path NULL: none is kept. A file with another key begins again; one that is no journal is refused and left
+ * as it is, so is one that another search has open. */
+static int journal_open(trial_log *journal, const char *path, const char *key, stoke_error *err)
+{
+    *journal = (trial_log){ .file = -1, .path = path };
+    if (!path) return STOKE_OK;
+    if (!key || strlen(key) > KEY_LETTERS)
+        return stk_fail(err, STOKE_E_INVALID, "a journal needs a key of at most %d letters", KEY_LETTERS);
+    journal->file = stoke_open(path, O_RDWR | O_CREAT | O_APPEND, 0666);
+    if (journal->file < 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot be opened", path);
+    const int r = begin(journal, key, err);
+    if (r) journal_close(journal);
+    return r;
+}
+
+/* A remembered trial of this batch, each once; NULL = none. */
+static const stoke_trial *journal_take(trial_log *journal, uint32_t batch, int with_loader)
+{
+    for (size_t i = 0; i < journal->n_kept; i++) {
+        const stoke_trial *t = &journal->kept[i];
+        if (journal->taken[i] || t->batch != batch || t->with_loader != with_loader) continue;
+        journal->taken[i] = 1;
+        return t;
+    }
+    return NULL;
+}
+
+static int journal_add(trial_log *journal, const stoke_trial *trial, stoke_error *err)
+{
+    char line[LINE_BYTES];
+    if (journal->file < 0) return STOKE_OK;
+    const int length = stoke_trial_text(trial, line, sizeof line - 1);
+    if (length < 0 || length >= (int)sizeof line - 1)
+        return stk_fail(err, STOKE_E_LIMIT, "%s: a trial is too long for a line", journal->path);
+    return write_line(journal, line, (size_t)length, err);
+}
+
+/* ---- the search ---- */
 
 typedef struct batch_search {
     const stoke_batch_params *params;
     stoke_trial_fn run;
     void *context;
     stoke_batch_result *result;
-    stk_trial_log journal;
+    trial_log journal;
     stk_batch_fit fit;
     uint32_t low;        /* the largest that fits; 0 = none yet */
     uint32_t high;       /* the smallest that does not; 0 = none yet */
@@ -234,7 +410,7 @@ static int is_short_of_memory(const stoke_trial *t)
 static int ask(batch_search *s, uint32_t batch, int with_loader, stoke_trial *trial, stoke_error *err)
 {
     stoke_batch_result *result = s->result;
-    const stoke_trial *known = stk_trial_log_take(&s->journal, batch, with_loader);
+    const stoke_trial *known = journal_take(&s->journal, batch, with_loader);
     if (result->n_trials == STOKE_TRIALS)
         return stk_fail(err, STOKE_E_LIMIT, "%d trials found no batch: they contradict each other",
                         STOKE_TRIALS);
@@ -247,7 +423,7 @@ static int ask(batch_search *s, uint32_t batch, int with_loader, stoke_trial *tr
         int r = s->run(s->context, batch, trial, err);
         trial->batch = batch;
         trial->with_loader = with_loader;
-        if (!r) r = stk_trial_log_add(&s->journal, trial, err);
+        if (!r) r = journal_add(&s->journal, trial, err);
         if (r) return r;
     }
     result->trial[result->n_trials++] = *trial;
@@ -500,9 +676,9 @@ int stoke_batch_search(stoke_batch_result *result, const stoke_batch_params *par
     s->result = result;
     s->most = params->largest && params->largest < STK_NET_BATCH ? params->largest : STK_NET_BATCH;
     result->budget = budget_of(params);
-    r = stk_trial_log_open(&s->journal, journal, key, err);
+    r = journal_open(&s->journal, journal, key, err);
     if (!r) r = search(s, err);
-    stk_trial_log_close(&s->journal);
+    journal_close(&s->journal);
     stk_free(s);
     return r;
 }
