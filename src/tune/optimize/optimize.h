@@ -92,9 +92,4 @@ int stk_optimize_loading(stoke_optimization *o, stoke_error *err);
 /* The size of the network, where that was asked for (optimize_training.c). */
 int stk_optimize_model(stoke_optimization *o, stoke_error *err);
 
-/* The file with all changes and a comment above keys that a trainer must learn to read (optimize_text.c). The
- * text is the yaml's, or for stk_free where *own. */
-int stk_optimize_text(stoke_optimization *o, const char **text, size_t *bytes, char **own,
-                      stoke_yaml_proof *proof, stoke_error *err);
-
 #endif
