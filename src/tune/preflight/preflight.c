@@ -58,69 +58,6 @@ void stk_look_at_nodes(stk_preflight_surroundings *here, const char *root)
     if (word) STK_SAY(here->huge_pages, "%.*s", (int)strcspn(word + 1, "]"), word + 1);
 }
 
-static void check_nodes(stk_preflight_list *list, const stk_run_config *config,
-                        const stk_preflight_surroundings *here)
-{
-    stoke_preflight_line *line = stk_check_add(list, "numa", "memory nodes");
-    const stoke_figure nodes = here->machine.numa_nodes;
-    if (!nodes.source) {
-        STK_SAY(line->figure, "the system does not tell them");
-        return;
-    }
-    line->source = nodes.source;
-    if (nodes.value < 2) {
-        line->verdict = STOKE_VERDICT_PASS;
-        STK_SAY(line->figure, "1: memory is equally near to all cores");
-        return;
-    }
-    if (config->engine == STOKE_ENGINE_NATIVE) {
-        STK_SAY(line->figure, "%.0f; what it costs shows only when it runs", nodes.value);
-        STK_SAY(line->fix, "try it, then compare: numactl --interleave=all stoke train --config %s%s",
-                config->config, config->data_flag);
-        return;
-    }
-    if (!here->cpus_allowed.source) {
-        STK_SAY(line->figure, "%.0f; which of them the card is at is not known", nodes.value);
-        return;
-    }
-    const int node = (int)here->gpu.numa_node.value;
-    const double near = here->cpus_near.value, all = here->cpus_allowed.value;
-    STK_SAY(line->figure, "%.0f; the card is at node %d, and so are %.0f of the %.0f cores of this shell",
-            nodes.value, node, near, all);
-    line->verdict = near < all ? STOKE_VERDICT_WARN : STOKE_VERDICT_PASS;
-    if (near < all)
-        STK_SAY(line->fix,
-                "numactl --cpunodebind=%d --membind=%d python3 ...   for the training and its workers", node,
-                node);
-}
-
-/* Our network asks for them (madvise); PyTorch does not, and has them where they are given to all. */
-static void check_pages(stk_preflight_list *list, const stk_run_config *config,
-                        const stk_preflight_surroundings *here)
-{
-    stoke_preflight_line *line = stk_check_add(list, "huge_pages", "large pages");
-    const int native = config->engine == STOKE_ENGINE_NATIVE, never = !strcmp(here->huge_pages, "never");
-    if (!*here->huge_pages) {
-        STK_SAY(line->figure, "the kernel does not tell, or has none");
-        return;
-    }
-    line->source = STOKE_SOURCE_SYSFS;
-    line->verdict = native && never ? STOKE_VERDICT_WARN : STOKE_VERDICT_PASS;
-    STK_SAY(line->figure, "%.15s%s", here->huge_pages,
-            !native ? "; of little weight where a card computes"
-            : never ? ": the network asks for them and gets none"
-                    : ": the network gets them");
-    if (line->verdict)
-        STK_SAY(line->fix, "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled");
-}
-
-void stk_check_machine(stk_preflight_list *list, const stk_run_config *config,
-                       const stk_preflight_surroundings *here)
-{
-    check_nodes(list, config, here);
-    check_pages(list, config, here);
-}
-
 /* The card that is meant where it is in another machine: what the tables know of it by its name, or its
  * memory alone. */
 

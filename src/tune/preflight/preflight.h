@@ -75,15 +75,8 @@ stoke_preflight_line *stk_check_add(stk_preflight_list *list, const char *key, c
 /* The remedy for settings that `stoke optimize` changes. */
 void stk_how_to_optimize(stoke_preflight_line *line, const stk_run_config *config,
                          const stk_preflight_surroundings *here);
-/* Lines about the card, about loading, about machine and data: preflight_card.c, _loading.c, preflight.c,
- * _lines.c. */
+/* Lines about the card: preflight_card.c. */
 void stk_check_card(stk_preflight_list *list, const stk_run_config *config,
-                    const stk_preflight_surroundings *here);
-void stk_check_loading(stk_preflight_list *list, const stk_run_config *config,
-                       const stk_preflight_surroundings *here);
-void stk_check_machine(stk_preflight_list *list, const stk_run_config *config,
-                       const stk_preflight_surroundings *here);
-void stk_check_data(stk_preflight_list *list, const stk_run_config *config,
                     const stk_preflight_surroundings *here);
 
 #define STK_SAY(field, ...) snprintf((field), sizeof(field), __VA_ARGS__)
