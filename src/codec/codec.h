@@ -43,8 +43,7 @@ typedef struct stk_codec_job {
 /* One format of formats.def. Neither function is called unless matches() said yes. */
 typedef struct stk_codec {
     int (*matches)(const uint8_t *bytes, size_t size);
-    int (*probe)(stoke_decoder *decoder, const uint8_t *bytes, size_t size, stoke_image_info *info,
-                 stoke_error *err);
+    int (*probe)(stk_codec_job *job); /* fills job->info; there are no params */
     int (*decode)(stk_codec_job *job);
     stoke_format_library library;   /* without its version */
     void (*version)(char text[32]); /* NULL: the library does not tell */
@@ -87,6 +86,14 @@ static inline int stk_png_is(const stk_codec_png_chunk *chunk, const char *type)
 {
     return memcmp(chunk->type, type, 4) == 0;
 }
+/* Samples of a pixel by colour type (0: there is none), and how they lie. */
+typedef struct stk_codec_png_kind {
+    uint8_t samples, layout;
+} stk_codec_png_kind;
+extern const stk_codec_png_kind stk_png_kinds[7];
+struct spng_ihdr;
+/* The header of an ordinary file. 0: it is none, or its checksum is wrong: let libspng say. */
+int stk_png_header(const stk_codec_png_chunk *chunk, struct spng_ihdr *ihdr);
 /* The next critical chunk or tRNS at or behind *at, all of it inside the file; moves *at behind it. 0 = no
  * more. */
 int stk_png_next_chunk(const uint8_t *bytes, size_t size, size_t *at, stk_codec_png_chunk *chunk);
@@ -157,9 +164,7 @@ int stk_codec_job_convert(stk_codec_job *job, const stk_codec_convert *convert, 
 /* Tables for passing over codes, kept from file to file: most files carry the same ones. About 70 KB. */
 typedef struct stk_jpeg_trimmer stk_jpeg_trimmer;
 
-stk_jpeg_trimmer *stk_jpeg_trimmer_create(void);                   /* NULL = no memory */
-void stk_jpeg_trimmer_destroy(stk_jpeg_trimmer *trimmer);          /* accepts NULL */
-uint64_t stk_jpeg_trimmer_memory(const stk_jpeg_trimmer *trimmer); /* accepts NULL */
+extern const size_t stk_jpeg_trimmer_bytes; /* of one; zeroed is empty */
 
 typedef struct stk_jpeg_trimmed {
     const uint8_t *bytes; /* a JPEG file inside the scratch buffer */

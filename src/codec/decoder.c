@@ -123,9 +123,11 @@ int stoke_decoder_probe(stoke_decoder *decoder, const void *bytes, size_t size, 
     stoke_patience patience = { 0 };
     int r;
     do {
-        *info = (stoke_image_info){ .format = format, .orientation = 1 };
+        stk_codec_job job = { .decoder = decoder, .bytes = bytes, .size = size, .err = err };
+        job.info = (stoke_image_info){ .format = format, .orientation = 1 };
         errno = 0;
-        r = name_shortage(formats[format].codec->probe(decoder, bytes, size, info, err), err);
+        r = name_shortage(formats[format].codec->probe(&job), err);
+        *info = job.info;
     } while (stk_is_want(r) && stoke_again(&patience, ENOMEM));
     return r;
 }

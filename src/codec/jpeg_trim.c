@@ -362,20 +362,7 @@ static int pass_rows(stk_jpeg_trimmer *t, range across, range down, writer *w)
     return 1;
 }
 
-stk_jpeg_trimmer *stk_jpeg_trimmer_create(void)
-{
-    return stk_calloc(1, sizeof(stk_jpeg_trimmer));
-}
-
-void stk_jpeg_trimmer_destroy(stk_jpeg_trimmer *t)
-{
-    stk_free(t);
-}
-
-uint64_t stk_jpeg_trimmer_memory(const stk_jpeg_trimmer *t)
-{
-    return t ? sizeof *t : 0;
-}
+const size_t stk_jpeg_trimmer_bytes = sizeof(stk_jpeg_trimmer);
 
 static uint32_t smaller(uint32_t a, uint32_t b)
 {

@@ -103,14 +103,26 @@ static int check_pixel_data(const stk_codec_job *job)
     return STOKE_OK;
 }
 
-static unsigned samples_of(uint8_t colour_type)
+const stk_codec_png_kind stk_png_kinds[7] = { { 1, STK_GREY },       { 0, 0 },
+                                              { 3, STK_RGB },        { 1, STK_PALETTE },
+                                              { 2, STK_GREY_ALPHA }, { 0, 0 },
+                                              { 4, STK_RGBA } };
+
+int stk_png_header(const stk_codec_png_chunk *chunk, struct spng_ihdr *ihdr)
 {
-    switch (colour_type) {
-    case SPNG_COLOR_TYPE_GRAYSCALE_ALPHA: return 2;
-    case SPNG_COLOR_TYPE_TRUECOLOR: return 3;
-    case SPNG_COLOR_TYPE_TRUECOLOR_ALPHA: return 4;
-    default: return 1;
-    }
+    /* Depths by colour type, one bit each: 1, 2, 4, 8, 16. */
+    static const uint8_t depths[7] = { 31, 0, 24, 15, 24, 0, 24 };
+    const uint8_t *data = chunk->data;
+    if (!stk_png_is(chunk, "IHDR") || chunk->size != 13 || !stk_png_crc_is_right(chunk)) return 0;
+    *ihdr = (struct spng_ihdr){ .width = stk_big32(data),
+                                .height = stk_big32(data + 4),
+                                .bit_depth = data[8],
+                                .color_type = data[9],
+                                .interlace_method = data[12] };
+    const unsigned depth = ihdr->bit_depth;
+    return ihdr->width && ihdr->height && ihdr->width <= INT32_MAX && ihdr->height <= INT32_MAX &&
+           ihdr->color_type <= 6 && !data[10] && !data[11] && ihdr->interlace_method <= 1 && depth &&
+           !(depth & (depth - 1)) && depth <= 16 && depths[ihdr->color_type] >> __builtin_ctz(depth) & 1;
 }
 
 static void set_info(const struct spng_ihdr *ihdr, int has_trns, stoke_image_info *info)
@@ -118,7 +130,7 @@ static void set_info(const struct spng_ihdr *ihdr, int has_trns, stoke_image_inf
     info->width = ihdr->width;
     info->height = ihdr->height;
     info->bits = ihdr->bit_depth;
-    info->channels = (uint8_t)samples_of(ihdr->color_type);
+    info->channels = stk_png_kinds[ihdr->color_type].samples;
     info->palette = ihdr->color_type == SPNG_COLOR_TYPE_INDEXED;
     info->progressive = ihdr->interlace_method != 0;
     info->alpha = has_trns || info->channels == 2 || info->channels == 4;
@@ -147,23 +159,8 @@ static int probe_ordinary(const uint8_t *bytes, size_t size, stoke_image_info *i
 {
     size_t at = STK_PNG_SIGNATURE;
     stk_codec_png_chunk chunk;
-    if (!stk_png_next_chunk(bytes, size, &at, &chunk) || !stk_png_is(&chunk, "IHDR") || chunk.size != 13 ||
-        !stk_png_crc_is_right(&chunk))
-        return 0;
-    const struct spng_ihdr ihdr = {
-        .width = stk_big32(chunk.data),
-        .height = stk_big32(chunk.data + 4),
-        .bit_depth = chunk.data[8],
-        .color_type = chunk.data[9],
-        .interlace_method = chunk.data[12],
-    };
-    /* Depths by colour type, one bit each: 1, 2, 4, 8, 16. */
-    static const uint8_t depths[7] = { 31, 0, 24, 15, 24, 0, 24 };
-    const unsigned depth = ihdr.bit_depth;
-    if (!ihdr.width || !ihdr.height || ihdr.width > INT32_MAX || ihdr.height > INT32_MAX ||
-        ihdr.color_type > 6 || chunk.data[10] || chunk.data[11] || ihdr.interlace_method > 1 || !depth ||
-        depth & (depth - 1) || depth > 16 || !(depths[ihdr.color_type] >> __builtin_ctz(depth) & 1))
-        return 0;
+    struct spng_ihdr ihdr;
+    if (!stk_png_next_chunk(bytes, size, &at, &chunk) || !stk_png_header(&chunk, &ihdr)) return 0;
     int has_trns = 0;
     while (size - at >= 8) {
         if (memcmp(bytes + at + 4, "IDAT", 4) == 0) {
@@ -178,22 +175,19 @@ static int probe_ordinary(const uint8_t *bytes, size_t size, stoke_image_info *i
     return 0;
 }
 
-static int probe(stoke_decoder *decoder, const uint8_t *bytes, size_t size, stoke_image_info *info,
-                 stoke_error *err)
+static int probe(stk_codec_job *job)
 {
-    (void)decoder;
-    if (probe_ordinary(bytes, size, info)) {
-        info->orientation = stk_orientation_from_png(bytes, size);
-        return STOKE_OK;
+    int r = STOKE_OK;
+    if (!probe_ordinary(job->bytes, job->size, &job->info)) {
+        spng_ctx *ctx;
+        reader source;
+        struct spng_ihdr ihdr;
+        struct spng_trns trns;
+        r = open_png(&source, job->bytes, job->size, &ctx, job->err);
+        if (r == STOKE_OK) r = read_info(ctx, &ihdr, &trns, &job->info, job->err);
+        spng_ctx_free(ctx);
     }
-    spng_ctx *ctx;
-    reader source;
-    struct spng_ihdr ihdr;
-    struct spng_trns trns;
-    int r = open_png(&source, bytes, size, &ctx, err);
-    if (r == STOKE_OK) r = read_info(ctx, &ihdr, &trns, info, err);
-    if (r == STOKE_OK) info->orientation = stk_orientation_from_png(bytes, size);
-    spng_ctx_free(ctx);
+    if (r == STOKE_OK) job->info.orientation = stk_orientation_from_png(job->bytes, job->size);
     return r;
 }
 
@@ -210,8 +204,7 @@ static void set_palette(stk_codec_convert *c, const struct spng_plte *plte, cons
 static int plan_conversion(stk_codec_job *job, spng_ctx *ctx, const struct spng_ihdr *ihdr,
                            const struct spng_trns *trns, stk_codec_convert *c)
 {
-    static const uint8_t layouts[7] = { STK_GREY, 0, STK_RGB, STK_PALETTE, STK_GREY_ALPHA, 0, STK_RGBA };
-    *c = (stk_codec_convert){ .layout = layouts[ihdr->color_type], .bits = ihdr->bit_depth };
+    *c = (stk_codec_convert){ .layout = stk_png_kinds[ihdr->color_type].layout, .bits = ihdr->bit_depth };
     if (c->layout == STK_PALETTE) {
         struct spng_plte plte;
         int code = spng_get_plte(ctx, &plte);

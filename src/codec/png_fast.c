@@ -10,6 +10,7 @@
 #include "src/codec/codec.h"
 
 #include <libdeflate.h>
+#include <spng.h>
 #include <string.h>
 
 #include "src/base/error.h"
@@ -285,18 +286,13 @@ static int next_chunk(const stk_codec_job *job, size_t *at, stk_codec_png_chunk 
 
 static int read_header(const stk_codec_png_chunk *c, plain_png *png)
 {
-    static const struct {
-        uint8_t samples, layout;
-    } kinds[7] = { { 1, STK_GREY },       { 0, 0 }, { 3, STK_RGB }, { 1, STK_PALETTE },
-                   { 2, STK_GREY_ALPHA }, { 0, 0 }, { 4, STK_RGBA } };
-    if (!stk_png_is(c, "IHDR") || c->size != 13) return 0;
-    png->width = stk_big32(c->data);
-    png->height = stk_big32(c->data + 4);
-    /* bit depth 8; compression, filter and interlace method 0 */
-    if (c->data[8] != 8 || c->data[9] > 6 || c->data[10] || c->data[11] || c->data[12]) return 0;
-    png->samples = kinds[c->data[9]].samples;
-    png->layout = kinds[c->data[9]].layout;
-    return png->samples && png->width && png->height && png->width <= INT32_MAX && png->height <= INT32_MAX;
+    struct spng_ihdr ihdr;
+    if (!stk_png_header(c, &ihdr) || ihdr.bit_depth != 8 || ihdr.interlace_method) return 0;
+    png->width = ihdr.width;
+    png->height = ihdr.height;
+    png->samples = stk_png_kinds[ihdr.color_type].samples;
+    png->layout = stk_png_kinds[ihdr.color_type].layout;
+    return 1;
 }
 
 /* All IDAT chunks: one is used where it lies, several are joined. `at` points behind the first one. */
@@ -326,7 +322,7 @@ static int parse(const stk_codec_job *job, plain_png *png)
 {
     size_t at = STK_PNG_SIGNATURE;
     stk_codec_png_chunk c;
-    if (!next_chunk(job, &at, &c) || !read_header(&c, png)) return 0;
+    if (!stk_png_next_chunk(job->bytes, job->size, &at, &c) || !read_header(&c, png)) return 0;
     while (next_chunk(job, &at, &c)) {
         if (stk_png_is(&c, "IDAT"))
             return (png->layout != STK_PALETTE || png->plte) && c.size && gather(job, at, &c, png);

@@ -226,15 +226,13 @@ static int read_info(TIFF *tiff, const source *s, layout *l, stoke_image_info *i
     return STOKE_OK;
 }
 
-static int probe(stoke_decoder *decoder, const uint8_t *bytes, size_t size, stoke_image_info *info,
-                 stoke_error *err)
+static int probe(stk_codec_job *job)
 {
-    (void)decoder;
-    source s = { .bytes = bytes, .size = size };
-    TIFF *tiff = open_tiff(&s, stoke_decode_defaults().max_pixels, err);
+    source s = { .bytes = job->bytes, .size = job->size };
+    TIFF *tiff = open_tiff(&s, stoke_decode_defaults().max_pixels, job->err);
     if (!tiff) return STOKE_E_FORMAT;
     layout l;
-    int r = read_info(tiff, &s, &l, info, err);
+    int r = read_info(tiff, &s, &l, &job->info, job->err);
     TIFFClose(tiff);
     return r;
 }

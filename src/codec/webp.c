@@ -99,12 +99,10 @@ static int read_info(const uint8_t *bytes, size_t size, stoke_image_info *info, 
     return features.has_animation ? first_frame(bytes, size, info, f, err) : STOKE_OK;
 }
 
-static int probe(stoke_decoder *decoder, const uint8_t *bytes, size_t size, stoke_image_info *info,
-                 stoke_error *err)
+static int probe(stk_codec_job *job)
 {
-    (void)decoder;
     frame f;
-    return read_info(bytes, size, info, &f, err);
+    return read_info(job->bytes, job->size, &job->info, &f, job->err);
 }
 
 static int decode_into(const frame *f, uint8_t *out, size_t stride, int alpha, stoke_error *err)

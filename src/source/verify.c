@@ -28,7 +28,6 @@ typedef struct bad_line {
     stoke_bad_file file;
 } bad_line;
 
-/* What members add up for themselves, and the calling thread collects. */
 typedef struct verify_sums {
     uint64_t ok, ok_but_label, image_bytes, mask_bytes, formats[8], images16;
     uint32_t min_width, min_height, max_width, max_height;
@@ -44,7 +43,7 @@ typedef struct verification {
     stoke_labels *values; /* every value as it is; NULL: there is a map, and tallies count classes */
     verify_sums sums;
     stk_mask_tally *tally, *odd; /* of good masks; of those with values that are no class */
-    pthread_mutex_t lock;        /* of the bad lines */
+    pthread_mutex_t lock;        /* of the sums, which are booked once a sample, and the bad lines */
     bad_line *bad;
     size_t n_bad, bad_capacity;
 } verification;
