@@ -47,10 +47,22 @@ static void find_extension(const char *name, int fd, uint64_t offset, char exten
     if (!stk_pread(fd, head, sizeof head, offset)) stk_codec_recognize(head, sizeof head, extension);
 }
 
+/* The image of a sample, or its mask. */
+typedef struct side {
+    const stoke_blob *blob;
+    const char *shown;
+} side;
+
+static side side_of(const stoke_sample *sample, int mask)
+{
+    return mask ? (side){ &sample->mask, sample->mask_path } : (side){ &sample->image, sample->image_path };
+}
+
 /* Opens a sample's file for reading and looks at it: a descriptor, or -1 with the reason, without the path,
  * in err. */
-static int pack_open(const stoke_blob *blob, const char *shown, stk_pack_file *file, stoke_error *err)
+static int pack_open(side s, stk_pack_file *file, stoke_error *err)
 {
+    const stoke_blob *blob = s.blob;
     int fd = stoke_open(blob->path, O_RDONLY, 0);
     struct stat st;
     if (fd < 0) {
@@ -66,7 +78,7 @@ static int pack_open(const stoke_blob *blob, const char *shown, stk_pack_file *f
     if (!wrong) {
         file->bytes = blob->size == UINT64_MAX ? (uint64_t)st.st_size : blob->size;
         file->mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
-        find_extension(shown, fd, blob->offset, file->extension);
+        find_extension(s.shown, fd, blob->offset, file->extension);
         if (!file->extension[0]) wrong = "no picture by its name or its first bytes";
     }
     if (!wrong) return fd;
@@ -101,20 +113,12 @@ static int refuse(stk_pack_plan *plan, uint64_t id, const char *path, stoke_erro
     return stk_dataset_no_memory(err);
 }
 
-static int look_at(const stoke_blob *blob, const char *shown, stk_pack_file *file, stoke_error *err)
-{
-    int fd = pack_open(blob, shown, file, err);
-    if (fd >= 0) close(fd);
-    return fd >= 0;
-}
-
 /* ---- items ---- */
 
 /* Name of a member: KEY.jpg or KEY.mask.png. 0 when it is too long for an archive. */
 static int pack_member(const stk_pack_item *item, int mask, char *name, size_t size)
 {
-    const int n = snprintf(name, size, "%s.%s%s", item->key, mask ? "mask." : "",
-                           mask ? item->mask.extension : item->image.extension);
+    const int n = snprintf(name, size, "%s.%s%s", item->key, mask ? "mask." : "", item->file[mask].extension);
     return n > 0 && (size_t)n < size;
 }
 
@@ -131,10 +135,13 @@ static int add_item(stk_pack_plan *plan, uint64_t id, int skip_bad, stoke_error 
     stk_pack_item item = { .id = id };
     stoke_error why = { 0 };
     char key[STK_TAR_NAME], name[STK_TAR_NAME];
-    if (!look_at(&sample.image, sample.image_path, &item.image, &why))
-        return refuse(plan, id, sample.image_path, &why, skip_bad, err);
-    if (sample.mask_path && !look_at(&sample.mask, sample.mask_path, &item.mask, &why))
-        return refuse(plan, id, sample.mask_path, &why, skip_bad, err);
+    for (int mask = 0; mask < (sample.mask_path ? 2 : 1); mask++) {
+        const side s = side_of(&sample, mask);
+        const int fd = pack_open(s, &item.file[mask], &why);
+        if (fd < 0) return refuse(plan, id, s.shown, &why, skip_bad, err);
+        close(fd);
+        item.files++;
+    }
     item.key = key;
     if (!stk_shard_key(name_in_part(plan->dataset, sample.name), key, sizeof key) ||
         !pack_member(&item, 0, name, sizeof name) || !pack_member(&item, 1, name, sizeof name)) {
@@ -154,7 +161,7 @@ static uint64_t member_bytes(const stk_pack_item *item, int mask)
 {
     char name[STK_TAR_NAME];
     uint8_t head[STK_TAR_HEAD_BYTES];
-    const uint64_t bytes = mask ? item->mask.bytes : item->image.bytes;
+    const uint64_t bytes = item->file[mask].bytes;
     pack_member(item, mask, name, sizeof name);
     return stk_tar_write_head(name, bytes, head) + bytes + stk_tar_padding(bytes);
 }
@@ -190,7 +197,7 @@ static int cut_shards(stk_pack_plan *plan, const stoke_pack_params *p, stoke_err
         const stk_pack_item *item = &plan->items[i];
         const char *name = stoke_dataset_sample(plan->dataset, item->id).name;
         const char *own = !plan->dataset->prefixed ? "" : name[0] == 't' ? "train" : "val";
-        const uint64_t bytes = member_bytes(item, 0) + (item->mask.extension[0] ? member_bytes(item, 1) : 0);
+        const uint64_t bytes = member_bytes(item, 0) + (item->files > 1 ? member_bytes(item, 1) : 0);
         stk_pack_shard *shard = plan->n_shards ? &plan->shards[plan->n_shards - 1] : NULL;
         const int new_part = !part || strcmp(part, own) != 0;
         if (new_part || (p->shard_samples && shard->count == p->shard_samples) ||
@@ -207,7 +214,7 @@ static int cut_shards(stk_pack_plan *plan, const stoke_pack_params *p, stoke_err
         shard->bytes += bytes;
         plan->bytes += bytes;
         shard->sources = XXH3_64bits_withSeed(item->key, strlen(item->key), shard->sources);
-        shard->sources = hash_file(&item->mask, hash_file(&item->image, shard->sources));
+        shard->sources = hash_file(&item->file[1], hash_file(&item->file[0], shard->sources));
     }
     return STOKE_OK;
 }
@@ -282,7 +289,7 @@ static uint64_t index_bytes(const packing *k, const stk_pack_shard *shard)
     uint64_t bytes = 0;
     for (size_t i = shard->first; i < shard->first + shard->count; i++) {
         const stk_pack_item *item = &k->plan.items[i];
-        bytes += (item->mask.extension[0] ? 2 : 1) * (MEMBER + 2 * (strlen(item->key) + SUFFIX));
+        bytes += item->files * (MEMBER + 2 * (strlen(item->key) + SUFFIX));
     }
     return bytes;
 }
@@ -317,7 +324,7 @@ static int same_member(const stk_tar_member *member, const stk_pack_item *item, 
 {
     char name[STK_TAR_NAME];
     return pack_member(item, mask, name, sizeof name) && strcmp(member->name, name) == 0 &&
-           member->size == (mask ? item->mask.bytes : item->image.bytes) && member->kind == STK_TAR_FILE;
+           member->size == item->file[mask].bytes && member->kind == STK_TAR_FILE;
 }
 
 /* Whether the shard is as planned; its index file is made where it is missing. */
@@ -332,10 +339,9 @@ static int is_finished(const packing *k, const stk_pack_shard *shard, const char
     int same = 1;
     for (size_t i = shard->first; same && i < shard->first + shard->count; i++) {
         const stk_pack_item *item = &k->plan.items[i];
-        const size_t n = item->mask.extension[0] ? 2 : 1;
-        same = at + n <= index.count;
-        for (size_t side = 0; same && side < n; side++)
-            same = same_member(&index.members[at++], item, (int)side);
+        same = at + item->files <= index.count;
+        for (unsigned mask = 0; same && mask < item->files; mask++)
+            same = same_member(&index.members[at++], item, (int)mask);
     }
     same &= at == index.count;
     stk_tar_close(&index);
@@ -351,11 +357,11 @@ static int put(packing *k, stoke_output *file, const void *bytes, size_t n)
 }
 
 /* The bytes of a source, as many as were planned. */
-static int copy(packing *k, stoke_output *out, const stoke_blob *blob, const char *shown,
-                const stk_pack_file *planned)
+static int copy(packing *k, stoke_output *out, side from, const stk_pack_file *planned)
 {
+    const char *shown = from.shown;
     stk_pack_file now;
-    int fd = pack_open(blob, shown, &now, k->err), r = STOKE_OK;
+    int fd = pack_open(from, &now, k->err), r = STOKE_OK;
     if (fd < 0) {
         stk_error_prefix(k->err, shown);
         return k->err ? k->err->code : STOKE_E_IO;
@@ -365,7 +371,7 @@ static int copy(packing *k, stoke_output *out, const stoke_blob *blob, const cha
     for (uint64_t at = 0; r == STOKE_OK && at < planned->bytes;) {
         const uint64_t left = planned->bytes - at;
         const size_t n = left < COPY_BYTES ? (size_t)left : COPY_BYTES;
-        const int number = stk_pread(fd, k->copy, n, blob->offset + at);
+        const int number = stk_pread(fd, k->copy, n, from.blob->offset + at);
         if (number == STK_ENDED)
             r = stk_fail(k->err, STOKE_E_IO, "%s: became shorter while it was read", shown);
         else if (number)
@@ -384,12 +390,10 @@ static int write_member(packing *k, stoke_output *file, const stk_pack_item *ite
     char name[STK_TAR_NAME];
     uint8_t head[STK_TAR_HEAD_BYTES];
     const stoke_sample sample = stoke_dataset_sample(k->plan.dataset, item->id);
-    const stk_pack_file *planned = mask ? &item->mask : &item->image;
+    const stk_pack_file *planned = &item->file[mask];
     pack_member(item, mask, name, sizeof name);
     int r = put(k, file, head, stk_tar_write_head(name, planned->bytes, head));
-    if (r == STOKE_OK)
-        r = copy(k, file, mask ? &sample.mask : &sample.image, mask ? sample.mask_path : sample.image_path,
-                 planned);
+    if (r == STOKE_OK) r = copy(k, file, side_of(&sample, mask), planned);
     return r == STOKE_OK ? put(k, file, zeros, stk_tar_padding(planned->bytes)) : r;
 }
 
@@ -409,8 +413,8 @@ static int write_shard(packing *k, const stk_pack_shard *shard, const char *path
     if (r != STOKE_OK) return r;
     for (size_t i = shard->first; r == STOKE_OK && i < shard->first + shard->count; i++) {
         const stk_pack_item *item = &k->plan.items[i];
-        r = write_member(k, &file, item, 0);
-        if (r == STOKE_OK && item->mask.extension[0]) r = write_member(k, &file, item, 1);
+        for (unsigned mask = 0; r == STOKE_OK && mask < item->files; mask++)
+            r = write_member(k, &file, item, (int)mask);
         if (r == STOKE_OK) r = tell(k, 1);
     }
     if (r == STOKE_OK) r = put(k, &file, end, sizeof end);

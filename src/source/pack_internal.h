@@ -22,7 +22,8 @@ typedef struct stk_pack_file {
 typedef struct stk_pack_item {
     uint64_t id;
     const char *key;
-    stk_pack_file image, mask; /* mask.extension "": there is none */
+    stk_pack_file file[2]; /* image, mask */
+    unsigned files;        /* 1: there is no mask */
 } stk_pack_item;
 
 typedef struct stk_pack_shard {

@@ -165,7 +165,6 @@ typedef struct looking {
 typedef struct looker {
     stoke_decoder *decoder;
     stk_mem_buffer buffer;
-    stk_pair_counts counts;
 } looker;
 
 static int start(void *context, void *member, stoke_error *err)
@@ -215,14 +214,13 @@ static int look(void *context, void *member, uint64_t id, stoke_error *err)
     const int has_mask =
         sample.mask_path && stk_header_read(self->decoder, &self->buffer, &sample.mask, l->limit, &mask);
     if (has_mask) look_behind(l, self, &sample.image, &mask, &image);
-    const int r = stk_pair_count(&self->counts, l->wanted, &image, has_mask ? &mask : NULL, &why);
     uint32_t *size = l->pairs->size[id];
     stk_size_shown(&image,
                    stk_orientation_for(l->wanted, &image, has_mask ? &mask : NULL, STOKE_ORIENTATION_IGNORE),
                    &size[0], &size[1]);
-    if (!r) return STOKE_OK;
     pthread_mutex_lock(&l->lock);
-    if (id < l->pairs->first_id) {
+    const int r = stk_pair_count(&l->pairs->counts, l->wanted, &image, has_mask ? &mask : NULL, &why);
+    if (r && id < l->pairs->first_id) {
         stk_error_prefix(&why, sample.mask_path);
         l->pairs->first_id = id;
         l->pairs->first = why;
@@ -234,7 +232,7 @@ static int look(void *context, void *member, uint64_t id, stoke_error *err)
 static void finish(void *context, void *member)
 {
     looker *self = member;
-    stk_pair_counts_add(&((looking *)context)->pairs->counts, &self->counts);
+    (void)context;
     stoke_decoder_destroy(&self->decoder);
     stk_buffer_free(&self->buffer);
 }

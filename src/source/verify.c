@@ -48,12 +48,6 @@ typedef struct verification {
     size_t n_bad, bad_capacity;
 } verification;
 
-static void begin_sums(verify_sums *sums)
-{
-    sums->min_width = sums->min_height = sums->low = UINT32_MAX;
-    sums->first_jpeg = sums->first_colored = UINT64_MAX;
-}
-
 static void free_line(bad_line *line)
 {
     stk_free((char *)line->file.path);
@@ -304,15 +298,12 @@ void stoke_verify_report_free(stoke_verify_report *report)
 typedef struct verifier {
     stk_reader reader;
     stk_mask_tally tally, odd;
-    verify_sums sums;
 } verifier;
 
 static int start(void *context, void *member, stoke_error *err)
 {
-    verifier *self = member;
     (void)context;
-    begin_sums(&self->sums);
-    return stk_reader_start(&self->reader, err);
+    return stk_reader_start(&((verifier *)member)->reader, err);
 }
 
 /* A line of the report. The work itself fails only for want of memory. */
@@ -330,12 +321,23 @@ static int add_bad(verification *v, uint64_t order, int by_label, const char *pa
     return stk_fail(err, STOKE_E_NOMEM, "no memory for the report");
 }
 
-static void add_size(verify_sums *s, uint32_t width, uint32_t height)
+static void book_image(verification *v, const stoke_image_info *info, const stoke_image *image)
 {
-    if (width < s->min_width) s->min_width = width;
-    if (height < s->min_height) s->min_height = height;
-    if (width > s->max_width) s->max_width = width;
-    if (height > s->max_height) s->max_height = height;
+    verify_sums *s = &v->sums;
+    uint32_t low = UINT32_MAX, high = 0;
+    stk_image_values(image, &low, &high);
+    pthread_mutex_lock(&v->lock);
+    s->formats[info->format < 8 ? info->format : 0]++;
+    s->images16 += image->depth == 2;
+    if (low < s->low) s->low = low;
+    if (high > s->high) s->high = high;
+    if (image->width < s->min_width) s->min_width = image->width;
+    if (image->height < s->min_height) s->min_height = image->height;
+    if (image->width > s->max_width) s->max_width = image->width;
+    if (image->height > s->max_height) s->max_height = image->height;
+    if (!stoke_dataset_has_masks(v->dataset))
+        stk_pair_count(&s->pairs, (stoke_orientation)v->params->orientation, info, NULL, NULL);
+    pthread_mutex_unlock(&v->lock);
 }
 
 /* The first of each kind, by id: what a message names does not depend on the threads. */
@@ -354,10 +356,12 @@ static int check_mask(verification *v, verifier *self, uint64_t id, const stoke_
     stoke_image ids;
     int r = stk_reader_mask(&self->reader, v->params, v->values ? v->values : v->labels, sample, &info, &ids,
                             why);
-    self->sums.mask_bytes += self->reader.file_bytes;
-    note_kind(&self->sums, id, &info, v->values ? r : STOKE_OK);
+    pthread_mutex_lock(&v->lock);
+    v->sums.mask_bytes += self->reader.file_bytes;
+    note_kind(&v->sums, id, &info, v->values ? r : STOKE_OK);
     /* An image that could not be read has width 0 and has been reported: its mask is judged alone. */
-    if (r == STOKE_OK && image->width) r = stk_pair_count(&self->sums.pairs, wanted, image, &info, why);
+    if (r == STOKE_OK && image->width) r = stk_pair_count(&v->sums.pairs, wanted, image, &info, why);
+    pthread_mutex_unlock(&v->lock);
     if (r != STOKE_OK) return r;
     if (v->values && v->params->classes) r = stk_labels_check(v->labels, &ids, why);
     *by_label = r == STOKE_E_LABEL;
@@ -385,14 +389,9 @@ static int check_sample(void *context, void *member, uint64_t id, stoke_error *e
     stoke_image_info info;
     int by_label = 0;
     const int bad_image = stk_reader_image(&self->reader, v->params, &sample, &info, &image, &why);
-    self->sums.image_bytes += self->reader.file_bytes;
+    const uint64_t image_bytes = self->reader.file_bytes;
     if (!bad_image) {
-        self->sums.formats[info.format < 8 ? info.format : 0]++;
-        add_size(&self->sums, image.width, image.height);
-        self->sums.images16 += image.depth == 2;
-        stk_image_values(&image, &self->sums.low, &self->sums.high);
-        if (!sample.mask_path)
-            stk_pair_count(&self->sums.pairs, (stoke_orientation)v->params->orientation, &info, NULL, NULL);
+        book_image(v, &info, &image);
     } else {
         info.width = 0;
         const int r = note_bad(v, 2 * id, 0, sample.image_path, &why, err);
@@ -404,8 +403,11 @@ static int check_sample(void *context, void *member, uint64_t id, stoke_error *e
         const int r = note_bad(v, 2 * id + 1, by_label, sample.mask_path, &why, err);
         if (r != STOKE_OK) return r;
     }
-    self->sums.ok += !bad_image && !bad_mask;
-    self->sums.ok_but_label += !bad_image && by_label;
+    pthread_mutex_lock(&v->lock);
+    v->sums.image_bytes += image_bytes;
+    v->sums.ok += !bad_image && !bad_mask;
+    v->sums.ok_but_label += !bad_image && by_label;
+    pthread_mutex_unlock(&v->lock);
     return STOKE_OK;
 }
 
@@ -415,28 +417,14 @@ static void finish(void *context, void *member)
     verifier *self = member;
     stk_tally_merge(v->tally, &self->tally);
     stk_tally_merge(v->odd, &self->odd);
-    v->sums.ok += self->sums.ok;
-    v->sums.ok_but_label += self->sums.ok_but_label;
-    stk_pair_counts_add(&v->sums.pairs, &self->sums.pairs);
-    if (self->sums.first_jpeg < v->sums.first_jpeg) v->sums.first_jpeg = self->sums.first_jpeg;
-    if (self->sums.first_colored < v->sums.first_colored) v->sums.first_colored = self->sums.first_colored;
-    v->sums.image_bytes += self->sums.image_bytes;
-    v->sums.mask_bytes += self->sums.mask_bytes;
-    for (int i = 0; i < 8; i++) v->sums.formats[i] += self->sums.formats[i];
-    v->sums.images16 += self->sums.images16;
-    if (self->sums.low < v->sums.low) v->sums.low = self->sums.low;
-    if (self->sums.high > v->sums.high) v->sums.high = self->sums.high;
-    if (self->sums.max_width) {
-        add_size(&v->sums, self->sums.min_width, self->sums.min_height);
-        add_size(&v->sums, self->sums.max_width, self->sums.max_height);
-    }
     stk_reader_finish(&self->reader);
 }
 
 /* Masks without a map are read as they are: what their values mean is judged when all have been seen. */
 static int prepare(verification *v, stoke_error *err)
 {
-    begin_sums(&v->sums);
+    v->sums.min_width = v->sums.min_height = v->sums.low = UINT32_MAX;
+    v->sums.first_jpeg = v->sums.first_colored = UINT64_MAX;
     v->tally = stk_calloc(1, sizeof *v->tally);
     v->odd = stk_calloc(1, sizeof *v->odd);
     if (!v->tally || !v->odd) return stk_fail(err, STOKE_E_NOMEM, "no memory for the class counts");
