@@ -229,12 +229,6 @@ uint64_t stk_cache_scratch_memory(const stk_cache_scratch *bench)
 
 /* ---- get ---- */
 
-static int get_ram(stk_cache *cache, stk_cache_key key, const stk_entry_goal *goal, stk_cache_hit *out)
-{
-    const ram_entry *entry = cache->ram ? ram_find(cache->ram, key) : NULL;
-    return entry && stk_entry_lend(&entry->header, entry->pixels, entry->packed, goal, out);
-}
-
 void stk_cache_drop(stk_cache *cache, stk_cache_key key)
 {
     atomic_fetch_add(&cache->damaged, 1);
@@ -259,7 +253,8 @@ int stk_cache_get(stk_cache *cache, stk_cache_key key, stk_cache_scratch *bench,
                   const stoke_image *image_target, const stoke_image *mask_target, stk_cache_hit *out)
 {
     const stk_entry_goal goal = { bench, image_target, mask_target };
-    if (get_ram(cache, key, &goal, out)) {
+    const ram_entry *entry = cache->ram ? ram_find(cache->ram, key) : NULL;
+    if (entry && stk_entry_lend(&entry->header, entry->pixels, entry->packed, &goal, out)) {
         atomic_fetch_add(&cache->hits_ram, 1);
         out->from_ram = 1;
         return 1;

@@ -240,14 +240,6 @@ static int trim(stk_codec_jpeg_state *j, stk_codec_job *job, window *w)
     return 1;
 }
 
-/* CMYK in the Adobe way, inverted: what Pillow assumes of every four-component JPEG. */
-static const stk_codec_convert *cmyk_conversion(const stk_codec_job *job, stk_codec_convert *convert)
-{
-    *convert = (stk_codec_convert){ .layout = STK_CMYK, .bits = 8, .invert = 1 };
-    stk_convert_plan(convert, job->params);
-    return convert;
-}
-
 /* Rows that go straight to their place. As many as libjpeg cares to give at a time: one row per call costs 5
  * %. */
 static void read_direct(struct jpeg_decompress_struct *c, stk_codec_job *job, uint32_t rows)
@@ -265,9 +257,11 @@ static int read_rows(stk_codec_jpeg_state *j, stk_codec_job *job, const window *
 {
     struct jpeg_decompress_struct *c = &j->c;
     size_t sample = (size_t)c->output_components, skip = (w->keep.x - w->left) * sample;
-    stk_codec_convert store;
-    const stk_codec_convert *convert = sample == 4 ? cmyk_conversion(job, &store) : NULL;
-    if (!convert && w->columns == w->keep.width && w->keep.y == 0) {
+    const int cmyk = sample == 4;
+    /* In the Adobe way, inverted: what Pillow assumes of every four-component JPEG. */
+    stk_codec_convert convert = { .layout = STK_CMYK, .bits = 8, .invert = 1 };
+    stk_convert_plan(&convert, job->params);
+    if (!cmyk && w->columns == w->keep.width && w->keep.y == 0) {
         read_direct(c, job, w->keep.height);
         return STOKE_OK;
     }
@@ -283,8 +277,8 @@ static int read_rows(stk_codec_jpeg_state *j, stk_codec_job *job, const window *
         jpeg_read_scanlines(c, &row, 1);
         if (y < w->keep.y) continue;
         uint8_t *out = stk_codec_job_row(job, y - w->keep.y);
-        if (convert)
-            stk_convert_row(convert, scratch + skip, 0, w->keep.width, out, NULL);
+        if (cmyk)
+            stk_convert_row(&convert, scratch + skip, 0, w->keep.width, out, NULL);
         else
             memcpy(out, scratch + skip, w->keep.width * sample);
     }

@@ -258,14 +258,6 @@ const char *stoke_rows_pipeline(const stoke_rows *rows)
 
 /* ---- lending ---- */
 
-/* A free slot of at least `count` rows. Lock held. */
-static holder *find_holder(stoke_rows *rows, uint32_t count)
-{
-    for (holder *h = rows->holders; h; h = h->next)
-        if (!h->lent && h->ring.slot[0].batch.capacity >= count) return h;
-    return NULL;
-}
-
 static int make_holder(stoke_rows *rows, uint32_t count, holder **out, stoke_error *err)
 {
     holder *h = stk_calloc(1, sizeof *h);
@@ -319,7 +311,8 @@ int stoke_rows_begin(stoke_rows *rows, uint32_t count, uint64_t epoch, uint64_t 
     *batch = NULL;
     if (!count) return stk_fail(err, STOKE_E_INVALID, "a batch has one row at least");
     pthread_mutex_lock(&rows->lock);
-    holder *h = find_holder(rows, count);
+    holder *h = rows->holders; /* a free slot of at least that many rows */
+    while (h && (h->lent || h->ring.slot[0].batch.capacity < count)) h = h->next;
     if (h) h->lent = 1;
     pthread_mutex_unlock(&rows->lock);
     const int r = h ? STOKE_OK : make_holder(rows, count, &h, err);

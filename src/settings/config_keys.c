@@ -249,17 +249,14 @@ const char *stk_value_text(const stoke_yaml *yaml, uint32_t index, char *room, s
     return used && used < size ? room : NULL;
 }
 
-/* false, 0, none: as if it were not there, where another name says more. */
-static int says_nothing(const char *text)
-{
-    return !text || !*text || stk_is_one_of_any_case(text, "false no off 0 0.0 none null");
-}
-
+/* The first that says something: false, 0 or none are as if not there, where another name says more. */
 static uint32_t first_said(const stoke_yaml *yaml, const uint32_t *found, size_t n)
 {
     char room[256];
-    for (size_t i = 0; i < n; i++)
-        if (!says_nothing(stk_value_text(yaml, found[i], room, sizeof room))) return found[i];
+    for (size_t i = 0; i < n; i++) {
+        const char *text = stk_value_text(yaml, found[i], room, sizeof room);
+        if (text && *text && !stk_is_one_of_any_case(text, "false no off 0 0.0 none null")) return found[i];
+    }
     return n ? found[0] : STK_YAML_NONE;
 }
 
@@ -407,12 +404,6 @@ static const char *upper(const char *word, char upper_case[64])
     return upper_case;
 }
 
-/* What a new key is called in a file that is no framework's. */
-static const char *new_name(const stk_setting *s, int dialect)
-{
-    return dialect == STOKE_DIALECT_SECTIONS && s->sections ? s->sections : s->names[0];
-}
-
 static int belongs(const stoke_yaml *yaml, const stk_setting *s, const char **path, stoke_error *err)
 {
     const int dialect = stoke_config_dialect(yaml);
@@ -421,7 +412,8 @@ static int belongs(const stoke_yaml *yaml, const stk_setting *s, const char **pa
     uint32_t section = home(yaml, s->where);
     if (dialect != STOKE_DIALECT_OWN) {
         argument = stk_argument_place(yaml, s, &section, &refusal);
-        key = !argument || *argument ? argument : new_name(s, dialect);
+        const char *usual = dialect == STOKE_DIALECT_SECTIONS && s->sections ? s->sections : s->names[0];
+        key = !argument || *argument ? argument : usual;
     }
     if (!key)
         return stk_fail(err, STOKE_E_UNSUPPORTED, "%.256s: %s cannot be added: %s", yaml->name, s->name,

@@ -414,13 +414,6 @@ static uint32_t top(const reader *r)
     return r->depth ? r->open[r->depth - 1].node : 0;
 }
 
-/* Whether a block begins: what follows in the line, also behind a semicolon, is its own (`else: x = 1; y =
- * 2`). */
-static int begins_block(const char *word)
-{
-    return stk_is_one_of(word, "async class def elif else except finally for if try while with");
-}
-
 /* An assignment to a name; everything else is passed over. */
 static int read_assignment(reader *r, const char *word, size_t begin)
 {
@@ -464,12 +457,13 @@ static int open_class_body(reader *r, size_t indent)
     return status;
 }
 
-/* The statement in [at, end), which stands in a line that begins with `indent` blanks. */
+/* The statement in [at, end), which stands in a line that begins with `indent` blanks. *block: it begins one,
+ * and what follows in the line, also behind a semicolon, is that one's (`else: x = 1; y = 2`). */
 static int read_statement(reader *r, size_t indent, int *block)
 {
     char word[WORD];
     const size_t begin = read_word(r, word);
-    *block = begins_block(word);
+    *block = stk_is_one_of(word, "async class def elif else except finally for if try while with");
     if (!strcmp(word, "class")) return open_class_body(r, indent);
     return *word && !*block ? read_assignment(r, word, begin) : STOKE_OK;
 }

@@ -71,11 +71,6 @@ static int looks_like_number(const char *p)
            !p[strspn(p, "0123456789abcdefABCDEFxXoOtTzZinINuUlL_+-.: ")];
 }
 
-static int is_reserved_word(const char *p)
-{
-    return stk_is_one_of(p, "yes Yes YES no No NO on On ON off Off OFF y Y n N = <<");
-}
-
 static int is_meant_word(const char *p)
 {
     return stk_is_one_of(p, "true True TRUE false False FALSE null Null NULL ~");
@@ -99,7 +94,8 @@ static int plain_will_do(const char *value, int in_flow)
 {
     const size_t n = strlen(value);
     if (is_meant_word(value) || is_plain_number(value)) return 1;
-    if (!n || looks_like_number(value) || is_reserved_word(value) || has_escapes(value)) return 0;
+    if (stk_is_one_of(value, "yes Yes YES no No NO on On ON off Off OFF y Y n N = <<")) return 0;
+    if (!n || looks_like_number(value) || has_escapes(value)) return 0;
     if (strchr("-?:,[]{}#&*!|>'\"%@` ", *value) || value[n - 1] == ' ' || value[n - 1] == ':') return 0;
     if (strstr(value, ": ") || strstr(value, " #")) return 0;
     return !in_flow || !strpbrk(value, ",[]{}:?");

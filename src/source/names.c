@@ -228,12 +228,6 @@ static int are_plausible(const stoke_labels *labels)
     return count > 1 && count <= FOUND_MOST;
 }
 
-/* Not names, or not of this set: what a file says. One that cannot be read may be the list of names. */
-static int is_unread(int status)
-{
-    return status == STOKE_E_IO || status == STOKE_E_RESOURCES || status == STOKE_E_NOMEM;
-}
-
 static int find_beside(stoke_labels *labels, const stoke_data_params *params, stk_names *names,
                        stoke_error *err)
 {
@@ -245,7 +239,9 @@ static int find_beside(stoke_labels *labels, const stoke_data_params *params, st
         if (n < 0 || (size_t)n >= sizeof names->origin || !is_file(names->origin)) continue;
         stoke_error own = { 0 };
         const int r = read_file(labels, names->origin, &own);
-        if (is_unread(r)) return stk_fail_again(err, r, own.message);
+        /* Not names, or not of this set: what a file says. One that cannot be read may be the list of names.
+         */
+        if (r == STOKE_E_IO || stk_is_want(r)) return stk_fail_again(err, r, own.message);
         names->found = !r && are_plausible(labels);
         if (names->found) return STOKE_OK;
         names_drop(labels);

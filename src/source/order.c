@@ -87,15 +87,10 @@ uint64_t stoke_order_substitute(const stoke_order *order, uint64_t position, uin
     return stk_below(stk_pair(r.word[0], r.word[1]), order->count);
 }
 
-static uint64_t positions_left(const stoke_rank *shard)
-{
-    return shard->start < shard->count ? shard->count - shard->start : 0;
-}
-
 /* Batches of the line that hold at least one of its positions (without drop_last), or are full (with). */
 static uint64_t line_batches(const stoke_rank *shard)
 {
-    uint64_t left = positions_left(shard);
+    uint64_t left = shard->start < shard->count ? shard->count - shard->start : 0;
     return left / shard->batch + (!shard->drop_last && left % shard->batch ? 1 : 0);
 }
 

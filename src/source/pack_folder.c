@@ -87,11 +87,6 @@ int stk_pack_path(const stk_pack_folder *folder, const char *name, char path[PAT
     return n > 0 && n < PATH_MAX;
 }
 
-static int too_long(const stk_pack_folder *folder, stoke_error *err)
-{
-    return stk_fail(err, STOKE_E_LIMIT, "%.200s...: the path is too long", folder->path);
-}
-
 /* ---- the manifest ---- */
 
 /* NULL when there is no memory. */
@@ -112,12 +107,6 @@ static char *manifest_text(const stk_pack_plan *plan, const stoke_pack_params *p
                       s->name, s->count, s->bytes, s->sources);
     }
     return text;
-}
-
-static void manifest_name(const stoke_pack_params *p, char name[STK_PACK_NAME])
-{
-    const char *prefix = p->prefix ? p->prefix : "";
-    snprintf(name, STK_PACK_NAME, "%s%s" MANIFEST, prefix, *prefix ? "-" : "");
 }
 
 /* The first line in which two texts differ, of `a`: cut to its own end. */
@@ -396,8 +385,10 @@ int stk_pack_folder_open(stk_pack_folder *folder, const stk_pack_plan *plan, con
 {
     char path[PATH_MAX], name[STK_PACK_NAME];
     *folder = (stk_pack_folder){ .path = params->out, .fd = -1 };
-    manifest_name(params, name);
-    if (!stk_pack_path(folder, name, path)) return too_long(folder, err);
+    const char *prefix = params->prefix ? params->prefix : "";
+    snprintf(name, sizeof name, "%s%s" MANIFEST, prefix, *prefix ? "-" : "");
+    if (!stk_pack_path(folder, name, path))
+        return stk_fail(err, STOKE_E_LIMIT, "%.200s...: the path is too long", folder->path);
     int r = stoke_make_folders(params->out, err);
     if (r != STOKE_OK) return r;
     folder->fd = stoke_open(params->out, O_RDONLY | O_DIRECTORY, 0);
