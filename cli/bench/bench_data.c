@@ -207,13 +207,6 @@ static void stage_times(const bench *b, int stage, double *cpu_ms, double *wall_
     *wall_ms = bench_median(b->cases[0].stage_wall_ms[stage], b->rounds);
 }
 
-static void json_machine(stoke_json *json)
-{
-    stoke_cores cores = stoke_machine_cores();
-    FACTS(json, FACT("cpu", stoke_machine_cpu_name()), FACT("pixel_functions", stoke_machine_cpu_table()),
-          FACT("cores_usable", cores.usable));
-}
-
 static void print_json(const bench *b, const figures *f)
 {
     const bench_case *ours = &b->cases[0], *bare = &b->cases[1];
@@ -226,10 +219,10 @@ static void print_json(const bench *b, const figures *f)
     const stoke_memory_sum memory = cli_loader_memory(&ours->opened.plan);
     cli_json_memory(&json, &memory);
     stoke_json_uint(&json, "workers", b->data.workers ? b->workers : 0);
-    json_machine(&json);
-    FACTS(&json, FACT("samples", stoke_dataset_count(b->set.dataset)), FACT_OF(b, rounds),
-          FACT_IS_OF(b, too_busy), FACT_OF(b, cores_had), FACT_OF(b, seconds),
-          FACT("files_not_comparable", bare->last.not_comparable),
+    FACTS(&json, FACT("cpu", stoke_machine_cpu_name()), FACT("pixel_functions", stoke_machine_cpu_table()),
+          FACT("cores_usable", stoke_machine_cores().usable),
+          FACT("samples", stoke_dataset_count(b->set.dataset)), FACT_OF(b, rounds), FACT_IS_OF(b, too_busy),
+          FACT_OF(b, cores_had), FACT_OF(b, seconds), FACT("files_not_comparable", bare->last.not_comparable),
           FACT("files_failed_bare", bare->last.failed), FACT_OF(&ours->last, bad_samples),
           FACT_OF(&ours->last, retries));
     cli_json_cache(&json, &ours->last.cache);

@@ -270,7 +270,6 @@ static int run(cli_call *call, stoke_error *err)
 {
     bench *b = cli_alloc(1, sizeof *b);
     *b = (bench){ .call = call, .o = call->options, .data = call->data };
-    if (b->data.batch < 0) b->data.batch = stoke_data_defaults().batch;
     int r = cli_may_write(call, b->o->trace, b->o->force, err);
     if (!r) r = cli_may_write(call, b->o->timeline, b->o->force, err);
     if (!r) r = cli_device_open(&b->device, b->o->device, 0, err);

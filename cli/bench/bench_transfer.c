@@ -119,7 +119,6 @@ static int run(cli_call *call, stoke_error *err)
     bench_set set = { 0 };
     bench_feed *jobs = cli_alloc(WAYS, sizeof *jobs);
     stoke_data_params data = call->data;
-    if (data.batch < 0) data.batch = stoke_data_defaults().batch;
     if (data.consumer_cores < 0) data.consumer_cores = 0; /* ours only waits */
     int r = cli_device_open(&device, o->device, 0, err);
     if (!r) r = bench_set_open(&set, call, &data, 2 * (uint64_t)data.batch, BENCH_SCENE, err);

@@ -43,20 +43,15 @@ static int take(stoke_upload *upload, uint64_t *epoch, const stoke_device_batch 
                             : r;
 }
 
-static void describe(bench_feed *job, const stoke_batch *batch)
-{
-    job->height = batch->height;
-    job->width = batch->width;
-    job->batch = batch->capacity;
-    job->dtype = batch->image_dtype;
-}
-
 static int one_step(bench_feed *job, stoke_upload *upload, uint64_t *epoch, stoke_error *err)
 {
     const stoke_device_batch *batch = NULL;
     int r = take(upload, epoch, &batch, err);
     if (r) return r;
-    describe(job, &batch->host);
+    job->height = batch->host.height;
+    job->width = batch->host.width;
+    job->batch = batch->host.capacity;
+    job->dtype = batch->host.image_dtype;
     const double ms = job->step_ms + job->image_ms * batch->host.count;
     if (ms > 0) r = stoke_fake_step(upload, ms, err);
     stoke_upload_release(upload, &batch);
@@ -141,7 +136,7 @@ int bench_set_open(bench_set *set, const cli_call *call, stoke_data_params *data
 {
     *set = (bench_set){ 0 };
     int r = STOKE_OK;
-    if (!data->data && !data->images && !data->list) r = draw(set, call, data, count, side, err);
+    if (!cli_set_name(data)) r = draw(set, call, data, count, side, err);
     if (!r) r = cli_open_settled(call, data, &set->dataset, err);
     if (r) bench_set_close(set);
     return r;

@@ -120,12 +120,6 @@ static int source_open(source *from, cli_call *call, const stoke_data_params *da
     return r;
 }
 
-/* Batches to come; of an upload that was restored, at most. */
-static uint64_t source_remaining(const source *from)
-{
-    return from->upload ? stoke_upload_batches(from->upload) : stoke_loader_remaining(from->session.loader);
-}
-
 /* Adds the next batch to the list. */
 static int source_take(source *from, digests *list, stoke_error *err)
 {
@@ -178,7 +172,9 @@ static int run_rank(cli_call *call, const stoke_data_params *data, uint64_t limi
     if (r) return r;
     if (stoke_memory_total(&from.session.memory) > stoke_memory_total(&list->memory))
         list->memory = from.session.memory;
-    uint64_t done = 0, total = source_remaining(&from);
+    /* Of an upload that was restored, at most. */
+    uint64_t done = 0, total = from.upload ? stoke_upload_batches(from.upload)
+                                           : stoke_loader_remaining(from.session.loader);
     if (list->goes_on && limit >= total)
         r = cli_error(err, STOKE_E_INVALID,
                       "--resume-at %llu is not inside the epoch: a rank has %s to take, so nothing would be "

@@ -146,9 +146,9 @@ int show_page_begin(show_page *page, const cli_call *call, uint32_t height, uint
     if (r) return r;
     for (uint32_t id = 0; id < CLI_COUNT(page->names); id++)
         page->names[id] = stoke_labels_name(page->labels, id);
-    const char *source = data->data ? data->data : data->images ? data->images : data->list;
     /* "demo/data": the last part alone is often `data` or `images`. */
-    snprintf(page->title, sizeof page->title, "%s  %ux%u  %s", last_parts(source, 2), height, width, what);
+    snprintf(page->title, sizeof page->title, "%s  %ux%u  %s", last_parts(cli_set_name(data), 2), height,
+             width, what);
     page->grid.columns = (uint32_t)o->columns;
     if (o->tile) page->grid.tile = (uint32_t)o->tile;
     page->grid.ignore_index = (int32_t)data->ignore_index;

@@ -27,12 +27,10 @@ static const stoke_option options[] = {
 static const char *const note_kinds[] = { "image without mask", "mask without image", "duplicate",
                                           "not a file" };
 
-static const char *const finding_headings[] = { "path", "kind", "reason" };
-
 /* What is wrong, one line each: bad files, then what was left out while matching. */
 static stoke_table *findings(const stoke_dataset *dataset, const stoke_verify_report *report)
 {
-    stoke_table *table = stoke_table_create(finding_headings, CLI_COUNT(finding_headings));
+    stoke_table *table = CLI_TABLE("path", "kind", "reason");
     for (size_t i = 0; i < report->n_bad; i++)
         stoke_table_row(table, (const char *[]){ report->bad[i].path, "bad", report->bad[i].reason });
     for (size_t i = 0; i < stoke_dataset_notes(dataset); i++) {

@@ -63,16 +63,16 @@ static void set_defaults(cli_call *call)
     for (size_t i = 0; i < call->n_groups; i++) stoke_options_defaults(&call->groups[i]);
 }
 
-static int names_source(const stoke_data_params *data)
+const char *cli_set_name(const stoke_data_params *data)
 {
-    return data->data || data->images || data->list;
+    return data->data ? data->data : data->images ? data->images : data->list;
 }
 
 /* The first word stands for --data in commands that read data. */
 static int take_folder(cli_call *call, stoke_error *err)
 {
     if (!call->command->reads_data || call->command->takes_network || !call->n_words) return STOKE_OK;
-    if (names_source(&call->data))
+    if (cli_set_name(&call->data))
         return cli_error(err, STOKE_E_INVALID,
                          "'%s': the data is already given by --data, --images or --list", call->words[0]);
     call->data.data = call->words[0];
@@ -123,7 +123,7 @@ typedef struct named_set {
 static named_set set_of_flags(const cli_call *call)
 {
     const int takes_folder = call->n_words && !call->command->takes_network;
-    return (named_set){ names_source(&call->data), takes_folder ? call->words[0] : NULL };
+    return (named_set){ cli_set_name(&call->data) != NULL, takes_folder ? call->words[0] : NULL };
 }
 
 /* Above what came from a file. */

@@ -28,6 +28,9 @@ size_t cli_train_sections(stoke_train_params *train, stoke_option_group groups[C
  * path. */
 extern const cli_default cli_train_defaults[];
 
+/* What names the set: a folder, a list; NULL: nothing does. */
+const char *cli_set_name(const stoke_data_params *data);
+
 /* Sets one data option by name, e.g. what `show` needs whatever the user wants elsewhere. */
 int cli_set_data(stoke_data_params *data, const char *name, const char *value, stoke_error *err);
 

@@ -55,7 +55,7 @@ static int check_place(const cli_call *call, const stoke_data_params *data, stok
 
 int cli_require_data(const cli_call *call, const stoke_data_params *data, stoke_error *err)
 {
-    if (data->data || data->images || data->list) return check_place(call, data, err);
+    if (cli_set_name(data)) return check_place(call, data, err);
     return cli_error(err, STOKE_E_INVALID,
                      "no data given: name a folder (stoke %s%s%s DIR), or use --images, --list or --config. "
                      "`stoke synth DIR` makes a set to try",

@@ -47,11 +47,6 @@ static const stoke_option options[] = {
 
 /* ---- what to evaluate ---- */
 
-static const char *set_name(const stoke_data_params *data)
-{
-    return data->data ? data->data : data->images ? data->images : data->list;
-}
-
 /* Whether flags name another set than the run was trained on. One that is gone was moved, and the flags say
  * where to. */
 static int is_other_set(const cli_call *call, const stoke_trained *trained)
@@ -64,9 +59,9 @@ static int is_other_set(const cli_call *call, const stoke_trained *trained)
     if (!config || call->common.config) return 0;
     const stoke_option_group groups[] = { stoke_data_options(&own), stoke_train_options(&params) };
     if (!stoke_settings_load_yaml(groups, CLI_COUNT(groups), &own, config, &storage, NULL) &&
-        set_name(&own) && set_name(&call->data)) {
-        places[0] = realpath(set_name(&own), NULL);
-        places[1] = realpath(set_name(&call->data), NULL);
+        cli_set_name(&own) && cli_set_name(&call->data)) {
+        places[0] = realpath(cli_set_name(&own), NULL);
+        places[1] = realpath(cli_set_name(&call->data), NULL);
     }
     const int other = places[0] && places[1] && strcmp(places[0], places[1]) != 0;
     free(places[0]);
@@ -184,9 +179,8 @@ static void print_means(const stoke_eval_report *report)
 
 static void print_worst(const stoke_eval_report *report, size_t most)
 {
-    static const char *const worst_headings[] = { "worst pictures", "mean IoU", "accuracy" };
     if (!report->n_worst || !most) return;
-    stoke_table *table = stoke_table_create(worst_headings, CLI_COUNT(worst_headings));
+    stoke_table *table = CLI_TABLE("worst pictures", "mean IoU", "accuracy");
     for (size_t i = 0; i < report->n_worst && i < most; i++) {
         char text[2][16];
         stoke_table_row(table,
@@ -194,8 +188,7 @@ static void print_worst(const stoke_eval_report *report, size_t most)
                                           share_text(report->worst[i].accuracy, text[1]) });
     }
     putchar('\n');
-    stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    cli_table_end(table);
 }
 
 static void json_scores(stoke_json *json, const stoke_eval_report *report)
@@ -230,7 +223,7 @@ static void write_json(FILE *out, const cli_call *call, const stoke_trained *tra
     stoke_json_object(&json, NULL);
     if (out != stdout) stoke_json_string(&json, "comment", STOKE_OUTPUT_MARK);
     FACTS(&json, FACT("network", stoke_trained_weights(trained)), FACT_OF(&report->plan, model),
-          FACT("run_config", stoke_trained_config(trained)), FACT("data", set_name(&call->data)),
+          FACT("run_config", stoke_trained_config(trained)), FACT("data", cli_set_name(&call->data)),
           FACT("split", splits[call->data.split]), FACT_SIZE("size", report->height, report->width),
           FACT_IS_OF(report, original), FACT("mode", modes[report->mode]));
     if (report->windows)
@@ -318,9 +311,7 @@ static void print_result(const cli_call *call, const stoke_trained *trained, con
         write_json(stdout, call, trained, report);
         putchar('\n');
     } else {
-        stoke_table *table = class_table(report);
-        stoke_table_print(table, stdout);
-        stoke_table_destroy(&table);
+        cli_table_end(class_table(report));
         putchar('\n');
         print_means(report);
         cli_print_wrapped(stoke_scores_convention(), 100, stdout);
@@ -351,7 +342,7 @@ static int evaluate(cli_call *call, const stoke_trained *trained, stoke_eval_rep
     if (!r && o->out) r = check_outputs(call, o, err);
     if (!r && o->out) r = stoke_make_folders(o->out, err);
     if (r) return r;
-    cli_say(call, "%s on %s, split %s: %s", stoke_trained_weights(trained), set_name(&call->data),
+    cli_say(call, "%s on %s, split %s: %s", stoke_trained_weights(trained), cli_set_name(&call->data),
             splits[call->data.split], STOKE_COUNT(count, "picture"));
     stoke_eval_params params = params_of(call, trained, o->out ? picture : NULL);
     params.planned = cli_memory_planned;

@@ -114,13 +114,6 @@ static void draw(drawing *d, const stoke_lr_report *r)
     add_mark(d, "lowest", r->lowest);
 }
 
-static void drawing_free(drawing *d)
-{
-    free(d->x);
-    free(d->loss);
-    free(d->smooth);
-}
-
 static int write_svg(const drawing *d, const char *path, stoke_error *err)
 {
     stoke_output svg = { 0 };
@@ -192,16 +185,11 @@ static const char *confidence_name(stoke_lr_confidence confidence)
     return names[confidence];
 }
 
-static const char *end_name(stoke_lr_end end)
-{
-    static const char *const names[] = { "whole", "rose", "not_finite" };
-    return names[end];
-}
-
 static void print_json(const finding *f)
 {
     const stoke_lr_report *r = &f->report;
     char next[COMMAND], again[COMMAND];
+    static const char *const ends[] = { "whole", "rose", "not_finite" };
     const int low = r->confidence == STOKE_LR_LOW;
     stoke_json json = cli_json_open();
     FACTS(&json, FACT_OF(r, suggested), FACT("confidence", confidence_name(r->confidence)));
@@ -210,7 +198,7 @@ static void print_json(const finding *f)
     stoke_json_close(&json);
     stoke_json_string(&json, "why", *r->why ? r->why : NULL);
     FACTS_OBJECT(&json, "readings", FACT_OF(r, half), FACT_OF(r, floor), FACT_OF(r, lowest));
-    FACTS(&json, FACT_OF(r, drop), FACT_OF(r, noise), FACT("end", end_name(r->end)), FACT_OF(r, end_lr),
+    FACTS(&json, FACT_OF(r, drop), FACT_OF(r, noise), FACT("end", ends[r->end]), FACT_OF(r, end_lr),
           FACT_OF(r, seconds), FACT("svg", f->o->out));
     cli_json_memory(&json, &r->memory);
     next_command(f->call, r->suggested, next);
@@ -280,7 +268,9 @@ static int run(cli_call *call, stoke_error *err)
         print_json(&f);
     else if (!r)
         r = print_text(&f, &d, err);
-    drawing_free(&d);
+    free(d.x);
+    free(d.loss);
+    free(d.smooth);
     stoke_lr_report_free(&f.report);
     return r;
 }

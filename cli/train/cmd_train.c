@@ -88,12 +88,6 @@ static void json_outlook(const stoke_train_event *e)
     stoke_json_close(&json);
 }
 
-/* Why it ended, with settings named as flags. */
-static void keep_reason(training *t, const char *text)
-{
-    snprintf(t->why, sizeof t->why, "%.*s", (int)sizeof t->why - 1, CLI_WITH_FLAGS(t->call, text));
-}
-
 static int on_event(void *context, const stoke_train_event *e)
 {
     training *t = context;
@@ -106,7 +100,8 @@ static int on_event(void *context, const stoke_train_event *e)
         if (t->dry_run && t->call->common.json) json_outlook(e);
         t->looked = t->dry_run;
     }
-    if (e->kind == STOKE_TRAIN_DONE) keep_reason(t, e->text);
+    if (e->kind == STOKE_TRAIN_DONE)
+        snprintf(t->why, sizeof t->why, "%.*s", (int)sizeof t->why - 1, CLI_WITH_FLAGS(t->call, e->text));
     return t->looked || cli_interrupted();
 }
 

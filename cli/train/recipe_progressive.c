@@ -129,13 +129,6 @@ static int exists(const char *folder, const char *name)
     return stoke_there(path);
 }
 
-/* What a stage hands on: its best weights, or its last when nothing was evaluated. */
-static void weights_of(const stage *s, char path[CLI_PATH + 8])
-{
-    snprintf(path, CLI_PATH + 8, "%s/%s", s->folder,
-             exists(s->folder, "best/model.safetensors") ? "best" : "last");
-}
-
 /* Whether a remark was made before; notes it otherwise. */
 static int said_before(recipe *r, const char *text)
 {
@@ -214,7 +207,11 @@ static int run_stage(recipe *r, size_t index, stoke_error *err)
     stoke_data_params data;
     stoke_train_params train;
     stoke_trainer *trainer = NULL;
-    if (index) weights_of(&r->stages[index - 1], weights);
+    if (index) { /* what a stage hands on: its best weights, or its last when nothing was evaluated */
+        const char *before = r->stages[index - 1].folder;
+        snprintf(weights, sizeof weights, "%s/%s", before,
+                 exists(before, "best/model.safetensors") ? "best" : "last");
+    }
     settings_of(r, s, r->o->dry_run ? NULL : weights, &data, &train);
     cli_say(r->call, "stage %zu of %zu: %s at %ux%u, %s", index + 1, r->count, s->model, s->size[0],
             s->size[1], s->folder);
@@ -290,8 +287,7 @@ static void print_table(const recipe *r)
 {
     stoke_table *table = stoke_table_create(headings, r->o->dry_run ? MIOU : CELLS);
     for (size_t i = 0; i < r->count; i++) table_row(table, r, &r->stages[i]);
-    stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
+    cli_table_end(table);
 }
 
 static int finish(const recipe *r, int status)

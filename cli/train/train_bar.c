@@ -108,29 +108,23 @@ static void show_evaluation(train_bar *bar, const stoke_train_event *e)
             e->best ? metric_title(bar->metric) : "", STOKE_SECONDS(e->seconds));
 }
 
-static void show_saved(train_bar *bar, const stoke_train_event *e)
-{
-    make_way(bar);
-    cli_say(bar->call, "checkpoint at step %llu (%s)", (unsigned long long)e->step,
-            STOKE_SECONDS(e->seconds));
-}
-
-static void show_remark(train_bar *bar, const stoke_train_event *e)
-{
-    make_way(bar);
-    cli_say(bar->call, "remark: %s", CLI_WITH_FLAGS(bar->call, e->text));
-}
-
 void train_bar_show(train_bar *bar, const stoke_train_event *e)
 {
     switch (e->kind) {
-    case STOKE_TRAIN_REMARK: show_remark(bar, e); break;
+    case STOKE_TRAIN_REMARK:
+        make_way(bar);
+        cli_say(bar->call, "remark: %s", CLI_WITH_FLAGS(bar->call, e->text));
+        break;
     case STOKE_TRAIN_SETTLING: show_aside(bar, e, "reading masks", "masks"); break;
     case STOKE_TRAIN_EVALUATING: show_aside(bar, e, "evaluating", "samples"); break;
     case STOKE_TRAIN_STEP: show_step(bar, e); break;
     case STOKE_TRAIN_EPOCH: show_epoch(bar, e); break;
     case STOKE_TRAIN_EVALUATED: show_evaluation(bar, e); break;
-    case STOKE_TRAIN_SAVED: show_saved(bar, e); break;
+    case STOKE_TRAIN_SAVED:
+        make_way(bar);
+        cli_say(bar->call, "checkpoint at step %llu (%s)", (unsigned long long)e->step,
+                STOKE_SECONDS(e->seconds));
+        break;
     case STOKE_TRAIN_READY:
     case STOKE_TRAIN_DONE: train_bar_end(bar); break;
     }

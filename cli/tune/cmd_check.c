@@ -33,11 +33,6 @@ static const stoke_option options[] = {
 
 /* ---- what is told ---- */
 
-static const char *engine_name(const stoke_preflight *preflight)
-{
-    return stoke_preflight_engine(preflight) == STOKE_ENGINE_NATIVE ? "native" : "torch";
-}
-
 static void print_lines(const cli_call *call, const stoke_preflight *preflight, int ready)
 {
     const check_options *o = call->options;
@@ -67,7 +62,8 @@ static void print_json(const cli_call *call, const stoke_preflight *preflight, i
     stoke_preflight_line line;
     stoke_json json = cli_json_open();
     FACTS(&json, FACT_OF(o, config), FACT("dialect", stoke_preflight_dialect(preflight)),
-          FACT("engine", engine_name(preflight)), FACT_IS("ready", ready),
+          FACT("engine", stoke_preflight_engine(preflight) == STOKE_ENGINE_NATIVE ? "native" : "torch"),
+          FACT_IS("ready", ready),
           FACT("no_card", *stoke_preflight_no_card(preflight) ? stoke_preflight_no_card(preflight) : NULL));
     for (int v = 0; v < STOKE_VERDICTS; v++)
         stoke_json_uint(&json, v == STOKE_VERDICT_NA ? "na" : stoke_verdict_name(v),

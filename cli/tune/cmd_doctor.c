@@ -177,22 +177,19 @@ static void print_devices(cli_page *page, const stoke_device_list *list)
     stoke_device_info info;
     cli_page_list(page, "devices", "Devices that batches can be fed to");
     for (size_t i = 0; stoke_device_list_at(list, i, &info); i++) {
-        if (page->as_json) {
-            cli_page_entry(page, NULL);
-            cli_page_text(page, "name", NULL, info.name);
-            cli_page_text(page, "title", NULL, info.title);
-            cli_page_text(page, "driver", NULL, info.driver);
-            cli_page_text(page, "problem", NULL, info.problem);
-            cli_page_text(page, "source", NULL,
-                          *info.problem ? NULL
-                                        : stoke_source_name(info.emulated ? STOKE_SOURCE_EMULATED
-                                                                          : STOKE_SOURCE_DRIVER));
-            cli_page_close(page);
-        } else if (!*info.problem) {
-            char text[2 * STOKE_DEVICE_TEXT + 32];
-            snprintf(text, sizeof text, "%s; %s", info.title, info.driver); /* the title says emulated */
-            cli_page_text(page, info.name, info.name, text);
-        }
+        char text[2 * STOKE_DEVICE_TEXT + 32];
+        snprintf(text, sizeof text, "%s; %s", info.title, info.driver); /* the title says emulated */
+        if (!*info.problem) cli_page_text(page, NULL, info.name, text);
+        cli_page_entry(page, NULL);
+        cli_page_text(page, "name", NULL, info.name);
+        cli_page_text(page, "title", NULL, info.title);
+        cli_page_text(page, "driver", NULL, info.driver);
+        cli_page_text(page, "problem", NULL, info.problem);
+        cli_page_text(page, "source", NULL,
+                      *info.problem
+                          ? NULL
+                          : stoke_source_name(info.emulated ? STOKE_SOURCE_EMULATED : STOKE_SOURCE_DRIVER));
+        cli_page_close(page);
     }
     cli_page_close(page);
 }

@@ -255,14 +255,6 @@ static void json_column(stoke_json *json, const column *c)
     stoke_json_close(json);
 }
 
-static void json_inverse(stoke_json *json, const inverse *v)
-{
-    if (!v->memory) return;
-    FACTS_OBJECT(json, "fits", FACT("card", v->subject), FACT("memory_bytes", v->memory),
-                 FACT("spare_bytes", SPARE), FACT_IS("as_asked", v->asked), FACT("largest_batch", v->batch),
-                 FACT("largest_side", v->side), FACT("largest_model", v->model));
-}
-
 static void print_json(const column columns[ENGINES], const inverse *v, const stoke_estimate_params *p,
                        unsigned assumed)
 {
@@ -272,7 +264,11 @@ static void print_json(const column columns[ENGINES], const inverse *v, const st
     JSON_LIST(&json, "assumed", i, i < ASSUMED)
         if (assumed >> i & 1) stoke_json_string(&json, NULL, assumed_names[i]);
     for (int i = 0; i < ENGINES; i++) json_column(&json, &columns[i]);
-    json_inverse(&json, v);
+    if (v->memory)
+        FACTS_OBJECT(&json, "fits", FACT("card", v->subject), FACT("memory_bytes", v->memory),
+                     FACT("spare_bytes", SPARE), FACT_IS("as_asked", v->asked),
+                     FACT("largest_batch", v->batch), FACT("largest_side", v->side),
+                     FACT("largest_model", v->model));
     stoke_json_close(&json);
 }
 

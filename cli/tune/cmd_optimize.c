@@ -228,13 +228,6 @@ static void print_text(const optimizing *w)
 
 /* ---- for programs ---- */
 
-static void json_change(stoke_json *json, const stoke_change *c)
-{
-    FACTS_OBJECT(json, NULL, FACT_OF(c, setting), FACT_OF(c, path), FACT_TEXT("from", c->from),
-                 FACT_OF(c, to), FACT_OF(c, why), FACT_OF(c, effect),
-                 FACT("source", stoke_source_name(c->source)));
-}
-
 static void json_card(stoke_json *json, const cli_card *card)
 {
     if (!*card->name) {
@@ -260,7 +253,10 @@ static void print_json(const optimizing *w)
     } else {
         stoke_json_null(&json, "benchmark");
     }
-    JSON_LIST(&json, "changes", i, stoke_optimization_change(w->plan, i, &c)) json_change(&json, &c);
+    JSON_LIST(&json, "changes", i, stoke_optimization_change(w->plan, i, &c))
+        FACTS_OBJECT(&json, NULL, FACT_OF(&c, setting), FACT_OF(&c, path), FACT_TEXT("from", c.from),
+                     FACT_OF(&c, to), FACT_OF(&c, why), FACT_OF(&c, effect),
+                     FACT("source", stoke_source_name(c.source)));
     JSON_LIST(&json, "remarks", i, (text = stoke_optimization_remark(w->plan, i)))
         stoke_json_string(&json, NULL, text);
     if (!w->written && !w->unchanged) {

@@ -112,8 +112,7 @@ static void say_words(words *w, const find_batch *s, uint32_t batch, int with_lo
     add_number(w, "--batch", batch);
     if (p->data.memory_limit) add_number(w, "--memory-limit", (double)p->data.memory_limit);
     /* Data that the plan has left out are not looked for again. */
-    if (with_loader && (p->data.data || p->data.images || p->data.list))
-        w->child->words[w->n++] = "--with-loader";
+    if (with_loader && cli_set_name(&p->data)) w->child->words[w->n++] = "--with-loader";
     w->child->words[w->n] = NULL;
 }
 

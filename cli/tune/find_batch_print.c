@@ -171,14 +171,6 @@ static void json_trials(stoke_json *json, const stoke_batch_result *r)
     }
 }
 
-static void json_fits(stoke_json *json, const stoke_batch_result *r)
-{
-    FACTS_OBJECT(json, "memory_fit", FACT_IS_OF(r, linear), FACT("bytes", r->memory0),
-                 FACT("bytes_per_sample", r->memory1), FACT("r2", r->memory_r2));
-    FACTS_OBJECT(json, "time_fit", FACT_IS("linear", r->timed), FACT("ms", r->time0),
-                 FACT("ms_per_sample", r->time1));
-}
-
 void find_batch_json(stoke_json *json, const find_batch *s)
 {
     const stoke_batch_result *r = &s->result;
@@ -198,7 +190,10 @@ void find_batch_json(stoke_json *json, const find_batch *s)
           FACT_COUNT("effective_batch", effective(s)),
           FACT("lr_factor_linear", before && r->batch ? (double)r->batch / before : NAN),
           FACT("lr_factor_sqrt", before && r->batch ? sqrt((double)r->batch / before) : NAN));
-    json_fits(json, r);
+    FACTS_OBJECT(json, "memory_fit", FACT_IS_OF(r, linear), FACT("bytes", r->memory0),
+                 FACT("bytes_per_sample", r->memory1), FACT("r2", r->memory_r2));
+    FACTS_OBJECT(json, "time_fit", FACT_IS("linear", r->timed), FACT("ms", r->time0),
+                 FACT("ms_per_sample", r->time1));
     json_trials(json, r);
     FACTS(json, FACT_OF(r, why), FACT_TEXT("next", next));
 }

@@ -24,29 +24,20 @@ static double power_of_two(int exponent)
     return value;
 }
 
-/* Sine for |x| <= pi/4: the first term left out, x^19/19!, is below 1e-19. */
-static inline void sine_series(const double *x, double *sine, int lanes)
+/* For |x| <= pi/4, less its first term: of the sine from k = 17, so that the first term left out, x^19/19!,
+ * is below 1e-19, and of the cosine from 18. */
+static inline void series(const double *x, double *sum, int k, int lanes)
 {
-    double sum[STK_EXACT_LANES] = { 0 };
-    for (int k = 17; k >= 3; k -= 2)
+    for (int i = 0; i < lanes; i++) sum[i] = 0;
+    for (; k >= 2; k -= 2)
         for (int i = 0; i < lanes; i++) sum[i] = (1 + sum[i]) * (-x[i] * x[i]) / (k * (k - 1));
-    for (int i = 0; i < lanes; i++) sine[i] = x[i] + x[i] * sum[i];
-}
-
-/* Cosine for |x| <= pi/4, first term left out x^20/20!. */
-static inline void cosine_series(const double *x, double *cosine, int lanes)
-{
-    double sum[STK_EXACT_LANES] = { 0 };
-    for (int k = 18; k >= 2; k -= 2)
-        for (int i = 0; i < lanes; i++) sum[i] = (1 + sum[i]) * (-x[i] * x[i]) / (k * (k - 1));
-    for (int i = 0; i < lanes; i++) cosine[i] = 1 + sum[i];
 }
 
 static inline void sincos_degrees(const double *degrees, double *sine, double *cosine, int lanes)
 {
     /* By quarter, of the sine; the cosine is a quarter ahead. */
     static const double signs[5] = { 1, 1, -1, -1, 1 };
-    double x[STK_EXACT_LANES], series[2][STK_EXACT_LANES];
+    double x[STK_EXACT_LANES], value[2][STK_EXACT_LANES];
     int quarters[STK_EXACT_LANES];
     for (int i = 0; i < lanes; i++) {
         const double angle = fabs(degrees[i]) <= 1099511627776.0 ? degrees[i] : 0;
@@ -55,13 +46,17 @@ static inline void sincos_degrees(const double *degrees, double *sine, double *c
         x[i] = (angle - 90 * quarter) * DEGREE;
         quarters[i] = (int)((int64_t)quarter & 3);
     }
-    sine_series(x, series[0], lanes);
-    cosine_series(x, series[1], lanes);
+    series(x, value[0], 17, lanes);
+    series(x, value[1], 18, lanes);
+    for (int i = 0; i < lanes; i++) {
+        value[0][i] = x[i] + x[i] * value[0][i];
+        value[1][i] = 1 + value[1][i];
+    }
     for (int i = 0; i < lanes; i++) { /* no branch: it would be taken at random */
         const int quarter = quarters[i], odd = quarter & 1;
         /* No negative zeros: they would print as "-0" and compare unequal as bytes. */
-        sine[i] = signs[quarter] * series[odd][i] + 0.0;
-        cosine[i] = signs[quarter + 1] * series[1 - odd][i] + 0.0;
+        sine[i] = signs[quarter] * value[odd][i] + 0.0;
+        cosine[i] = signs[quarter + 1] * value[1 - odd][i] + 0.0;
     }
 }
 

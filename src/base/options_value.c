@@ -252,26 +252,17 @@ int stk_option_assign(stk_option_hit hit, const char *shown, const char *value, 
                     hit.option->type);
 }
 
-static size_t field_bytes(stoke_option_type type)
-{
-    switch (type) {
-    case STOKE_OPT_FLAG:
-    case STOKE_OPT_CHOICE: return sizeof(int);
-    case STOKE_OPT_INT:
-    case STOKE_OPT_AUTO_INT: return sizeof(int64_t);
-    case STOKE_OPT_REAL: return sizeof(double);
-    case STOKE_OPT_STRING: return sizeof(char *);
-    case STOKE_OPT_BYTES: return sizeof(uint64_t);
-    case STOKE_OPT_SIZE: return 2 * sizeof(uint32_t);
-    case STOKE_OPT_RANGE:
-    case STOKE_OPT_SPREAD: return 2 * sizeof(double);
-    }
-    return 0;
-}
+static const uint8_t field_bytes[] = {
+    [STOKE_OPT_FLAG] = sizeof(int),         [STOKE_OPT_CHOICE] = sizeof(int),
+    [STOKE_OPT_INT] = sizeof(int64_t),      [STOKE_OPT_AUTO_INT] = sizeof(int64_t),
+    [STOKE_OPT_REAL] = sizeof(double),      [STOKE_OPT_STRING] = sizeof(char *),
+    [STOKE_OPT_BYTES] = sizeof(uint64_t),   [STOKE_OPT_SIZE] = 2 * sizeof(uint32_t),
+    [STOKE_OPT_RANGE] = 2 * sizeof(double), [STOKE_OPT_SPREAD] = 2 * sizeof(double)
+};
 
 void stk_option_reset(stk_option_hit hit)
 {
-    memset(hit.field, 0, field_bytes(hit.option->type));
+    memset(hit.field, 0, field_bytes[hit.option->type]);
     /* A default that does not parse is a fault of the table; the field stays zero, and tests check every
      * table. */
     if (hit.option->default_text) stk_option_assign(hit, hit.option->name, hit.option->default_text, NULL);

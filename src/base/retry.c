@@ -102,11 +102,6 @@ static int repeat(stoke_patience *patience)
     return 1;
 }
 
-static void note_success(void)
-{
-    if (atomic_load_explicit(&lost_causes, memory_order_relaxed)) atomic_store(&lost_causes, 0);
-}
-
 int stoke_again(stoke_patience *patience, int number)
 {
     if (number == EINTR) return patience->interrupted++ < INTERRUPTIONS;
@@ -212,7 +207,7 @@ int stk_pread(int fd, void *bytes, size_t size, uint64_t offset)
         if (n < 0 && !stoke_again(&patience, errno)) return errno;
         have += n > 0 ? (size_t)n : 0;
     }
-    note_success();
+    if (atomic_load_explicit(&lost_causes, memory_order_relaxed)) atomic_store(&lost_causes, 0);
     return 0;
 }
 

@@ -225,13 +225,6 @@ static void put_title(const sheet *s)
     fputc('\n', s->out);
 }
 
-static void put_x_label(const sheet *s)
-{
-    fprintf(s->out, "%*s", (int)(s->gutter + 2), "");
-    put_plain(s->out, s->chart->x_label, s->width);
-    fputc('\n', s->out);
-}
-
 /* ---- all of it ---- */
 
 static void measure(sheet *s, uint32_t columns, uint32_t rows)
@@ -255,7 +248,11 @@ static void put_all(const sheet *s)
     if (has_text(c->title) || has_text(c->y_label)) put_title(s);
     put_area(s);
     put_x_axis(s);
-    if (has_text(c->x_label)) put_x_label(s);
+    if (has_text(c->x_label)) {
+        fprintf(s->out, "%*s", (int)(s->gutter + 2), "");
+        put_plain(s->out, c->x_label, s->width);
+        fputc('\n', s->out);
+    }
     if (named_series(c) > 1) put_legend(s);
     if (c->n_marks) put_marks(s);
 }

@@ -140,16 +140,11 @@ void stk_legend_free(stk_grid_legend *legend)
     *legend = (stk_grid_legend){ 0 };
 }
 
-static size_t items_per_line(const stk_grid_legend *legend, uint32_t width)
-{
-    size_t items = ((size_t)width + BETWEEN) / (legend->item_width + BETWEEN);
-    return items ? items : 1;
-}
-
 /* Lines are filled downwards, as one reads a list: 0 1 2 in the first column. */
 static size_t line_count(const stk_grid_legend *legend, uint32_t width)
 {
-    size_t items = items_per_line(legend, width);
+    size_t items = ((size_t)width + BETWEEN) / (legend->item_width + BETWEEN);
+    if (!items) items = 1;
     return (legend->count + items - 1) / items;
 }
 

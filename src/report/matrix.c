@@ -81,13 +81,6 @@ static int plan(layout *l, stoke_error *err)
     return STOKE_OK;
 }
 
-static uint64_t row_sum(const layout *l, uint32_t truth)
-{
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < l->size; i++) sum += l->counts[(size_t)truth * l->size + i];
-    return sum;
-}
-
 /* White to a deep blue. The square root lifts what matters: a mistake of 4 % has a fifth of the colour. */
 static stk_canvas_color shade(double share)
 {
@@ -152,7 +145,8 @@ static int draw_all(const layout *l, stk_canvas *canvas, stoke_error *err)
     stk_canvas_text(canvas, STK_PAGE_MARGIN, STK_PAGE_MARGIN + l->title_height, axes_note, TEXT,
                     stk_faded_ink);
     for (uint32_t truth = 0; truth < l->size; truth++) {
-        const uint64_t sum = row_sum(l, truth);
+        uint64_t sum = 0;
+        for (uint32_t i = 0; i < l->size; i++) sum += l->counts[(size_t)truth * l->size + i];
         for (uint32_t predicted = 0; predicted < l->size; predicted++)
             draw_cell(l, canvas, truth, predicted, sum);
     }
