@@ -80,24 +80,14 @@ uint64_t stk_cache_lookup_memory(const stk_loader_config *config)
 /* The row of the batch, if what is kept can go there as it is; else data NULL. Only a pipeline that does
  * nothing is looked for: what another one draws is not known before the size of the source is. A raw row is
  * one step before that: it takes what is kept whenever no part of it will be resized again. */
-static stoke_image image_target(const stk_sample_ctx *ctx)
+static stoke_image target(const stk_sample_ctx *ctx, void *row, uint8_t channels, uint8_t depth,
+                          int same_type)
 {
     const stk_loader_config *config = ctx->config;
-    const int as_it_is =
-        config->plain && config->writer.dtype == STOKE_DTYPE_U8 && config->writer.layout == STOKE_LAYOUT_HWC;
-    if (ctx->raw ? config->crops : !as_it_is) return (stoke_image){ 0 };
-    return (stoke_image){ ctx->image_row, (size_t)config->width * 3, config->width, config->height, 3, 1 };
-}
-
-static stoke_image mask_target(const stk_sample_ctx *ctx)
-{
-    const stk_loader_config *config = ctx->config;
-    const uint8_t depth = stoke_labels_depth(config->labels);
-    const int as_it_is =
-        config->plain && config->mask_dtype == (depth == 1 ? STOKE_DTYPE_U8 : STOKE_DTYPE_U16);
-    if (ctx->raw ? config->crops : !as_it_is) return (stoke_image){ 0 };
-    return (stoke_image){ ctx->mask_row, (size_t)config->width * depth, config->width, config->height, 1,
-                          depth };
+    if (ctx->raw ? config->crops : !config->plain || !same_type) return (stoke_image){ 0 };
+    return (stoke_image){ row,           (size_t)config->width * channels * depth,
+                          config->width, config->height,
+                          channels,      depth };
 }
 
 /* The key says what the fitted sample looks like; an entry that does not was not
@@ -115,7 +105,13 @@ static int as_expected(const stk_sample_ctx *ctx, const stk_cache_hit *found)
 static int get(stk_sample_ctx *ctx)
 {
     stk_sample_cache_lookup *kept = &ctx->kept;
-    const stoke_image image = image_target(ctx), mask = mask_target(ctx);
+    const stk_loader_config *config = ctx->config;
+    const uint8_t depth = stoke_labels_depth(config->labels);
+    const stoke_image image =
+        target(ctx, ctx->image_row, 3, 1,
+               config->writer.dtype == STOKE_DTYPE_U8 && config->writer.layout == STOKE_LAYOUT_HWC);
+    const stoke_image mask = target(ctx, ctx->mask_row, 1, depth,
+                                    config->mask_dtype == (depth == 1 ? STOKE_DTYPE_U8 : STOKE_DTYPE_U16));
     stk_cache_hit found;
     kept->key =
         stk_cache_key_make(&kept->image, ctx->sample.mask_path ? &kept->mask : NULL, ctx->config->transform);

@@ -232,8 +232,7 @@ static uint64_t batches_of_epoch(const stoke_loader *loader)
 
 uint64_t stoke_loader_batches(const stoke_loader *loader)
 {
-    const stoke_rank shard = stk_loader_rank_from(loader, 0);
-    return stoke_rank_batches(&shard);
+    return stk_loader_batches_from(loader, 0);
 }
 
 uint64_t stoke_loader_remaining(const stoke_loader *loader)

@@ -137,12 +137,6 @@ static int is_plain_list(const stoke_yaml *yaml, const stk_yaml_node *node)
     return 1;
 }
 
-static const stk_yaml_node *followed(const stoke_yaml *yaml, uint32_t node)
-{
-    const stk_yaml_node *n = &yaml->nodes[node];
-    return n->kind == STK_YAML_ALIAS ? &yaml->nodes[n->target] : n;
-}
-
 /* Inside what other keys merge or refer to: defaults, which what stands by itself overrides. */
 static int is_shared(const stoke_yaml *yaml, uint32_t node)
 {
@@ -155,7 +149,7 @@ static size_t add_called(const stoke_yaml *yaml, const stk_setting *s, const cha
                          uint32_t found[STK_CANDIDATES])
 {
     for (uint32_t i = 0; i < yaml->n_nodes && n < STK_CANDIDATES; i++) {
-        const stk_yaml_node *node = followed(yaml, i);
+        const stk_yaml_node *node = &yaml->nodes[stk_yaml_followed(yaml, i)];
         if (!yaml->nodes[i].path || !stk_is_called(yaml, i, name)) continue;
         if (node->kind != STK_YAML_SCALAR && !(s->first && is_plain_list(yaml, node))) continue;
         if (!stk_is_elsewhere(yaml, i)) found[n++] = i;
@@ -239,7 +233,7 @@ size_t stk_outvoted(const stoke_yaml *yaml, const stk_setting *s, uint32_t other
 
 const char *stk_value_text(const stoke_yaml *yaml, uint32_t index, char *room, size_t size)
 {
-    const stk_yaml_node *node = followed(yaml, index);
+    const stk_yaml_node *node = &yaml->nodes[stk_yaml_followed(yaml, index)];
     size_t used = 0;
     if (node->kind == STK_YAML_SCALAR) return stk_yaml_is_null(node) ? NULL : node->text;
     if (!is_plain_list(yaml, node) || !size) return NULL;

@@ -161,17 +161,9 @@ static int add_node(reader *r, stk_yaml_kind kind, uint32_t parent, uint32_t key
     const int status = stk_yaml_add_node(yaml, kind, line_at(r, begin), begin, index, r->err);
     if (status) return status;
     stk_yaml_node *node = &yaml->nodes[*index];
-    node->parent = parent;
     node->key = key;
     node->column = (uint32_t)(begin - r->start);
-    if (parent == STK_YAML_NONE) return STOKE_OK;
-    stk_yaml_node *above = &yaml->nodes[parent];
-    if (above->last == STK_YAML_NONE)
-        above->first = *index;
-    else
-        yaml->nodes[above->last].next = *index;
-    above->last = *index;
-    node->position = above->children++;
+    if (parent != STK_YAML_NONE) stk_yaml_attach(yaml, parent, *index);
     return STOKE_OK;
 }
 

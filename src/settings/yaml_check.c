@@ -124,9 +124,8 @@ static int list_values(stoke_yaml *yaml, stoke_error *err)
     yaml->named = stk_alloc((yaml->n_nodes + 1) * sizeof *yaml->named);
     if (!yaml->named) return stk_yaml_no_memory(yaml, err);
     for (uint32_t i = 0; i < yaml->n_nodes; i++) {
-        const stk_yaml_node *node = &yaml->nodes[i];
-        const stk_yaml_node *shown = node->kind == STK_YAML_ALIAS ? &yaml->nodes[node->target] : node;
-        if (node->path && shown->kind == STK_YAML_SCALAR) yaml->named[yaml->n_named++] = i;
+        const stk_yaml_node *shown = &yaml->nodes[stk_yaml_followed(yaml, i)];
+        if (yaml->nodes[i].path && shown->kind == STK_YAML_SCALAR) yaml->named[yaml->n_named++] = i;
     }
     return STOKE_OK;
 }

@@ -93,7 +93,7 @@ static size_t byte_of(const char_map *map, size_t character, size_t bytes)
 /* ---- the tree ---- */
 
 typedef struct level {
-    uint32_t node, last, key; /* key: the one that waits for its value */
+    uint32_t node, key; /* key: the one that waits for its value */
 } level;
 
 typedef struct builder {
@@ -146,22 +146,26 @@ static int advance(builder *b)
     return STOKE_OK;
 }
 
+void stk_yaml_attach(stoke_yaml *yaml, uint32_t parent, uint32_t index)
+{
+    stk_yaml_node *above = &yaml->nodes[parent];
+    if (above->last == STK_YAML_NONE)
+        above->first = index;
+    else
+        yaml->nodes[above->last].next = index;
+    above->last = index;
+    yaml->nodes[index].parent = parent;
+    yaml->nodes[index].position = above->children++;
+}
+
 /* Hangs a node into the mapping or list that is open. */
 static void attach(builder *b, uint32_t index)
 {
-    stk_yaml_node *node = &b->yaml->nodes[index];
     if (!b->depth) return;
     level *top = &b->open[b->depth - 1];
-    stk_yaml_node *parent = &b->yaml->nodes[top->node];
-    node->parent = top->node;
-    if (top->last == STK_YAML_NONE)
-        parent->first = index;
-    else
-        b->yaml->nodes[top->last].next = index;
-    top->last = index;
-    node->position = parent->children++;
-    if (parent->kind != STK_YAML_MAPPING) return;
-    node->key = top->key;
+    stk_yaml_attach(b->yaml, top->node, index);
+    if (b->yaml->nodes[top->node].kind != STK_YAML_MAPPING) return;
+    b->yaml->nodes[index].key = top->key;
     top->key = top->key == STK_YAML_NONE ? index : STK_YAML_NONE;
 }
 
@@ -270,7 +274,7 @@ static int open_collection(builder *b, stk_yaml_kind kind, const void *anchor, c
     int r = add_node(b, kind, anchor, tag, &index);
     if (r) return r;
     b->yaml->nodes[index].flow = flow;
-    b->open[b->depth++] = (level){ index, STK_YAML_NONE, STK_YAML_NONE };
+    b->open[b->depth++] = (level){ index, STK_YAML_NONE };
     return STOKE_OK;
 }
 
@@ -278,13 +282,12 @@ static int open_collection(builder *b, stk_yaml_kind kind, const void *anchor, c
  * tells where it really ends. */
 static void close_collection(builder *b)
 {
-    const level *top = &b->open[--b->depth];
-    stk_yaml_node *node = &b->yaml->nodes[top->node];
+    stk_yaml_node *node = &b->yaml->nodes[b->open[--b->depth].node];
     node->end = byte_of(&b->map, b->event.end_mark.index, b->yaml->bytes);
     node->end_line = (uint32_t)b->event.end_mark.line + 1;
-    if (node->flow || top->last == STK_YAML_NONE) return;
-    node->end = b->yaml->nodes[top->last].end;
-    node->end_line = b->yaml->nodes[top->last].end_line;
+    if (node->flow || node->last == STK_YAML_NONE) return;
+    node->end = b->yaml->nodes[node->last].end;
+    node->end_line = b->yaml->nodes[node->last].end_line;
 }
 
 static int take_event(builder *b)
@@ -379,20 +382,21 @@ int stoke_config_open(stoke_yaml **out, const char *path, stoke_error *err)
     return r;
 }
 
-int stoke_yaml_parse(stoke_yaml **out, const char *text, size_t bytes, const char *name, stoke_error *err)
+static int checked(stoke_yaml **out, int r, stoke_error *err)
 {
-    int r = stk_yaml_read(out, text, bytes, name, err);
     if (!r) r = stk_yaml_check(*out, err);
     if (r) stoke_yaml_close(out);
     return r;
 }
 
+int stoke_yaml_parse(stoke_yaml **out, const char *text, size_t bytes, const char *name, stoke_error *err)
+{
+    return checked(out, stk_yaml_read(out, text, bytes, name, err), err);
+}
+
 int stoke_yaml_open_checked(stoke_yaml **out, const char *path, stoke_error *err)
 {
-    int r = stoke_config_open(out, path, err);
-    if (!r) r = stk_yaml_check(*out, err);
-    if (r) stoke_yaml_close(out);
-    return r;
+    return checked(out, stoke_config_open(out, path, err), err);
 }
 
 void stoke_yaml_close(stoke_yaml **yaml)

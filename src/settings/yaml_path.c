@@ -109,7 +109,7 @@ static uint32_t behind_merges(const stoke_yaml *yaml, uint32_t mapping, const ch
 /* One value of a merge: a mapping, written out or by alias. */
 static uint32_t merged_value(const stoke_yaml *yaml, uint32_t from, const char *key, int left)
 {
-    if (yaml->nodes[from].kind == STK_YAML_ALIAS) from = yaml->nodes[from].target;
+    from = stk_yaml_followed(yaml, from);
     if (yaml->nodes[from].kind != STK_YAML_MAPPING) return STK_YAML_NONE;
     const uint32_t own = stk_yaml_child(yaml, from, key);
     return own != STK_YAML_NONE ? own : behind_merges(yaml, from, key, left - 1);
@@ -119,8 +119,7 @@ static uint32_t behind_merges(const stoke_yaml *yaml, uint32_t mapping, const ch
 {
     const uint32_t merge = left ? stk_yaml_child(yaml, mapping, "<<") : STK_YAML_NONE;
     if (merge == STK_YAML_NONE) return STK_YAML_NONE;
-    const stk_yaml_node *node = &yaml->nodes[merge];
-    if (node->kind == STK_YAML_ALIAS) node = &yaml->nodes[node->target];
+    const stk_yaml_node *node = &yaml->nodes[stk_yaml_followed(yaml, merge)];
     if (node->kind != STK_YAML_SEQUENCE) return merged_value(yaml, merge, key, left);
     for (uint32_t i = node->first; i != STK_YAML_NONE; i = yaml->nodes[i].next) {
         const uint32_t found = merged_value(yaml, i, key, left);
@@ -177,15 +176,10 @@ int stk_yaml_find(const stoke_yaml *yaml, const char *path, stk_yaml_place *plac
         at = step(yaml, at, &s, place);
     }
     place->written = place->node = at;
-    if (at == STK_YAML_NONE || place->merged) { /* a key that is added, or written out */
-        if (at != STK_YAML_NONE && yaml->nodes[at].kind == STK_YAML_ALIAS)
-            place->node = yaml->nodes[at].target;
-        if (place->mapping != STK_YAML_NONE)
-            blame(place, yaml->nodes[place->mapping].fixed, yaml->nodes[place->mapping].line);
-        return 1;
-    }
-    blame(place, yaml->nodes[at].fixed, yaml->nodes[at].line);
-    if (yaml->nodes[at].kind == STK_YAML_ALIAS) place->node = yaml->nodes[at].target;
+    if (at != STK_YAML_NONE) place->node = stk_yaml_followed(yaml, at);
+    /* What is changed: the value, or the mapping to which a key is added, or in which it is written out. */
+    const uint32_t changed = at == STK_YAML_NONE || place->merged ? place->mapping : at;
+    if (changed != STK_YAML_NONE) blame(place, yaml->nodes[changed].fixed, yaml->nodes[changed].line);
     return 1;
 }
 
@@ -242,8 +236,9 @@ int stoke_yaml_merged(const stoke_yaml *yaml, stoke_yaml_take take, void *contex
 int stoke_yaml_at(const stoke_yaml *yaml, size_t index, const char **path, stoke_yaml_value *value)
 {
     if (index >= yaml->n_named) return 0;
-    const stk_yaml_node *node = &yaml->nodes[yaml->named[index]];
+    const uint32_t at = yaml->named[index];
+    const stk_yaml_node *node = &yaml->nodes[at];
     *path = node->path;
-    fill(node->kind == STK_YAML_ALIAS ? &yaml->nodes[node->target] : node, node->fixed, node->line, value);
+    fill(&yaml->nodes[stk_yaml_followed(yaml, at)], node->fixed, node->line, value);
     return 1;
 }

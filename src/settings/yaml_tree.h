@@ -48,7 +48,7 @@ typedef struct stk_yaml_node {
     int computed, annotated; /* of Python: an expression, no literal; `name: type = value` */
     int replaced;            /* of Python: the name is assigned again later */
     uint32_t parent, first, next, key;
-    uint32_t last;           /* child; kept by the reader of Python only */
+    uint32_t last;           /* child */
     uint32_t children;       /* of a mapping, keys count too */
     uint32_t position;       /* among the children of its parent */
     uint32_t target;         /* of an alias */
@@ -89,6 +89,12 @@ struct stoke_yaml {
 /* A copy that lives as long as the file does; NULL: no memory. */
 const char *stk_yaml_keep(const stoke_yaml *yaml, const char *text, size_t length);
 
+/* The node, or what it is an alias of. */
+static inline uint32_t stk_yaml_followed(const stoke_yaml *yaml, uint32_t node)
+{
+    return yaml->nodes[node].kind == STK_YAML_ALIAS ? yaml->nodes[node].target : node;
+}
+
 /* "name:line: message". Returns code. */
 int stk_yaml_fail(const stoke_yaml *yaml, size_t line, stoke_error *err, int code, const char *format, ...)
     STOKE_PRINTF(5, 6);
@@ -100,6 +106,8 @@ int stk_yaml_read(stoke_yaml **out, const char *text, size_t bytes, const char *
 /* A node without relatives, of no length. */
 int stk_yaml_add_node(stoke_yaml *yaml, stk_yaml_kind kind, uint32_t line, size_t begin, uint32_t *index,
                       stoke_error *err);
+/* Hangs a node behind the last child of its parent. */
+void stk_yaml_attach(stoke_yaml *yaml, uint32_t parent, uint32_t index);
 /* Builds the tree of a Python file (python_read.c). */
 int stk_python_build(stoke_yaml *yaml, stoke_error *err);
 /* Fills in `fixed` and `path` of every node (yaml_check.c). */

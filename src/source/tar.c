@@ -234,66 +234,43 @@ int stk_tar_add(stk_tar_index *index, const char *name, size_t length, uint64_t 
     return STOKE_OK;
 }
 
-/* What a type letter means. */
-enum member_class {
-    CLASS_FILE,
-    CLASS_LINK,
-    CLASS_DEVICE,
-    CLASS_FOLDER,
-    CLASS_PASSED,
-    CLASS_SPARSE,
-    CLASS_UNKNOWN
-};
-
-static enum member_class class_of(char type)
-{
-    switch (type) {
-    case 0:
-    case '0':
-    case '7': return CLASS_FILE; /* 7: contiguous, for systems that had such files */
-    case '1':
-    case '2': return CLASS_LINK;
-    case '3':
-    case '4':
-    case '6': return CLASS_DEVICE;
-    case '5':
-    case 'V': return CLASS_FOLDER; /* V: GNU's name of a volume, without contents too */
-    case 'D': return CLASS_PASSED; /* GNU's list of a folder's files */
-    case 'S': return CLASS_SPARSE;
-    default: return CLASS_UNKNOWN;
-    }
-}
-
-static int refuse_type(scan *s, enum member_class class)
-{
-    const unsigned char type = (unsigned char)s->head.type;
-    if (class == CLASS_SPARSE)
-        return bad(s, STOKE_E_UNSUPPORTED,
-                   "a sparse file, which is not stored as it is: pack without --sparse");
-    if (type == 'M') return bad(s, STOKE_E_UNSUPPORTED, "the rest of a file from another volume");
-    return bad(s, STOKE_E_UNSUPPORTED, "a member of the unknown type 0x%02x", type);
-}
-
 static int take_member(scan *s, uint64_t size)
 {
-    enum member_class class = class_of(s->head.type);
-    if (class == CLASS_SPARSE || class == CLASS_UNKNOWN) return refuse_type(s, class);
-    if (class == CLASS_PASSED) return STOKE_OK;
+    enum { FOLDER = -1 }; /* is not listed */
+    int kind;
+    switch (s->head.type) {
+    case 0:
+    case '0':
+    case '7': kind = STK_TAR_FILE; break; /* 7: contiguous, for systems that had such files */
+    case '1':
+    case '2': kind = STK_TAR_LINK; break;
+    case '3':
+    case '4':
+    case '6': kind = STK_TAR_DEVICE; break;
+    case '5':
+    case 'V': kind = FOLDER; break; /* V: GNU's name of a volume, without contents too */
+    case 'D': return STOKE_OK;      /* GNU's list of a folder's files */
+    case 'S':
+        return bad(s, STOKE_E_UNSUPPORTED,
+                   "a sparse file, which is not stored as it is: pack without --sparse");
+    case 'M': return bad(s, STOKE_E_UNSUPPORTED, "the rest of a file from another volume");
+    default:
+        return bad(s, STOKE_E_UNSUPPORTED, "a member of the unknown type 0x%02x",
+                   (unsigned char)s->head.type);
+    }
     if (!s->has_name) header_name(&s->head, s->name);
     /* V7 has no type for folders */
     const size_t n = strlen(s->name);
-    if (class == CLASS_FILE && n && s->name[n - 1] == '/') class = CLASS_FOLDER;
+    if (kind == STK_TAR_FILE && n && s->name[n - 1] == '/') kind = FOLDER;
     /* Programs disagree whether such bytes are there: what follows could be read in two ways. */
-    if (class != CLASS_FILE && size)
+    if (kind != STK_TAR_FILE && size)
         return bad(s, STOKE_E_FORMAT, "a link, folder or device with %llu bytes of contents",
                    (unsigned long long)size);
-    if (class == CLASS_FOLDER) return STOKE_OK;
+    if (kind == FOLDER) return STOKE_OK;
     const char *wrong = stk_tar_clean_name(s->name);
     if (wrong) return bad(s, STOKE_E_FORMAT, "%s", wrong);
-    const stk_tar_kind kind = class == CLASS_FILE   ? STK_TAR_FILE
-                              : class == CLASS_LINK ? STK_TAR_LINK
-                                                    : STK_TAR_DEVICE;
-    return stk_tar_add(s->index, s->name, strlen(s->name), s->at + STK_TAR_BLOCK, size, kind, s->err);
+    return stk_tar_add(s->index, s->name, strlen(s->name), s->at + STK_TAR_BLOCK, size, (stk_tar_kind)kind,
+                       s->err);
 }
 
 /* ---- the archive ---- */
