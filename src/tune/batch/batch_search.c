@@ -230,14 +230,12 @@ static int bound_of(const batch_search *s)
 static void say_memory(const batch_search *s)
 {
     stoke_batch_result *result = s->result;
-    char budget[32], fixed[32], each[32];
-    stoke_text_memory(result->budget, budget, sizeof budget);
+    const char *budget = STOKE_MEMORY(result->budget);
     SAY(result, "Memory: %s%u fit%s in %s", s->flat ? "" : "up to ", (unsigned)s->low, s->low == 1 ? "s" : "",
         budget);
     if (s->flat) SAY(result, ", and no more were tried");
     if (result->linear && result->memory0 >= 0)
-        SAY(result, "; %s and %s a sample", stoke_text_memory((uint64_t)result->memory0, fixed, sizeof fixed),
-            stoke_text_memory((uint64_t)result->memory1, each, sizeof each));
+        SAY(result, "; %s and %s a sample", STOKE_MEMORY(result->memory0), STOKE_MEMORY(result->memory1));
     /* What the line says is told as such; that the set ends before is another matter. */
     const int all = s->params->largest && !s->high && result->largest_fit + s->params->multiple > s->most;
     const int said = s->params->largest_said;
@@ -338,13 +336,12 @@ static void batch_tell(batch_search *s)
         return;
     }
     if (!result->batch) {
-        char budget[32];
         result->bound = STOKE_BOUND_MEMORY;
         SAY(result,
             "Not even one sample fits in %s. A smaller picture, a smaller model, 16-bit precision or a "
             "frozen "
             "encoder need less.",
-            stoke_text_memory(result->budget, budget, sizeof budget));
+            STOKE_MEMORY(result->budget));
         snprintf(result->next, sizeof result->next, "stoke estimate");
         return;
     }

@@ -60,7 +60,7 @@ static void check_others(stk_preflight_list *list, const stk_preflight_surroundi
 {
     const stoke_gpu *gpu = &here->gpu;
     size_t others = 0;
-    char pids[128] = "", names[160] = "", memory[32];
+    char pids[128] = "", names[160] = "";
     double bytes = 0;
     int bytes_known = 1;
     stoke_preflight_line *line = stk_check_add(list, "others", "other programs");
@@ -90,9 +90,8 @@ static void check_others(stk_preflight_list *list, const stk_preflight_surroundi
         return;
     }
     line->verdict = STOKE_VERDICT_WARN;
-    stoke_text_memory((uint64_t)bytes, memory, sizeof memory);
     STK_SAY(line->figure, "%zu (%s) with %s of the card's memory", others + gpu->more_processes, names,
-            bytes_known ? memory : "n/a");
+            bytes_known ? STOKE_MEMORY(bytes) : "n/a");
     STK_SAY(line->fix, "ps -fp %s   says whose they are; end them, or wait", pids);
 }
 

@@ -118,14 +118,14 @@ static void check_memory(stk_preflight_list *list, const stk_run_config *config,
     const int native = config->engine == STOKE_ENGINE_NATIVE;
     const stoke_figure room = native ? stk_host_free(&here->machine) : stk_card_memory(here);
     const stoke_figure now = here->gpu.memory_free;
-    char need[80], have[32], left[32], free_now[64] = "", classes[32] = "";
+    char need[80], free_now[64] = "", classes[32] = "";
     stoke_estimate e;
     if (!estimate(&e, line, config)) return;
-    stoke_text_memory(room.source ? (uint64_t)room.value : 0, have, sizeof have);
+    const char *have = STOKE_MEMORY(room.value);
     if (config->classes < 1)
         STK_SAY(classes, ", %" PRIu32 " classes assumed", stoke_estimate_classes(config->model));
     if (!native && !here->meant && room.source && now.source)
-        STK_SAY(free_now, ", %s of them free now", stoke_text_memory((uint64_t)now.value, left, sizeof left));
+        STK_SAY(free_now, ", %s of them free now", STOKE_MEMORY(now.value));
     STK_SAY(line->figure,
             "%s, batch %" PRId64 ", %" PRId64 "x%" PRId64 "%s%s: %s and 1 GiB to spare; %s%s%s%s",
             config->model, config->batch, config->height, config->width,
@@ -260,7 +260,6 @@ static double ready_bytes(const stk_run_config *config)
 static void check_prefetch(stk_preflight_list *list, const stk_run_config *config,
                            const stk_preflight_surroundings *here)
 {
-    char need[32], have[32];
     const double bytes = ready_bytes(config);
     const stoke_figure room = here->meant ? (stoke_figure){ 0 } : here->machine.available_bytes;
     const int refused = stk_run_config_no_workers(config) && config->prefetch > 0 &&
@@ -280,12 +279,10 @@ static void check_prefetch(stk_preflight_list *list, const stk_run_config *confi
         STK_SAY(line->figure, "%s is not known",
                 room.source ? "the size of a batch" : "the memory that is free");
         if (bytes <= 0) STK_SAY(line->fix, "say it: stoke check --config %s --size HxW", config->config);
-        if (bytes > 0 && here->meant)
-            STK_SAY(line->figure, "%s of host memory", stoke_text_memory((uint64_t)bytes, need, sizeof need));
+        if (bytes > 0 && here->meant) STK_SAY(line->figure, "%s of host memory", STOKE_MEMORY(bytes));
         return;
     }
-    stoke_text_memory((uint64_t)bytes, need, sizeof need);
-    stoke_text_memory((uint64_t)room.value, have, sizeof have);
+    const char *need = STOKE_MEMORY(bytes), *have = STOKE_MEMORY(room.value);
     line->source = STOKE_SOURCE_ESTIMATED;
     line->verdict = bytes > room.value       ? STOKE_VERDICT_FAIL
                     : bytes > room.value / 2 ? STOKE_VERDICT_WARN
@@ -298,7 +295,6 @@ static void check_prefetch(stk_preflight_list *list, const stk_run_config *confi
 static void check_shm(stk_preflight_list *list, const stk_run_config *config,
                       const stk_preflight_surroundings *here)
 {
-    char need[32], have[32];
     if (config->workers < 1) return;
     stoke_preflight_line *line = stk_check_add(list, "shm", "/dev/shm");
     const double bytes = ready_bytes(config);
@@ -307,8 +303,7 @@ static void check_shm(stk_preflight_list *list, const stk_run_config *config,
         STK_SAY(line->figure, "there is none that can be seen; PyTorch's workers need it");
         return;
     }
-    stoke_text_memory((uint64_t)bytes, need, sizeof need);
-    stoke_text_memory((uint64_t)room.value, have, sizeof have);
+    const char *need = STOKE_MEMORY(bytes), *have = STOKE_MEMORY(room.value);
     line->source = room.source;
     if (bytes <= 0 && room.value > SHM_DEFAULT) {
         STK_SAY(line->figure, "%s free; the size of a batch is not known", have);
@@ -496,7 +491,6 @@ static void check_disk(stk_preflight_list *list, const stk_run_config *config,
 static void check_cache(stk_preflight_list *list, const stk_run_config *config,
                         const stk_preflight_surroundings *here)
 {
-    char all[32], have[32];
     if (!here->data_there || config->epochs == 1) return;
     stoke_preflight_line *line = stk_check_add(list, "page_cache", "data against memory");
     const stoke_figure room = stk_host_free(&here->machine);
@@ -505,8 +499,7 @@ static void check_cache(stk_preflight_list *list, const stk_run_config *config,
                 room.source ? "the size of the set" : "the memory that is free");
         return;
     }
-    stoke_text_bytes((uint64_t)here->data_bytes.value, all, sizeof all);
-    stoke_text_memory((uint64_t)room.value, have, sizeof have);
+    const char *all = STOKE_BYTES(here->data_bytes.value), *have = STOKE_MEMORY(room.value);
     line->source = here->data_bytes.source;
     const int stays = here->data_bytes.value <= room.value / 2;
     line->verdict = stays ? STOKE_VERDICT_PASS : STOKE_VERDICT_WARN;

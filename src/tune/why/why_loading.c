@@ -125,15 +125,14 @@ static void acquit(stoke_reason *reason)
 static void tiny_files(stoke_answer *a, const stk_why_evidence *e)
 {
     const stk_preflight_surroundings *here = &e->here;
-    char mean[32];
     if (!here->data_there || !here->pairs || !here->data_bytes.source) return;
     const double files = (double)here->pairs * (here->has_masks ? 2 : 1),
                  bytes = here->data_bytes.value / files;
     const int tiny = bytes < TINY && files > MANY;
     stoke_reason *r =
         stk_reason_add(a, tiny, 0.55, "the set is many small files, and opening them takes long");
-    STK_SAY(r->evidence, "%.0f files of %s each in the mean [%s]", files,
-            stoke_text_bytes((uint64_t)bytes, mean, sizeof mean), stoke_source_name(here->data_bytes.source));
+    STK_SAY(r->evidence, "%.0f files of %s each in the mean [%s]", files, STOKE_BYTES(bytes),
+            stoke_source_name(here->data_bytes.source));
     if (r->found) STK_SAY(r->remedy, "stoke pack %s --out shards", e->config.data_name);
 }
 
@@ -186,7 +185,6 @@ static void bad_files(stoke_answer *a, const stk_why_evidence *e)
 static void this_machine(stoke_answer *a, const stk_why_evidence *e)
 {
     const stoke_machine_facts *m = &e->here.machine;
-    char room[32];
     if (m->usable.source) {
         stoke_reason *r =
             stk_reason_add(a, m->usable.value < 2, 0.5, "loading and training share a single core");
@@ -197,8 +195,7 @@ static void this_machine(stoke_answer *a, const stk_why_evidence *e)
         stoke_reason *r = stk_reason_add(
             a, m->shm_bytes.value <= SHM_DEFAULT, 0.4,
             "/dev/shm has no more than a container's default: workers of PyTorch die of SIGBUS");
-        STK_SAY(r->evidence, "%s free [%s]",
-                stoke_text_memory((uint64_t)m->shm_bytes.value, room, sizeof room),
+        STK_SAY(r->evidence, "%s free [%s]", STOKE_MEMORY(m->shm_bytes.value),
                 stoke_source_name(m->shm_bytes.source));
         if (r->found) STK_SAY(r->remedy, "docker run --shm-size=8g ...");
     }

@@ -127,7 +127,7 @@ static void not_enough(shortage *s, stoke_answer *a)
 {
     const stk_why_evidence *e = s->e;
     const stk_run_config *w = &e->config;
-    char need[80], have[32], part[32];
+    char need[80];
     stoke_estimate_params unused;
     const char *unsaid = stk_run_config_estimate(w, &unused);
     const int known = s->estimated && s->room.source && e->state != STK_RUN_GOING;
@@ -137,7 +137,7 @@ static void not_enough(shortage *s, stoke_answer *a)
     stoke_reason *r = stk_reason_add(a, known ? wanting : -1, fit == STK_FITS_NOT ? 0.9 : 0.7, NULL);
     s->is_short |= wanting;
     stk_decide_range(&s->need, need, sizeof need);
-    stoke_text_memory(s->room.source ? (uint64_t)s->room.value : 0, have, sizeof have);
+    const char *have = STOKE_MEMORY(s->room.value);
     if (!s->estimated) {
         STK_SAY(r->cause, "the settings need more memory than there is");
         STK_SAY(r->evidence, "no estimate: the %s is not known%s%s", unsaid ? unsaid : "model",
@@ -148,7 +148,7 @@ static void not_enough(shortage *s, stoke_answer *a)
                 w->config);
         return;
     }
-    stoke_text_memory(s->need.bytes[s->need.dominant], part, sizeof part);
+    const char *part = STOKE_MEMORY(s->need.bytes[s->need.dominant]);
     const char *who = s->native ? "the host" : e->here.meant ? e->here.gpu.name : "the card";
     if (wanting)
         STK_SAY(r->cause, "batches of %" PRId64 " need %s and 1 GiB to spare, %.60s has %s%s", w->batch, need,
@@ -176,18 +176,17 @@ static void smaller_numbers(const shortage *s, stoke_answer *a)
     const stk_run_config *w = &s->e->config;
     const int halves = s->native ? STOKE_PRECISION_BF16 : STOKE_PRECISION_FP16;
     stoke_estimate less;
-    char now[32], then[32];
     if (!s->estimated || !need_of(s->e, w->batch, w->train.memory, halves, &less)) return;
     const int gains =
         w->precision == STOKE_PRECISION_FP32 && (double)less.total < 0.9 * (double)s->need.total;
     stoke_reason *r =
         stk_reason_add(a, gains && s->is_short, 0.3, "numbers of 32 bits take more memory than those of 16");
-    stoke_text_memory(s->need.total, now, sizeof now);
+    const char *now = STOKE_MEMORY(s->need.total);
     if (w->precision != STOKE_PRECISION_FP32)
         STK_SAY(r->evidence, "%s already: %s [estimated]", stoke_precision_name(w->precision), now);
     else
         STK_SAY(r->evidence, "%s: %s, with %s %s [estimated]", stoke_precision_name(w->precision), now,
-                stoke_precision_name(halves), stoke_text_memory(less.total, then, sizeof then));
+                stoke_precision_name(halves), STOKE_MEMORY(less.total));
     if (r->found && s->native)
         STK_SAY(r->remedy, "%s --precision bf16", stk_train_again(s->e).text);
     else if (r->found)
@@ -198,30 +197,27 @@ static void keep_less(const shortage *s, stoke_answer *a)
 {
     const stk_run_config *w = &s->e->config;
     stoke_estimate less;
-    char now[32], then[32];
     if (!s->native || !s->estimated || !need_of(s->e, w->batch, STOKE_MEMORY_MIN, w->precision, &less))
         return;
     stoke_reason *r = stk_reason_add(a, s->is_short && w->train.memory != STOKE_MEMORY_MIN, 0.35,
                                      "more activations are kept for the backward pass than must be");
     STK_SAY(r->evidence, "%s as it is, %s with --memory min, which computes it again [estimated]",
-            stoke_text_memory(s->need.total, now, sizeof now),
-            stoke_text_memory(less.total, then, sizeof then));
+            STOKE_MEMORY(s->need.total), STOKE_MEMORY(less.total));
     if (r->found) STK_SAY(r->remedy, "%s --memory min", stk_train_again(s->e).text);
 }
 
 static void batches_ahead(const shortage *s, stoke_answer *a)
 {
     const stk_run_config *w = &s->e->config;
-    char ahead[32], cache[32];
     if (!s->native || !s->estimated) return;
     const uint64_t bytes = s->need.bytes[STOKE_TERM_BATCHES];
     stoke_reason *r = stk_reason_add(a, s->is_short && (double)bytes > 0.25 * (double)s->need.total, 0.25,
                                      "batches made ahead fill the memory");
     STK_SAY(r->evidence, "%s for prefetch %" PRId64 " at batches of %" PRId64 " [estimated]",
-            stoke_text_memory(bytes, ahead, sizeof ahead), w->prefetch, w->batch);
+            STOKE_MEMORY(bytes), w->prefetch, w->batch);
     if (r->found) STK_SAY(r->remedy, "%s --prefetch 1", stk_train_again(s->e).text);
     r = stk_reason_add(a, s->is_short && w->data.cache_ram > 0, 0.25, "decoded pictures are kept in memory");
-    STK_SAY(r->evidence, "cache_ram: %s", stoke_text_memory(w->data.cache_ram, cache, sizeof cache));
+    STK_SAY(r->evidence, "cache_ram: %s", STOKE_MEMORY(w->data.cache_ram));
     if (r->found) STK_SAY(r->remedy, "%s --cache-ram 0", stk_train_again(s->e).text);
 }
 
@@ -230,15 +226,13 @@ static void batches_ahead(const shortage *s, stoke_answer *a)
 static void limit_of_group(const shortage *s, stoke_answer *a)
 {
     const stoke_machine_facts *m = &s->e->here.machine;
-    char limit[32], all[32];
     if (!m->memory_bytes.source || !s->native) return;
     const int limited = m->limit_bytes.source && m->limit_bytes.value < m->memory_bytes.value;
     stoke_reason *r =
         stk_reason_add(a, limited && s->is_short, 0.2, "the container may take less than the machine has");
-    stoke_text_memory((uint64_t)m->memory_bytes.value, all, sizeof all);
-    stoke_text_memory(limited ? (uint64_t)m->limit_bytes.value : 0, limit, sizeof limit);
     STK_SAY(r->evidence, "limit of the control group: %s, memory of the machine: %s [%s]",
-            limited ? limit : "none", all, stoke_source_name(m->memory_bytes.source));
+            limited ? STOKE_MEMORY(m->limit_bytes.value) : "none", STOKE_MEMORY(m->memory_bytes.value),
+            stoke_source_name(m->memory_bytes.source));
     if (r->found)
         STK_SAY(r->remedy, "docker update --memory %.0fg --memory-swap -1 CONTAINER   or its like",
                 (double)s->need.high / SPARE + 2);
@@ -248,13 +242,12 @@ static void limit_of_group(const shortage *s, stoke_answer *a)
 static void held_now(const shortage *s, stoke_answer *a)
 {
     const stoke_figure now = s->e->here.gpu.memory_free;
-    char have[32], need[80];
+    char need[80];
     if (!s->estimated || !now.source || s->e->here.meant || s->is_short) return;
     stoke_reason *r = stk_reason_add(a, stk_decide_fit(&s->need, now.value) != STK_FITS, 0.75,
                                      "too little of the card's memory is free now");
-    STK_SAY(r->evidence, "free %s [%s], needed %s and 1 GiB to spare [estimated]",
-            stoke_text_memory((uint64_t)now.value, have, sizeof have), stoke_source_name(now.source),
-            stk_decide_range(&s->need, need, sizeof need));
+    STK_SAY(r->evidence, "free %s [%s], needed %s and 1 GiB to spare [estimated]", STOKE_MEMORY(now.value),
+            stoke_source_name(now.source), stk_decide_range(&s->need, need, sizeof need));
     if (r->found) STK_SAY(r->remedy, "nvidia-smi   shows who holds the rest; end them, or wait");
 }
 

@@ -24,7 +24,6 @@ static const double BUSY_PERCENT = 60, IDLE_PERCENT = 5;
 
 static void waiting(stoke_answer *a, const stk_why_evidence *e)
 {
-    char waited[32], all[32];
     const double share = stk_waited(e);
     if (e->state == STK_RUN_NONE) return;
     stoke_reason *r = stk_reason_add(a, isnan(share) ? -1 : share > WAITING, share, NULL);
@@ -35,10 +34,9 @@ static void waiting(stoke_answer *a, const stk_why_evidence *e)
     if (isnan(share))
         STK_SAY(r->evidence, "%" PRIu64 " steps are too few to tell", e->log.step);
     else
-        STK_SAY(r->evidence,
-                "log.jsonl, steps up to %" PRIu64 ": %s of %s waited for data (%.1f %%) [measured]",
-                e->log.step, stoke_text_seconds(e->log.data_seconds, waited, sizeof waited),
-                stoke_text_seconds(e->log.step_seconds, all, sizeof all), 100 * share);
+        STK_SAY(
+            r->evidence, "log.jsonl, steps up to %" PRIu64 ": %s of %s waited for data (%.1f %%) [measured]",
+            e->log.step, STOKE_SECONDS(e->log.data_seconds), STOKE_SECONDS(e->log.step_seconds), 100 * share);
     if (r->found == 1) STK_SAY(r->remedy, "stoke why loading --run %s", e->run);
 }
 
@@ -46,14 +44,12 @@ static void waiting(stoke_answer *a, const stk_why_evidence *e)
 static void beside(stoke_answer *a, const stk_why_evidence *e, const char *what, double seconds,
                    uint64_t times, double most, const char *flag)
 {
-    char spent[32], all[32];
     if (e->state == STK_RUN_NONE || e->log.t < SHORT_RUN) return;
     const double share = seconds / e->log.t;
     stoke_reason *r = stk_reason_add(a, share > most && times, share, NULL);
     STK_SAY(r->cause, "%s takes %s", what, share > most ? "much of the time" : "time from the steps");
     STK_SAY(r->evidence, "log.jsonl: %" PRIu64 " of them, %s of %s (%.1f %%) [measured]", times,
-            stoke_text_seconds(seconds, spent, sizeof spent), stoke_text_seconds(e->log.t, all, sizeof all),
-            100 * share);
+            STOKE_SECONDS(seconds), STOKE_SECONDS(e->log.t), 100 * share);
     /* So seldom that its share would be a third of the limit, and in steps that people would write. */
     const double every = times ? (double)e->log.step / (double)times * share / most * 3 : 0;
     const double unit = pow(10, floor(log10(every > 1 ? every : 1)));
