@@ -90,4 +90,14 @@ char *stk_string_arena_print(stk_string_arena *arena, const char *format, ...) S
 char *stk_string_arena_vprint(stk_string_arena *arena, const char *format, va_list args);
 void stk_string_arena_free(stk_string_arena *arena);
 
+/* The smaller and the larger of two. */
+static inline uint64_t stk_least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+static inline uint64_t stk_most(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stoke/tools/image.h>
 #include <stoke/tools/labels.h>
+#include "src/base/mem.h"
 #include "src/loader/scratch.h"
 
 #include "src/base/error.h"
@@ -97,14 +98,9 @@ static int is_turned(const stoke_image_info *info, stoke_orientation orientation
     return orientation == STOKE_ORIENTATION_APPLY && info->orientation > 1;
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 void stk_row_need_raise(stk_scratch_bytes *most, const stk_scratch_bytes *of)
 {
-    for (int i = 0; i < STK_ROW_PARTS; i++) most->part[i] = larger(most->part[i], of->part[i]);
+    for (int i = 0; i < STK_ROW_PARTS; i++) most->part[i] = stk_most(most->part[i], of->part[i]);
 }
 
 uint64_t stk_row_need_sum(const stk_scratch_bytes *need)
@@ -149,11 +145,11 @@ static void resizing_need(const stk_loader_config *config, uint32_t source_width
     if (source_width == width && source_height == height && !config->crops) return;
     need->part[STK_ROW_PART_FITTED] = (uint64_t)width * height * 3 * depth;
     need->part[STK_ROW_PART_ACROSS] =
-        larger(stk_resize_scratch(source_width, height, width, height, 3, depth),
-               config->crops ? stk_resize_scratch(1, height, width, height, 3, depth) : 0);
+        stk_most(stk_resize_scratch(source_width, height, width, height, 3, depth),
+                 config->crops ? stk_resize_scratch(1, height, width, height, 3, depth) : 0);
     need->part[STK_ROW_PART_DOWN] =
-        larger(stk_resize_scratch(width, source_height, width, height, 3, depth),
-               config->crops ? stk_resize_scratch(width, 1, width, height, 3, depth) : 0);
+        stk_most(stk_resize_scratch(width, source_height, width, height, 3, depth),
+                 config->crops ? stk_resize_scratch(width, 1, width, height, 3, depth) : 0);
 }
 
 static void image_need(const stk_loader_config *config, const stoke_image_info *image,
@@ -169,8 +165,8 @@ static void image_need(const stk_loader_config *config, const stoke_image_info *
     need->part[STK_ROW_PART_IMAGE_SCRATCH] = image->scratch_bytes;
     resizing_need(config, width, height, depth, need);
     need->part[STK_ROW_PART_LAID] = laying_need(config, depth);
-    need->part[STK_ROW_PART_ZEROS] = larger(width, config->width) * id_depth;
-    if (config->swap) need->part[STK_ROW_PART_SWAPPED] = larger(source, out) * id_depth;
+    need->part[STK_ROW_PART_ZEROS] = stk_most(width, config->width) * id_depth;
+    if (config->swap) need->part[STK_ROW_PART_SWAPPED] = stk_most(source, out) * id_depth;
     const uint64_t kept_ids = stk_cache_lookup_scratch(config, source, 0);
     need->part[STK_ROW_PART_KEPT_IDS] = kept_ids;
     need->part[STK_ROW_PART_KEPT_IMAGE] = stk_cache_lookup_scratch(config, source, depth) - kept_ids;

@@ -172,11 +172,6 @@ uint64_t stk_resizer_memory(const stk_pix_resizer *resizer)
            resizer->ring.capacity + resizer->rows.capacity;
 }
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 static job plan(uint32_t in_height, uint32_t out_width, uint32_t out_height, uint8_t channels, uint8_t depth)
 {
     job j;
@@ -186,7 +181,7 @@ static job plan(uint32_t in_height, uint32_t out_width, uint32_t out_height, uin
     j.slots = (most + BLOCK - 1 + BLOCK - 1) / BLOCK * BLOCK;
     j.strip = RING_BYTES / (j.slots * pixel);
     if (j.strip < STRIP_MIN) j.strip = STRIP_MIN;
-    j.strip = smaller(j.strip, out_width);
+    j.strip = stk_least(j.strip, out_width);
     j.row_bytes = (j.strip * pixel + 63) / 64 * 64;
     j.ring_bytes = j.slots * j.row_bytes;
     j.pointer_bytes = most * sizeof(void *);
@@ -226,7 +221,7 @@ static void through_ring(stk_pix_resizer *resizer, const job *j, stk_resize_h_fn
     for (uint32_t i = 0; i < y->out; i++, dst += dst_stride) {
         const size_t start = y->start[i], end = start + y->count[i];
         for (; ready < end; ready += BLOCK) {
-            uint32_t n = (uint32_t)smaller(BLOCK, src->height - ready);
+            uint32_t n = (uint32_t)stk_least(BLOCK, src->height - ready);
             pass_h(ring + ready % j->slots * j->row_bytes, j->row_bytes,
                    (const uint8_t *)src->data + ready * src->stride, src->stride, n, x);
         }
@@ -299,7 +294,7 @@ int stk_resize(stk_pix_resizer *resizer, const stoke_image *src, const stoke_ima
         const size_t pixel = (size_t)src->channels * src->depth;
         for (size_t first = 0; first < dst->width; first += j.strip) {
             const stk_pix_resize_axis x =
-                axis_part(&resizer->x.axis, first, smaller(j.strip, dst->width - first));
+                axis_part(&resizer->x.axis, first, stk_least(j.strip, dst->width - first));
             through_ring(resizer, &j, pass_h, pass_v, &x, src, (uint8_t *)dst->data + first * pixel,
                          dst->stride);
         }

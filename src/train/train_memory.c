@@ -28,24 +28,14 @@ static uint32_t predict_helpers(uint32_t helpers)
     return wanted < MOST_HELPERS ? wanted : MOST_HELPERS;
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-static uint64_t most(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 uint32_t stk_predict_slots(const stk_predict_work *w)
 {
-    return (uint32_t)least(w->helpers + 2 * (w->batch / w->views), most(w->files, 1));
+    return (uint32_t)stk_least(w->helpers + 2 * (w->batch / w->views), stk_most(w->files, 1));
 }
 
 uint64_t stk_predict_kept(const stk_predict_work *w)
 {
-    return least(KEPT, w->memory / 8 / w->helpers);
+    return stk_least(KEPT, w->memory / 8 / w->helpers);
 }
 
 /* Of what a worker of a loader would need: a picture is decoded whole, so its file comes twice at most. */
@@ -66,7 +56,7 @@ stk_predict_booking stk_predict_book(const stk_predict_work *w, uint64_t pixels,
     const uint64_t depth = w->classes > 256 ? 2 : 1;
     return (stk_predict_booking){
         .slot = pixels * (depth + w->ids + w->own_bytes) + (whole ? need->part[STK_ROW_PART_IMAGE] : 0),
-        .reading = most(of_image(need), pixels * (w->values + w->ids)),
+        .reading = stk_most(of_image(need), pixels * (w->values + w->ids)),
     };
 }
 
@@ -97,15 +87,15 @@ void stk_predict_settle(stk_predict_work *w, const stk_probe *probe)
 {
     enum { WAITING = 32 << 20 };
     const stk_predict_booking one = largest(w, probe);
-    w->memory = least(w->memory, most(WAITING, w->helpers * (one.slot + one.reading)));
+    w->memory = stk_least(w->memory, stk_most(WAITING, w->helpers * (one.slot + one.reading)));
 }
 
 /* All slots full and all helpers reading, `memory`, or one picture that is more than that. */
 static uint64_t on_their_way(const stk_predict_work *w, const stk_probe *probe)
 {
     const stk_predict_booking one = largest(w, probe);
-    const uint64_t slots = stk_predict_slots(w), readers = least(w->helpers, slots);
-    return most(one.slot + one.reading, least(w->memory, slots * one.slot + readers * one.reading));
+    const uint64_t slots = stk_predict_slots(w), readers = stk_least(w->helpers, slots);
+    return stk_most(one.slot + one.reading, stk_least(w->memory, slots * one.slot + readers * one.reading));
 }
 
 void stk_predict_add_memory(stoke_memory_sum *sum, const stk_predict_work *w, const stk_probe *probe)
@@ -118,7 +108,7 @@ void stk_predict_add_memory(stoke_memory_sum *sum, const stk_predict_work *w, co
     const uint64_t files = (probe->most.part[STK_ROW_PART_IMAGE_FILE] +
                             (w->ids ? probe->most.part[STK_ROW_PART_MASK_FILE] : 0)) /
                            6;
-    const uint64_t keeps = least(of_image(&probe->most), stk_predict_kept(w));
+    const uint64_t keeps = stk_least(of_image(&probe->most), stk_predict_kept(w));
     stoke_memory_add(sum, "helpers", w->helpers, keeps + files + STK_THREAD_BYTES + WRITING);
     stoke_memory_add(sum, "windows and classes", 1, of_predictor(w, probe, pixels));
 }
@@ -141,7 +131,7 @@ int stk_predict_squeeze(stk_predict_work *w, const stk_probe *probe, uint64_t by
         const uint64_t now = all_of(w, probe);
         if (now <= bytes) {
             /* Helpers keep an eighth of it. */
-            w->memory = least(before, (one.slot + one.reading + bytes - now) / 9 * 8);
+            w->memory = stk_least(before, (one.slot + one.reading + bytes - now) / 9 * 8);
             if (all_of(w, probe) > bytes) w->memory = ALONE;
             return 1;
         }

@@ -194,19 +194,9 @@ typedef struct attributing {
     stoke_attribution *out;
 } attributing;
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-static uint64_t most(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 static uint64_t clamp(uint64_t x, uint64_t low, uint64_t high)
 {
-    return x < low ? low : least(x, high);
+    return x < low ? low : stk_least(x, high);
 }
 
 /* Sums that hostile records can drive over the edge stay at it. */
@@ -252,10 +242,10 @@ static void straighten(chain *c, uint64_t low, uint64_t high)
     for (int i = launched - 1; i >= 0; i--) {
         point *p = &c->point[i];
         if (!p->known) continue;
-        p->at = next = least(p->at, next);
-        last = most(last, p->at);
+        p->at = next = stk_least(p->at, next);
+        last = stk_most(last, p->at);
     }
-    c->point[launched].at = most(c->point[launched].at, last);
+    c->point[launched].at = stk_most(c->point[launched].at, last);
     c->point[c->n - 1].at = high;
 }
 
@@ -282,7 +272,7 @@ static void divide_input(attributing *a, size_t i, uint64_t start, uint64_t end,
         return;
     }
     if (can_overtake && a->later_ready[i] < end)
-        out_of_order = idle_within(a, most(start, a->later_ready[i]), end);
+        out_of_order = idle_within(a, stk_most(start, a->later_ready[i]), end);
     row[STOKE_IDLE_ORDER] += out_of_order;
     /* Nothing is known of its making: the wait is one after the step before. */
     if (!batch_times_divide(&a->sums, ns - out_of_order, row))
@@ -322,8 +312,8 @@ static void divide_gap(attributing *a, size_t i, chain *c, uint64_t low, uint64_
 static uint64_t holes(const stoke_step_record *record, uint64_t before)
 {
     const uint64_t length = record->end - record->start;
-    const uint64_t busy = record->busy_ns ? least(record->busy_ns, length) : length;
-    return least(length - busy, record->end - most(record->start, before));
+    const uint64_t busy = record->busy_ns ? stk_least(record->busy_ns, length) : length;
+    return stk_least(length - busy, record->end - stk_most(record->start, before));
 }
 
 static void take_in(attributing *a, size_t i, uint64_t ready, uint64_t row[STOKE_IDLES])
@@ -388,7 +378,7 @@ static int look_ahead(attributing *a, stoke_error *err)
     uint64_t first = UINT64_MAX;
     for (size_t i = a->n; i-- > 0;) {
         a->later_ready[i] = first;
-        if (a->records[i].ready) first = least(first, a->records[i].ready);
+        if (a->records[i].ready) first = stk_least(first, a->records[i].ready);
     }
     return STOKE_OK;
 }
@@ -416,7 +406,7 @@ static void go_through(attributing *a, uint64_t (*per_step)[STOKE_IDLES])
     uint64_t ready = 0;
     for (size_t i = 0; i < a->n; i++) {
         uint64_t row[STOKE_IDLES] = { 0 };
-        ready = most(ready, a->records[i].ready);
+        ready = stk_most(ready, a->records[i].ready);
         const attribute_sums comes = weigh(&a->records[i]);
         const attribute_sums leaves = i >= window ? weigh(&a->records[i - window]) : (attribute_sums){ 0 };
         for (int k = 0; k < STOKE_IDLE_INPUTS; k++) a->sums.weight[k] += comes.weight[k] - leaves.weight[k];

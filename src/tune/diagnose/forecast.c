@@ -496,11 +496,6 @@ static stk_forecast_batch_cost begin_epoch(replaying *r, size_t i)
     return first;
 }
 
-static size_t at_most(size_t n, size_t most)
-{
-    return n < most ? n : most;
-}
-
 /* The smallest common multiple, unless it is too long to replay: then `a`. */
 static size_t common(size_t a, size_t b)
 {
@@ -518,11 +513,11 @@ static size_t common(size_t a, size_t b)
 static stk_forecast_replay_size replay_measure(const stk_forecast_model *model)
 {
     const stoke_setup *s = &model->setup;
-    const size_t hands = at_most((size_t)model_hands(model), 1024), ahead = at_most(s->prefetch, 256);
-    size_t unit = at_most(model->n_batches, STK_REPLAYED_MOST);
+    const size_t hands = stk_least((size_t)model_hands(model), 1024), ahead = stk_least(s->prefetch, 256);
+    size_t unit = stk_least(model->n_batches, STK_REPLAYED_MOST);
     if (s->by_batch && hands) unit = common(unit, hands);
-    unit = common(unit, at_most(model->n_steps, STK_REPLAYED_MOST));
-    const size_t epoch = replayed_epoch(model), warm_up = 16 + 2 * (ahead + hands + at_most(s->depth, 64));
+    unit = common(unit, stk_least(model->n_steps, STK_REPLAYED_MOST));
+    const size_t epoch = replayed_epoch(model), warm_up = 16 + 2 * (ahead + hands + stk_least(s->depth, 64));
     if (epoch) unit = common(epoch, unit); /* whole epochs come before whole rounds of samples */
     return (stk_forecast_replay_size){ epoch ? (warm_up + epoch - 1) / epoch * epoch : warm_up,
                                        (STK_REPLAYED + unit - 1) / unit * unit };
@@ -609,8 +604,8 @@ typedef struct room {
 static int make_room(room *space, const stk_forecast_model *model, size_t batches, stoke_error *err)
 {
     *space = (room){ 0 };
-    space->draw.n_batches = at_most(model->n_batches, STK_REPLAYED_MOST);
-    space->draw.n_steps = at_most(model->n_steps, STK_REPLAYED_MOST);
+    space->draw.n_batches = stk_least(model->n_batches, STK_REPLAYED_MOST);
+    space->draw.n_steps = stk_least(model->n_steps, STK_REPLAYED_MOST);
     space->moments = stk_calloc(batches, sizeof *space->moments);
     space->indices = stk_calloc(space->draw.n_batches + space->draw.n_steps, sizeof *space->indices);
     if (!space->moments || !space->indices)
