@@ -62,6 +62,8 @@ static void line(adviser *a, const char *key, const char *value, int source, con
     va_end(arguments);
 }
 
+/* In its own buffer, which lives as long as the block it is written in. */
+#define NUMBER(value) number((char[16]){ 0 }, (value))
 static const char *number(char text[static 16], uint32_t value)
 {
     snprintf(text, 16, "%u", (unsigned)value);
@@ -115,8 +117,8 @@ static int is_cut(const fitted *f)
 
 static void batch_line(adviser *a, const fitted *f)
 {
-    char text[16], range[32], of[64] = "";
-    number(text, f->chosen.batch);
+    char range[32], of[64] = "";
+    const char *text = NUMBER(f->chosen.batch);
     a->advice->table_batch = f->wanted_batch;
     if (a->memory)
         snprintf(of, sizeof of, " of the card's %.1f", STK_GIB(a->memory));
@@ -164,14 +166,13 @@ static void fit_remark(adviser *a, const fitted *f)
  */
 static void accumulate_line(adviser *a, const fitted *f, uint32_t table)
 {
-    char text[16];
     const uint32_t times = f->times * (table ? table : 1);
     if (f->times > 1)
-        line(a, "accumulate", number(text, times), STOKE_SOURCE_ESTIMATED,
+        line(a, "accumulate", NUMBER(times), STOKE_SOURCE_ESTIMATED,
              "%u batches of %u make up one of the usual %u: the learning rate keeps its meaning",
              (unsigned)f->times, (unsigned)f->chosen.batch, (unsigned)f->wanted_batch);
     else if (table)
-        line(a, "accumulate", number(text, table), STOKE_SOURCE_TABLE, USUAL, a->where);
+        line(a, "accumulate", NUMBER(table), STOKE_SOURCE_TABLE, USUAL, a->where);
 }
 
 static void expectation(adviser *a, const char *key, const char *value, const char *where)
@@ -204,7 +205,6 @@ static int segformer_lines(adviser *a, fitted *f, stoke_error *err)
     const stk_advice_tier *tier = stk_tier_of(a->memory);
     const stk_advice_row *card = stk_advice_row_of(a->card);
     stoke_estimate_params p = stoke_estimate_defaults();
-    char text[16];
     snprintf(a->where, sizeof a->where, "%s", card ? card->name : tier->title);
     p.model = card ? card->model : tier->model;
     p.batch = card ? card->batch : tier->batch;
@@ -217,11 +217,11 @@ static int segformer_lines(adviser *a, fitted *f, stoke_error *err)
 
     model_line(a, f);
     batch_line(a, f);
-    line(a, "image_size", number(text, tier->side), STOKE_SOURCE_TABLE, "usual for %s", tier->model);
+    line(a, "image_size", NUMBER(tier->side), STOKE_SOURCE_TABLE, "usual for %s", tier->model);
     if (tier->lr)
         line(a, "learning_rate", tier->lr, STOKE_SOURCE_TABLE,
              USUAL "; `stoke find-lr` measures one on your data", tier->title);
-    if (tier->epochs) line(a, "epochs", number(text, tier->epochs), STOKE_SOURCE_TABLE, USUAL, tier->title);
+    if (tier->epochs) line(a, "epochs", NUMBER(tier->epochs), STOKE_SOURCE_TABLE, USUAL, tier->title);
     accumulate_line(a, f, tier->accumulate);
     if (tier->scheduler)
         line(a, "scheduler", tier->scheduler > 0 ? "cosine" : "none", STOKE_SOURCE_TABLE,
@@ -239,7 +239,7 @@ static int smallnet_lines(adviser *a, fitted *f, stoke_error *err)
 {
     const stk_advice_small_row *row = stk_small_row_of(a->card ? a->card->name : NULL, a->memory);
     stoke_estimate_params p = stoke_estimate_defaults();
-    char text[16], from[64];
+    char from[64];
     snprintf(a->where, sizeof a->where, "%s", row->card);
     p.model = "smallnet";
     p.batch = row->batch;
@@ -255,9 +255,9 @@ static int smallnet_lines(adviser *a, fitted *f, stoke_error *err)
     snprintf(from, sizeof from, "%s%s", row->borrowed ? row->borrowed : row->card,
              row->borrowed ? "; none is known for this card" : "");
     batch_line(a, f);
-    line(a, "base_channels", number(text, row->channels), STOKE_SOURCE_TABLE, USUAL, row->card);
-    line(a, "num_blocks", number(text, row->blocks), STOKE_SOURCE_TABLE, USUAL, from);
-    line(a, "patch_size", number(text, row->patch), STOKE_SOURCE_TABLE, USUAL, from);
+    line(a, "base_channels", NUMBER(row->channels), STOKE_SOURCE_TABLE, USUAL, row->card);
+    line(a, "num_blocks", NUMBER(row->blocks), STOKE_SOURCE_TABLE, USUAL, from);
+    line(a, "patch_size", NUMBER(row->patch), STOKE_SOURCE_TABLE, USUAL, from);
     if (row->perceptual)
         line(a, "use_perceptual", row->perceptual > 0 ? "true" : "false", STOKE_SOURCE_TABLE,
              USUAL ": its network needs memory of its own", row->card);
@@ -299,10 +299,10 @@ static void workers_line(adviser *a, uint64_t batch_bytes)
     const uint32_t wanted = stk_decide_workers(p->cores, p->ranks), workers = wanted < most ? wanted : most;
     const uint64_t worker = WORKER_BYTES + stk_loader_row_of(a->memory)->prefetch * batch_bytes;
     const uint64_t held = a->host_memory / p->ranks / 2 / worker;
-    char text[16], usual[16] = "8 to 16", cores[96];
+    char usual[16] = "8 to 16", cores[96];
     if (table) number(usual, table);
     if (!p->cores_source) {
-        line(a, "num_workers", number(text, table ? table : WORKERS_LEAST), STOKE_SOURCE_TABLE,
+        line(a, "num_workers", NUMBER(table ? table : WORKERS_LEAST), STOKE_SOURCE_TABLE,
              "a usual start (%s): the cores of that machine are not known here; with them given it is two "
              "thirds of them",
              usual);
@@ -311,15 +311,15 @@ static void workers_line(adviser *a, uint64_t batch_bytes)
     cores_words(a, cores);
     if (held < workers && p->cores_source == STOKE_SOURCE_MEASURED) {
         const uint32_t few = held ? (uint32_t)held : 1;
-        line(a, "num_workers", number(text, few), STOKE_SOURCE_ESTIMATED,
+        line(a, "num_workers", NUMBER(few), STOKE_SOURCE_ESTIMATED,
              "each takes about %.1f GiB with its batches, and half of the host's %.1f GiB is for them",
              STK_GIB(worker), STK_GIB(a->host_memory));
     } else if (wanted < most)
-        line(a, "num_workers", number(text, workers), p->cores_source,
+        line(a, "num_workers", NUMBER(workers), p->cores_source,
              "two thirds of the cores: %s; the others are for the trainer (usual are %s)", cores, usual);
     else
-        line(a, "num_workers", number(text, workers), STOKE_SOURCE_TABLE, "usual are %s, and %s allow them",
-             usual, cores);
+        line(a, "num_workers", NUMBER(workers), STOKE_SOURCE_TABLE, "usual are %s, and %s allow them", usual,
+             cores);
 }
 
 static void loader_lines(adviser *a, const fitted *f)
@@ -327,17 +327,16 @@ static void loader_lines(adviser *a, const fitted *f)
     const stoke_estimate_params *c = &f->chosen;
     const stk_advice_loader_row *row =
         a->memory ? stk_loader_row_of(a->memory) : stk_loader_row_of(STK_SPARE_BYTES * 16);
-    char text[16];
     workers_line(a, (uint64_t)c->batch * c->height * c->width * (3 * 4 + 8));
     line(a, "persistent_workers", "true", STOKE_SOURCE_TABLE,
          "workers started again cost every epoch its first batches");
     if (a->memory)
-        line(a, "prefetch_factor", number(text, row->prefetch), STOKE_SOURCE_TABLE,
+        line(a, "prefetch_factor", NUMBER(row->prefetch), STOKE_SOURCE_TABLE,
              "batches that each worker keeps ready; %u to %u are usual for this memory",
              (unsigned)(row->prefetch_most == row->prefetch ? 2 : row->prefetch),
              (unsigned)row->prefetch_most);
     else
-        line(a, "prefetch_factor", number(text, row->prefetch), STOKE_SOURCE_TABLE,
+        line(a, "prefetch_factor", NUMBER(row->prefetch), STOKE_SOURCE_TABLE,
              "batches that each worker keeps ready");
     if (a->on_card)
         line(a, "pin_memory", "true", STOKE_SOURCE_TABLE,

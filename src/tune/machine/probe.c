@@ -23,19 +23,14 @@
 
 const char *stoke_source_name(int source)
 {
-    switch (source) {
-    case STOKE_SOURCE_NVML: return "nvml";
-    case STOKE_SOURCE_SYSFS: return "sysfs";
-    case STOKE_SOURCE_PROC: return "proc";
-    case STOKE_SOURCE_FDINFO: return "fdinfo";
-    case STOKE_SOURCE_DRIVER: return "driver";
-    case STOKE_SOURCE_MEASURED: return "measured";
-    case STOKE_SOURCE_TABLE: return "table";
-    case STOKE_SOURCE_ESTIMATED: return "estimated";
-    case STOKE_SOURCE_EMULATED: return "emulated";
-    case STOKE_SOURCE_GIVEN: return "given";
-    default: return "n/a";
-    }
+    static const char *const names[] = {
+        [STOKE_SOURCE_NVML] = "nvml",         [STOKE_SOURCE_SYSFS] = "sysfs",
+        [STOKE_SOURCE_PROC] = "proc",         [STOKE_SOURCE_FDINFO] = "fdinfo",
+        [STOKE_SOURCE_DRIVER] = "driver",     [STOKE_SOURCE_MEASURED] = "measured",
+        [STOKE_SOURCE_TABLE] = "table",       [STOKE_SOURCE_ESTIMATED] = "estimated",
+        [STOKE_SOURCE_EMULATED] = "emulated", [STOKE_SOURCE_GIVEN] = "given",
+    };
+    return source > STOKE_SOURCE_NA && source <= STOKE_SOURCE_GIVEN ? names[source] : "n/a";
 }
 
 enum {
