@@ -52,7 +52,7 @@ static const char *shown(reading *x, const char *member)
 
 static int remark(reading *x, stoke_note_kind kind, const char *member, const char *detail)
 {
-    return stk_dataset_remark(x->dataset, x->err, kind, shown(x, member), detail);
+    return stk_dataset_remark(x->dataset, x->err, kind, shown(x, member), "%s", detail);
 }
 
 /* The members of the shard that have a role, sorted by key. */
