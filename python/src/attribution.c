@@ -35,10 +35,8 @@ static int read_making(stoke_step_record *record, PyObject *making)
     while (PyDict_Next(making, &at, &name, &times)) {
         int k = 0;
         while (k < STOKE_WORK_KINDS && PyUnicode_CompareWithASCIIString(name, stoke_work_name(k))) k++;
-        if (k == STOKE_WORK_KINDS) {
-            PyErr_Format(PyExc_ValueError, "%R is no part of making a batch", name);
-            return -1;
-        }
+        if (k == STOKE_WORK_KINDS)
+            return py_refuse(PyExc_ValueError, "%R is no part of making a batch", name);
         unsigned long long wall, cpu, queued;
         if (!PyArg_ParseTuple(times, "KKK;a part of making is (wall, cpu, queued)", &wall, &cpu, &queued))
             return -1;
@@ -49,10 +47,7 @@ static int read_making(stoke_step_record *record, PyObject *making)
 
 static int read_one(stoke_step_record *record, PyObject *dict)
 {
-    if (!PyDict_Check(dict)) {
-        PyErr_SetString(PyExc_TypeError, "a record is a dict");
-        return -1;
-    }
+    if (!PyDict_Check(dict)) return py_refuse(PyExc_TypeError, "a record is a dict");
     PyObject *making = PyDict_GetItemString(dict, "making");
     if (py_in(record, record_fields, dict)) return -1;
     return making ? read_making(record, making) : 0;

@@ -56,5 +56,7 @@ int py_check(const stoke_error *error);
 PyObject *py_none(const stoke_error *error);
 /* -1 with MemoryError set. */
 int py_no_memory(void);
+/* -1 with an exception set, as PyErr_Format does it. */
+int py_refuse(PyObject *exception, const char *format, ...);
 
 #endif

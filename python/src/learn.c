@@ -23,10 +23,8 @@ static const char *const ends[] = { "whole", "rose", "not finite" };
 static int points_in(stoke_lr_report *report, PyObject *lists[2])
 {
     report->count = (size_t)PyList_Size(lists[0]);
-    if (report->count != (size_t)PyList_Size(lists[1])) {
-        PyErr_SetString(PyExc_ValueError, "as many losses as rates");
-        return -1;
-    }
+    if (report->count != (size_t)PyList_Size(lists[1]))
+        return py_refuse(PyExc_ValueError, "as many losses as rates");
     double *rates = py_reals(lists[0]), *losses = rates ? py_reals(lists[1]) : NULL;
     if (losses && !(report->points = calloc(report->count + 1, sizeof *report->points))) PyErr_NoMemory();
     for (size_t i = 0; report->points && i < report->count; i++)

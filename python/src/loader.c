@@ -265,24 +265,6 @@ static PyObject *loader_batch_size(PyObject *self, void *closure)
 
 enum { NAMES = 256 };
 
-/* What a picture shows is what the eye can see; everything else is as in the loader. */
-static int settle(stoke_data_params *params, uint32_t count, uint64_t epoch, stoke_error *err)
-{
-    static const char *const settings[][2] = { { "dtype", "u8" },       { "layout", "hwc" },
-                                               { "normalize", "none" }, { "mask_dtype", "auto" },
-                                               { "quarantine", "" },    { "drop_last", "false" },
-                                               { "prefetch", "1" },     { "rank", "0" },
-                                               { "world", "1" } };
-    const stoke_option_group group = stoke_data_options(params);
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
-        int r = stoke_options_set(&group, 1, settings[i][0], settings[i][1], err);
-        if (r) return r;
-    }
-    params->batch = count;
-    params->epoch = (int64_t)epoch;
-    return STOKE_OK;
-}
-
 /* pictures: two for each tile. */
 static void lay_tiles(const stoke_batch *batch, int has_masks, stoke_tile *tiles, stoke_image *pictures)
 {
@@ -348,8 +330,19 @@ static int write_picture(const stoke_lender *lender, const char *path, uint32_t 
     stoke_data_params params = *stoke_lender_params(lender);
     stoke_loader *second = NULL;
     const stoke_batch *batch = NULL;
+    /* What a picture shows is what the eye can see; everything else is as in the loader. */
+    params.dtype = STOKE_IMAGE_DTYPE_U8;
+    params.layout = STOKE_LAYOUT_HWC;
+    params.normalize = STOKE_NORMALIZE_NONE;
+    params.mask_dtype = STOKE_MASK_DTYPE_AUTO;
+    params.quarantine = "";
+    params.drop_last = 0;
+    params.prefetch = 1;
+    params.rank = 0;
+    params.world = 1;
+    params.batch = count;
+    params.epoch = (int64_t)epoch;
     int r = stoke_lender_check(lender, err);
-    if (!r) r = settle(&params, count, epoch, err);
     if (!r) r = stoke_loader_create(&second, dataset, &params, NULL, err);
     if (r) return r;
     r = stoke_loader_next(second, &batch);

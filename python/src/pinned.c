@@ -127,10 +127,8 @@ int py_pinned_get(PyObject *object, py_pinned **out)
 {
     *out = NULL;
     if (!object || object == Py_None) return 0;
-    if (!PyObject_TypeCheck(object, py_pinned_type)) {
-        PyErr_SetString(PyExc_TypeError, "not a Pinned of stokehold");
-        return -1;
-    }
+    if (!PyObject_TypeCheck(object, py_pinned_type))
+        return py_refuse(PyExc_TypeError, "not a Pinned of stokehold");
     *out = &((pinned_object *)object)->source->base;
     stoke_hold_take(&(*out)->hold);
     return 0;

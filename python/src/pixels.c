@@ -22,19 +22,16 @@ typedef struct found {
 
 static int refuse_type(const char *what)
 {
-    PyErr_Format(
-        PyExc_TypeError,
-        "elements of type %s: an image has uint8, uint16 or float32, a mask uint8, bool, uint16, int32 "
-        "or int64",
-        what);
-    return -1;
+    return py_refuse(PyExc_TypeError,
+                     "elements of type %s: an image has uint8, uint16 or float32, a mask uint8, bool, "
+                     "uint16, int32 or int64",
+                     what);
 }
 
 static int refuse_shape(void)
 {
-    PyErr_SetString(PyExc_ValueError,
-                    "a picture has two dimensions (height, width), or three with its channels");
-    return -1;
+    return py_refuse(PyExc_ValueError,
+                     "a picture has two dimensions (height, width), or three with its channels");
 }
 
 static void dense(found *f)
@@ -87,16 +84,12 @@ static int read_data(PyObject *data, const found *f, const char **address)
         *address = PyLong_AsVoidPtr(PyTuple_GetItem(data, 0));
         return PyErr_Occurred() ? -1 : 0;
     }
-    PyErr_SetString(PyExc_TypeError, "__array_interface__ does not say where the data are");
-    return -1;
+    return py_refuse(PyExc_TypeError, "__array_interface__ does not say where the data are");
 }
 
 static int read_interface(PyObject *dict, found *f)
 {
-    if (!PyDict_Check(dict)) {
-        PyErr_SetString(PyExc_TypeError, "__array_interface__ is no dict");
-        return -1;
-    }
+    if (!PyDict_Check(dict)) return py_refuse(PyExc_TypeError, "__array_interface__ is no dict");
     PyObject *type = PyDict_GetItemString(dict, "typestr"), *strides = PyDict_GetItemString(dict, "strides");
     PyObject *text = type ? PyUnicode_AsUTF8String(type) : NULL;
     const int r = text ? type_of_text(PyBytes_AsString(text), &f->dtype) : refuse_type("unknown");
@@ -129,10 +122,8 @@ static int type_of_code(const dl_tensor *t, stoke_dtype *dtype)
 
 static int read_tensor(const dl_tensor *t, found *f)
 {
-    if (t->device.type != PY_DEVICE_CPU) {
-        PyErr_SetString(PyExc_ValueError, "the picture lies on a device: give it as .cpu()");
-        return -1;
-    }
+    if (t->device.type != PY_DEVICE_CPU)
+        return py_refuse(PyExc_ValueError, "the picture lies on a device: give it as .cpu()");
     if (type_of_code(t, &f->dtype)) return -1;
     if (t->dims < 0 || t->dims > MAX_DIMS) return refuse_shape();
     const int64_t bytes = (int64_t)stoke_dtype_bytes(f->dtype);
@@ -152,8 +143,7 @@ static int read_capsule(PyObject *capsule, found *f)
         return read_tensor(&((dl_managed *)PyCapsule_GetPointer(capsule, PY_DLPACK_PLAIN))->tensor, f);
     if (PyCapsule_IsValid(capsule, PY_DLPACK_VERSIONED))
         return read_tensor(&((dl_versioned *)PyCapsule_GetPointer(capsule, PY_DLPACK_VERSIONED))->tensor, f);
-    PyErr_SetString(PyExc_TypeError, "__dlpack__ did not give a capsule of DLPack");
-    return -1;
+    return py_refuse(PyExc_TypeError, "__dlpack__ did not give a capsule of DLPack");
 }
 
 /* ---- both ---- */

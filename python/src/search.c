@@ -34,8 +34,7 @@ static int outcome_in(stoke_trial *trial, PyObject *end)
                 trial->outcome = k;
                 return 0;
             }
-        PyErr_Format(PyExc_ValueError, "a trial cannot end as %R", end);
-        return -1;
+        return py_refuse(PyExc_ValueError, "a trial cannot end as %R", end);
     }
     if (!PyArg_ParseTuple(end, "iKKp;an outcome is a name or (status, kills before, kills after, timed out)",
                           &status, &before, &after, &timed_out))
@@ -55,15 +54,9 @@ static int message_in(stoke_trial *trial, PyObject *text)
 
 static int trial_in(stoke_trial *trial, PyObject *dict)
 {
-    if (!PyDict_Check(dict)) {
-        PyErr_SetString(PyExc_TypeError, "a trial returns a dict");
-        return -1;
-    }
+    if (!PyDict_Check(dict)) return py_refuse(PyExc_TypeError, "a trial returns a dict");
     PyObject *message = PyDict_GetItemString(dict, "message"), *end = PyDict_GetItemString(dict, "outcome");
-    if (!end) {
-        PyErr_SetString(PyExc_TypeError, "a trial returns its outcome");
-        return -1;
-    }
+    if (!end) return py_refuse(PyExc_TypeError, "a trial returns its outcome");
     if ((message && message_in(trial, message)) || outcome_in(trial, end)) return -1;
     return py_fields_in(trial, trial_fields + ASKED, RETURNED, dict);
 }

@@ -45,8 +45,7 @@ static const char *value_for(const char *name, const char *value)
 static int raise_option(const stoke_error *error)
 {
     if (error->code != STOKE_E_NOTFOUND) return py_check(error);
-    PyErr_SetString(PyExc_TypeError, error->message);
-    return -1;
+    return py_refuse(PyExc_TypeError, "%s", error->message);
 }
 
 /* "batch: '0' is out of range" about batch_size. */
@@ -90,9 +89,8 @@ static int check_twice(PyObject *dict)
         PyObject *a = PyDict_GetItemString(dict, aliases[i].name);
         PyObject *b = aliases[i].stands_for ? PyDict_GetItemString(dict, aliases[i].stands_for) : NULL;
         if (!a || !b) continue;
-        PyErr_Format(PyExc_TypeError, "%s and %s are the same setting: give one of them", aliases[i].name,
-                     aliases[i].stands_for);
-        return -1;
+        return py_refuse(PyExc_TypeError, "%s and %s are the same setting: give one of them", aliases[i].name,
+                         aliases[i].stands_for);
     }
     return 0;
 }

@@ -140,10 +140,7 @@ int py_fields_in(void *to, const py_field *fields, size_t n, PyObject *dict)
     while (PyDict_Next(dict, &at, &name, &value)) {
         size_t i = 0;
         while (i < n && PyUnicode_CompareWithASCIIString(name, name_of(&fields[i]))) i++;
-        if (i == n) {
-            PyErr_Format(PyExc_TypeError, "there is no %R here", name);
-            return -1;
-        }
+        if (i == n) return py_refuse(PyExc_TypeError, "there is no %R here", name);
         if (value_in((char *)to + fields[i].offset, &fields[i], value, dict, name)) return -1;
     }
     return 0;
