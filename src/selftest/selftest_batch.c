@@ -10,7 +10,7 @@
 #include <stoke/tools/device.h>
 
 #include "src/base/error.h"
-#include "src/base/half.h"
+#include "kernels/half.h"
 #include "src/base/mem.h"
 #include "src/upload/augmenter.h"
 #include "src/loader/slots.h"
@@ -285,8 +285,8 @@ static double element(const void *data, size_t i, stoke_dtype dtype)
 {
     switch (dtype) {
     case STOKE_DTYPE_F32: return ((const float *)data)[i];
-    case STOKE_DTYPE_F16: return stk_from_f16(((const uint16_t *)data)[i]);
-    case STOKE_DTYPE_BF16: return stk_from_bf16(((const uint16_t *)data)[i]);
+    case STOKE_DTYPE_F16: return k_from_f16(((const uint16_t *)data)[i]);
+    case STOKE_DTYPE_BF16: return k_from_bf16(((const uint16_t *)data)[i]);
     default: return ((const uint8_t *)data)[i];
     }
 }
