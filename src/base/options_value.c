@@ -11,6 +11,7 @@
 #include "src/base/error.h"
 #include "src/base/number.h"
 #include "src/base/option_table.h"
+#include "src/base/words.h"
 
 /* Long values are cut in messages: the reason at the end has to stay visible. */
 #define SHOWN "%.80s"
@@ -81,14 +82,11 @@ static int bad_number(const stoke_option *option, const char *shown, const char 
 
 static int assign_flag(int *field, const char *shown, const char *value, stoke_error *err)
 {
-    static const char *const words[2][4] = { { "false", "no", "off", "0" }, { "true", "yes", "on", "1" } };
-    for (int truth = 0; truth < 2; truth++)
-        for (int i = 0; i < 4; i++)
-            if (!strcasecmp(value, words[truth][i])) {
-                *field = truth;
-                return STOKE_OK;
-            }
-    return stk_fail(err, STOKE_E_INVALID, "%s: '" SHOWN "' is neither true nor false", shown, value);
+    const int truth = stk_is_one_of_any_case(value, "true yes on 1");
+    if (!truth && !stk_is_one_of_any_case(value, "false no off 0"))
+        return stk_fail(err, STOKE_E_INVALID, "%s: '" SHOWN "' is neither true nor false", shown, value);
+    *field = truth;
+    return STOKE_OK;
 }
 
 static int assign_int(const stoke_option *option, int64_t *field, const char *shown, const char *value,

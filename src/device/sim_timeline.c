@@ -39,11 +39,6 @@ static uint64_t after(uint64_t time, uint64_t duration)
     return duration >= unknown - time ? unknown - 1 : time + duration;
 }
 
-static uint64_t later_of(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* ---- tasks and moments ---- */
 
 static stk_sim_task *take_task(stk_sim_timeline *t, int what, uint64_t now)
@@ -121,12 +116,12 @@ static int pass(stk_sim_timeline *t, stk_sim_queue *queue, int view)
     for (const stk_sim_task *task; (task = queue->at[view].head) && task->what < 0; moved = 1) {
         stk_sim_moment *moment = task->moment;
         if (task->what == MARK) {
-            moment->time[view] = later_of(queue->at[view].ready, task->submitted_at);
+            moment->time[view] = stk_most(queue->at[view].ready, task->submitted_at);
             if (view == REAL) moment->time[EXPECTED] = moment->time[REAL];
         } else if (moment->time[view] == unknown) {
             break;
         } else {
-            queue->at[view].ready = later_of(queue->at[view].ready, moment->time[view]);
+            queue->at[view].ready = stk_most(queue->at[view].ready, moment->time[view]);
         }
         pop(t, queue, view);
     }
@@ -146,7 +141,7 @@ static void pass_all(stk_sim_timeline *t, int view)
 static uint64_t ready_at(const stk_sim_queue *queue, int view, uint64_t *since)
 {
     const stk_sim_task *task = queue->at[view].head;
-    const uint64_t ready = later_of(queue->at[view].ready, task->submitted_at);
+    const uint64_t ready = stk_most(queue->at[view].ready, task->submitted_at);
     const int together = task->kind == STK_TASK_KERNEL && ready == queue->at[view].together_at;
     *since = together ? queue->at[view].ready_since : ready;
     return ready;
@@ -166,7 +161,7 @@ static turn next_turn(const stk_sim_timeline *t, int view)
         const stk_sim_task *task = q->at[view].head;
         if (!task || task->what < 0) continue;
         turn one = { .queue = q };
-        one.begin = later_of(ready_at(q, view, &one.since), t->free_at[view][task->what]);
+        one.begin = stk_most(ready_at(q, view, &one.since), t->free_at[view][task->what]);
         if (best.queue) {
             const uint64_t number = best.queue->at[view].head->number;
             if (one.begin != best.begin   ? one.begin > best.begin
@@ -235,7 +230,7 @@ void stk_queue_destroy(stk_sim_timeline *t, stk_sim_queue *queue, uint64_t now)
     *link = queue->next;
     while (queue->at[REAL].head) {
         stk_sim_moment *moment = queue->at[REAL].head->what == MARK ? queue->at[REAL].head->moment : NULL;
-        if (moment) moment->time[REAL] = moment->time[EXPECTED] = later_of(now, queue->at[REAL].ready);
+        if (moment) moment->time[REAL] = moment->time[EXPECTED] = stk_most(now, queue->at[REAL].ready);
         pop(t, queue, REAL);
     }
     stk_free(queue);

@@ -5,6 +5,7 @@
 
 #include "src/augment/pipeline.h"
 #include "src/base/error.h"
+#include "src/base/mem.h"
 #include "src/pix/clahe.h"
 #include "src/pix/warp.h"
 #include "src/pix/color.h"
@@ -118,11 +119,6 @@ static void set_clahe(k_step *step, const stoke_color_step *color, const stk_loa
     step->scale = cut.scale;
 }
 
-static uint32_t larger(uint32_t a, uint32_t b)
-{
-    return a > b ? a : b;
-}
-
 /* Books what a step needs beside its own numbers. */
 static void take_room(stk_tables *t, k_step *step, const stk_loader_config *config)
 {
@@ -143,9 +139,9 @@ static void take_room(stk_tables *t, k_step *step, const stk_loader_config *conf
         t->tiles += tiles;
         round->clahes++;
         round->tiles += tiles;
-        round->across = larger(round->across, step->tiles);
-        round->padded_width = larger(round->padded_width, step->tiles * step->tile_width);
-        round->padded_height = larger(round->padded_height, step->tiles * step->tile_height);
+        round->across = (uint32_t)stk_most(round->across, step->tiles);
+        round->padded_width = (uint32_t)stk_most(round->padded_width, step->tiles * step->tile_width);
+        round->padded_height = (uint32_t)stk_most(round->padded_height, step->tiles * step->tile_height);
     }
 }
 
@@ -198,7 +194,7 @@ static int add_steps(stk_tables *t, k_sample *sample, const stk_loader_config *c
         t->round[sample->segments - 1].ends++;
     else
         t->direct++;
-    t->rounds = larger(t->rounds, sample->segments);
+    t->rounds = (uint32_t)stk_most(t->rounds, sample->segments);
     return STOKE_OK;
 }
 
@@ -218,8 +214,8 @@ static int add_elastic(stk_tables *t, k_sample *sample, const stk_loader_config 
     sample->elastic_step = plan->elastic_step;
     sample->elastic_alpha = plan->elastic_alpha;
     t->points += sample->columns * sample->rows;
-    t->columns = larger(t->columns, sample->columns);
-    t->rows = larger(t->rows, sample->rows);
+    t->columns = (uint32_t)stk_most(t->columns, sample->columns);
+    t->rows = (uint32_t)stk_most(t->rows, sample->rows);
     return STOKE_OK;
 }
 
