@@ -119,12 +119,6 @@ struct stk_device_module {
     CUfunction kernels[STK_KERNELS]; /* in the order of the program */
 };
 
-/* Calls belong to the context that is current in the calling thread. Any thread may call us, and whatever it
- * had current must be so again afterwards: every use of the driver stands between enter and leave.
- * device.c sees to that, but for opening and closing. */
-int stk_cuda_enter(stk_cuda *cuda, stoke_error *err);
-void stk_cuda_leave(stk_cuda *cuda);
-
 /* CALL(cuda, cuEventRecord, event, stream): the call as a status, with its name in the message. Needs `err`.
  */
 #define STK_CUDA_CALL(cuda, function, ...)                                                                   \

@@ -134,8 +134,7 @@ static void give_back(stoke_device *device, uint64_t bytes)
     pthread_mutex_unlock(&device->lock);
 }
 
-/* Ordinary memory is the same for every kind. */
-static int create_pageable(stk_device_block *block, stoke_error *err)
+int stk_block_pageable(stk_device_block *block, stoke_error *err)
 {
     block->host = stk_alloc_pages(block->bytes);
     if (block->host) return STOKE_OK;
@@ -155,7 +154,7 @@ int stk_block_create(stk_device_block *block, stoke_device *device, stk_device_m
                         device->info.name);
     if (kind == STK_MEMORY_DEVICE && (r = reserve(device, bytes, c.err))) return r;
     *block = (stk_device_block){ .device = device, .kind = kind, .bytes = bytes };
-    r = WITHIN(&c, kind == STK_MEMORY_PAGEABLE ? create_pageable(block, c.err)
+    r = WITHIN(&c, kind == STK_MEMORY_PAGEABLE ? stk_block_pageable(block, c.err)
                                                : device->fns->block_create(block, c.err));
     if (!r) return STOKE_OK;
     if (kind == STK_MEMORY_DEVICE) give_back(device, bytes);

@@ -195,7 +195,9 @@ int stk_module_create(stk_device_module **out, stoke_device *device, const stk_p
                       stoke_error *err);
 void stk_module_destroy(stk_device_module **module);
 
-/* For `discover`. */
-int stk_device_list_add(stoke_device_list *list, const stoke_device_info *info);
+/* For `discover`: what there is, or with err what is wrong with it. */
+int stk_device_list_add(stoke_device_list *list, const stoke_device_info *info, const stoke_error *err);
+/* Ordinary memory, which is the same for every kind. */
+int stk_block_pageable(stk_device_block *block, stoke_error *err);
 
 #endif

@@ -137,13 +137,16 @@ struct stoke_device_list {
     int incomplete; /* no memory for one of them */
 };
 
-int stk_device_list_add(stoke_device_list *list, const stoke_device_info *info)
+int stk_device_list_add(stoke_device_list *list, const stoke_device_info *info, const stoke_error *err)
 {
     if (!stk_grow((void **)&list->info, &list->capacity, list->count + 1, sizeof *list->info)) {
         list->incomplete = 1;
         return STOKE_E_NOMEM;
     }
-    list->info[list->count++] = *info;
+    stoke_device_info *added = &list->info[list->count++];
+    *added = *info;
+    if (err)
+        snprintf(added->problem, sizeof added->problem, "%.*s", (int)sizeof added->problem - 1, err->message);
     return STOKE_OK;
 }
 

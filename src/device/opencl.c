@@ -42,7 +42,7 @@ int stk_opencl_check(const stoke_device *device, const char *call, cl_int code, 
 
 static int add_to_list(void *context, const stk_opencl_found *found)
 {
-    return stk_device_list_add(context, &found->info) != STOKE_OK;
+    return stk_device_list_add(context, &found->info, NULL) != STOKE_OK;
 }
 
 static int load(stk_opencl_driver *cl, stoke_error *err)
@@ -59,9 +59,8 @@ static void opencl_discover(stoke_device_list *list)
         stk_opencl_walk(&cl, add_to_list, list);
         return;
     }
-    stoke_device_info info = { .name = "opencl" };
-    snprintf(info.problem, sizeof info.problem, "%.*s", (int)sizeof info.problem - 1, err.message);
-    stk_device_list_add(list, &info);
+    const stoke_device_info info = { .name = "opencl" };
+    stk_device_list_add(list, &info, &err);
 }
 
 /* The device of a number, or the first that can be used. */

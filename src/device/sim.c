@@ -47,7 +47,6 @@ typedef struct sim_device {
     stk_sim_clock clock;
     stk_sim_timeline timeline;
     stk_sim_memory memory;
-    stk_sim_engine down;  /* the engine of copies to the host */
     uint64_t calls, last; /* lost from the call after `last` on */
 } sim_device;
 
@@ -176,7 +175,7 @@ static void sim_discover(stoke_device_list *list)
     stoke_device_info info = { .name = "sim" };
     if (stk_sim_gpu_find("", &card, &units, &err)) return;
     describe(&card, units, &info);
-    stk_device_list_add(list, &info);
+    stk_device_list_add(list, &info, NULL);
 }
 
 /* A figure of the card, or the caller's. */
@@ -219,7 +218,6 @@ static int sim_open(stoke_device *device, const char *which, const stoke_device_
     device->info.shares_memory = m.contents != 0; /* they have to lie somewhere */
     v->model = m;
     v->clock = (stk_sim_clock){ real_now, real_sleep, NULL };
-    v->down = card.copy_engines > 1 ? STK_ENGINE_DOWN : STK_ENGINE_UP;
     v->last = UINT64_MAX;
     stk_sim_memory_init(&v->memory, device->info.memory_bytes);
     device->own = v;
@@ -395,7 +393,7 @@ static double copy_cost(const sim_device *v, const stk_device_block *to, const s
         *engine = STK_ENGINE_COMPUTE;
         return copy_latency_ns + 2 * (double)bytes / (memory_efficiency * v->model.memory);
     }
-    *engine = to->kind == STK_MEMORY_DEVICE ? STK_ENGINE_UP : v->down;
+    *engine = to->kind == STK_MEMORY_DEVICE ? STK_ENGINE_UP : STK_ENGINE_DOWN;
     return copy_latency_ns + (double)bytes / link;
 }
 
@@ -486,11 +484,6 @@ const stk_device_fns stk_device_sim = {
 void stk_sim_set_clock(stoke_device *device, const stk_sim_clock *clock)
 {
     of(device)->clock = *clock;
-}
-
-void stk_sim_set_copy_engines(stoke_device *device, uint32_t engines)
-{
-    of(device)->down = engines > 1 ? STK_ENGINE_DOWN : STK_ENGINE_UP;
 }
 
 void stk_sim_set_memory(stoke_device *device, uint64_t bytes)

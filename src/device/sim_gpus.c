@@ -23,8 +23,7 @@ static stoke_card card_of(const stk_gpu *gpu)
                          .memory_gb_s = gpu->memory_gb_s,
                          .pinned_gb_s = gpu->pinned_gb_s,
                          .pageable_gb_s = gpu->pageable_gb_s,
-                         .launch_us = 5,
-                         .copy_engines = 2 };
+                         .launch_us = 5 };
 }
 
 int stoke_card_named(const char *name, stoke_card *card)
