@@ -18,15 +18,10 @@ static stk_option_hit bind(const stoke_option_group *group, size_t index)
     return (stk_option_hit){ option, (char *)group->target + option->offset };
 }
 
-static char plain(char c)
-{
-    return c == '-' ? '_' : c;
-}
-
 static int same_name(const char *known, const char *name, size_t length)
 {
     for (size_t i = 0; i < length; i++)
-        if (!known[i] || plain(name[i]) != known[i]) return 0;
+        if (!known[i] || (name[i] == '-' ? '_' : name[i]) != known[i]) return 0;
     return !known[length];
 }
 
@@ -156,14 +151,6 @@ static int unknown(const parser *p, const char *word, size_t length)
                     word, flag);
 }
 
-/* --no-x switches the flag x off; no other type has a no-form. */
-static int negated_flag(const parser *p, const char *name, size_t length, stk_option_hit *hit)
-{
-    return length > 3 && !strncmp(name, "no-", 3) &&
-           stk_option_find(p->groups, p->n_groups, name + 3, length - 3, hit) &&
-           hit->option->type == STOKE_OPT_FLAG;
-}
-
 /* One word that starts with "--" and has more behind. May take the next word as its value. */
 static int parse_option(parser *p, const char *word)
 {
@@ -172,7 +159,10 @@ static int parse_option(parser *p, const char *word)
     const char *name = word + 2, *equals = strchr(name, '='), *value = equals ? equals + 1 : NULL;
     size_t length = equals ? (size_t)(equals - name) : strlen(name);
     int known = stk_option_find(p->groups, p->n_groups, name, length, &hit);
-    if (!known && negated_flag(p, name, length, &hit)) {
+    /* --no-x switches the flag x off; no other type has a no-form. */
+    if (!known && length > 3 && !strncmp(name, "no-", 3) &&
+        stk_option_find(p->groups, p->n_groups, name + 3, length - 3, &hit) &&
+        hit.option->type == STOKE_OPT_FLAG) {
         if (equals) return stk_fail(p->err, STOKE_E_INVALID, "%.*s takes no value", (int)length + 2, word);
         return stk_option_assign(hit, word, "false", p->err);
     }

@@ -80,15 +80,6 @@ static void put(sink *s, const char *bytes, size_t n)
     s->length += n;
 }
 
-/* Of the format itself the end may go, at a character. */
-static void put_literal(sink *s, const char *text, size_t n)
-{
-    for (const char *end = text + n, *start = text; text < end; start = text) {
-        stk_utf8_next(&text);
-        put(s, start, (size_t)(text - start));
-    }
-}
-
 static void put_blanks(sink *s, size_t count)
 {
     while (count--) put(s, " ", 1);
@@ -239,9 +230,11 @@ int stoke_text_vformat(char *out, size_t size, const char *format, va_list args)
     va_list rest;
     va_copy(rest, args);
     while (*format) {
-        const size_t n = strcspn(format, "%");
-        put_literal(&s, format, n);
-        format += n;
+        /* Of the format itself the end may go, at a character. */
+        for (const char *end = format + strcspn(format, "%"), *start = format; format < end; start = format) {
+            stk_utf8_next(&format);
+            put(&s, start, (size_t)(format - start));
+        }
         conversion c;
         if (!*format) break;
         format = parse(format + 1, &rest, &c);

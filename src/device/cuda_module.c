@@ -39,17 +39,6 @@ static int load(stk_device_module *module, const char *ptx, stoke_error *err)
     return r;
 }
 
-/* ---- PTX made at build time ---- */
-
-/* The newest that the card can run, or NULL. */
-static const stk_program_ptx *fitting(const stk_program *program, uint32_t architecture)
-{
-    const stk_program_ptx *best = NULL;
-    for (uint32_t i = 0; i < program->n_ptx && program->ptx[i].architecture <= architecture; i++)
-        best = &program->ptx[i];
-    return best;
-}
-
 /* ---- NVRTC ---- */
 
 typedef struct compilation {
@@ -149,11 +138,15 @@ static int load_text(stk_device_module *module, stoke_error *err)
 
 /* ---- the module ---- */
 
-/* PTX at hand, else the text. When neither does, both reasons count: the first is what is to be mended. */
+/* PTX at hand, the newest that the card can run, else the text. When neither does, both reasons count: the
+ * first is what is to be mended. */
 static int load_either(stk_device_module *module, stoke_error *err)
 {
-    stk_cuda *cuda = module->device->own;
-    const stk_program_ptx *ptx = fitting(module->program, cuda->architecture);
+    const stk_cuda *cuda = module->device->own;
+    const stk_program *program = module->program;
+    const stk_program_ptx *ptx = NULL;
+    for (uint32_t i = 0; i < program->n_ptx && program->ptx[i].architecture <= cuda->architecture; i++)
+        ptx = &program->ptx[i];
     if (!ptx) return load_text(module, err);
     int r = load(module, ptx->text, err);
     if (r != STOKE_E_UNSUPPORTED) return r;

@@ -364,18 +364,13 @@ static int sim_event_time(stk_device_event *event, uint64_t *ns, stoke_error *er
 
 /* ---- work ---- */
 
-static uint64_t whole_ns(double ns)
-{
-    return ns < 1e18 ? (uint64_t)(ns + 0.5) : (uint64_t)1000000000000000000;
-}
-
 static int enqueue(stk_device_stream *stream, stk_sim_engine engine, stk_sim_task_kind kind, double ns,
                    stoke_error *err)
 {
     sim_device *v = of(stream->device);
+    const uint64_t whole = ns < 1e18 ? (uint64_t)(ns + 0.5) : (uint64_t)1000000000000000000;
     return done_or_full(stream->device,
-                        stk_queue_work(&v->timeline, stream->queue, engine, kind, whole_ns(ns), now_of(v)),
-                        err);
+                        stk_queue_work(&v->timeline, stream->queue, engine, kind, whole, now_of(v)), err);
 }
 
 static uint8_t *bytes_of(const stk_device_block *block)

@@ -137,16 +137,6 @@ static void pass_all(stk_sim_timeline *t, int view)
     } while (moved);
 }
 
-/* When the head can begin, whatever the engine does; *since: what counts for its turn. */
-static uint64_t ready_at(const stk_sim_queue *queue, int view, uint64_t *since)
-{
-    const stk_sim_task *task = queue->at[view].head;
-    const uint64_t ready = stk_most(queue->at[view].ready, task->submitted_at);
-    const int together = task->kind == STK_TASK_KERNEL && ready == queue->at[view].together_at;
-    *since = together ? queue->at[view].ready_since : ready;
-    return ready;
-}
-
 typedef struct turn {
     stk_sim_queue *queue; /* NULL: all are empty */
     uint64_t begin, since;
@@ -160,8 +150,11 @@ static turn next_turn(const stk_sim_timeline *t, int view)
     for (stk_sim_queue *q = t->queues; q; q = q->next) {
         const stk_sim_task *task = q->at[view].head;
         if (!task || task->what < 0) continue;
-        turn one = { .queue = q };
-        one.begin = stk_most(ready_at(q, view, &one.since), t->free_at[view][task->what]);
+        const uint64_t ready = stk_most(q->at[view].ready, task->submitted_at); /* whatever the engine does */
+        const int together = task->kind == STK_TASK_KERNEL && ready == q->at[view].together_at;
+        const turn one = { .queue = q,
+                           .begin = stk_most(ready, t->free_at[view][task->what]),
+                           .since = together ? q->at[view].ready_since : ready };
         if (best.queue) {
             const uint64_t number = best.queue->at[view].head->number;
             if (one.begin != best.begin   ? one.begin > best.begin

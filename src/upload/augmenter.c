@@ -158,12 +158,6 @@ static int make_deep(const stk_loader_config *config, float *deep, stoke_error *
     return STOKE_OK;
 }
 
-static void make_swap(const stk_loader_config *config, uint16_t *swap)
-{
-    const uint32_t values = stoke_labels_depth(config->labels) == 1 ? 256 : DEEP_VALUES;
-    for (uint32_t id = 0; id < DEEP_VALUES; id++) swap[id] = id < values ? config->swap[id] : (uint16_t)id;
-}
-
 static int send(stk_augmenter *a, stk_device_stream *stream, enum block which, const stk_device_block *from,
                 stoke_error *err)
 {
@@ -181,7 +175,12 @@ static int send_constants(stk_augmenter *a, stoke_error *err)
     if (!r) r = stk_stream_create(&stream, a->device, err);
     if (!r && a->block[DEEP].bytes) r = make_deep(a->config, host.host, err);
     if (!r) r = send(a, stream, DEEP, &host, err);
-    if (!r && a->block[SWAP].bytes) make_swap(a->config, host.host);
+    if (!r && a->block[SWAP].bytes) {
+        const uint32_t values = stoke_labels_depth(a->config->labels) == 1 ? 256 : DEEP_VALUES;
+        uint16_t *swap = host.host;
+        for (uint32_t id = 0; id < DEEP_VALUES; id++)
+            swap[id] = id < values ? a->config->swap[id] : (uint16_t)id;
+    }
     if (!r) r = send(a, stream, SWAP, &host, err);
     stk_stream_destroy(&stream);
     stk_block_destroy(&host);
@@ -414,8 +413,13 @@ static int lies_in(const stk_device_block *block, size_t at, size_t pitch, uint3
 }
 
 /* Kernels check nothing: they would read and write beyond the end. */
-static int check_blocks(const stk_augmenter *a, const stk_augmenter_job *job, stoke_error *err)
+static int check_job(const stk_augmenter *a, const stk_augmenter_job *job, stoke_error *err)
 {
+    if (job->count > a->capacity || job->turn >= a->turns)
+        return stk_fail(err, STOKE_E_INVALID, "%u rows in turn %u: planned were %u rows and %u turns",
+                        job->count, job->turn, a->capacity, a->turns);
+    if (!job->masks_b != !a->config->two_masks)
+        return stk_fail(err, STOKE_E_INVALID, "second masks and the pipeline do not go together");
     const stoke_batch batch = stk_batch_shape(a->config, job->count);
     const size_t images = batch.image_row_bytes * job->count, masks = batch.mask_row_bytes * job->count;
     int good = images <= job->images->bytes && masks <= job->masks->bytes &&
@@ -424,16 +428,6 @@ static int check_blocks(const stk_augmenter *a, const stk_augmenter_job *job, st
         good = lies_in(job->raw, job->image_at, job->image_pitch, i, job->rows[i].image_bytes) &&
                lies_in(job->raw, job->mask_at, job->mask_pitch, i, job->rows[i].mask_bytes);
     return good ? STOKE_OK : stk_fail(err, STOKE_E_INVALID, "a block is too small for %u rows", job->count);
-}
-
-static int check_job(const stk_augmenter *a, const stk_augmenter_job *job, stoke_error *err)
-{
-    if (job->count > a->capacity || job->turn >= a->turns)
-        return stk_fail(err, STOKE_E_INVALID, "%u rows in turn %u: planned were %u rows and %u turns",
-                        job->count, job->turn, a->capacity, a->turns);
-    if (!job->masks_b != !a->config->two_masks)
-        return stk_fail(err, STOKE_E_INVALID, "second masks and the pipeline do not go together");
-    return check_blocks(a, job, err);
 }
 
 /* Plans of another pipeline could ask for more than there is. */

@@ -84,12 +84,6 @@ k_shape stk_tables_shape(const stk_loader_config *config, uint32_t count)
 
 /* ---- steps ---- */
 
-/* Needs more than its own pixel: starts a segment. */
-static int starts_segment(uint32_t kind)
-{
-    return kind == K_CONTRAST || kind == K_BLUR || kind == K_CLAHE;
-}
-
 static void set_key(uint32_t words[2], uint64_t key)
 {
     words[0] = (uint32_t)key;
@@ -183,7 +177,8 @@ static int add_steps(stk_tables *t, k_sample *sample, const stk_loader_config *c
             return stk_fail(err, STOKE_E_INVALID, "more colour steps than the pipeline draws (%u)",
                             t->steps_capacity);
         k_step step = step_of(&made, config);
-        sample->segments += (uint32_t)starts_segment(step.kind);
+        /* What needs more than its own pixel starts a segment. */
+        sample->segments += step.kind == K_CONTRAST || step.kind == K_BLUR || step.kind == K_CLAHE;
         step.segment = sample->segments - 1;
         take_room(t, &step, config);
         t->steps[t->n_steps++] = step;

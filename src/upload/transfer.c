@@ -51,25 +51,19 @@ int stk_upload_between(stk_device_event *start, stk_device_event *end, stk_busy_
     return r;
 }
 
-static int read_trip(stoke_upload *upload, const stk_upload_transfer *transfer, stoke_error *err)
-{
-    stk_busy_interval copy, kernels;
-    int r = stk_upload_between(transfer->copy_start, transfer->copy_end, &copy, err);
-    if (!r && transfer->kernels) r = stk_upload_between(transfer->kernel_start, transfer->end, &kernels, err);
-    if (r) return r;
-    stk_observer_arrived(&upload->observer, upload->ended, transfer->number, copy, transfer->bytes,
-                         transfer->kernels ? &kernels : NULL);
-    return STOKE_OK;
-}
-
 int stk_transfers_read(stoke_upload *upload, stoke_error *err)
 {
     for (; upload->ended < upload->sent; upload->ended++) {
         stk_upload_transfer *transfer = &upload->transfers[upload->ended % STK_TRANSFERS];
+        stk_busy_interval copy, kernels;
         int done, r = stk_event_done(transfer->end, &done, err);
         if (r || !done) return r;
-        r = read_trip(upload, transfer, err);
+        r = stk_upload_between(transfer->copy_start, transfer->copy_end, &copy, err);
+        if (!r && transfer->kernels)
+            r = stk_upload_between(transfer->kernel_start, transfer->end, &kernels, err);
         if (r) return r;
+        stk_observer_arrived(&upload->observer, upload->ended, transfer->number, copy, transfer->bytes,
+                             transfer->kernels ? &kernels : NULL);
     }
     return STOKE_OK;
 }
@@ -126,13 +120,8 @@ static int copy_run(stoke_upload *upload, stk_upload_transfer *transfer, const s
     return stk_stream_copy(upload->copies, to, to_at + begin, from, begin, end - begin, err);
 }
 
-/* Which part of a row is used: of raw ones less than their room. */
-static size_t used_bytes(const stk_raw_row *row, int masks, size_t pitch)
-{
-    return !row ? pitch : masks ? row->mask_bytes : row->image_bytes;
-}
-
-/* Rows, `pitch` bytes apart on both sides. Where one is used up to the next, both cross in one copy. */
+/* Rows, `pitch` bytes apart on both sides, of raw ones the part that is used. Where one is used up to the
+ * next, both cross in one copy. */
 static int copy_rows(stoke_upload *upload, stk_upload_transfer *transfer, const stk_device_block *to,
                      size_t to_at, void *from, size_t pitch, const stk_raw_row *raw, int masks,
                      stoke_error *err)
@@ -151,7 +140,7 @@ static int copy_rows(stoke_upload *upload, stk_upload_transfer *transfer, const 
             r = copy_run(upload, transfer, to, to_at, &host, begin, end, err);
             begin = i * pitch;
         }
-        end = i * pitch + used_bytes(raw ? &raw[i] : NULL, masks, pitch);
+        end = i * pitch + (!raw ? pitch : masks ? raw[i].mask_bytes : raw[i].image_bytes);
     }
     return r ? r : copy_run(upload, transfer, to, to_at, &host, begin, end, err);
 }

@@ -129,16 +129,6 @@ static void unmake_way(stoke_upload *upload)
     stk_ring_destroy(&upload->ring);
 }
 
-/* Both ways were made, one after the other: the plan is that of the larger one. */
-static void count_what_was_tried(stoke_upload *upload, uint64_t tried)
-{
-    stoke_memory_plan *host = &upload->memory.host;
-    if (tried <= host->total_bytes) return;
-    if (!host->beside_bytes) host->beside = "trying the device first";
-    host->beside_bytes += tried - host->total_bytes;
-    host->total_bytes = tried;
-}
-
 /* Tries the device, looks at what both would cost, and begins again with the better one. */
 static int make_better_way(stoke_upload *upload, const stoke_dataset *dataset, const stoke_data_params *data,
                            uint32_t slots, double step_ms, stoke_error *err)
@@ -168,8 +158,13 @@ static int make_better_way(stoke_upload *upload, const stoke_dataset *dataset, c
     }
     upload->placement = STOKE_PLACEMENT_HOST;
     const int r = make_way(upload, dataset, data, slots, err);
-    if (!r) count_what_was_tried(upload, tried);
-    return r;
+    stoke_memory_plan *host = &upload->memory.host;
+    if (r || tried <= host->total_bytes) return r;
+    /* Both ways were made, one after the other: the plan is that of the larger one. */
+    if (!host->beside_bytes) host->beside = "trying the device first";
+    host->beside_bytes += tried - host->total_bytes;
+    host->total_bytes = tried;
+    return STOKE_OK;
 }
 
 static int build(stoke_upload *upload, const stoke_dataset *dataset, const stoke_data_params *data,
@@ -183,7 +178,7 @@ static int build(stoke_upload *upload, const stoke_dataset *dataset, const stoke
     int r = make_locks(upload, err);
     if (!r) r = stk_busy_time_create(&upload->observer.busy, upload->info.emulated, err);
     if (!r) r = make_streams(upload, params->consumer_stream, err);
-    if (!r) r = stk_foreign_streams_create(upload, err);
+    if (!r) r = stk_event_create(&upload->passed, upload->device, err);
     if (r) return r;
     if (params->placement == STOKE_PLACEMENT_AUTO) {
         r = make_better_way(upload, dataset, data, slots, params->step_ms, err);

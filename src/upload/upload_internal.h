@@ -208,7 +208,6 @@ int stk_transfer_retire(stoke_upload *upload, stoke_error *err);
 int stk_transfers_read(stoke_upload *upload, stoke_error *err);
 
 /* ---- stream_share.c ---- */
-int stk_foreign_streams_create(stoke_upload *upload, stoke_error *err);
 void stk_foreign_streams_destroy(stoke_upload *upload);
 /* A call for the consumer's stream failed: nothing is handed out any more. */
 void stk_upload_break(stoke_upload *upload, const stoke_error *error);

@@ -30,20 +30,6 @@ int stoke_upload_memory_text(const stoke_upload_memory *memory, char *text, size
                     STK_MIB(memory->slot_bytes), kernels, STK_MIB(memory->total_bytes));
 }
 
-/* Only where the device says what is left: OpenCL does not. */
-static int check_device(stoke_upload *upload, const char *sum, stoke_error *err)
-{
-    uint64_t free_bytes, total_bytes;
-    int r = stoke_device_memory(upload->device, &free_bytes, &total_bytes, err);
-    if (r || !free_bytes || upload->memory.total_bytes <= free_bytes) return r;
-    return stk_fail(
-        err, STOKE_E_NOMEM,
-        "the upload needs %s of device memory, but %s has %.1f of %.1f MiB free. Lower batch, size "
-        "or depth%s",
-        sum, upload->info.name, STK_MIB(free_bytes), STK_MIB(total_bytes),
-        upload->memory.work_bytes ? ", or augment on the host (placement)" : "");
-}
-
 /* Sizes of batches as such a loader makes them and as they come out. */
 static void measure(stoke_upload *upload, const stk_loader_config *config, uint32_t capacity)
 {
@@ -67,9 +53,16 @@ static int plan_device(stoke_upload *upload, const stk_loader_config *config, ui
     }
     if (upload->reads) m->read_bytes = slots * stk_ring_slot_bytes(&upload->shape, config->two_masks, 0);
     m->total_bytes = m->slots * m->slot_bytes + m->work_bytes;
+    uint64_t free_bytes, total_bytes;
+    int r = stoke_device_memory(upload->device, &free_bytes, &total_bytes, err);
+    if (r || !free_bytes || m->total_bytes <= free_bytes) return r; /* OpenCL does not say what is left */
     char sum[160];
     stoke_upload_memory_text(m, sum, sizeof sum);
-    return check_device(upload, sum, err);
+    return stk_fail(err, STOKE_E_NOMEM,
+                    "the upload needs %s of device memory, but %s has %.1f of %.1f MiB free. Lower batch, "
+                    "size or depth%s",
+                    sum, upload->info.name, STK_MIB(free_bytes), STK_MIB(total_bytes),
+                    m->work_bytes ? ", or augment on the host (placement)" : "");
 }
 
 static int plan_loader(const stoke_upload *upload, const stk_loader_config *config,
