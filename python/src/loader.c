@@ -33,16 +33,6 @@ static stoke_lender *lender_of(PyObject *self)
 
 /* ---- beginning and end ---- */
 
-/* "cuda:1" as DLPack has it. */
-static py_place place_of(const stoke_lender *lender)
-{
-    const stoke_device_info *info = stoke_lender_device(lender);
-    py_place place = py_on_cpu;
-    if (info && sscanf(info->name, "cuda:%d", &place.id) == 1) place.device = PY_DEVICE_CUDA;
-    if (info && sscanf(info->name, "opencl:%d", &place.id) == 1) place.device = PY_DEVICE_OPENCL;
-    return place;
-}
-
 /* 0, or -1 with an exception set. */
 static int open_engine(loader *self, PyObject *to)
 {
@@ -58,7 +48,11 @@ static int open_engine(loader *self, PyObject *to)
                                                    from ? &from->hold : NULL, &error));
     if (error.code == STOKE_E_NOMEM && py_pinned_raise(from)) return -1;
     if (py_check(&error)) return -1;
-    self->place = place_of(self->lender);
+    const stoke_device_info *info = stoke_lender_device(self->lender);
+    py_place *place = &self->place; /* "cuda:1" as DLPack has it */
+    *place = py_on_cpu;
+    if (info && sscanf(info->name, "cuda:%d", &place->id) == 1) place->device = PY_DEVICE_CUDA;
+    if (info && sscanf(info->name, "opencl:%d", &place->id) == 1) place->device = PY_DEVICE_OPENCL;
     return 0;
 }
 

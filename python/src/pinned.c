@@ -77,13 +77,6 @@ static void source_end(stoke_hold *hold)
     free(s);
 }
 
-static source *source_new(void)
-{
-    source *s = calloc(1, sizeof *s);
-    if (s) stoke_hold_begin(&s->base.hold, source_end);
-    return s;
-}
-
 int py_device_open(stoke_device **device, PyObject *name)
 {
     PyObject *bytes = PyUnicode_AsUTF8String(name);
@@ -102,7 +95,8 @@ static PyObject *pinned_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     if (!PyArg_ParseTuple(args, "O:Pinned", &from)) return NULL;
     pinned_object *self = (pinned_object *)PyType_GenericAlloc(type, 0);
     if (!self) return NULL;
-    source *s = self->source = source_new();
+    source *s = self->source = calloc(1, sizeof *s);
+    if (s) stoke_hold_begin(&s->base.hold, source_end);
     if (!s || (PyUnicode_Check(from) && py_device_open(&s->device, from))) {
         Py_DECREF(self);
         return s ? NULL : PyErr_NoMemory();

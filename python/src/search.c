@@ -43,21 +43,18 @@ static int outcome_in(stoke_trial *trial, PyObject *end)
     return 0;
 }
 
-static int message_in(stoke_trial *trial, PyObject *text)
-{
-    PyObject *bytes = PyUnicode_AsEncodedString(text, "utf-8", "replace");
-    if (!bytes) return -1;
-    snprintf(trial->message, sizeof trial->message, "%s", PyBytes_AsString(bytes));
-    Py_DECREF(bytes);
-    return 0;
-}
-
 static int trial_in(stoke_trial *trial, PyObject *dict)
 {
     if (!PyDict_Check(dict)) return py_refuse(PyExc_TypeError, "a trial returns a dict");
     PyObject *message = PyDict_GetItemString(dict, "message"), *end = PyDict_GetItemString(dict, "outcome");
     if (!end) return py_refuse(PyExc_TypeError, "a trial returns its outcome");
-    if ((message && message_in(trial, message)) || outcome_in(trial, end)) return -1;
+    if (message) {
+        PyObject *bytes = PyUnicode_AsEncodedString(message, "utf-8", "replace");
+        if (!bytes) return -1;
+        snprintf(trial->message, sizeof trial->message, "%s", PyBytes_AsString(bytes));
+        Py_DECREF(bytes);
+    }
+    if (outcome_in(trial, end)) return -1;
     return py_fields_in(trial, trial_fields + ASKED, RETURNED, dict);
 }
 
@@ -73,7 +70,7 @@ static int run_trial(void *context, uint32_t batch, stoke_trial *trial, stoke_er
     return r;
 }
 
-static PyObject *trials_out(const stoke_batch_result *found)
+static PyObject *result_out(const stoke_batch_result *found)
 {
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < found->n_trials; i++) {
@@ -81,13 +78,8 @@ static PyObject *trials_out(const stoke_batch_result *found)
         py_add(&list,
                py_with(py_out(trial, trial_fields), "outcome", py_words(stoke_outcome_name(trial->outcome))));
     }
-    return list;
-}
-
-static PyObject *result_out(const stoke_batch_result *found)
-{
     PyObject *dict = py_with(py_out(found, result_fields), "bound", py_words(stoke_bound_name(found->bound)));
-    return py_with(dict, "trials", trials_out(found));
+    return py_with(dict, "trials", list);
 }
 
 static PyObject *batch_search(PyObject *module, PyObject *args)

@@ -27,14 +27,6 @@ enum { ALIASES = sizeof aliases / sizeof *aliases };
 /* What differs from the table: a module leaves no file in the folder it is used in unless it is told to. */
 static const char quarantine_name[] = "quarantine", quarantine_default[] = "";
 
-/* The aliases as options, so that they are offered to somebody who misspelt one. */
-static stoke_option_group alias_group(stoke_option options[ALIASES])
-{
-    for (int i = 0; i < ALIASES; i++)
-        options[i] = (stoke_option){ .name = aliases[i].name, .type = STOKE_OPT_STRING };
-    return (stoke_option_group){ "aliases", options, ALIASES, NULL };
-}
-
 /* Of `shuffle`, which PyTorch has as a bool. */
 static const char *value_for(const char *name, const char *value)
 {
@@ -63,11 +55,14 @@ static int set(py_settings *settings, const char *given, const char *value)
     int alias = ALIASES - 1;
     while (alias >= 0 && strcmp(aliases[alias].name, given)) alias--;
     if (alias >= 0 && !aliases[alias].stands_for) return 0;
+    /* An alias is resolved before the tables see it: the second group is only looked through for near names,
+     * so that aliases are offered to somebody who misspelt one. */
     stoke_option more[ALIASES];
-    const stoke_option_group groups[] = { stoke_data_options(&settings->params), alias_group(more) };
+    for (int i = 0; i < ALIASES; i++)
+        more[i] = (stoke_option){ .name = aliases[i].name, .type = STOKE_OPT_STRING };
+    const stoke_option_group groups[] = { stoke_data_options(&settings->params),
+                                          { "aliases", more, ALIASES, NULL } };
     stoke_error error = { 0 };
-    /* An alias is resolved before the tables see it: the second group is only looked through for near names.
-     */
     const char *name = alias >= 0 ? aliases[alias].stands_for : given;
     error.code = stoke_options_set(groups, 2, name, value_for(given, value), &error);
     if (error.code && alias >= 0) name_as_given(&error, name, given);

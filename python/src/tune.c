@@ -48,10 +48,13 @@ static const py_field estimate_fields[] = { PY_FIELDS(stoke_estimate, total, low
                                                       reserved_low, reserved_high, card, parameters),
                                             PY_FIELD_AS(stoke_estimate, source, PY_SOURCE) };
 
-/* For people: what was asked, and what it comes to. Returns dict, or NULL with an exception set. */
-static PyObject *words_out(PyObject *dict, const stoke_estimate *estimate, stoke_engine engine,
-                           const stoke_estimate_params *params)
+static PyObject *estimate_out(const stoke_estimate *estimate, uint32_t largest, stoke_engine engine,
+                              const stoke_estimate_params *params)
 {
+    PyObject *dict = py_out(estimate, estimate_fields), *terms = PyDict_New();
+    for (int k = 0; terms && k < STOKE_TERMS; k++)
+        terms = py_with(terms, stoke_memory_term_name(k), PyLong_FromUnsignedLongLong(estimate->bytes[k]));
+    /* For people: what was asked, and what it comes to. */
     char *text = NULL;
     size_t bytes;
     FILE *out = open_memstream(&text, &bytes);
@@ -63,29 +66,10 @@ static PyObject *words_out(PyObject *dict, const stoke_estimate *estimate, stoke
         fputc('\n', out);
         stoke_estimate_levels(out, estimate);
     }
-    return py_with(dict, "verdict", py_written(out, &text, &bytes));
-}
-
-static PyObject *estimate_out(const stoke_estimate *estimate, uint32_t largest, stoke_engine engine,
-                              const stoke_estimate_params *params)
-{
-    PyObject *dict = py_out(estimate, estimate_fields), *terms = PyDict_New();
-    for (int k = 0; terms && k < STOKE_TERMS; k++)
-        terms = py_with(terms, stoke_memory_term_name(k), PyLong_FromUnsignedLongLong(estimate->bytes[k]));
-    dict = words_out(dict, estimate, engine, params);
+    dict = py_with(dict, "verdict", py_written(out, &text, &bytes));
     dict = py_with(dict, "bytes", terms);
     dict = py_with(dict, "dominant", py_words(stoke_memory_term_name(estimate->dominant)));
     return py_with(dict, "largest_batch", PyLong_FromUnsignedLong(largest));
-}
-
-/* The names of what was assumed. */
-static PyObject *assumed_out(unsigned assumed)
-{
-    static const char *const names[] = { "model", "batch_size", "image_size", "classes", "precision" };
-    PyObject *list = PyList_New(0);
-    for (unsigned i = 0; list && i < sizeof names / sizeof *names; i++)
-        if (assumed >> i & 1 && py_push(list, py_words(names[i]))) Py_CLEAR(list);
-    return list;
 }
 
 /* What a term of `bytes` is. */
@@ -99,6 +83,7 @@ static PyObject *term_meanings(PyObject *module, PyObject *nothing)
 
 static PyObject *estimate_config(PyObject *module, PyObject *args)
 {
+    static const char *const names[] = { "model", "batch_size", "image_size", "classes", "precision" };
     const char *path, *model;
     if (!PyArg_ParseTuple(args, "yz:estimate_config", &path, &model)) return NULL;
     stoke_estimate_params params = stoke_estimate_defaults();
@@ -108,7 +93,10 @@ static PyObject *estimate_config(PyObject *module, PyObject *args)
     params.model = model;
     PY_UNLOCKED(error.code = stoke_estimate_config(&params, path, name, &assumed, &error));
     if (error.code) return fail_at(&error, 1);
-    return py_with(py_out(&params, estimate_params), "assumed", assumed_out(assumed));
+    PyObject *list = PyList_New(0);
+    for (unsigned i = 0; list && i < sizeof names / sizeof *names; i++)
+        if (assumed >> i & 1) py_add(&list, py_words(names[i]));
+    return py_with(py_out(&params, estimate_params), "assumed", list);
 }
 
 static PyObject *precision(PyObject *module, PyObject *args)
@@ -171,14 +159,6 @@ static PyObject *recommendations_out(const stoke_recommendation *line, size_t n)
     return list;
 }
 
-static PyObject *advice_out(const stoke_advice *advice)
-{
-    return Py_BuildValue("{s:s,s:K,s:N,s:N,s:s}", "subject", advice->subject, "memory",
-                         (unsigned long long)advice->memory, "lines",
-                         recommendations_out(advice->line, advice->n), "expected",
-                         recommendations_out(advice->expected, advice->n_expected), "remark", advice->remark);
-}
-
 static PyObject *recommend(PyObject *module, PyObject *args)
 {
     PyObject *dict;
@@ -197,7 +177,11 @@ static PyObject *recommend(PyObject *module, PyObject *args)
     else if (elsewhere)
         params.cores_source = STOKE_SOURCE_NA;
     if (!error.code) PY_UNLOCKED(error.code = stoke_recommend(&advice, &params, &error));
-    return error.code ? fail_at(&error, 0) : advice_out(&advice);
+    if (error.code) return fail_at(&error, 0);
+    return Py_BuildValue("{s:s,s:K,s:N,s:N,s:s}", "subject", advice.subject, "memory",
+                         (unsigned long long)advice.memory, "lines",
+                         recommendations_out(advice.line, advice.n), "expected",
+                         recommendations_out(advice.expected, advice.n_expected), "remark", advice.remark);
 }
 
 /* ---- before a training starts ---- */

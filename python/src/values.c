@@ -59,14 +59,9 @@ static PyObject *figure_out(stoke_figure figure)
     return Py_BuildValue("(ds)", figure.value, stoke_source_name(figure.source));
 }
 
-static PyObject *spread_out(const stoke_spread *spread)
-{
-    return Py_BuildValue("(NNNN)", figure_out(spread->mean), figure_out(spread->p5), figure_out(spread->p95),
-                         figure_out(spread->peak));
-}
-
 static PyObject *value_out(const void *at, py_kind kind)
 {
+    const stoke_spread *spread;
     switch (kind) {
     case PY_U64: return PyLong_FromUnsignedLongLong(*(const uint64_t *)at);
     case PY_U32: return PyLong_FromUnsignedLong(*(const uint32_t *)at);
@@ -78,7 +73,10 @@ static PyObject *value_out(const void *at, py_kind kind)
     case PY_NAME: return py_words(*(const char *const *)at);
     case PY_SOURCE: return py_words(stoke_source_name(*(const int *)at));
     case PY_FIGURE: return figure_out(*(const stoke_figure *)at);
-    case PY_SPREAD: return spread_out(at);
+    case PY_SPREAD:
+        spread = at;
+        return Py_BuildValue("(NNNN)", figure_out(spread->mean), figure_out(spread->p5),
+                             figure_out(spread->p95), figure_out(spread->peak));
     case PY_OTHER: break;
     }
     return NULL;
