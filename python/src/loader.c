@@ -146,16 +146,6 @@ static PyObject *loader_batches(PyObject *self, PyObject *nothing)
 
 /* ---- what is known ---- */
 
-static PyObject *stages_out(const stoke_stage_time *stage)
-{
-    PyObject *dict = PyDict_New();
-    for (int i = 0; dict && i < STOKE_STAGES; i++, stage++)
-        dict = py_with(dict, stoke_stage_name((stoke_stage)i),
-                       Py_BuildValue("(KKK)", (unsigned long long)stage->wall_ns,
-                                     (unsigned long long)stage->cpu_ns, (unsigned long long)stage->count));
-    return dict;
-}
-
 static const py_field stats_fields[] = {
     PY_FIELDS(stoke_lender_stats, loader.samples, loader.batches, loader.replaced, loader.skipped,
               loader.bad_samples, loader.bytes_read, loader.retries, loader.first_batch_ns),
@@ -172,7 +162,13 @@ static PyObject *loader_stats(PyObject *self, PyObject *nothing)
     stoke_lender_stats stats;
     error.code = stoke_lender_stats_get(lender_of(self), &stats, &error);
     if (error.code) return py_raise(&error);
-    return py_with(py_out(&stats, stats_fields), "stages", stages_out(stats.loader.stage));
+    PyObject *stages = PyDict_New();
+    const stoke_stage_time *stage = stats.loader.stage;
+    for (int i = 0; stages && i < STOKE_STAGES; i++, stage++)
+        stages = py_with(stages, stoke_stage_name((stoke_stage)i),
+                         Py_BuildValue("(KKK)", (unsigned long long)stage->wall_ns,
+                                       (unsigned long long)stage->cpu_ns, (unsigned long long)stage->count));
+    return py_with(py_out(&stats, stats_fields), "stages", stages);
 }
 
 static const py_field plan_fields[] = { PY_FIELDS(stoke_memory_plan, slots, workers, slot_bytes, worker_bytes,
@@ -259,22 +255,6 @@ static PyObject *loader_batch_size(PyObject *self, void *closure)
 
 enum { NAMES = 256 };
 
-/* pictures: two for each tile. */
-static void lay_tiles(const stoke_batch *batch, int has_masks, stoke_tile *tiles, stoke_image *pictures)
-{
-    const uint32_t w = batch->width, h = batch->height;
-    const uint8_t depth = (uint8_t)stoke_dtype_bytes(batch->mask_dtype);
-    for (uint32_t i = 0; i < batch->count; i++) {
-        stoke_image *image = &pictures[2 * i], *mask = image + 1;
-        char *images = batch->images;
-        /* Of a mixed row the mask that belongs to the stronger picture. */
-        char *masks = batch->lambda && batch->lambda[i] < 0.5f ? batch->masks_b : batch->masks;
-        *image = (stoke_image){ images + i * batch->image_row_bytes, (size_t)w * 3, w, h, 3, 1 };
-        *mask = (stoke_image){ masks + i * batch->mask_row_bytes, (size_t)w * depth, w, h, 1, depth };
-        tiles[i] = (stoke_tile){ image, has_masks ? mask : NULL, batch->names[i] };
-    }
-}
-
 static int write_grid(const stoke_tile *tiles, const stoke_batch *batch, const stoke_data_params *params,
                       const char *path, uint32_t columns, uint32_t tile, stoke_error *err)
 {
@@ -301,15 +281,25 @@ static int write_grid(const stoke_tile *tiles, const stoke_batch *batch, const s
 static int draw(const stoke_batch *batch, const stoke_data_params *params, int has_masks, const char *path,
                 uint32_t columns, uint32_t tile, stoke_error *err)
 {
+    const uint32_t w = batch->width, h = batch->height;
+    const uint8_t depth = (uint8_t)stoke_dtype_bytes(batch->mask_dtype);
     stoke_tile *tiles = calloc(batch->count, sizeof *tiles);
-    stoke_image *pictures = calloc(batch->count, 2 * sizeof *pictures);
-    int r = STOKE_E_NOMEM;
-    if (tiles && pictures) {
-        lay_tiles(batch, has_masks, tiles, pictures);
-        r = write_grid(tiles, batch, params, path, columns, tile, err);
-    } else {
-        snprintf(err->message, sizeof err->message, "no memory for a picture of %u samples", batch->count);
+    stoke_image *pictures = calloc(batch->count, 2 * sizeof *pictures); /* two for each tile */
+    const int ready = tiles && pictures;
+    for (uint32_t i = 0; ready && i < batch->count; i++) {
+        stoke_image *image = &pictures[2 * i], *mask = image + 1;
+        char *images = batch->images;
+        /* Of a mixed row the mask that belongs to the stronger picture. */
+        char *masks = batch->lambda && batch->lambda[i] < 0.5f ? batch->masks_b : batch->masks;
+        *image = (stoke_image){ images + i * batch->image_row_bytes, (size_t)w * 3, w, h, 3, 1 };
+        *mask = (stoke_image){ masks + i * batch->mask_row_bytes, (size_t)w * depth, w, h, 1, depth };
+        tiles[i] = (stoke_tile){ image, has_masks ? mask : NULL, batch->names[i] };
     }
+    int r = STOKE_E_NOMEM;
+    if (ready)
+        r = write_grid(tiles, batch, params, path, columns, tile, err);
+    else
+        snprintf(err->message, sizeof err->message, "no memory for a picture of %u samples", batch->count);
     free(tiles);
     free(pictures);
     return r;

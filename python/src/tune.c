@@ -189,17 +189,6 @@ static PyObject *recommend(PyObject *module, PyObject *args)
 static const py_field check_params[] = { PY_FIELDS(stoke_preflight_params, config, data, model, classes,
                                                    ranks) };
 
-static PyObject *lines_out(const stoke_preflight *preflight)
-{
-    PyObject *list = PyList_New(0);
-    stoke_preflight_line line;
-    for (size_t i = 0; list && stoke_preflight_at(preflight, i, &line); i++)
-        py_add(&list,
-               Py_BuildValue("(ssssNN)", line.key, line.title, stoke_verdict_name(line.verdict),
-                             stoke_source_name(line.source), py_words(line.figure), py_words(line.fix)));
-    return list;
-}
-
 static PyObject *check(PyObject *module, PyObject *args)
 {
     PyObject *dict;
@@ -210,10 +199,16 @@ static PyObject *check(PyObject *module, PyObject *args)
     stoke_error error = { 0 };
     PY_UNLOCKED(error.code = stoke_preflight_run(&preflight, &params, &error));
     if (error.code) return fail_at(&error, 1);
-    PyObject *result = Py_BuildValue(
-        "{s:N,s:s,s:s,s:s}", "lines", lines_out(preflight), "dialect", stoke_preflight_dialect(preflight),
-        "engine", stoke_preflight_engine(preflight) == STOKE_ENGINE_TORCH ? "torch" : "native", "no_card",
-        stoke_preflight_no_card(preflight));
+    PyObject *list = PyList_New(0);
+    stoke_preflight_line line;
+    for (size_t i = 0; list && stoke_preflight_at(preflight, i, &line); i++)
+        py_add(&list,
+               Py_BuildValue("(ssssNN)", line.key, line.title, stoke_verdict_name(line.verdict),
+                             stoke_source_name(line.source), py_words(line.figure), py_words(line.fix)));
+    PyObject *result =
+        Py_BuildValue("{s:N,s:s,s:s,s:s}", "lines", list, "dialect", stoke_preflight_dialect(preflight),
+                      "engine", stoke_preflight_engine(preflight) == STOKE_ENGINE_TORCH ? "torch" : "native",
+                      "no_card", stoke_preflight_no_card(preflight));
     stoke_preflight_destroy(&preflight);
     return result;
 }

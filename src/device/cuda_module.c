@@ -114,23 +114,19 @@ static int compile_for(const compilation *c, int architecture, char **ptx)
     return COMPILER(c, nvrtcGetPTX, c->handle, *ptx);
 }
 
-static int compile(stk_cuda *cuda, const stk_program *program, char **ptx, stoke_error *err)
+static int load_text(stk_device_module *module, stoke_error *err)
 {
+    stk_cuda *cuda = module->device->own;
+    const stk_program *program = module->program;
     compilation c = { .cuda = cuda, .program = program, .err = err };
+    char *ptx = NULL;
     int architecture = 0, r = stk_nvrtc_open(&c.nvrtc, cuda->driver.version, err);
     if (r) return r;
     r = choose_architecture(&c, &architecture);
     if (!r) r = COMPILER(&c, nvrtcCreateProgram, &c.handle, program->text, program->name, 0, NULL, NULL);
-    if (!r) r = compile_for(&c, architecture, ptx);
+    if (!r) r = compile_for(&c, architecture, &ptx);
     if (c.handle) c.nvrtc.nvrtcDestroyProgram(&c.handle);
     stk_nvrtc_close(&c.nvrtc);
-    return r;
-}
-
-static int load_text(stk_device_module *module, stoke_error *err)
-{
-    char *ptx = NULL;
-    int r = compile(module->device->own, module->program, &ptx, err);
     if (!r) r = load(module, ptx, err);
     stk_free(ptx);
     return r;

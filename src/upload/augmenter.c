@@ -189,17 +189,6 @@ static int send_constants(stk_augmenter *a, stoke_error *err)
 
 /* ---- create and destroy ---- */
 
-static int build(stk_augmenter *a, stoke_error *err)
-{
-    int r = check_sizes(a, err);
-    if (r) return r;
-    a->turn = stk_calloc(a->turns, sizeof *a->turn);
-    if (!a->turn) return stk_fail(err, STOKE_E_NOMEM, "no memory for the tables of %u batches", a->turns);
-    r = stk_module_create(&a->module, a->device, &stk_augment_program, err);
-    if (!r) r = take_memory(a, err);
-    return r ? r : send_constants(a, err);
-}
-
 int stk_augmenter_create(stk_augmenter **out, stoke_device *device, const stk_loader_config *config,
                          uint32_t capacity, uint32_t turns, stoke_error *err)
 {
@@ -211,7 +200,12 @@ int stk_augmenter_create(stk_augmenter **out, stoke_device *device, const stk_lo
     a->need = stk_tables_need(config);
     a->capacity = capacity;
     a->turns = turns;
-    const int r = build(a, err);
+    int r = check_sizes(a, err);
+    if (!r && !(a->turn = stk_calloc(turns, sizeof *a->turn)))
+        r = stk_fail(err, STOKE_E_NOMEM, "no memory for the tables of %u batches", turns);
+    if (!r) r = stk_module_create(&a->module, device, &stk_augment_program, err);
+    if (!r) r = take_memory(a, err);
+    if (!r) r = send_constants(a, err);
     if (r)
         stk_augmenter_destroy(&a);
     else

@@ -90,29 +90,6 @@ static void set_key(uint32_t words[2], uint64_t key)
     words[1] = (uint32_t)(key >> 32);
 }
 
-static void set_erase(k_step *step, const stoke_color_step *color, const stk_loader_config *config)
-{
-    const uint32_t right = config->width - color->box.x, below = config->height - color->box.y;
-    step->x = color->box.x;
-    step->y = color->box.y;
-    step->width = color->box.width < right ? color->box.width : right;
-    step->height = color->box.height < below ? color->box.height : below;
-    for (int c = 0; c < 3; c++) step->fill[c] = color->fill[c];
-    step->erase_mask = color->n == 1;
-}
-
-static void set_clahe(k_step *step, const stoke_color_step *color, const stk_loader_config *config)
-{
-    const stk_clahe_cut cut = stk_clahe_cut_make(config->width, config->height, color->a, color->n);
-    step->tiles = color->n;
-    step->tile_width = cut.tile_width;
-    step->tile_height = cut.tile_height;
-    step->inverse_width = cut.inverse_width;
-    step->inverse_height = cut.inverse_height;
-    step->limit = cut.limit;
-    step->scale = cut.scale;
-}
-
 /* Books what a step needs beside its own numbers. */
 static void take_room(stk_tables *t, k_step *step, const stk_loader_config *config)
 {
@@ -151,9 +128,22 @@ static k_step step_of(const stk_color_op *made, const stk_loader_config *config)
         step.gray = color->n;
         set_key(step.key, color->key);
     } else if (color->kind == STOKE_COLOR_ERASE) {
-        set_erase(&step, color, config);
+        const uint32_t right = config->width - color->box.x, below = config->height - color->box.y;
+        step.x = color->box.x;
+        step.y = color->box.y;
+        step.width = color->box.width < right ? color->box.width : right;
+        step.height = color->box.height < below ? color->box.height : below;
+        for (int c = 0; c < 3; c++) step.fill[c] = color->fill[c];
+        step.erase_mask = color->n == 1;
     } else if (color->kind == STOKE_COLOR_CLAHE) {
-        set_clahe(&step, color, config);
+        const stk_clahe_cut cut = stk_clahe_cut_make(config->width, config->height, color->a, color->n);
+        step.tiles = color->n;
+        step.tile_width = cut.tile_width;
+        step.tile_height = cut.tile_height;
+        step.inverse_width = cut.inverse_width;
+        step.inverse_height = cut.inverse_height;
+        step.limit = cut.limit;
+        step.scale = cut.scale;
     }
     return step;
 }

@@ -229,18 +229,6 @@ void stk_transfer_queue(stoke_upload *upload, stk_ring_slot *slot)
     stk_ring_push(&upload->ring, slot);
 }
 
-/* What the loader says instead of a batch. Batches it passed over before the end of an epoch have no later
- * one of that epoch to be counted with. */
-static int nothing_came(stoke_upload *upload, int status, stoke_error *err)
-{
-    if (status == STOKE_E_END) {
-        pthread_mutex_lock(&upload->lock);
-        upload->late = look_for_bad(upload);
-        pthread_mutex_unlock(&upload->lock);
-    }
-    return stk_fail_again(err, status, stoke_loader_error(upload->loader));
-}
-
 /* What the consumer is told about the batch, which outlives the host slot. */
 static void describe(stoke_upload *upload, stk_ring_slot *slot, const stoke_batch *from)
 {
@@ -272,7 +260,14 @@ int stk_transfer_fill(stoke_upload *upload, stk_ring_slot *slot, uint64_t deadli
     transfer->bytes = 0;
     transfer->kernels = 0;
     r = stoke_loader_next_until(upload->loader, &transfer->host, deadline_ns);
-    if (r) return nothing_came(upload, r, err);
+    if (r == STOKE_E_END) {
+        /* Batches passed over before the end of an epoch have no later one of that epoch to be counted with.
+         */
+        pthread_mutex_lock(&upload->lock);
+        upload->late = look_for_bad(upload);
+        pthread_mutex_unlock(&upload->lock);
+    }
+    if (r) return stk_fail_again(err, r, stoke_loader_error(upload->loader));
     slot->bad = look_for_bad(upload);
     describe(upload, slot, transfer->host);
     transfer->number = (int64_t)transfer->host->index;

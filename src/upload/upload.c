@@ -306,19 +306,6 @@ static int wait_for_head(stoke_upload *upload, uint64_t deadline_ns, stk_ring_sl
     }
 }
 
-/* The epoch has ended for the caller: what was passed over behind its last batch counts now. The thread may
- * have queued batches of the next one already. */
-static void count_late(stoke_upload *upload)
-{
-    pthread_mutex_lock(&upload->lock);
-    stk_ring_slot *head = stk_ring_head(&upload->ring);
-    stk_loader_bad *late = head ? &head->late : &upload->late;
-    upload->bad.replaced += late->replaced;
-    upload->bad.skipped += late->skipped;
-    *late = (stk_loader_bad){ 0 };
-    pthread_mutex_unlock(&upload->lock);
-}
-
 /* Without a thread: the caller does its work. */
 static int fill_here(stoke_upload *upload, uint64_t deadline_ns, stk_ring_slot **out)
 {
@@ -379,7 +366,16 @@ static int take(stoke_upload *upload, uint64_t began, uint64_t deadline_ns, stk_
         upload->steps.transfer = (*slot)->transfer;
     }
     stk_observer_span(&upload->observer, "wait for a batch", began, r ? -1 : upload->steps.number);
-    if (r == STOKE_E_END) count_late(upload);
+    if (r != STOKE_E_END) return r;
+    /* The epoch has ended for the caller: what was passed over behind its last batch counts now. The thread
+     * may have queued batches of the next one already. */
+    pthread_mutex_lock(&upload->lock);
+    stk_ring_slot *head = stk_ring_head(&upload->ring);
+    stk_loader_bad *late = head ? &head->late : &upload->late;
+    upload->bad.replaced += late->replaced;
+    upload->bad.skipped += late->skipped;
+    *late = (stk_loader_bad){ 0 };
+    pthread_mutex_unlock(&upload->lock);
     return r;
 }
 

@@ -30,17 +30,6 @@ int stoke_upload_memory_text(const stoke_upload_memory *memory, char *text, size
                     STK_MIB(memory->slot_bytes), kernels, STK_MIB(memory->total_bytes));
 }
 
-/* Sizes of batches as such a loader makes them and as they come out. */
-static void measure(stoke_upload *upload, const stk_loader_config *config, uint32_t capacity)
-{
-    unsigned extras;
-    upload->shape = stk_batch_shape(config, capacity);
-    const stoke_batch raw = stk_slot_shape(config, capacity, &extras);
-    upload->raw_image_row = raw.image_row_bytes;
-    upload->raw_mask_row = raw.mask_row_bytes;
-    upload->raw_masks = (raw.image_row_bytes * capacity + 63) / 64 * 64;
-}
-
 static int plan_device(stoke_upload *upload, const stk_loader_config *config, uint32_t slots,
                        stoke_error *err)
 {
@@ -90,7 +79,13 @@ int stk_upload_plan(stoke_upload *upload, const stoke_dataset *dataset, const st
     r = stk_loader_config_create(&config, dataset, &own, err);
     config.raw = upload->placement == STOKE_PLACEMENT_DEVICE;
     if (!r) {
-        measure(upload, &config, (uint32_t)own.batch);
+        /* As such a loader makes them, and as they come out. */
+        unsigned extras;
+        const stoke_batch raw = stk_slot_shape(&config, (uint32_t)own.batch, &extras);
+        upload->shape = stk_batch_shape(&config, (uint32_t)own.batch);
+        upload->raw_image_row = raw.image_row_bytes;
+        upload->raw_mask_row = raw.mask_row_bytes;
+        upload->raw_masks = (raw.image_row_bytes * raw.capacity + 63) / 64 * 64;
         r = plan_device(upload, &config, slots, err);
     }
     if (!r && host) r = plan_loader(upload, &config, &own, host, err);
