@@ -61,24 +61,17 @@ static Py_ssize_t read_numbers(PyObject *tuple, int64_t numbers[MAX_DIMS])
     return PyErr_Occurred() ? -1 : n;
 }
 
-/* Bytes of all elements, if they lie densely; 0 where a size is no number of pixels. */
-static int64_t dense_bytes(const found *f)
-{
-    int64_t n = (int64_t)stoke_dtype_bytes(f->dtype);
-    for (Py_ssize_t i = 0; i < f->dims; i++) {
-        if (f->shape[i] < 1 || f->shape[i] > INT64_MAX / n) return 0;
-        n *= f->shape[i];
-    }
-    return n;
-}
-
 /* An address in a tuple, or (PIL) bytes, whose number is known. */
 static int read_data(PyObject *data, const found *f, const char **address)
 {
     if (data && PyBytes_Check(data)) {
-        const int64_t needed = dense_bytes(f);
+        int64_t needed = (int64_t)stoke_dtype_bytes(f->dtype); /* if the elements lie densely */
+        for (Py_ssize_t i = 0; i < f->dims; i++) {
+            if (f->shape[i] < 1 || f->shape[i] > INT64_MAX / needed) return refuse_shape();
+            needed *= f->shape[i];
+        }
         *address = PyBytes_AsString(data);
-        return needed && PyBytes_Size(data) >= needed ? 0 : refuse_shape();
+        return PyBytes_Size(data) >= needed ? 0 : refuse_shape();
     }
     if (data && PyTuple_Check(data) && PyTuple_Size(data) == 2) {
         *address = PyLong_AsVoidPtr(PyTuple_GetItem(data, 0));
@@ -168,29 +161,23 @@ static int to_pixels(const found *f, int channels_first, stoke_pixels *pixels)
     return 0;
 }
 
-/* The capsule or the dict that says where the object's data are; NULL with an exception set. */
-static PyObject *ask(PyObject *object, int *is_capsule)
-{
-    PyObject *interface = PyObject_GetAttrString(object, "__array_interface__");
-    *is_capsule = 0;
-    if (interface || !PyErr_ExceptionMatches(PyExc_AttributeError)) return interface;
-    PyErr_Clear();
-    *is_capsule = 1;
-    PyObject *capsule = PyObject_CallMethod(object, "__dlpack__", NULL);
-    if (!capsule && PyErr_ExceptionMatches(PyExc_AttributeError))
-        PyErr_Format(
-            PyExc_TypeError,
-            "a picture is an array of NumPy, an image of PIL, or anything with __dlpack__; this is %R",
-            (PyObject *)Py_TYPE(object));
-    return capsule;
-}
-
 int py_pixels_take(py_pixels *taken, PyObject *object, int channels_first)
 {
-    int is_capsule;
     found f = { 0 };
-    taken->owner = ask(object, &is_capsule);
-    if (!taken->owner) return -1;
+    /* The dict or the capsule that says where the object's data are. */
+    taken->owner = PyObject_GetAttrString(object, "__array_interface__");
+    if (!taken->owner && !PyErr_ExceptionMatches(PyExc_AttributeError)) return -1;
+    const int is_capsule = !taken->owner;
+    if (is_capsule) {
+        PyErr_Clear();
+        taken->owner = PyObject_CallMethod(object, "__dlpack__", NULL);
+        if (!taken->owner && PyErr_ExceptionMatches(PyExc_AttributeError))
+            PyErr_Format(
+                PyExc_TypeError,
+                "a picture is an array of NumPy, an image of PIL, or anything with __dlpack__; this is %R",
+                (PyObject *)Py_TYPE(object));
+        if (!taken->owner) return -1;
+    }
     const int r = is_capsule ? read_capsule(taken->owner, &f) : read_interface(taken->owner, &f);
     if (!r && !to_pixels(&f, channels_first, &taken->pixels)) return 0;
     py_pixels_drop(taken);

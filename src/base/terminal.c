@@ -209,21 +209,6 @@ static void put_number(sink *s, const conversion *c, va_list *args)
     put(s, text, n < 0 ? 0 : (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
 }
 
-static void put_conversion(sink *s, const conversion *c, va_list *args)
-{
-    if (c->kind == '%') {
-        put(s, "%", 1);
-    } else if (c->kind == 'c') {
-        const char text[2] = { (char)va_arg(*args, int), 0 };
-        put_text(s, text, -1, c);
-    } else if (c->kind == 's') {
-        const char *text = va_arg(*args, const char *);
-        put_text(s, text ? text : "(null)", c->precision, c);
-    } else {
-        put_number(s, c, args);
-    }
-}
-
 int stoke_text_vformat(char *out, size_t size, const char *format, va_list args)
 {
     sink s = { .out = out, .size = size };
@@ -238,7 +223,17 @@ int stoke_text_vformat(char *out, size_t size, const char *format, va_list args)
         conversion c;
         if (!*format) break;
         format = parse(format + 1, &rest, &c);
-        put_conversion(&s, &c, &rest);
+        if (c.kind == '%') {
+            put(&s, "%", 1);
+        } else if (c.kind == 'c') {
+            const char text[2] = { (char)va_arg(rest, int), 0 };
+            put_text(&s, text, -1, &c);
+        } else if (c.kind == 's') {
+            const char *text = va_arg(rest, const char *);
+            put_text(&s, text ? text : "(null)", c.precision, &c);
+        } else {
+            put_number(&s, &c, &rest);
+        }
     }
     va_end(rest);
     if (size) out[s.used] = 0;

@@ -86,15 +86,6 @@ static int choose_architecture(const compilation *c, int *chosen)
                     lowest % 10);
 }
 
-static void add_compile_log(const compilation *c)
-{
-    size_t bytes = 0;
-    if (c->nvrtc.nvrtcGetProgramLogSize(c->handle, &bytes) != NVRTC_SUCCESS || bytes < 2) return;
-    char *log = stk_alloc(bytes);
-    if (log && c->nvrtc.nvrtcGetProgramLog(c->handle, log) == NVRTC_SUCCESS) add_log(c->err, log);
-    stk_free(log);
-}
-
 /* *ptx is for stk_free. */
 static int compile_for(const compilation *c, int architecture, char **ptx)
 {
@@ -104,7 +95,10 @@ static int compile_for(const compilation *c, int architecture, char **ptx)
     size_t bytes = 0;
     int r = COMPILER(c, nvrtcCompileProgram, c->handle, 2, options);
     if (r) {
-        add_compile_log(c);
+        const int has_log = c->nvrtc.nvrtcGetProgramLogSize(c->handle, &bytes) == NVRTC_SUCCESS && bytes >= 2;
+        char *log = has_log ? stk_alloc(bytes) : NULL;
+        if (log && c->nvrtc.nvrtcGetProgramLog(c->handle, log) == NVRTC_SUCCESS) add_log(c->err, log);
+        stk_free(log);
         return r;
     }
     r = COMPILER(c, nvrtcGetPTXSize, c->handle, &bytes);
@@ -156,24 +150,15 @@ static int load_either(stk_device_module *module, stoke_error *err)
     return err->code;
 }
 
-static int find_kernels(stk_device_module *module, stoke_error *err)
-{
-    stk_cuda *cuda = module->device->own;
-    const stk_program *program = module->program;
-    for (uint32_t i = 0; i < program->n_kernels; i++) {
-        int r = CALL(cuda, cuModuleGetFunction, &module->kernels[i], module->handle, program->kernels[i]);
-        if (!r) continue;
-        stk_error_add(err, "; kernel %s of program %s", program->kernels[i], program->name);
-        return r;
-    }
-    return STOKE_OK;
-}
-
 int stk_cuda_module_create(stk_device_module *module, stoke_error *err)
 {
     stk_cuda *cuda = module->device->own;
+    const stk_program *program = module->program;
     int r = load_either(module, err);
-    if (!r) r = find_kernels(module, err);
+    for (uint32_t i = 0; !r && i < program->n_kernels; i++) {
+        r = CALL(cuda, cuModuleGetFunction, &module->kernels[i], module->handle, program->kernels[i]);
+        if (r) stk_error_add(err, "; kernel %s of program %s", program->kernels[i], program->name);
+    }
     if (r && module->handle) cuda->driver.cuModuleUnload(module->handle);
     return r;
 }

@@ -90,17 +90,6 @@ static void await_change(const stoke_device *device)
 
 /* ---- a stream's thread ---- */
 
-static void carry_out(work *w)
-{
-    static const uint32_t first[3] = { 0, 0, 0 };
-    switch (w->kind) {
-    case WORK_COPY: memcpy(w->to, w->from, w->bytes); break;
-    case WORK_LAUNCH: w->kernel(w->arguments, first, w->grid); break;
-    case WORK_OCCUPY: stk_sleep_until(stk_now_ns() + w->ns); break;
-    default: break;
-    }
-}
-
 /* Work that is about an event, under the lock. */
 static void pass_event(const work *w)
 {
@@ -116,6 +105,7 @@ static void pass_event(const work *w)
 
 static void *stream_main(void *argument)
 {
+    static const uint32_t first[3] = { 0, 0, 0 };
     stk_device_stream *stream = argument;
     host_device *host = own(stream->device);
     pthread_mutex_lock(&host->lock);
@@ -127,7 +117,12 @@ static void *stream_main(void *argument)
             pass_event(w);
         } else {
             pthread_mutex_unlock(&host->lock);
-            carry_out(w);
+            if (w->kind == WORK_COPY)
+                memcpy(w->to, w->from, w->bytes);
+            else if (w->kind == WORK_LAUNCH)
+                w->kernel(w->arguments, first, w->grid);
+            else if (w->kind == WORK_OCCUPY)
+                stk_sleep_until(stk_now_ns() + w->ns);
             pthread_mutex_lock(&host->lock);
         }
         stream->done++;

@@ -178,25 +178,29 @@ static void sim_discover(stoke_device_list *list)
     stk_device_list_add(list, &info, NULL);
 }
 
-/* A figure of the card, or the caller's. */
-static int figure(double wanted, double preset, const char *name, double *out, stoke_error *err)
-{
-    if (!isfinite(wanted) || wanted < 0)
-        return stk_fail(err, STOKE_E_INVALID,
-                        "%s of a simulated GPU must be above 0, or 0 for the card's own", name);
-    *out = wanted > 0 ? wanted : preset;
-    return STOKE_OK;
-}
-
+/* The figures of the card, or the caller's. */
 static int make_model(const stoke_card *card, const stoke_device_params *params, model *m, stoke_error *err)
 {
-    int status = figure(params->pageable_gb_s, card->pageable_gb_s, "pageable_gb_s", &m->pageable, err);
-    if (!status) status = figure(params->pinned_gb_s, card->pinned_gb_s, "pinned_gb_s", &m->pinned, err);
-    if (!status) status = figure(params->memory_gb_s, card->memory_gb_s, "memory_gb_s", &m->memory, err);
-    if (!status) status = figure(params->launch_us, card->launch_us, "launch_us", &m->launch_ns, err);
+    const struct {
+        const char *name;
+        double wanted, preset, *out;
+    } figures[] = {
+        { "pageable_gb_s", params->pageable_gb_s, card->pageable_gb_s, &m->pageable },
+        { "pinned_gb_s", params->pinned_gb_s, card->pinned_gb_s, &m->pinned },
+        { "memory_gb_s", params->memory_gb_s, card->memory_gb_s, &m->memory },
+        { "launch_us", params->launch_us, card->launch_us, &m->launch_ns },
+    };
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+        const double wanted = figures[i].wanted;
+        if (!isfinite(wanted) || wanted < 0)
+            return stk_fail(err, STOKE_E_INVALID,
+                            "%s of a simulated GPU must be above 0, or 0 for the card's own",
+                            figures[i].name);
+        *figures[i].out = wanted > 0 ? wanted : figures[i].preset;
+    }
     m->launch_ns *= 1e3;
     m->contents = params->contents != 0;
-    return status;
+    return STOKE_OK;
 }
 
 static int sim_open(stoke_device *device, const char *which, const stoke_device_params *params,
@@ -244,20 +248,18 @@ static int sim_memory(stoke_device *device, uint64_t *free_bytes, uint64_t *tota
 
 /* ---- memory ---- */
 
-/* Pinned memory is there when it is given out: nobody waits for its pages later. */
-static int pinned_block(stk_device_block *block, stoke_error *err)
-{
-    block->host = stk_alloc_pages(block->bytes);
-    if (!block->host)
-        return stk_fail(err, STOKE_E_NOMEM, "out of host memory: %zu bytes for copies to %s", block->bytes,
-                        block->device->info.name);
-    memset(block->host, FRESH_BYTE, block->bytes);
-    return STOKE_OK;
-}
-
-static int device_block(stk_device_block *block, stoke_error *err)
+static int sim_block_create(stk_device_block *block, stoke_error *err)
 {
     stoke_device *device = block->device;
+    if (block->kind ==
+        STK_MEMORY_PINNED) { /* it is there when it is given out: nobody waits for pages later */
+        block->host = stk_alloc_pages(block->bytes);
+        if (!block->host)
+            return stk_fail(err, STOKE_E_NOMEM, "out of host memory: %zu bytes for copies to %s",
+                            block->bytes, device->info.name);
+        memset(block->host, FRESH_BYTE, block->bytes);
+        return STOKE_OK;
+    }
     sim_device *v = of(device);
     sim_block *own = stk_calloc(1, sizeof *own);
     if (own && v->model.contents) {
@@ -276,11 +278,6 @@ static int device_block(stk_device_block *block, stoke_error *err)
     block->own = own;
     block->handle = (uintptr_t)stk_piece_address(own->piece);
     return STOKE_OK;
-}
-
-static int sim_block_create(stk_device_block *block, stoke_error *err)
-{
-    return block->kind == STK_MEMORY_DEVICE ? device_block(block, err) : pinned_block(block, err);
 }
 
 static void sim_block_destroy(stk_device_block *block)

@@ -52,14 +52,6 @@ static stk_sim_task *take_task(stk_sim_timeline *t, int what, uint64_t now)
     return task;
 }
 
-static void return_task(stk_sim_timeline *t, stk_sim_task *task)
-{
-    stk_moment_drop(t, task->moment);
-    task->moment = NULL;
-    task->next = t->spare_tasks;
-    t->spare_tasks = task;
-}
-
 stk_sim_moment *stk_moment_hold(stk_sim_moment *moment)
 {
     moment->holders++;
@@ -71,17 +63,6 @@ void stk_moment_drop(stk_sim_timeline *t, stk_sim_moment *moment)
     if (!moment || --moment->holders) return;
     moment->next_spare = t->spare_moments;
     t->spare_moments = moment;
-}
-
-static stk_sim_moment *take_moment(stk_sim_timeline *t)
-{
-    stk_sim_moment *moment = t->spare_moments;
-    if (moment)
-        t->spare_moments = moment->next_spare;
-    else
-        moment = stk_alloc(sizeof *moment);
-    if (moment) *moment = (stk_sim_moment){ .time = { unknown, unknown }, .holders = 1 };
-    return moment;
 }
 
 void stk_timeline_free(stk_sim_timeline *t)
@@ -106,7 +87,9 @@ static void pop(stk_sim_timeline *t, stk_sim_queue *queue, int view)
     queue->at[view].head = task->next;
     if (view != REAL) return;
     if (!task->next) queue->last = NULL;
-    return_task(t, task);
+    stk_moment_drop(t, task->moment);
+    task->next = t->spare_tasks;
+    t->spare_tasks = task;
 }
 
 /* Past marks, and past waits whose moment is known. Returns whether it moved. */
@@ -263,7 +246,12 @@ int stk_queue_wait(stk_sim_timeline *t, stk_sim_queue *queue, stk_sim_moment *mo
 
 int stk_queue_mark(stk_sim_timeline *t, stk_sim_queue *queue, stk_sim_moment **moment, uint64_t now)
 {
-    stk_sim_moment *fresh = take_moment(t);
+    stk_sim_moment *fresh = t->spare_moments;
+    if (fresh)
+        t->spare_moments = fresh->next_spare;
+    else
+        fresh = stk_alloc(sizeof *fresh);
+    if (fresh) *fresh = (stk_sim_moment){ .time = { unknown, unknown }, .holders = 1 };
     stk_sim_task *task = fresh ? take_task(t, MARK, now) : NULL;
     if (!task) {
         stk_moment_drop(t, fresh);

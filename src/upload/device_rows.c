@@ -40,28 +40,26 @@ struct stoke_device_rows {
 
 /* ---- create and destroy ---- */
 
-/* The class id of every value, one by one: a value that is none is no reason to stop. */
-static void make_ids(const stk_loader_config *config, uint8_t depth, uint16_t *ids)
-{
-    const uint32_t values = depth == 1 ? 256 : VALUES;
-    for (uint32_t i = 0; i <= VALUES; i++) ids[i] = (uint16_t)config->mask_fill;
-    for (uint32_t i = 0; i < values; i++) {
-        uint16_t value = (uint16_t)i, id = 0;
-        const stoke_image from = { &value, depth, 1, 1, 1, depth }; /* little end first */
-        stoke_image to = { &id, 2, 1, 1, 1, stoke_labels_depth(config->labels) };
-        if (!stoke_labels_apply(config->labels, &from, &to, NULL)) ids[i] = id;
-    }
-}
-
 static int send_ids(stoke_device_rows *rows, stoke_error *err)
 {
+    const stk_loader_config *config = &rows->config;
     const size_t bytes = (VALUES + 1) * sizeof(uint16_t);
     stk_device_block near = { 0 };
     int r = stk_block_create(&near, rows->device, STK_MEMORY_PINNED, bytes, err);
     for (uint8_t k = 0; !r && k < 2; k++) {
         r = stk_block_create(&rows->ids[k], rows->device, STK_MEMORY_DEVICE, bytes, err);
         if (r) break;
-        make_ids(&rows->config, (uint8_t)(k + 1), near.host);
+        /* The class id of every value, one by one: a value that is none is no reason to stop. */
+        const uint8_t depth = (uint8_t)(k + 1);
+        const uint32_t values = depth == 1 ? 256 : VALUES;
+        uint16_t *ids = near.host;
+        for (uint32_t i = 0; i <= VALUES; i++) {
+            uint16_t value = (uint16_t)i, id = 0;
+            const stoke_image from = { &value, depth, 1, 1, 1, depth }; /* little end first */
+            stoke_image to = { &id, 2, 1, 1, 1, stoke_labels_depth(config->labels) };
+            const int is_class = i < values && !stoke_labels_apply(config->labels, &from, &to, NULL);
+            ids[i] = is_class ? id : (uint16_t)config->mask_fill;
+        }
         r = stk_stream_copy(rows->own, &rows->ids[k], 0, &near, 0, bytes, err);
         if (!r) r = stk_stream_finish(rows->own, err);
     }

@@ -214,17 +214,6 @@ int stoke_lender_open(stoke_lender **out, const stoke_data_params *params, const
     return opened(out, lender, r, err);
 }
 
-static int open_device(stoke_lender *lender, const char *name, stoke_error *err)
-{
-    int r = stoke_device_open(&lender->device, name, NULL, err);
-    if (!r && stoke_device_describe(lender->device)->emulated)
-        r = stk_fail(err, STOKE_E_INVALID,
-                     "%s is a simulated GPU and has no bytes to give: take cuda, opencl or host", name);
-    /* Whatever is wrong, it is no file and no sample. */
-    if (r == STOKE_E_NOTFOUND || r == STOKE_E_UNSUPPORTED) r = err->code = STOKE_E_DEVICE;
-    return r;
-}
-
 /* Of what an upload could not be made: a name in the settings, or kernels for the device. */
 static int blame(const stoke_data_params *params, const stoke_lender_route *to, int r)
 {
@@ -239,7 +228,12 @@ static int blame(const stoke_data_params *params, const stoke_lender_route *to, 
 /* Opens device and upload. */
 static int open_upload(stoke_lender *lender, const stoke_lender_route *to, stoke_error *err)
 {
-    int r = open_device(lender, to->device, err);
+    int r = stoke_device_open(&lender->device, to->device, NULL, err);
+    if (!r && stoke_device_describe(lender->device)->emulated)
+        r = stk_fail(err, STOKE_E_INVALID,
+                     "%s is a simulated GPU and has no bytes to give: take cuda, opencl or host", to->device);
+    /* Whatever is wrong, it is no file and no sample. */
+    if (r == STOKE_E_NOTFOUND || r == STOKE_E_UNSUPPORTED) r = err->code = STOKE_E_DEVICE;
     if (r) return r;
     lender->streams = !strncmp(stoke_lender_device(lender)->name, "cuda:", 5);
     stoke_upload_params settings = to->upload;
