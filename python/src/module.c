@@ -70,7 +70,7 @@ static PyMethodDef own_functions[] = {
 
 static PyMethodDef *const functions[] = {
     own_functions,     py_settings_functions, py_order_functions, py_attribution_functions,
-    py_tune_functions, py_search_functions,   py_learn_functions, py_texts_functions,
+    py_tune_functions, py_learn_functions,
 };
 
 /* Types live in static variables, since a method cannot find its module before CPython 3.11's limited API:

@@ -3,10 +3,8 @@
  * A simulated GPU. Batches, threads and host memory around it are real; what the device does takes
  * the time a model says it takes:
  *
- *   sim.c            the table of functions: one lock, the clock, bytes where they are asked for
- *   sim_timeline.c   when work begins and ends
- *   sim_memory.c     what fits
- *   sim_gpus.c      figures of known cards
+ *   sim.c            the table of functions: one lock, the clock, bytes where they are asked for; cards by
+ * name sim_timeline.c   when work begins and ends sim_memory.c     what fits
  *
  * The host sleeps only where a real host would wait for its device, until the time that the timeline gave,
  * and never measures how long it slept: oversleeping must not count as work of the device (on 2 cores under
@@ -26,6 +24,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
+#include "src/base/gpus.h"
 #include "src/base/mem.h"
 
 /* Between the call and the first byte, of any copy. */
@@ -153,6 +152,60 @@ static int await_queue(stk_device_stream *stream, stoke_error *err)
     const int status = await(device, moment, err);
     stk_moment_drop(&v->timeline, moment);
     return status;
+}
+
+/* ---- cards: those of src/base/gpus.def that have a name for it ---- */
+
+enum { NAMES = 512 };
+
+/* A launch costs the device some 5 us between kernels that depend on each other, on all of them. Copies up
+ * and down have an engine each; that some cards have a third changes nothing here. */
+static stoke_card card_of(const stk_gpu *gpu)
+{
+    return (stoke_card){ .name = gpu->sim,
+                         .title = gpu->title,
+                         .memory_gb = gpu->gb,
+                         .memory_gb_s = gpu->memory_gb_s,
+                         .pinned_gb_s = gpu->pinned_gb_s,
+                         .pageable_gb_s = gpu->pageable_gb_s,
+                         .launch_us = 5 };
+}
+
+int stoke_card_named(const char *name, stoke_card *card)
+{
+    const stk_gpu_name found = stk_gpu_named(name);
+    if (!found.gpu || !found.gpu->sim || found.portable || (found.gb && found.gb != found.gpu->gb)) return 0;
+    *card = card_of(found.gpu);
+    return 1;
+}
+
+int stk_sim_gpu_find(const char *name, stoke_card *card, uint32_t *compute_units, stoke_error *err)
+{
+    char all[NAMES] = "";
+    size_t used = 0;
+    if (!*name) name = "rtx3090"; /* what "sim" alone stands for */
+    stk_did_you_mean nearest = stk_did_you_mean_to(name);
+    for (size_t i = 0; i < stk_gpus_count; i++) {
+        const char *known = stk_gpus[i].sim;
+        if (!known) continue;
+        if (!strcmp(name, known)) {
+            *card = card_of(&stk_gpus[i]);
+            *compute_units = stk_gpus[i].compute_units;
+            return STOKE_OK;
+        }
+        stk_did_you_mean_try(&nearest, known);
+        if (used < sizeof all)
+            used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", used ? ", " : "", known);
+    }
+    return stk_fail(err, STOKE_E_NOTFOUND, "no GPU \"%.32s\" can be simulated%s%s%s; there are %s", name,
+                    nearest.best ? ", did you mean \"" : "", nearest.best ? nearest.best : "",
+                    nearest.best ? "\"?" : "", all);
+}
+
+const char *stoke_device_simulated(const char *device)
+{
+    if (strncmp(device, "sim", 3) || (device[3] && device[3] != ':')) return NULL;
+    return device[3] ? device + 4 : device + 3;
 }
 
 /* ---- device ---- */
