@@ -113,15 +113,6 @@ static int read_escape(reader *r)
     return STOKE_OK;
 }
 
-static int is_utf8(const char *text)
-{
-    while (*text) {
-        const char *start = text;
-        if (stk_utf8_next(&text) == STK_UTF8_BAD && text - start == 1) return 0;
-    }
-    return 1;
-}
-
 /* A string at the opening quote; *where = its place in the text. */
 static int read_string(reader *r, uint32_t *where)
 {
@@ -140,8 +131,8 @@ static int read_string(reader *r, uint32_t *where)
         }
     }
     put(r, 0);
-    return is_utf8(r->json->text + *where) ? STOKE_OK
-                                           : malformed(r, "the string that ends here is not UTF-8");
+    return stk_utf8_is_all(r->json->text + *where) ? STOKE_OK
+                                                   : malformed(r, "the string that ends here is not UTF-8");
 }
 
 static size_t skip_digits(reader *r)

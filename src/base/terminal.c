@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "src/base/mem.h"
+#include "src/base/words.h"
 #include "src/base/utf8.h"
 
 /* ---- one character ---- */
@@ -327,15 +328,9 @@ const char *stoke_text_word(const char *word, char *out, size_t size)
 
 /* ---- numbers of things ---- */
 
-static int ends_in(const char *noun, const char *ending)
-{
-    const size_t n = strlen(noun), m = strlen(ending);
-    return n >= m && !strcmp(noun + n - m, ending);
-}
-
 const char *stoke_text_count(uint64_t number, const char *noun, char *out, size_t size)
 {
-    const int hisses = ends_in(noun, "s") || ends_in(noun, "ch") || ends_in(noun, "x");
+    const int hisses = stk_ends_in(noun, "s") || stk_ends_in(noun, "ch") || stk_ends_in(noun, "x");
     snprintf(out, size, "%llu %s%s", (unsigned long long)number, noun,
              number == 1 ? ""
              : hisses    ? "es"

@@ -379,13 +379,18 @@ int stk_transfer_start(stoke_upload *upload, stoke_error *err)
     return STOKE_OK;
 }
 
+static void tell(stoke_upload *upload, int *flag, int value)
+{
+    pthread_mutex_lock(&upload->lock);
+    *flag = value;
+    pthread_cond_broadcast(&upload->work);
+    pthread_mutex_unlock(&upload->lock);
+}
+
 void stk_transfer_stop(stoke_upload *upload)
 {
     if (!upload->started) return;
-    pthread_mutex_lock(&upload->lock);
-    upload->stopping = 1;
-    pthread_cond_broadcast(&upload->work);
-    pthread_mutex_unlock(&upload->lock);
+    tell(upload, &upload->stopping, 1);
     stk_loader_cancel(upload->loader, 1);
     pthread_join(upload->thread, NULL);
     upload->started = 0;
@@ -394,10 +399,7 @@ void stk_transfer_stop(stoke_upload *upload)
 void stk_transfer_pause(stoke_upload *upload)
 {
     if (!upload->started) return;
-    pthread_mutex_lock(&upload->lock);
-    upload->paused = 1;
-    pthread_cond_broadcast(&upload->work);
-    pthread_mutex_unlock(&upload->lock);
+    tell(upload, &upload->paused, 1);
     stk_loader_cancel(upload->loader, 1);
     pthread_mutex_lock(&upload->lock);
     while (!upload->idle) pthread_cond_wait(&upload->ready, &upload->lock);
@@ -407,9 +409,5 @@ void stk_transfer_pause(stoke_upload *upload)
 
 void stk_transfer_go_on(stoke_upload *upload)
 {
-    if (!upload->started) return;
-    pthread_mutex_lock(&upload->lock);
-    upload->paused = 0;
-    pthread_cond_broadcast(&upload->work);
-    pthread_mutex_unlock(&upload->lock);
+    if (upload->started) tell(upload, &upload->paused, 0);
 }
