@@ -12,6 +12,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/number.h"
+#include "src/base/words.h"
 #include "src/base/utf8.h"
 
 typedef struct reader {
@@ -168,11 +169,6 @@ static int read_word(reader *r, const char *word)
     return STOKE_OK;
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* Sorted, equal keys are neighbours: a hostile object of a million keys costs no million squared. */
 static int refuse_twins(reader *r, uint32_t object)
 {
@@ -185,7 +181,7 @@ static int refuse_twins(reader *r, uint32_t object)
         keys[i] = json->text + json->values[child].key;
         child = json->values[child].next;
     }
-    if (count) qsort(keys, count, sizeof *keys, by_text);
+    if (count) qsort(keys, count, sizeof *keys, stk_by_text);
     for (uint32_t i = 1; i < count; i++)
         if (strcmp(keys[i - 1], keys[i]) == 0)
             return stk_fail(r->err, STOKE_E_FORMAT, "the key \"%.200s\" stands twice in one object", keys[i]);

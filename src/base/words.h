@@ -37,6 +37,12 @@ static inline int stk_ends_in(const char *text, const char *end)
     return n >= m && !strcmp(text + n - m, end);
 }
 
+/* For qsort, of texts. */
+static inline int stk_by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
 /* `-` and `_` are the same letter. */
 static inline int stk_same_word(const char *a, const char *b)
 {

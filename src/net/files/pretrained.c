@@ -70,11 +70,6 @@ static int is_plain(const char *name)
     return 1;
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* The names of the files in the weight map, sorted; each may stand there many times. */
 static int shard_names(const char *path, const stk_json *json, const char **names, size_t count,
                        stoke_error *err)
@@ -88,7 +83,7 @@ static int shard_names(const char *path, const stk_json *json, const char **name
                             "%s: \"%.200s\" is no plain file name: shards lie in the folder of their index",
                             path, names[i]);
     }
-    qsort(names, count, sizeof *names, by_text);
+    qsort(names, count, sizeof *names, stk_by_text);
     return STOKE_OK;
 }
 
