@@ -17,7 +17,6 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/upload/tables.h"
 #include "src/pix/pix_table.h"
 
 enum {
@@ -419,8 +418,9 @@ static int check_job(const stk_augmenter *a, const stk_augmenter_job *job, stoke
     int good = images <= job->images->bytes && masks <= job->masks->bytes &&
                (!job->masks_b || masks <= job->masks_b->bytes);
     for (uint32_t i = 0; good && i < job->count; i++)
-        good = lies_in(job->raw, job->image_at, job->image_pitch, i, job->rows[i].image_bytes) &&
-               lies_in(job->raw, job->mask_at, job->mask_pitch, i, job->rows[i].mask_bytes);
+        good =
+            lies_in(job->raw, job->layout.image_at, job->layout.image_pitch, i, job->rows[i].image_bytes) &&
+            lies_in(job->raw, job->layout.mask_at, job->layout.mask_pitch, i, job->rows[i].mask_bytes);
     return good ? STOKE_OK : stk_fail(err, STOKE_E_INVALID, "a block is too small for %u rows", job->count);
 }
 
@@ -443,13 +443,12 @@ static int send_tables(stk_augmenter *a, stk_device_stream *stream, const stk_au
                        stoke_error *err)
 {
     const turn *mine = &a->turn[job->turn];
-    const stk_tables_raw_layout layout = { job->image_at, job->image_pitch, job->mask_at, job->mask_pitch };
     const size_t steps_at = samples_bytes(a->capacity);
     stk_tables *t = &a->tables;
     t->samples = mine->host.host;
     t->steps = (k_step *)((char *)mine->host.host + steps_at);
     t->steps_capacity = a->capacity * a->need.steps;
-    int r = stk_tables_fill(t, a->config, job->rows, job->count, &layout, err);
+    int r = stk_tables_fill(t, a->config, job->rows, job->count, &job->layout, err);
     if (!r) r = check_room(a, t, err);
     if (!r)
         r = stk_stream_copy(stream, &mine->samples, 0, &mine->host, 0, t->n_samples * sizeof(k_sample), err);

@@ -154,7 +154,7 @@ static int copy_batch(stoke_upload *upload, stk_ring_slot *slot, stk_upload_tran
     if (raw) {
         int r = copy_rows(upload, transfer, &slot->raw, 0, host->images, image_row, raw, 0, err);
         return r ? r
-                 : copy_rows(upload, transfer, &slot->raw, upload->raw_masks, host->masks, mask_row, raw, 1,
+                 : copy_rows(upload, transfer, &slot->raw, upload->raw.mask_at, host->masks, mask_row, raw, 1,
                              err);
     }
     int r = copy_rows(upload, transfer, &slot->images, 0, host->images, image_row, NULL, 0, err);
@@ -171,9 +171,7 @@ static int run_kernels(stoke_upload *upload, stk_ring_slot *slot, stk_upload_tra
         .rows = stk_batch_raw(transfer->host),
         .count = transfer->host->count,
         .raw = &slot->raw,
-        .image_pitch = upload->raw_image_row,
-        .mask_at = upload->raw_masks,
-        .mask_pitch = upload->raw_mask_row,
+        .layout = upload->raw,
         .images = &slot->images,
         .masks = &slot->masks,
         .masks_b = upload->config->two_masks ? &slot->masks_b : NULL,

@@ -18,7 +18,7 @@
 uint64_t stk_upload_raw_bytes(const stoke_upload *upload)
 {
     if (upload->placement != STOKE_PLACEMENT_DEVICE) return 0;
-    return upload->raw_masks + (uint64_t)upload->raw_mask_row * upload->shape.capacity;
+    return upload->raw.mask_at + (uint64_t)upload->raw.mask_pitch * upload->shape.capacity;
 }
 
 int stoke_upload_memory_text(const stoke_upload_memory *memory, char *text, size_t size)
@@ -83,9 +83,9 @@ int stk_upload_plan(stoke_upload *upload, const stoke_dataset *dataset, const st
         unsigned extras;
         const stoke_batch raw = stk_slot_shape(&config, (uint32_t)own.batch, &extras);
         upload->shape = stk_batch_shape(&config, (uint32_t)own.batch);
-        upload->raw_image_row = raw.image_row_bytes;
-        upload->raw_mask_row = raw.mask_row_bytes;
-        upload->raw_masks = (raw.image_row_bytes * raw.capacity + 63) / 64 * 64;
+        upload->raw = (stk_tables_raw_layout){ .image_pitch = raw.image_row_bytes,
+                                               .mask_at = (raw.image_row_bytes * raw.capacity + 63) / 64 * 64,
+                                               .mask_pitch = raw.mask_row_bytes };
         r = plan_device(upload, &config, slots, err);
     }
     if (!r && host) r = plan_loader(upload, &config, &own, host, err);
