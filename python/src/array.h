@@ -3,7 +3,7 @@
  * _stoke.Array: a view of memory that somebody holds, for NumPy (__array_struct__, __array_interface__) and
  * for everybody who reads DLPack. Never a copy unless one is asked for.
  *
- * On a device, what holds the memory is a lease (engine.h), and who takes a capsule says on which stream it
+ * On a device, what holds the memory is a lease (lease.h), and who takes a capsule says on which stream it
  * will work: DLPack's protocol, in which the producer sees to it that this stream waits for the data.
  */
 #ifndef STOKE_PYTHON_SRC_ARRAY_H
