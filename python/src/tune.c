@@ -362,7 +362,7 @@ static PyObject *oom_kills(PyObject *module, PyObject *nothing)
     return PyLong_FromUnsignedLongLong(stoke_oom_kills());
 }
 
-/* ---- what they have in common ---- */
+/* ---- files ---- */
 
 /* For what Python itself writes. */
 static PyObject *check_output(PyObject *module, PyObject *args)
