@@ -116,7 +116,7 @@ int stk_unknown_setting(const stk_op *op, const char *name, stoke_error *err)
 {
     char known[256] = "";
     const stoke_option_group group = { op->name, op->options, op->n_options, NULL };
-    const char *near = stk_option_nearest(&group, 1, name);
+    const char *near = stk_option_nearest(&group, 1, name).best;
     if (near)
         return stk_fail(err, STOKE_E_NOTFOUND, "%s: unknown setting '%.80s': did you mean %s?", op->name,
                         name, near);

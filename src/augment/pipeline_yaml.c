@@ -291,7 +291,7 @@ static void note_key(reader *r, const stk_yaml_node *key)
     if (*r->slip || stk_yaml_is_section(key->text) ||
         stk_option_find(&group, 1, key->text, strlen(key->text), &hit))
         return;
-    const char *near = stk_option_nearest(&group, 1, key->text);
+    const char *near = stk_option_nearest(&group, 1, key->text).best;
     snprintf(r->slip, sizeof r->slip, "%u: unknown setting '%.80s'%s%s%s", key->line, key->text,
              near ? ": did you mean " : "", near ? near : "", near ? "?" : "");
 }

@@ -82,7 +82,7 @@ static int remember(reader *r, entry fresh)
 
 static int unknown_key(const reader *r, const char *key, size_t line)
 {
-    const char *near = stk_option_nearest(r->groups, r->n_groups, key);
+    const char *near = stk_option_nearest(r->groups, r->n_groups, key).best;
     return stk_yaml_fail(r->yaml, line, r->err, STOKE_E_NOTFOUND, "unknown setting '%.80s'%s%s%s", key,
                          near ? ": did you mean " : "", near ? near : "", near ? "?" : "");
 }

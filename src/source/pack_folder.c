@@ -23,6 +23,7 @@
 #include "src/base/file.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
+#include "src/base/words.h"
 #include "src/source/tar.h"
 
 /* Whether a file under a shard's name is the one that `pack` wrote: its length and samples are those of the
@@ -272,12 +273,6 @@ static int remove_listed(stk_pack_folder *folder, const stoke_pack_params *p, co
     return r;
 }
 
-static int ends_with(const char *text, const char *ending)
-{
-    const size_t n = strlen(text), m = strlen(ending);
-    return n >= m && strcmp(text + n - m, ending) == 0;
-}
-
 /* Looks through the folder: *ours = a manifest is there, *other = the name of something ("" = empty). */
 static int look_around(const stk_pack_folder *folder, int *ours, char other[256], stoke_error *err)
 {
@@ -289,7 +284,7 @@ static int look_around(const stk_pack_folder *folder, int *ours, char other[256]
         const char *name = entry->d_name;
         if (!strcmp(name, ".") || !strcmp(name, "..")) continue;
         if (is_leftover_manifest(name)) continue;
-        *ours |= ends_with(name, MANIFEST);
+        *ours |= stk_ends_in(name, MANIFEST);
         snprintf(other, 256, "%s", name);
     }
     const int number = stk_closedir(handle);

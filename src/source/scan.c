@@ -17,6 +17,7 @@
 #include "src/base/remarks.h"
 #include "src/base/retry.h"
 #include "src/base/rng.h"
+#include "src/base/words.h"
 
 static int is_digit(char c)
 {
@@ -137,11 +138,6 @@ static enum entry_kind kind_of(int folder, const struct dirent *entry)
     /* A link that leads nowhere stays in the set: reading it will say why, skipping it here would not. */
     if (stk_fstatat(folder, entry->d_name, &st, 0) != 0) return ENTRY_FILE;
     return S_ISREG(st.st_mode) ? ENTRY_FILE : S_ISDIR(st.st_mode) ? ENTRY_FOLDER : ENTRY_OTHER;
-}
-
-static int by_bytes(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
 /* What one reading of a folder is for. */
@@ -267,7 +263,7 @@ static int walk_folder(walk *w, size_t length, unsigned depth)
     stk_scan_name_list folders = { 0 };
     int r = read_folder(w, length, &folders);
     /* Sorted, so that of two links to one folder the same one is walked on every machine. */
-    if (folders.count) qsort(folders.items, folders.count, sizeof *folders.items, by_bytes);
+    if (folders.count) qsort(folders.items, folders.count, sizeof *folders.items, stk_by_text);
     for (size_t i = 0; r == STOKE_OK && i < folders.count; i++) {
         size_t n = strlen(folders.items[i]);
         if (length + 1 + n >= PATH_MAX) {
@@ -311,7 +307,7 @@ int stk_list_folders(const char *path, stk_string_arena *arena, stk_scan_name_li
 {
     walk w = { .arena = arena, .err = err };
     const int r = walk_from(&w, path, names);
-    if (names->count) qsort(names->items, names->count, sizeof *names->items, by_bytes);
+    if (names->count) qsort(names->items, names->count, sizeof *names->items, stk_by_text);
     *has_files = w.has_files;
     names->unread = w.unread;
     return r;

@@ -16,6 +16,7 @@
 #include "src/base/mem.h"
 #include "src/base/option_table.h"
 #include "src/base/retry.h"
+#include "src/base/words.h"
 #include "src/source/labels.h"
 #include "src/source/reader.h"
 #include "src/train/setup.h"
@@ -69,11 +70,6 @@ static uint64_t files_digest(const stoke_dataset *set)
 
 /* ---- each file once ---- */
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static size_t gather(const stoke_dataset *set, const char **paths, stk_files_newer *found)
 {
     const uint64_t count = set ? stoke_dataset_count(set) : 0;
@@ -100,7 +96,7 @@ void stk_files_newer_than(const stoke_dataset *const *sets, size_t n, int64_t si
     if (!paths) return;
     size_t count = 0;
     for (size_t i = 0; i < n; i++) count += gather(sets[i], paths + count, found);
-    qsort(paths, count, sizeof *paths, by_text);
+    qsort(paths, count, sizeof *paths, stk_by_text);
     for (size_t i = 0; i < count; i++) {
         int64_t what[2];
         if (i && !strcmp(paths[i], paths[i - 1])) continue;
