@@ -400,27 +400,21 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_example examples[] = {
-    { "stoke bench data", "a synthetic set in a temporary folder, removed afterwards" },
-    { "stoke bench data demo/data --dtype u8 --batch 32 --workers 2", "your own set, bytes out" },
-    { "stoke bench data --sweep --json", "all promised figures, for a program" },
-    { "stoke bench data --short", "only to see that it runs" },
-    { 0 },
-};
-
 const cli_command cli_bench_data = {
     .name = "data",
     .parent = "bench",
     .summary = "speed of the loader against bare decoding",
-    .arguments = "[DIR]",
-    .max_words = 1,
+    CLI_TAKES_DIR,
     .description =
         "Measures whole epochs of the loader, in turns with bare libjpeg-turbo and libspng decoding of the "
         "same files with the same number of threads, each in its own process. Files are in the page "
         "cache. Rates are medians over the rounds; CPU time is of the whole process; peak memory is that of "
         "the loader's process. Without data a synthetic set of 512x512 scenes is made.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .reads_data = 1,
-    .run = run,
+    .examples = {
+        { "stoke bench data", "a synthetic set in a temporary folder, removed afterwards" },
+        { "stoke bench data demo/data --dtype u8 --batch 32 --workers 2", "your own set, bytes out" },
+        { "stoke bench data --sweep --json", "all promised figures, for a program" },
+        { "stoke bench data --short", "only to see that it runs" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

@@ -284,37 +284,28 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_default defaults[] = {
-    { "batch", "32" }, { "size", "512" }, { "augment", "standard" }, { "normalize", "imagenet" }, { 0 },
-};
-
-static const cli_example examples[] = {
-    { "stoke bench device demo/data --batch 4 --size 128 --timeline fed.svg",
-      "a simulated RTX 3090, fed by this machine" },
-    { "stoke bench device demo/data --batch 4 --size 128 --placement host --transfer pageable --workers 1 "
-      "--sync",
-      "the same, starved" },
-    { "stoke bench device demo/data --batch 4 --size 128 --device host --json",
-      "this machine as the device" },
-    { 0 },
-};
-
 const cli_command cli_bench_device = {
     .name = "device",
     .parent = "bench",
     .summary = "how busy a device is kept, and why not more",
-    .arguments = "[DIR]",
-    .max_words = 1,
+    CLI_TAKES_DIR,
     .tells_placement = 1,
     .description =
         "Feeds a device with augmented batches as a training run would, and computes for --step-ms on each: "
         "for real on a real device; a simulated GPU only keeps time, and its figures say emulated. All times "
         "come from events of the device on one clock. --placement says who augments, --transfer how batches "
         "cross, --depth how many are on the device ahead. Without data a small synthetic set is made.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .reads_data = 1,
+    .examples = {
+        { "stoke bench device demo/data --batch 4 --size 128 --timeline fed.svg",
+          "a simulated RTX 3090, fed by this machine" },
+        { "stoke bench device demo/data --batch 4 --size 128 --placement host --transfer pageable --workers "
+          "1 --sync",
+          "the same, starved" },
+        { "stoke bench device demo/data --batch 4 --size 128 --device host --json",
+          "this machine as the device" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
     .reads_upload = 1,
-    .defaults = defaults,
-    .run = run,
+    .defaults = { { "batch", "32" }, { "size", "512" }, { "augment", "standard" },
+                  { "normalize", "imagenet" } },
 };

@@ -166,13 +166,6 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_example examples[] = {
-    { "stoke bench net --model b0 --size 128", "all products of b0 at 4x128x128" },
-    { "stoke bench net --model b2 --only fc1 --size 64", "only the MLP's first layers, on small maps" },
-    { "stoke bench net --only query --size 64 --json", "the queries of b0, b2 and b5, for a program" },
-    { 0 },
-};
-
 const cli_command cli_bench_net = {
     .name = "net",
     .parent = "bench",
@@ -182,7 +175,10 @@ const cli_command cli_bench_net = {
         "every CPU table this processor has, whatever STOKE_CPU says, and sets them against multiply-adds in "
         "registers, measured in the same run. bf16 is measured in the best table.",
     .reads_config = 1,
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke bench net --model b0 --size 128", "all products of b0 at 4x128x128" },
+        { "stoke bench net --model b2 --only fc1 --size 64", "only the MLP's first layers, on small maps" },
+        { "stoke bench net --only query --size 64 --json", "the queries of b0, b2 and b5, for a program" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

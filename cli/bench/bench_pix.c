@@ -133,13 +133,6 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_example examples[] = {
-    { "stoke bench pix", "all functions" },
-    { "stoke bench pix --only resize", "only those of the resize" },
-    { "stoke bench pix --json", "for a program" },
-    { 0 },
-};
-
 const cli_command cli_bench_pix = {
     .name = "pix",
     .parent = "bench",
@@ -149,7 +142,10 @@ const cli_command cli_bench_pix = {
         "STOKE_CPU says): time per pixel, speed over the C reference, bytes moved per second, and these as a "
         "share of what one core copies from memory to memory in the same run. A call works on a batch row of "
         "512x512 pixels or a strip of it; the best run counts.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke bench pix", "all functions" },
+        { "stoke bench pix --only resize", "only those of the resize" },
+        { "stoke bench pix --json", "for a program" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

@@ -338,15 +338,6 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_example examples[] = {
-    { "stoke bench step --batch 1 --size 128", "b0: forward, loss, backward, update" },
-    { "stoke bench step --config configs/face_config.yaml --size 64 --steps 5",
-      "batch and precision of a settings file" },
-    { "stoke bench step --model b5 --size 640 --batch 16 --memory min --dry-run", "will it fit?" },
-    { "stoke bench step --batch 1 --size 128 --forward --json", "inference, for a program" },
-    { 0 },
-};
-
 const cli_command cli_bench_step = {
     .name = "step",
     .parent = "bench",
@@ -356,7 +347,12 @@ const cli_command cli_bench_step = {
         "pictures, backward, clipping, AdamW) and prints the rate (median, best), time per part, arithmetic "
         "as a share of the peak measured in the same run, and memory against its plan.",
     .reads_config = 1,
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke bench step --batch 1 --size 128", "b0: forward, loss, backward, update" },
+        { "stoke bench step --config configs/face_config.yaml --size 64 --steps 5",
+          "batch and precision of a settings file" },
+        { "stoke bench step --model b5 --size 640 --batch 16 --memory min --dry-run", "will it fit?" },
+        { "stoke bench step --batch 1 --size 128 --forward --json", "inference, for a program" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

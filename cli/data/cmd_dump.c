@@ -249,25 +249,20 @@ static int run(cli_call *call, stoke_error *err)
     return CLI_OK;
 }
 
-static const cli_example examples[] = {
-    { "stoke dump demo/data --size 128 --batch 4", "dump/images_000000.npy, masks_, ids_ and index.json" },
-    { "stoke dump demo/data --batches 0 --dtype u8 --layout hwc --out all",
-      "the whole epoch as bytes, interleaved" },
-    { 0 },
-};
-
 const cli_command cli_dump = {
     .name = "dump",
     .summary = "write batches as .npy files",
-    .arguments = "[DIR]",
-    .max_words = 1,
+    CLI_TAKES_DIR,
     .description =
         "Writes images_NNNNNN.npy, masks_NNNNNN.npy and ids_NNNNNN.npy for each batch (NNNNNN is its global "
         "index) and, last of all, index.json with names, types and digests of what this run wrote. bfloat16 "
         "images are stored as uint16. With a mixup op there are masks_b_NNNNNN.npy and lambda_NNNNNN.npy "
         "too: the second masks and the share of the first. Every file appears whole or not at all.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .reads_data = 1,
-    .run = run,
+    .examples = {
+        { "stoke dump demo/data --size 128 --batch 4",
+          "dump/images_000000.npy, masks_, ids_ and index.json" },
+        { "stoke dump demo/data --batches 0 --dtype u8 --layout hwc --out all",
+          "the whole epoch as bytes, interleaved" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

@@ -348,29 +348,25 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_example examples[] = {
-    { "stoke hash demo/data --batch 8 --workers 0", "one line per batch and one over all" },
-    { "stoke hash demo/data --batch 8 --workers 2 --prefetch 4 --json", "the same digests by other means" },
-    { "stoke hash demo/data --batch 8 --world 2 --ranks-all", "two ranks: their union is the same again" },
-    { "stoke hash demo/data --batch 8 --device host --placement device --resume-at 3",
-      "stopped, resumed and augmented by a device: the same" },
-    { 0 },
-};
-
 const cli_command cli_hash = {
     .name = "hash",
     .summary = "digest of every batch of an epoch",
-    .arguments = "[DIR]",
-    .max_words = 1,
+    CLI_TAKES_DIR,
     .description = "Takes the batches of one epoch and prints a 128-bit digest (XXH3) of what a consumer "
                    "sees in each: ids, pixels, masks. The digests depend on data, settings, seed and epoch "
                    "only; use it to prove that two machines, settings or versions deliver the same. `all` is "
                    "over the pairs (index, digest) in order of index. With --world the batches of one rank "
                    "are printed; batches that only keep the ranks in step are marked as padding and left out "
                    "of `all`. With --device the batches go there and come back first.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .reads_data = 1,
+    .examples = {
+        { "stoke hash demo/data --batch 8 --workers 0", "one line per batch and one over all" },
+        { "stoke hash demo/data --batch 8 --workers 2 --prefetch 4 --json",
+          "the same digests by other means" },
+        { "stoke hash demo/data --batch 8 --world 2 --ranks-all",
+          "two ranks: their union is the same again" },
+        { "stoke hash demo/data --batch 8 --device host --placement device --resume-at 3",
+          "stopped, resumed and augmented by a device: the same" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
     .reads_upload = 1,
-    .run = run,
 };

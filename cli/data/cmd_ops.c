@@ -261,13 +261,6 @@ static int run(cli_call *call, stoke_error *err)
     return CLI_OK;
 }
 
-static const cli_example examples[] = {
-    { "stoke ops", "all ops by group with their defaults, and the presets" },
-    { "stoke ops rotate", "one op: every setting, and how to write it" },
-    { "stoke ops standard --json", "what a preset stands for" },
-    { 0 },
-};
-
 const cli_command cli_ops = {
     .name = "ops",
     .summary = "list the augmentation ops and presets, with their settings",
@@ -275,6 +268,10 @@ const cli_command cli_ops = {
     .max_words = 1,
     .description = "Lists what --augment can be made of: a preset, a list of ops on one line, or a YAML file "
                    "with a list of ops. NAME is an op or a preset, explained in full.",
-    .examples = examples,
+    .examples = {
+        { "stoke ops", "all ops by group with their defaults, and the presets" },
+        { "stoke ops rotate", "one op: every setting, and how to write it" },
+        { "stoke ops standard --json", "what a preset stands for" },
+    },
     .run = run,
 };

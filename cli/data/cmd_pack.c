@@ -183,15 +183,6 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_example examples[] = {
-    { "stoke pack demo/data --out demo/shards", "shards of 256 MB: demo/shards/000000.tar ..." },
-    { "stoke pack demo/data --out demo/small --shard-samples 16", "16 samples in each" },
-    { "stoke pack demo/data --out demo/parts --split train --val-split 0.2 --prefix train",
-      "one part of a set, named so" },
-    { "stoke pack demo/data --format cache --out demo/cache --size 256", "for runs with --size 256" },
-    { 0 },
-};
-
 const cli_command cli_pack = {
     .name = "pack",
     .summary = "write a set as tar shards, or decoded into a cache",
@@ -207,8 +198,13 @@ const cli_command cli_pack = {
         "as it is: `stoke verify` finds those. With --format cache the samples are decoded and resized into "
         "a cache, so that the first epoch of a run with --cache DIR and the same settings finds them all. "
         "Deleting the folder empties a cache.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
+    .examples = {
+        { "stoke pack demo/data --out demo/shards", "shards of 256 MB: demo/shards/000000.tar ..." },
+        { "stoke pack demo/data --out demo/small --shard-samples 16", "16 samples in each" },
+        { "stoke pack demo/data --out demo/parts --split train --val-split 0.2 --prefix train",
+          "one part of a set, named so" },
+        { "stoke pack demo/data --format cache --out demo/cache --size 256", "for runs with --size 256" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
     .reads_data = 1,
-    .run = run,
 };

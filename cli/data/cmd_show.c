@@ -253,26 +253,20 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_example examples[] = {
-    { "stoke show demo/data --size 256 --augment light",
-      "12 samples as training would see them, in samples.png" },
-    { "stoke show demo/data --order sequential --count 4 --out first.png", "the first four files" },
-    { "stoke show demo/data --epoch 3 --augment light", "the same set, drawn again in epoch 3" },
-    { "stoke show demo/data --ops", "what each op and preset does to a sample, in ops.png" },
-    { 0 },
-};
-
 const cli_command cli_show = {
     .name = "show",
     .summary = "write a picture of samples with their masks laid over",
-    .arguments = "[DIR]",
-    .max_words = 1,
+    CLI_TAKES_DIR,
     .description = "Each sample stands beside itself with the mask laid over, its name below; the classes "
                    "that occur are listed at the end. Samples come from the real loader, with its order, fit "
                    "and augmentation. With --ops one sample is drawn by every op and preset; --size is then "
                    "half the sample's unless given, so that crops have a choice.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .reads_data = 1,
-    .run = run,
+    .examples = {
+        { "stoke show demo/data --size 256 --augment light",
+          "12 samples as training would see them, in samples.png" },
+        { "stoke show demo/data --order sequential --count 4 --out first.png", "the first four files" },
+        { "stoke show demo/data --epoch 3 --augment light", "the same set, drawn again in epoch 3" },
+        { "stoke show demo/data --ops", "what each op and preset does to a sample, in ops.png" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

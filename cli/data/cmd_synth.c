@@ -101,13 +101,6 @@ static int run(cli_call *call, stoke_error *err)
     return CLI_OK;
 }
 
-static const cli_example examples[] = {
-    { "stoke synth demo/data", "64 pairs of 512x512 with 6 classes" },
-    { "stoke synth demo/data --count 16 --size 240x320 --classes 12", "fewer, smaller, more classes" },
-    { "stoke synth demo/data --seed 7 --json", "other scenes; the result as JSON" },
-    { 0 },
-};
-
 const cli_command cli_synth = {
     .name = "synth",
     .summary = "make a synthetic set of images and exact masks",
@@ -118,7 +111,10 @@ const cli_command cli_synth = {
                    "on every machine. In a folder that synth made before (it has a file .stokehold) pictures "
                    "of the same name are replaced while they are as synth wrote them; what you changed or "
                    "put there stays, and synth ends with its name. Any other folder must be empty.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke synth demo/data", "64 pairs of 512x512 with 6 classes" },
+        { "stoke synth demo/data --count 16 --size 240x320 --classes 12", "fewer, smaller, more classes" },
+        { "stoke synth demo/data --seed 7 --json", "other scenes; the result as JSON" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

@@ -236,24 +236,18 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_example examples[] = {
-    { "stoke verify demo/data --classes 6", "a set in the usual layout; labels must be 0..5" },
-    { "stoke verify --images photos --json", "a flat folder without masks; the report as JSON" },
-    { "stoke verify demo/data --csv findings.csv", "every finding as a line of CSV" },
-    { 0 },
-};
-
 const cli_command cli_verify = {
     .name = "verify",
     .summary = "read all of a set: pairs, files, sizes, labels",
-    .arguments = "[DIR]",
-    .max_words = 1,
+    CLI_TAKES_DIR,
     .description = "Decodes every image and mask and checks the pairs, the sizes and every label. Each bad "
                    "file is named with the reason; files left out while matching (orphans, duplicates) are "
                    "listed. Says how `stoke train` would take the masks, by the same rules. Exit status 1 "
                    "when anything is found, or training would not begin.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .reads_data = 1,
-    .run = run,
+    .examples = {
+        { "stoke verify demo/data --classes 6", "a set in the usual layout; labels must be 0..5" },
+        { "stoke verify --images photos --json", "a flat folder without masks; the report as JSON" },
+        { "stoke verify demo/data --csv findings.csv", "every finding as a line of CSV" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

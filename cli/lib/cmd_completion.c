@@ -119,18 +119,15 @@ static int run(cli_call *call, stoke_error *err)
     return CLI_OK;
 }
 
-static const cli_example examples[] = {
-    { "source <(stoke completion bash)", "for this shell" },
-    { "stoke completion bash > stoke.bash", "a file to keep; `make install` puts it where bash looks" },
-    { 0 },
-};
-
 const cli_command cli_completion = {
     .name = "completion",
     .summary = "print shell completion",
     .arguments = "bash",
     .max_words = 1,
-    .examples = examples,
+    .examples = {
+        { "source <(stoke completion bash)", "for this shell" },
+        { "stoke completion bash > stoke.bash", "a file to keep; `make install` puts it where bash looks" },
+    },
     .hidden = 1,
     .run = run,
 };

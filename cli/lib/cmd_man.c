@@ -110,18 +110,15 @@ static int run(cli_call *call, stoke_error *err)
     return CLI_OK;
 }
 
-static const cli_example examples[] = {
-    { "stoke man hash > stoke-hash.1", "the page of a command" },
-    { "stoke man > stoke.1", "the page of stoke itself" },
-    { 0 },
-};
-
 const cli_command cli_man = {
     .name = "man",
     .summary = "print a man page in roff",
     .arguments = "[COMMAND...]",
     .max_words = 2,
-    .examples = examples,
+    .examples = {
+        { "stoke man hash > stoke-hash.1", "the page of a command" },
+        { "stoke man > stoke.1", "the page of stoke itself" },
+    },
     .hidden = 1,
     .run = run,
 };

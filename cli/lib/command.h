@@ -24,17 +24,56 @@ enum {
     CLI_TRAIN_SECTIONS = 6,
     CLI_MAX_GROUPS = CLI_DATA_SECTIONS + CLI_TRAIN_SECTIONS + 3,
     CLI_ORIGINS = 64,
-    CLI_REMARKS = 8192
+    CLI_REMARKS = 8192,
+    CLI_EXAMPLES = 8,
+    CLI_DEFAULTS = 5
 };
 
-/* A default that a command has otherwise than the table: `train` augments unless told not to. */
+/* A default that a command has otherwise than the table: `diagnose` augments unless told not to. */
 typedef struct cli_default {
     const char *name, *text;
 } cli_default;
 
+typedef struct cli_example {
+    const char *line, *meaning;
+} cli_example;
+
+typedef struct cli_call cli_call;
+
+typedef struct cli_command {
+    const char *name;
+    const char *parent;    /* "bench" for `bench data`; NULL for commands of the first level */
+    const char *summary;   /* one line, no full stop */
+    const char *arguments; /* as in the usage line, e.g. "[DIR]"; NULL: none */
+    int max_words;         /* arguments that are not options */
+    const char *description;
+    cli_example examples[CLI_EXAMPLES]; /* up to a NULL line; every one must work as written */
+    const stoke_option *options;
+    size_t n_options, options_bytes;
+    int reads_config;   /* takes --config for its own options, which have the names of ours */
+    int reads_data;     /* takes the data options, --config, and a DIR that stands for --data */
+    int reads_training; /* takes the options of training too, in --config as well; others pass over them there
+                         */
+    int reads_upload;   /* takes the options of feeding a device */
+    int sees_set;       /* the size of pictures is that of the set where a file does not say it */
+    int any_config;     /* with reads_data: --config may be a PyTorch trainer's; run() reads it itself, see
+                           cli_replace_settings */
+    int tells_placement; /* where augmentation runs is part of its result */
+    /* With reads_data: the first word is a run or a network instead of data, and settings come from the run's
+     * config.yaml first. */
+    int takes_network;
+    cli_default defaults[CLI_DEFAULTS]; /* of data options, up to a NULL name; training has its own */
+    int trains_if_asked;                /* with --train it reads training, too */
+    int hidden;                         /* works, but is not listed */
+    const struct cli_command *const *subcommands; /* NULL-terminated; then `run` is not used */
+    int (*run)(cli_call *call,
+               stoke_error *err); /* an exit code; an error (below 0) is in err, and told by main.c */
+} cli_command;
+
 /* One run of a command: what the user asked for, after defaults, config file and flags. */
-typedef struct cli_call {
-    const struct cli_command *command;
+struct cli_call {
+    const cli_command *command;
+    cli_command own; /* what it is with --train */
     cli_common common;
     stoke_data_params data;     /* filled when command->reads_data */
     stoke_train_params train;   /* filled when command->reads_training */
@@ -52,41 +91,7 @@ typedef struct cli_call {
     stoke_yaml *settings;                     /* the file of --config; NULL: none */
     stoke_config_origin origins[CLI_ORIGINS]; /* what came from it, where it is another trainer's */
     size_t n_origins;
-} cli_call;
-
-typedef struct cli_example {
-    const char *line, *meaning;
-} cli_example;
-
-typedef struct cli_command {
-    const char *name;
-    const char *parent;    /* "bench" for `bench data`; NULL for commands of the first level */
-    const char *summary;   /* one line, no full stop */
-    const char *arguments; /* as in the usage line, e.g. "[DIR]"; NULL: none */
-    int max_words;         /* arguments that are not options */
-    const char *description;
-    const cli_example *examples; /* ends with a NULL line; every one must work as written */
-    const stoke_option *options;
-    size_t n_options, options_bytes;
-    int reads_config;   /* takes --config for its own options, which have the names of ours */
-    int reads_data;     /* takes the data options, --config, and a DIR that stands for --data */
-    int reads_training; /* takes the options of training too, in --config as well; others pass over them there
-                         */
-    int reads_upload;   /* takes the options of feeding a device */
-    int sees_set;       /* the size of pictures is that of the set where a file does not say it */
-    int any_config;     /* with reads_data: --config may be a PyTorch trainer's; run() reads it itself, see
-                           cli_replace_settings */
-    int tells_placement; /* where augmentation runs is part of its result */
-    /* With reads_data: the first word is a run or a network instead of data, and settings come from the run's
-     * config.yaml first. */
-    int takes_network;
-    const cli_default *defaults;             /* of data options; ends with a NULL name; NULL: none */
-    const struct cli_command *with_training; /* what the command is with --train (`config`); NULL: as it is */
-    int hidden;                              /* works, but is not listed */
-    const struct cli_command *const *subcommands; /* NULL-terminated; then `run` is not used */
-    int (*run)(cli_call *call,
-               stoke_error *err); /* an exit code; an error (below 0) is in err, and told by main.c */
-} cli_command;
+};
 
 /* All commands of the first level, NULL-terminated (main.c). */
 extern const cli_command *const cli_commands[];
@@ -122,8 +127,11 @@ extern const cli_command *const cli_commands[];
         .name = "short", .type = STOKE_OPT_FLAG, .offset = offsetof(OPTIONS, short_run),                     \
         .default_text = "false", .help = text                                                                \
     }
-/* Of a command with the table `options`. */
-#define CLI_OWN_OPTIONS .options = options, .n_options = CLI_COUNT(options), .options_bytes = sizeof(OPTIONS)
+/* Of a command with the table `options` and the function `run`. */
+#define CLI_OWN_OPTIONS_AND_RUN                                                                              \
+    .options = options, .n_options = CLI_COUNT(options), .options_bytes = sizeof(OPTIONS), .run = run
+/* Of a command that reads data, which its only word may name. */
+#define CLI_TAKES_DIR .arguments = "[DIR]", .max_words = 1, .reads_data = 1
 
 #define CLI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -44,7 +44,8 @@ static void bind_groups(cli_call *call)
         call->n_groups += cli_train_sections(&call->train, call->groups + call->n_groups);
     if (command->reads_data) {
         stoke_option_group all = stoke_data_options(&call->data);
-        if (command->defaults) all.options = call->data_table = cli_own_defaults(&all, command->defaults);
+        call->data_table = cli_own_defaults(command, &all);
+        if (call->data_table) all.options = call->data_table;
         call->n_groups += cli_data_groups(&all, call->groups + call->n_groups);
     }
     call->groups[call->n_groups++] = (stoke_option_group){
@@ -193,8 +194,14 @@ static int too_many_words(const cli_call *call, stoke_error *err)
 int cli_call_begin(cli_call *call, const cli_command *command, int argc, char **argv, stoke_error *err)
 {
     int help = 0;
-    command = cli_with_training(command, argc, argv);
     *call = (cli_call){ .command = command, .argc = argc, .argv = argv };
+    for (int i = 1; command->trains_if_asked && i < argc && strcmp(argv[i], "--"); i++) {
+        if (strcmp(argv[i], "--train")) continue;
+        call->own = *command;
+        call->own.reads_training = 1;
+        call->command = command = &call->own;
+        break;
+    }
     if (command->options_bytes) call->options = cli_alloc(1, command->options_bytes);
     call->words = cli_alloc((size_t)argc + 1, sizeof *call->words);
     bind_groups(call);

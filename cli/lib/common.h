@@ -24,10 +24,6 @@ int cli_replace_settings(cli_call *call, const stoke_data_params *data, const st
 size_t cli_data_sections(stoke_data_params *data, stoke_option_group groups[CLI_DATA_SECTIONS]);
 size_t cli_train_sections(stoke_train_params *train, stoke_option_group groups[CLI_TRAIN_SECTIONS]);
 
-/* What `train`, and commands that prepare or continue its work, have otherwise than the table of the data
- * path. */
-extern const cli_default cli_train_defaults[];
-
 /* What names the set: a folder, a list; NULL: nothing does. */
 const char *cli_set_name(const stoke_data_params *data);
 

@@ -63,28 +63,24 @@ size_t cli_train_sections(stoke_train_params *train, stoke_option_group groups[C
     return cut(&all, train_sections, CLI_TRAIN_SECTIONS, groups);
 }
 
-const cli_default cli_train_defaults[] = {
+/* Of `train`, and of commands that prepare or continue its work. */
+static const cli_default train_defaults[] = {
     { "augment", "standard" },   /* few sets are so large that training does better without */
     { "normalize", "imagenet" }, /* what the network takes */
     { "batch", "auto" },
     { 0 },
 };
 
-stoke_option *cli_own_defaults(const stoke_option_group *all, const cli_default *defaults)
+stoke_option *cli_own_defaults(const cli_command *command, const stoke_option_group *all)
 {
+    const cli_default *defaults = command->reads_training ? train_defaults : command->defaults;
+    if (!defaults->name) return NULL;
     stoke_option *table = cli_alloc(all->count, sizeof *table);
     memcpy(table, all->options, all->count * sizeof *table);
     for (; defaults->name; defaults++)
         for (size_t i = 0; i < all->count; i++)
             if (!strcmp(table[i].name, defaults->name)) table[i].default_text = defaults->text;
     return table;
-}
-
-const cli_command *cli_with_training(const cli_command *command, int argc, char **argv)
-{
-    for (int i = 1; command->with_training && i < argc && strcmp(argv[i], "--"); i++)
-        if (!strcmp(argv[i], "--train")) return command->with_training;
-    return command;
 }
 
 /* The settings of the run that a network belongs to; NULL: none, or there is no such network, which the

@@ -213,14 +213,6 @@ static const stoke_option options[] = {
     CLI_FORCE(monitor_options),
 };
 
-static const cli_example examples[] = {
-    { "stoke monitor 2", "watch for two seconds, then the summary and what to do next" },
-    { "stoke monitor --attach runs/first", "with the loader of a stoke run, until it ends" },
-    { "stoke monitor 1 --csv readings.csv --json", "keep the readings; the summary for programs" },
-    { "stoke monitor 1 --prometheus 0", "let Prometheus fetch the figures meanwhile" },
-    { 0 },
-};
-
 const cli_command cli_monitor = {
     .name = "monitor",
     .summary = "watch graphics processors and machine, then say what to do next",
@@ -238,7 +230,11 @@ const cli_command cli_monitor = {
         "(the page RUN/live): queue, samples a second, how long it waits for data, time of each stage; the "
         "watching ends when the job does. --prometheus PORT serves the newest readings over HTTP, to this "
         "machine alone unless --bind says otherwise.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke monitor 2", "watch for two seconds, then the summary and what to do next" },
+        { "stoke monitor --attach runs/first", "with the loader of a stoke run, until it ends" },
+        { "stoke monitor 1 --csv readings.csv --json", "keep the readings; the summary for programs" },
+        { "stoke monitor 1 --prometheus 0", "let Prometheus fetch the figures meanwhile" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

@@ -371,19 +371,6 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_default defaults[] = {
-    { "split", "val" },
-    { 0 },
-};
-
-static const cli_example examples[] = {
-    { "stoke eval runs/first", "the best network of a run, on the validation part of its set" },
-    { "stoke eval runs/first/last --data demo/data --split all --out eval",
-      "its last one, on all of a set; confusion matrix and worst pictures as PNG" },
-    { "stoke eval runs/first --original --json", "at the masks' own size, as JSON" },
-    { 0 },
-};
-
 const cli_command cli_eval = {
     .name = "eval",
     .summary = "evaluate a network on a set: scores per class, confusion matrix, worst pictures",
@@ -395,10 +382,14 @@ const cli_command cli_eval = {
                    "flags override them, and --config replaces them. The validation part is evaluated, "
                    "or everything in a set that has none. All scores come from one matrix of counts over all "
                    "pixels that are not ignored; the convention for means is printed with them.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
+    .examples = {
+        { "stoke eval runs/first", "the best network of a run, on the validation part of its set" },
+        { "stoke eval runs/first/last --data demo/data --split all --out eval",
+          "its last one, on all of a set; confusion matrix and worst pictures as PNG" },
+        { "stoke eval runs/first --original --json", "at the masks' own size, as JSON" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
     .reads_data = 1,
     .takes_network = 1,
-    .defaults = defaults,
-    .run = run,
+    .defaults = { { "split", "val" } },
 };

@@ -275,18 +275,10 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_example examples[] = {
-    { "stoke find-lr demo/data --size 32 --batch 2 --sweep-steps 100", "for the settings of a run" },
-    { "stoke find-lr demo/data --size 32 --batch 2 --sweep-steps 100 --low 1e-4 --json --out lr.svg",
-      "another start; the whole curve as JSON" },
-    { 0 },
-};
-
 const cli_command cli_find_lr = {
     .name = "find-lr",
     .summary = "suggest a learning rate for your data",
-    .arguments = "[DIR]",
-    .max_words = 1,
+    CLI_TAKES_DIR,
     .description =
         "Trains with a learning rate that grows from step to step, draws the loss over it, and reads three "
         "rates from the smoothed curve: where half of the fall is done, where nine tenths are, and where it "
@@ -295,10 +287,11 @@ const cli_command cli_find_lr = {
         "loss hardly fell or it scatters; then a command for a better sweep is given too. Give it the "
         "options of the run: model, size, batch, "
         "accumulate, optimizer and augmentation all have their say. Nothing is kept of the training.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .reads_data = 1,
+    .examples = {
+        { "stoke find-lr demo/data --size 32 --batch 2 --sweep-steps 100", "for the settings of a run" },
+        { "stoke find-lr demo/data --size 32 --batch 2 --sweep-steps 100 --low 1e-4 --json --out lr.svg",
+          "another start; the whole curve as JSON" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
     .reads_training = 1,
-    .defaults = cli_train_defaults,
-    .run = run,
 };

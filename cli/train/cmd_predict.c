@@ -530,16 +530,6 @@ static int run(cli_call *call, stoke_error *err)
     return code;
 }
 
-static const cli_example examples[] = {
-    { "stoke predict runs/first photos --out masks --overlay",
-      "masks/NAME.png and masks/NAME_overlay.jpg for every picture below photos/" },
-    { "stoke predict runs/first photos/000000.jpg --out one --mode slide --flip",
-      "one picture window by window, each window and its mirror image" },
-    { "stoke predict runs/first --data demo/data --split val --out val --json",
-      "the validation part of a set, and what became of each file as JSON" },
-    { 0 },
-};
-
 const cli_command cli_predict = {
     .name = "predict",
     .summary = "masks for pictures, in their original size",
@@ -553,7 +543,13 @@ const cli_command cli_predict = {
         "subfolders kept; pictures of the same name from different folders are told apart by the folder's "
         "name. A file that is no picture is reported and the others go on; the exit status is 1 then. Every "
         "mask appears whole or not at all.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke predict runs/first photos --out masks --overlay",
+          "masks/NAME.png and masks/NAME_overlay.jpg for every picture below photos/" },
+        { "stoke predict runs/first photos/000000.jpg --out one --mode slide --flip",
+          "one picture window by window, each window and its mirror image" },
+        { "stoke predict runs/first --data demo/data --split val --out val --json",
+          "the validation part of a set, and what became of each file as JSON" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

@@ -12,17 +12,14 @@ static const cli_command *const recipes[] = {
     NULL,
 };
 
-static const cli_example examples[] = {
-    { "stoke recipe progressive demo/data --dry-run", "what it would do, and the memory of each stage" },
-    { "stoke recipe progressive --help", "what it does, and its options" },
-    { 0 },
-};
-
 const cli_command cli_recipe = {
     .name = "recipe",
     .summary = "train in several stages, as one command",
     .arguments = "RECIPE",
     .description = "Trains one network after another, each starting from what the one before has learned.",
-    .examples = examples,
+    .examples = {
+        { "stoke recipe progressive demo/data --dry-run", "what it would do, and the memory of each stage" },
+        { "stoke recipe progressive --help", "what it does, and its options" },
+    },
     .subcommands = recipes,
 };

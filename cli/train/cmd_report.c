@@ -68,12 +68,6 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_example examples[] = {
-    { "stoke report runs/first", "runs/first/report.html, and the curves in runs/first/curves" },
-    { "stoke report runs/first --json", "the paths of what was made" },
-    { 0 },
-};
-
 const cli_command cli_report = {
     .name = "report",
     .summary = "make the curves and report.html of a run again",
@@ -83,7 +77,9 @@ const cli_command cli_report = {
                    "the pictures in the run's folder: while the run is still going, after it was killed, or "
                    "after an update. report.html needs no other file and no network; curves/ has the charts "
                    "as SVG. Lines of the log that are damaged are passed over, and the report says how many.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke report runs/first", "runs/first/report.html, and the curves in runs/first/curves" },
+        { "stoke report runs/first --json", "the paths of what was made" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

@@ -241,20 +241,10 @@ static int run(cli_call *call, stoke_error *err)
     return code;
 }
 
-static const cli_example examples[] = {
-    { "stoke train demo/data --size 64 --batch 2 --steps 4 --name first",
-      "b0 from scratch; everything lands in runs/first" },
-    { "stoke train demo/data --size 64 --batch 2 --steps 4 --dry-run",
-      "what it would do, and in how much memory" },
-    { "stoke train --resume runs/first", "goes on where it was stopped or killed" },
-    { 0 },
-};
-
 const cli_command cli_train = {
     .name = "train",
     .summary = "train a SegFormer on a set",
-    .arguments = "[DIR]",
-    .max_words = 1,
+    CLI_TAKES_DIR,
     .description =
         "Trains on the processor: no graphics card is used (a PyTorch loop that has one takes its batches "
         "from stokehold.Loader). Everything lands in one folder, runs/NAME: config.yaml (the settings as "
@@ -263,10 +253,13 @@ const cli_command cli_train = {
         "list them. Ctrl-C finishes the step, saves and says how to go on; a run that was stopped, or "
         "killed, "
         "resumes from its last checkpoint, and the result is bit for bit that of an uninterrupted run.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .reads_data = 1,
+    .examples = {
+        { "stoke train demo/data --size 64 --batch 2 --steps 4 --name first",
+          "b0 from scratch; everything lands in runs/first" },
+        { "stoke train demo/data --size 64 --batch 2 --steps 4 --dry-run",
+          "what it would do, and in how much memory" },
+        { "stoke train --resume runs/first", "goes on where it was stopped or killed" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
     .reads_training = 1,
-    .defaults = cli_train_defaults,
-    .run = run,
 };

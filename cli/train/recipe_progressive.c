@@ -351,19 +351,11 @@ static int run(cli_call *call, stoke_error *err)
     return status;
 }
 
-static const cli_example examples[] = {
-    { "stoke recipe progressive demo/data --dry-run", "b0 at 224, b2 at 256, b4 at 288: the plan" },
-    { "stoke recipe progressive demo/data --stages b0@32:1,b1@32:1 --batch 4 --steps 2 --name tiny",
-      "two tiny stages, as runs/tiny/1-b0-32 and 2-b1-32" },
-    { 0 },
-};
-
 const cli_command cli_recipe_progressive = {
     .name = "progressive",
     .parent = "recipe",
     .summary = "small network and pictures first, then larger ones",
-    .arguments = "[DIR]",
-    .max_words = 1,
+    CLI_TAKES_DIR,
     .description =
         "Trains one network after another, by default SegFormer b0 at 224x224, b2 at 256x256 and b4 at "
         "288x288, 10 epochs each. Every stage is a run with its own folder (runs/NAME/1-b0-224 and so on) "
@@ -372,10 +364,11 @@ const cli_command cli_recipe_progressive = {
         "are passed over, one that was interrupted is resumed. The options of `stoke train` hold for every "
         "stage, but --pretrained for the first. Unless given, the batch is chosen for each stage, and the "
         "learning rate for the first: later ones keep it, since most of a larger network is new.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .reads_data = 1,
+    .examples = {
+        { "stoke recipe progressive demo/data --dry-run", "b0 at 224, b2 at 256, b4 at 288: the plan" },
+        { "stoke recipe progressive demo/data --stages b0@32:1,b1@32:1 --batch 4 --steps 2 --name tiny",
+          "two tiny stages, as runs/tiny/1-b0-32 and 2-b1-32" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
     .reads_training = 1,
-    .defaults = cli_train_defaults,
-    .run = run,
 };

@@ -89,12 +89,6 @@ static int run(cli_call *call, stoke_error *err)
     return CLI_OK;
 }
 
-static const cli_example examples[] = {
-    { "stoke devices", "what batches can be fed to, and for what is missing what to do" },
-    { "stoke devices --json", "the same for programs" },
-    { 0 },
-};
-
 const cli_command cli_devices = {
     .name = "devices",
     .summary = "list the devices batches can be fed to, and why one is missing",
@@ -104,6 +98,9 @@ const cli_command cli_devices = {
         "that batches augmented there have the same bytes as on the host; nearly, that quotients and roots "
         "may differ in the last place. units are compute units as the driver counts them. Drivers are opened "
         "at run time: install one, and its devices appear here without building anything again.",
-    .examples = examples,
+    .examples = {
+        { "stoke devices", "what batches can be fed to, and for what is missing what to do" },
+        { "stoke devices --json", "the same for programs" },
+    },
     .run = run,
 };

@@ -431,40 +431,28 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_default defaults[] = {
-    { "augment", "standard" },
-    { "normalize", "imagenet" },
-    { 0 },
-};
-
-static const cli_example examples[] = {
-    { "stoke diagnose --config configs/face_config.yaml demo/data --size 64 --step-ms 5 --steps 12",
-      "a PyTorch trainer's file, on this machine, feeding a simulated GPU" },
-    { "stoke diagnose demo/data --batch 4 --size 64 --workers 1 --transfer pageable --step-ms 5 --steps 12 "
-      "--html diagnosis.html",
-      "settings by flags; all of it as a page" },
-    { "stoke diagnose demo/data --batch 4 --size 64 --step-ms 5 --steps 12 --what-if \"workers=2; workers=0 "
-      "transfer=pageable\" --json",
-      "what other setups would take, for programs" },
-    { 0 },
-};
-
 const cli_command cli_diagnose = {
     .name = "diagnose",
     .summary = "why the device waits: every idle millisecond by its cause, and what to change",
-    .arguments = "[DIR]",
-    .max_words = 1,
+    CLI_TAKES_DIR,
     .description = "Runs a training loop with your data and settings (a PyTorch trainer's YAML, a file of "
                    "`stoke config`, or flags): the loader, its workers and the copies are real, a step is "
                    "--step-ms of the device, and with --device native a real training step. All idle time of "
                    "the device gets one cause, and the causes sum to it. Then every change is predicted from "
                    "costs that were measured: alone, in the best order, and together; they do not add. "
                    "--verify measures them too. The exit status is 0 even when the device starves.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .reads_data = 1,
+    .examples = {
+        { "stoke diagnose --config configs/face_config.yaml demo/data --size 64 --step-ms 5 --steps 12",
+          "a PyTorch trainer's file, on this machine, feeding a simulated GPU" },
+        { "stoke diagnose demo/data --batch 4 --size 64 --workers 1 --transfer pageable --step-ms 5 --steps "
+          "12 --html diagnosis.html",
+          "settings by flags; all of it as a page" },
+        { "stoke diagnose demo/data --batch 4 --size 64 --step-ms 5 --steps 12 --what-if \"workers=2; "
+          "workers=0 transfer=pageable\" --json",
+          "what other setups would take, for programs" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
     .reads_upload = 1,
     .any_config = 1,
-    .defaults = defaults,
-    .run = run,
+    .defaults = { { "augment", "standard" }, { "normalize", "imagenet" } },
 };

@@ -421,13 +421,6 @@ static const stoke_option options[] = {
              "read for its speed"),
 };
 
-static const cli_example examples[] = {
-    { "stoke doctor", "the whole page" },
-    { "stoke doctor --data demo/data", "with the disk of a data set and its speed" },
-    { "stoke doctor --json", "the same for programs" },
-    { 0 },
-};
-
 const cli_command cli_doctor = {
     .name = "doctor",
     .summary = "print all that is known about this machine on one page",
@@ -438,7 +431,10 @@ const cli_command cli_doctor = {
         "known is n/a. The cores it got are measured with 200 ms of spinning threads. Cards of NVIDIA are "
         "read through NVML, of AMD and Intel through the kernel's files; none of them is needed. Homes are "
         "shown as ~; names of users and machines, serial numbers and environment are left out.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke doctor", "the whole page" },
+        { "stoke doctor --data demo/data", "with the disk of a data set and its speed" },
+        { "stoke doctor --json", "the same for programs" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

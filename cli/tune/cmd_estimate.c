@@ -298,15 +298,6 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_example examples[] = {
-    { "stoke estimate --model b4 --batch 8 --size 288", "term by term, here and on a card" },
-    { "stoke estimate --model b2 --size 256 --vram 8", "also what is the most that a card of 8 GB takes" },
-    { "stoke estimate --model b5 --batch 16 --gpu \"RTX 3090\" --json", "the same for programs" },
-    { "stoke estimate --model smallnet --base-channels 96 --num-blocks 8 --batch 32 --size 192",
-      "a plain residual network on patches" },
-    { 0 },
-};
-
 const cli_command cli_estimate = {
     .name = "estimate",
     .summary = "where memory will go before anything runs, and what fits",
@@ -320,7 +311,13 @@ const cli_command cli_estimate = {
         "asked backwards too. GiB are 1024^3 bytes, as cards and their drivers count.",
     .reads_config = 1,
     .sees_set = 1,
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke estimate --model b4 --batch 8 --size 288", "term by term, here and on a card" },
+        { "stoke estimate --model b2 --size 256 --vram 8",
+          "also what is the most that a card of 8 GB takes" },
+        { "stoke estimate --model b5 --batch 16 --gpu \"RTX 3090\" --json", "the same for programs" },
+        { "stoke estimate --model smallnet --base-channels 96 --num-blocks 8 --batch 32 --size 192",
+          "a plain residual network on patches" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

@@ -352,18 +352,6 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_example examples[] = {
-    { "stoke optimize --config configs/face_config.yaml --gpu rtx3090",
-      "writes configs/face_gpu_optimized.yaml and says what changed, and why" },
-    { "stoke optimize --config configs/face_config.yaml --vram 8 --dry-run",
-      "what it would be for a card of 8 GB" },
-    { "stoke optimize --config configs/face_gpu_optimized.yaml --benchmark",
-      "the batch by trials: writes configs/face_gpu_optimized_optimized.yaml" },
-    { "stoke optimize --config configs/face_config.yaml --gpu t4 --cores 4 --out configs/colab.yaml --json",
-      "for another machine, and for programs" },
-    { 0 },
-};
-
 const cli_command cli_optimize = {
     .name = "optimize",
     .summary = "write a settings file with the values that keep the card busy",
@@ -382,7 +370,16 @@ const cli_command cli_optimize = {
         "indentation or several documents is refused. The learning rate is never changed; what scaling would "
         "make of it is said. With --benchmark the batch is the best of trials with all other changes made; "
         "it may be less than the file's, where that does not fit.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke optimize --config configs/face_config.yaml --gpu rtx3090",
+          "writes configs/face_gpu_optimized.yaml and says what changed, and why" },
+        { "stoke optimize --config configs/face_config.yaml --vram 8 --dry-run",
+          "what it would be for a card of 8 GB" },
+        { "stoke optimize --config configs/face_gpu_optimized.yaml --benchmark",
+          "the batch by trials: writes configs/face_gpu_optimized_optimized.yaml" },
+        { "stoke optimize --config configs/face_config.yaml --gpu t4 --cores 4 --out configs/colab.yaml "
+          "--json",
+          "for another machine, and for programs" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

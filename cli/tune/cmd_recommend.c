@@ -296,16 +296,6 @@ static int run(cli_call *call, stoke_error *err)
     return CLI_OK;
 }
 
-static const cli_example examples[] = {
-    { "stoke recommend --gpu \"RTX 3090\"", "for a card you think of buying; left out, for the one found" },
-    { "stoke recommend --choose-model --gpu \"RTX 3060\" --samples 800", "which SegFormer, and why" },
-    { "stoke recommend --vram 8 --write start.yaml",
-      "for 8 GB, in a file that `stoke train --config start.yaml` reads" },
-    { "stoke recommend --gpu 4070 --task smallnet --write small.yaml --dialect flat",
-      "the small network, in the keys of a PyTorch program" },
-    { 0 },
-};
-
 const cli_command cli_recommend = {
     .name = "recommend",
     .summary = "settings to start from for a card, its memory, or the processor",
@@ -317,7 +307,14 @@ const cli_command cli_recommend = {
         "These are starting points: a value measured on your machine and data is better than any. Of a "
         "settings file (--config) the size counts, for --choose-model; `stoke optimize` changes the file.",
     .reads_config = 1,
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke recommend --gpu \"RTX 3090\"",
+          "for a card you think of buying; left out, for the one found" },
+        { "stoke recommend --choose-model --gpu \"RTX 3060\" --samples 800", "which SegFormer, and why" },
+        { "stoke recommend --vram 8 --write start.yaml",
+          "for 8 GB, in a file that `stoke train --config start.yaml` reads" },
+        { "stoke recommend --gpu 4070 --task smallnet --write small.yaml --dialect flat",
+          "the small network, in the keys of a PyTorch program" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

@@ -104,12 +104,6 @@ static int run(cli_call *call, stoke_error *err)
     return end(&t, &info, r, err);
 }
 
-static const cli_example examples[] = {
-    { "stoke selftest --device host", "the kernels as C against the loader's own pixel functions" },
-    { "stoke selftest --device sim:rtx3090 --json", "a simulated GPU; the result says emulated" },
-    { 0 },
-};
-
 const cli_command cli_selftest = {
     .name = "selftest",
     .summary = "prove a device: every copy path and kernel against the host",
@@ -118,7 +112,9 @@ const cli_command cli_selftest = {
                    "code, and every element is compared. A device with exact arithmetic must give equal "
                    "bytes. Exit status 1 when a line failed. Run it once on a card that is new, or after an "
                    "update of its driver: `stoke selftest --device cuda:0`.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke selftest --device host", "the kernels as C against the loader's own pixel functions" },
+        { "stoke selftest --device sim:rtx3090 --json", "a simulated GPU; the result says emulated" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

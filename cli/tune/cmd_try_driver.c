@@ -48,18 +48,15 @@ static int run(cli_call *call, stoke_error *err)
     _exit(CLI_OK); /* what a driver does at the end is not asked */
 }
 
-static const cli_example examples[] = {
-    { "stoke try-driver opencl", "silent where all is well" },
-    { 0 },
-};
-
 const cli_command cli_try_driver = {
     .name = "try-driver",
     .summary = "asks a driver for its devices, before it is loaded",
     .description = "Ends with 0, or as the driver makes it end.",
     .arguments = "opencl|cuda|nvml [FILE]",
     .max_words = 2,
-    .examples = examples,
+    .examples = {
+        { "stoke try-driver opencl", "silent where all is well" },
+    },
     .hidden = 1,
     .run = run,
 };

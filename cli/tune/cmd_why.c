@@ -106,15 +106,6 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_example examples[] = {
-    { "stoke why slow --run runs/first", "where the time of a run went, and what to do" },
-    { "stoke why oom --config configs/face_config.yaml --gpu \"RTX 3060\"",
-      "what a PyTorch trainer's settings need, on a card that may be in another machine" },
-    { "stoke why unstable --run runs/first --json", "for programs" },
-    { "stoke why loading", "this machine alone" },
-    { 0 },
-};
-
 const cli_command cli_why = {
     .name = "why",
     .summary = "say why a training runs out of memory, is slow or unstable, or waits for data",
@@ -127,7 +118,12 @@ const cli_command cli_why = {
         "told from here, and what was looked for and is not the cause. Nothing is measured again and nothing "
         "is changed: `stoke diagnose` and `stoke bench data` measure. Exit status: 0 when there is an "
         "answer, 1 when the run cannot be read.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke why slow --run runs/first", "where the time of a run went, and what to do" },
+        { "stoke why oom --config configs/face_config.yaml --gpu \"RTX 3060\"",
+          "what a PyTorch trainer's settings need, on a card that may be in another machine" },
+        { "stoke why unstable --run runs/first --json", "for programs" },
+        { "stoke why loading", "this machine alone" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };
