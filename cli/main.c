@@ -13,37 +13,30 @@
 #include "cli/lib/help.h"
 #include "cli/lib/hints.h"
 
-const cli_command *const cli_commands[] = {
-#define CLI_COMMAND(id, words) &cli_##id,
-#define CLI_HIDDEN(id, words)  &cli_##id,
-#include "cli/commands.def"
-    NULL,
-};
-
-static int unknown_command(const char *prefix, const cli_command *const *commands, const char *word)
+static int unknown_command(const char *parent, const char *word)
 {
-    const int option = !*prefix && *word == '-';
-    const char *nearest = option ? cli_nearest_flag(word) : cli_nearest_command(commands, word),
-               *hint = *prefix ? NULL : cli_hint_command(word);
-    stoke_text_print(stderr, "stoke: unknown %s '%s%s'", option ? "option" : "command", prefix, word);
+    const int option = !*parent && *word == '-';
+    const char *nearest = option ? cli_nearest_flag(word) : cli_nearest_command(parent, word),
+               *hint = *parent ? NULL : cli_hint_command(word), *blank = *parent ? " " : "";
+    stoke_text_print(stderr, "stoke: unknown %s '%s%s%s'", option ? "option" : "command", parent, blank,
+                     word);
     if (hint)
         stoke_text_print(stderr, ": %s", hint);
     else if (nearest)
-        stoke_text_print(stderr, ": did you mean '%s%s'?", prefix, nearest);
+        stoke_text_print(stderr, ": did you mean '%s%s%s'?", parent, blank, nearest);
     stoke_text_print(stderr, "\n`stoke help` lists the commands\n");
     return CLI_MISUSE;
 }
 
 static int print_command_help(const cli_command *command)
 {
-    if (command->subcommands) {
+    if (!command->run) {
         cli_print_subcommands(command, stdout);
         return CLI_OK;
     }
     cli_call call;
     stoke_error err;
-    char *none[] = { (char *)command->name, NULL };
-    cli_call_begin(&call, command, 1, none, &err);
+    cli_call_begin(&call, command, 0, NULL, &err);
     cli_print_help(&call, stdout);
     cli_call_end(&call);
     return CLI_OK;
@@ -94,9 +87,9 @@ static int help(int n_words, char **words)
         return help_settings(words[0]);
     }
     /* What people look for by the name of the option. */
-    if (!strcmp(words[0], "augment") || !strcmp(words[0], "augmentation")) words[0] = (char *)cli_ops.name;
+    if (!strcmp(words[0], "augment") || !strcmp(words[0], "augmentation")) words[0] = (char *)"ops";
     const cli_command *command = cli_find_command(words, n_words, &used);
-    if (!command) return unknown_command("", cli_commands, words[0]);
+    if (!command) return unknown_command("", words[0]);
     if (n_words > used) return too_many(words[used]);
     return print_command_help(command);
 }
@@ -170,12 +163,10 @@ static int dispatch(int argc, char **argv)
     }
     int used;
     const cli_command *command = cli_find_command(argv + 1, argc - 1, &used);
-    if (!command) return unknown_command("", cli_commands, word);
-    if (!command->subcommands) return run_command(command, argc - used, argv + used);
+    if (!command) return unknown_command("", word);
+    if (command->run) return run_command(command, argc - used, argv + used);
     if (argc == 2 || is_help(argv[2])) return print_command_help(command);
-    char prefix[32];
-    snprintf(prefix, sizeof prefix, "%s ", command->name);
-    return unknown_command(prefix, command->subcommands, argv[2]);
+    return unknown_command(word, argv[2]);
 }
 
 int main(int argc, char **argv)

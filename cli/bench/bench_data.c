@@ -401,8 +401,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_bench_data = {
-    .name = "data",
-    .parent = "bench",
     .summary = "speed of the loader against bare decoding",
     CLI_TAKES_DIR,
     .description =

@@ -285,8 +285,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_bench_device = {
-    .name = "device",
-    .parent = "bench",
     .summary = "how busy a device is kept, and why not more",
     CLI_TAKES_DIR,
     .tells_placement = 1,

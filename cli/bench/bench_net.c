@@ -167,8 +167,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_bench_net = {
-    .name = "net",
-    .parent = "bench",
     .summary = "speed of every matrix product of the networks, against the processor's peak",
     .description =
         "Times the matrix products of SegFormer (forward, gradient of the input, gradient of the weights) in "

@@ -134,8 +134,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_bench_pix = {
-    .name = "pix",
-    .parent = "bench",
     .summary = "speed of every pixel function, against C and against memory",
     .description =
         "Times every function of the pixel function table, for every CPU table this processor has (whatever "

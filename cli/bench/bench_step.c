@@ -339,8 +339,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_bench_step = {
-    .name = "step",
-    .parent = "bench",
     .summary = "speed and memory of a training step, part by part",
     .description =
         "Trains a SegFormer on one made-up batch again and again (forward, loss at the resolution of the "

@@ -131,8 +131,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_bench_transfer = {
-    .name = "transfer",
-    .parent = "bench",
     .summary = "copies to a device: pageable, pinned, on their own stream",
     CLI_TAKES_DIR,
     .description = "Sends the same batches to a device from ordinary memory, from pinned memory, and from "

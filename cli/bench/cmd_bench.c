@@ -4,16 +4,7 @@
  */
 #include "cli/lib/command.h"
 
-static const cli_command *const subjects[] = {
-#define CLI_SUBCOMMAND(parent, id, words) BELOW_##parent(id)
-#define BELOW_bench(id)                   &cli_##id,
-#define BELOW_recipe(id)
-#include "cli/commands.def"
-    NULL,
-};
-
 const cli_command cli_bench = {
-    .name = "bench",
     .summary = "measure: speed, memory, and what limits them",
     .arguments = "SUBJECT",
     .description =
@@ -25,5 +16,4 @@ const cli_command cli_bench = {
         { "stoke bench step --batch 1 --size 128", "a training step of SegFormer b0, part by part" },
         { "stoke bench data --help", "what it measures, and its options" },
     },
-    .subcommands = subjects,
 };

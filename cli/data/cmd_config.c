@@ -101,7 +101,7 @@ static const stoke_option options[] = {
 
 static int run(cli_call *call, stoke_error *err)
 {
-    const int training = call->command->reads_training;
+    const int training = call->trains;
     /* Without the command's own options in front and the common ones at the end. */
     const stoke_option_group *groups = call->groups + 1;
     const size_t n_groups = call->n_groups - 2;
@@ -125,7 +125,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_config = {
-    .name = "config",
     .summary = "print the settings in force as YAML, every key explained",
     CLI_TAKES_DIR,
     .description = "Prints defaults, then what --config says, then what the flags say, as a commented file "

@@ -250,7 +250,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_dump = {
-    .name = "dump",
     .summary = "write batches as .npy files",
     CLI_TAKES_DIR,
     .description =

@@ -349,7 +349,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_hash = {
-    .name = "hash",
     .summary = "digest of every batch of an epoch",
     CLI_TAKES_DIR,
     .description = "Takes the batches of one epoch and prints a 128-bit digest (XXH3) of what a consumer "

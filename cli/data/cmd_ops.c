@@ -262,7 +262,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_ops = {
-    .name = "ops",
     .summary = "list the augmentation ops and presets, with their settings",
     .arguments = "[NAME]",
     .max_words = 1,

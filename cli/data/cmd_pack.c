@@ -184,7 +184,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_pack = {
-    .name = "pack",
     .summary = "write a set as tar shards, or decoded into a cache",
     .arguments = "[DIR] --out DIR",
     .max_words = 1,

@@ -254,7 +254,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_show = {
-    .name = "show",
     .summary = "write a picture of samples with their masks laid over",
     CLI_TAKES_DIR,
     .description = "Each sample stands beside itself with the mask laid over, its name below; the classes "

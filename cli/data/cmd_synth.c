@@ -102,7 +102,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_synth = {
-    .name = "synth",
     .summary = "make a synthetic set of images and exact masks",
     .arguments = "DIR",
     .max_words = 1,

@@ -237,7 +237,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_verify = {
-    .name = "verify",
     .summary = "read all of a set: pairs, files, sizes, labels",
     CLI_TAKES_DIR,
     .description = "Decodes every image and mask and checks the pairs, the sizes and every label. Each bad "

@@ -42,12 +42,12 @@ static void roff_examples(const cli_example *examples, FILE *out)
     }
 }
 
-static void roff_commands(const cli_command *const *commands, FILE *out)
+static void roff_commands(const char *parent, FILE *out)
 {
-    for (; *commands; commands++) {
-        if ((*commands)->hidden) continue;
-        fprintf(out, ".TP\n.BR stoke\\-%s (1)\n", CLI_TITLE(*commands, "\\-"));
-        roff_text((*commands)->summary, out);
+    for (const cli_entry *e = cli_entries; e->words; e++) {
+        if (e->hidden || !cli_word_below(e, parent)) continue;
+        fprintf(out, ".TP\n.BR stoke\\-%s (1)\n", CLI_TITLE(e->command, "\\-"));
+        roff_text(e->command->summary, out);
     }
 }
 
@@ -68,9 +68,9 @@ static void print_page(const cli_call *call, FILE *out)
     if (command->arguments) roff_text(command->arguments, out);
     fputs("[\\fIOPTION\\fR]...\n.SH DESCRIPTION\n", out);
     if (command->description) roff_text(command->description, out);
-    if (command->subcommands) {
+    if (!command->run) {
         fputs(".SH SUBJECTS\n", out);
-        roff_commands(command->subcommands, out);
+        roff_commands(CLI_TITLE(command, " "), out);
     } else {
         fputs(".SH OPTIONS\n", out);
         stoke_options_print_man(call->groups, call->n_groups, out);
@@ -88,7 +88,7 @@ static void print_overview(FILE *out)
               "speed of the hardware; makes, checks, shows and measures such sets.",
               out);
     fputs(".SH COMMANDS\n", out);
-    roff_commands(cli_commands, out);
+    roff_commands("", out);
     roff_status(out);
 }
 
@@ -103,15 +103,13 @@ static int run(cli_call *call, stoke_error *err)
     if (!command || used != call->n_words)
         return cli_error(err, STOKE_E_INVALID, "no command '%s'", call->words[used]);
     cli_call subject;
-    char *none[] = { (char *)command->name, NULL };
-    cli_call_begin(&subject, command, 1, none, err);
+    cli_call_begin(&subject, command, 0, NULL, err);
     print_page(&subject, stdout);
     cli_call_end(&subject);
     return CLI_OK;
 }
 
 const cli_command cli_man = {
-    .name = "man",
     .summary = "print a man page in roff",
     .arguments = "[COMMAND...]",
     .max_words = 2,
@@ -119,6 +117,5 @@ const cli_command cli_man = {
         { "stoke man hash > stoke-hash.1", "the page of a command" },
         { "stoke man > stoke.1", "the page of stoke itself" },
     },
-    .hidden = 1,
     .run = run,
 };

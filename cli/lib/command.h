@@ -41,8 +41,6 @@ typedef struct cli_example {
 typedef struct cli_call cli_call;
 
 typedef struct cli_command {
-    const char *name;
-    const char *parent;    /* "bench" for `bench data`; NULL for commands of the first level */
     const char *summary;   /* one line, no full stop */
     const char *arguments; /* as in the usage line, e.g. "[DIR]"; NULL: none */
     int max_words;         /* arguments that are not options */
@@ -64,19 +62,17 @@ typedef struct cli_command {
     int takes_network;
     cli_default defaults[CLI_DEFAULTS]; /* of data options, up to a NULL name; training has its own */
     int trains_if_asked;                /* with --train it reads training, too */
-    int hidden;                         /* works, but is not listed */
-    const struct cli_command *const *subcommands; /* NULL-terminated; then `run` is not used */
-    int (*run)(cli_call *call,
-               stoke_error *err); /* an exit code; an error (below 0) is in err, and told by main.c */
+    /* An exit code; an error (below 0) is in err, and told by main.c. NULL: it only holds others. */
+    int (*run)(cli_call *call, stoke_error *err);
 } cli_command;
 
 /* One run of a command: what the user asked for, after defaults, config file and flags. */
 struct cli_call {
     const cli_command *command;
-    cli_command own; /* what it is with --train */
+    int trains; /* command->reads_training, or it was asked to */
     cli_common common;
     stoke_data_params data;     /* filled when command->reads_data */
-    stoke_train_params train;   /* filled when command->reads_training */
+    stoke_train_params train;   /* filled when it trains */
     stoke_upload_params upload; /* filled when command->reads_upload */
     void *options;              /* the command's own struct, options_bytes long */
     stoke_option *data_table;   /* that of the library with the command's own defaults; NULL: the library's */
@@ -92,9 +88,6 @@ struct cli_call {
     stoke_config_origin origins[CLI_ORIGINS]; /* what came from it, where it is another trainer's */
     size_t n_origins;
 };
-
-/* All commands of the first level, NULL-terminated (main.c). */
-extern const cli_command *const cli_commands[];
 
 #define CLI_COMMAND(id, words)            extern const cli_command cli_##id;
 #define CLI_SUBCOMMAND(parent, id, words) extern const cli_command cli_##id;

@@ -40,11 +40,10 @@ static void bind_groups(cli_call *call)
         call->groups[call->n_groups++] = (stoke_option_group){ "Options of this command", command->options,
                                                                command->n_options, call->options };
     if (command->reads_upload) call->groups[call->n_groups++] = stoke_upload_options(&call->upload);
-    if (command->reads_training)
-        call->n_groups += cli_train_sections(&call->train, call->groups + call->n_groups);
+    if (call->trains) call->n_groups += cli_train_sections(&call->train, call->groups + call->n_groups);
     if (command->reads_data) {
         stoke_option_group all = stoke_data_options(&call->data);
-        call->data_table = cli_own_defaults(command, &all);
+        call->data_table = cli_own_defaults(call, &all);
         if (call->data_table) all.options = call->data_table;
         call->n_groups += cli_data_groups(&all, call->groups + call->n_groups);
     }
@@ -108,7 +107,7 @@ static int refuse_empty_names(const cli_call *call, stoke_error *err)
                                           source,
                                           stoke_train_options(&train) };
     int r = STOKE_OK;
-    for (size_t i = 0; !r && i < CLI_COUNT(groups) - !command->reads_training; i++)
+    for (size_t i = 0; !r && i < CLI_COUNT(groups) - !call->trains; i++)
         r = refuse_empty_texts(&groups[i], err);
     if (!r && command->reads_data && call->data.augment && !*call->data.augment)
         r = cli_error(err, STOKE_E_INVALID, "--augment: the text is empty; no augmentation is called none");
@@ -194,14 +193,9 @@ static int too_many_words(const cli_call *call, stoke_error *err)
 int cli_call_begin(cli_call *call, const cli_command *command, int argc, char **argv, stoke_error *err)
 {
     int help = 0;
-    *call = (cli_call){ .command = command, .argc = argc, .argv = argv };
-    for (int i = 1; command->trains_if_asked && i < argc && strcmp(argv[i], "--"); i++) {
-        if (strcmp(argv[i], "--train")) continue;
-        call->own = *command;
-        call->own.reads_training = 1;
-        call->command = command = &call->own;
-        break;
-    }
+    *call = (cli_call){ .command = command, .trains = command->reads_training, .argc = argc, .argv = argv };
+    for (int i = 1; command->trains_if_asked && i < argc && strcmp(argv[i], "--"); i++)
+        call->trains |= !strcmp(argv[i], "--train");
     if (command->options_bytes) call->options = cli_alloc(1, command->options_bytes);
     call->words = cli_alloc((size_t)argc + 1, sizeof *call->words);
     bind_groups(call);
@@ -226,7 +220,7 @@ int cli_call_begin(cli_call *call, const cli_command *command, int argc, char **
     const char *config = cli_settings_file(call, settings);
     if (!r && config && !command->any_config) r = load_config(call, config, err);
     /* auto is training's to settle; for the others it has a fixed meaning, in figures they print too. */
-    if (!command->reads_training && call->data.batch < 0) call->data.batch = stoke_data_defaults().batch;
+    if (!call->trains && call->data.batch < 0) call->data.batch = stoke_data_defaults().batch;
     return r;
 }
 

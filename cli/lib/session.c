@@ -4,6 +4,7 @@
  */
 #include "cli/lib/common.h"
 #include "cli/lib/facts.h"
+#include "cli/lib/help.h"
 #include "cli/lib/output.h"
 #include "cli/lib/settings.h"
 
@@ -57,10 +58,9 @@ int cli_require_data(const cli_call *call, const stoke_data_params *data, stoke_
 {
     if (cli_set_name(data)) return check_place(call, data, err);
     return cli_error(err, STOKE_E_INVALID,
-                     "no data given: name a folder (stoke %s%s%s DIR), or use --images, --list or --config. "
+                     "no data given: name a folder (stoke %s DIR), or use --images, --list or --config. "
                      "`stoke synth DIR` makes a set to try",
-                     call->command->parent ? call->command->parent : "", call->command->parent ? " " : "",
-                     call->command->name);
+                     CLI_TITLE(call->command, " "));
 }
 
 int cli_open_dataset(const cli_call *call, const stoke_data_params *data, stoke_dataset **out,

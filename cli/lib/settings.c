@@ -71,9 +71,9 @@ static const cli_default train_defaults[] = {
     { 0 },
 };
 
-stoke_option *cli_own_defaults(const cli_command *command, const stoke_option_group *all)
+stoke_option *cli_own_defaults(const cli_call *call, const stoke_option_group *all)
 {
-    const cli_default *defaults = command->reads_training ? train_defaults : command->defaults;
+    const cli_default *defaults = call->trains ? train_defaults : call->command->defaults;
     if (!defaults->name) return NULL;
     stoke_option *table = cli_alloc(all->count, sizeof *table);
     memcpy(table, all->options, all->count * sizeof *table);
@@ -99,7 +99,7 @@ const char *cli_settings_file(const cli_call *call, char path[CLI_PATH])
 {
     if (call->common.config) return call->common.config;
     if (call->command->takes_network && call->n_words) return run_settings(call->words[0], path);
-    if (!call->command->reads_training || !call->train.resume) return NULL;
+    if (!call->trains || !call->train.resume) return NULL;
     snprintf(path, CLI_PATH, "%s/config.yaml", call->train.resume);
     return path;
 }
@@ -143,7 +143,7 @@ int cli_load_settings(cli_call *call, const char *path, int names_set, stoke_err
             groups[use.n_groups++] = call->groups[i];
     }
     if (!call->command->reads_data) known[use.n_known++] = stoke_data_options(&call->data);
-    if (!call->command->reads_training) known[use.n_known++] = stoke_train_options(&unused);
+    if (!call->trains) known[use.n_known++] = stoke_train_options(&unused);
     if (!call->command->reads_upload) known[use.n_known++] = stoke_upload_options(&no_upload);
     int r = stoke_config_open(&call->settings, path, err);
     if (!r) r = stoke_config_apply(call->settings, &use, &call->data, &call->storage, err);
@@ -152,8 +152,7 @@ int cli_load_settings(cli_call *call, const char *path, int names_set, stoke_err
     free(given);
     free(remarks);
     if (r) return r;
-    return stoke_run_follow(path, &call->data, call->command->reads_training ? &call->train : &unused,
-                            call->storage, err);
+    return stoke_run_follow(path, &call->data, call->trains ? &call->train : &unused, call->storage, err);
 }
 
 int cli_repeat_defaults(cli_call *call, stoke_error *err)

@@ -11,7 +11,7 @@
 /* The table of the data path, or a copy of it, as titled groups. */
 size_t cli_data_groups(const stoke_option_group *all, stoke_option_group groups[CLI_DATA_SECTIONS]);
 /* A copy of the table with the command's own defaults, which --help shows; NULL: it has none. free() it. */
-stoke_option *cli_own_defaults(const cli_command *command, const stoke_option_group *all);
+stoke_option *cli_own_defaults(const cli_call *call, const stoke_option_group *all);
 
 /* The file that settings come from before flags do: that of --config, or the config.yaml of the run that
  * --resume or the first word names. NULL: none. `path` is room for it. */

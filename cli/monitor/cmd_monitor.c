@@ -214,7 +214,6 @@ static const stoke_option options[] = {
 };
 
 const cli_command cli_monitor = {
-    .name = "monitor",
     .summary = "watch graphics processors and machine, then say what to do next",
     .arguments = "[SECONDS]",
     .max_words = 1,

@@ -372,7 +372,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_eval = {
-    .name = "eval",
     .summary = "evaluate a network on a set: scores per class, confusion matrix, worst pictures",
     .arguments = "RUN|FOLDER",
     .max_words = 1,

@@ -276,7 +276,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_find_lr = {
-    .name = "find-lr",
     .summary = "suggest a learning rate for your data",
     CLI_TAKES_DIR,
     .description =

@@ -531,7 +531,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_predict = {
-    .name = "predict",
     .summary = "masks for pictures, in their original size",
     .arguments = "RUN FILE|DIR...",
     .max_words = WORDS,

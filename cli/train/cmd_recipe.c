@@ -4,16 +4,7 @@
  */
 #include "cli/lib/command.h"
 
-static const cli_command *const recipes[] = {
-#define CLI_SUBCOMMAND(parent, id, words) BELOW_##parent(id)
-#define BELOW_recipe(id)                  &cli_##id,
-#define BELOW_bench(id)
-#include "cli/commands.def"
-    NULL,
-};
-
 const cli_command cli_recipe = {
-    .name = "recipe",
     .summary = "train in several stages, as one command",
     .arguments = "RECIPE",
     .description = "Trains one network after another, each starting from what the one before has learned.",
@@ -21,5 +12,4 @@ const cli_command cli_recipe = {
         { "stoke recipe progressive demo/data --dry-run", "what it would do, and the memory of each stage" },
         { "stoke recipe progressive --help", "what it does, and its options" },
     },
-    .subcommands = recipes,
 };

@@ -69,7 +69,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_report = {
-    .name = "report",
     .summary = "make the curves and report.html of a run again",
     .arguments = "RUN",
     .max_words = 1,

@@ -242,7 +242,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_train = {
-    .name = "train",
     .summary = "train a SegFormer on a set",
     CLI_TAKES_DIR,
     .description =

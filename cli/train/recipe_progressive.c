@@ -352,8 +352,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_recipe_progressive = {
-    .name = "progressive",
-    .parent = "recipe",
     .summary = "small network and pictures first, then larger ones",
     CLI_TAKES_DIR,
     .description =

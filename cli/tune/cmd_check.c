@@ -116,7 +116,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_check = {
-    .name = "check",
     .summary = "check a settings file before training: what would fail, what would be slow",
     .description =
         "Reads a settings file, looks at the machine, the card and the data set (its directory, not its "

@@ -90,7 +90,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_devices = {
-    .name = "devices",
     .summary = "list the devices batches can be fed to, and why one is missing",
     .description =
         "Lists every device by the name that --device takes: the host, NVIDIA cards (cuda), OpenCL devices, "

@@ -432,7 +432,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_diagnose = {
-    .name = "diagnose",
     .summary = "why the device waits: every idle millisecond by its cause, and what to change",
     CLI_TAKES_DIR,
     .description = "Runs a training loop with your data and settings (a PyTorch trainer's YAML, a file of "

@@ -422,7 +422,6 @@ static const stoke_option options[] = {
 };
 
 const cli_command cli_doctor = {
-    .name = "doctor",
     .summary = "print all that is known about this machine on one page",
     .description =
         "Prints versions, processor, memory, disk, devices and graphics processors, what is missing or in "

@@ -299,7 +299,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_estimate = {
-    .name = "estimate",
     .summary = "where memory will go before anything runs, and what fits",
     .description =
         "Memory for one step of training. The column native is the plan of our own engine, in host memory; "

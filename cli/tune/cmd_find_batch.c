@@ -75,7 +75,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_find_batch = {
-    .name = "find-batch",
     .summary = "find the best batch by trying, safely",
     .arguments = "[DIR]",
     .max_words = 1,

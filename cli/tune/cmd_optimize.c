@@ -353,7 +353,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_optimize = {
-    .name = "optimize",
     .summary = "write a settings file with the values that keep the card busy",
     .arguments = "--config FILE",
     .description =

@@ -297,7 +297,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_recommend = {
-    .name = "recommend",
     .summary = "settings to start from for a card, its memory, or the processor",
     .description =
         "Batch, model, size, workers and the rest as usual for a card or for its memory, cut to what `stoke "

@@ -105,7 +105,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_selftest = {
-    .name = "selftest",
     .summary = "prove a device: every copy path and kernel against the host",
     .description = "Copies between every two kinds of memory, orders work by events, and augments small "
                    "random batches with every op on the device; the host makes the same batches by its own "

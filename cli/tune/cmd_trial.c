@@ -60,12 +60,10 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_trial = {
-    .name = "trial",
     .summary = "one trial of a batch, for `find-batch`",
     .description = "Builds the network, takes a few steps, and prints memory and times as one line of JSON.",
     .examples = {
         { "stoke trial --device sim:rtx3060 --batch 8 --size 288", "one line of JSON" },
     },
     CLI_OWN_OPTIONS_AND_RUN,
-    .hidden = 1,
 };

@@ -49,7 +49,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_try_driver = {
-    .name = "try-driver",
     .summary = "asks a driver for its devices, before it is loaded",
     .description = "Ends with 0, or as the driver makes it end.",
     .arguments = "opencl|cuda|nvml [FILE]",
@@ -57,6 +56,5 @@ const cli_command cli_try_driver = {
     .examples = {
         { "stoke try-driver opencl", "silent where all is well" },
     },
-    .hidden = 1,
     .run = run,
 };

@@ -107,7 +107,6 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_why = {
-    .name = "why",
     .summary = "say why a training runs out of memory, is slow or unstable, or waits for data",
     .arguments = "oom|slow|unstable|loading",
     .max_words = 1,
