@@ -216,8 +216,7 @@ static void print_json(const bench *b, const figures *f)
           FACT("decode_only_cpu_ms_per_sample", f->decode_cpu_ms), FACT("ratio_to_decode", f->ratio),
           FACT_OF(f, ratio_low), FACT_OF(f, ratio_high), FACT("peak_rss_bytes", ours->last.peak_rss),
           FACT("planned_bytes", ours->opened.plan.total_bytes));
-    const stoke_memory_sum memory = cli_loader_memory(&ours->opened.plan);
-    cli_json_memory(&json, &memory);
+    cli_json_memory(&json, b->call->planned);
     stoke_json_uint(&json, "workers", b->data.workers ? b->workers : 0);
     FACTS(&json, FACT("cpu", stoke_machine_cpu_name()), FACT("pixel_functions", stoke_machine_cpu_table()),
           FACT("cores_usable", stoke_machine_cores().usable),

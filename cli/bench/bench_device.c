@@ -181,8 +181,7 @@ static void print_json(const bench *b)
           FACT_IS_OF(job, sync), FACT("step_ms", bench_feed_step_ms(job)), FACT_OF(job, steps),
           FACT_OF(job, batch), FACT_OF(job, height), FACT_OF(job, width), FACT("workers", workers(b)),
           FACT("device_bytes", job->memory.total_bytes), FACT("host_bytes", job->memory.host.total_bytes));
-    const stoke_memory_sum host = cli_feed_memory(&job->memory, job->other_bytes);
-    cli_json_memory(&json, &host);
+    cli_json_memory(&json, b->call->planned);
     stoke_json_close(&json);
 }
 

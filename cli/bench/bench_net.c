@@ -46,7 +46,6 @@ typedef struct figures {
     stoke_net_figure *figure;
     size_t count, capacity;
     const cli_call *call;
-    stoke_memory_sum memory;
     stoke_progress *progress;
 } figures;
 
@@ -62,7 +61,6 @@ static int take(void *context, const stoke_net_figure *figure, uint64_t done, ui
 static void take_plan(void *context, const stoke_memory_sum *sum)
 {
     figures *f = context;
-    f->memory = *sum;
     cli_say_memory(f->call, sum);
     f->progress = cli_progress_begin(f->call, "measuring", "figures");
 }
@@ -92,7 +90,7 @@ static void print_json(const figures *f)
                      FACT_OF(p, calls), FACT_OF(p, ms), FACT_OF(p, gflops),
                      FACT("share_of_peak", share(f, p)));
     }
-    cli_json_memory(&json, &f->memory);
+    cli_json_memory(&json, f->call->planned);
     stoke_json_close(&json);
 }
 

@@ -75,8 +75,7 @@ static void print_json(const bench_feed jobs[WAYS], stoke_device *device)
           FACT("pageable_gb_s", jobs[PAGEABLE].figures.gb_s), FACT("pinned_gb_s", jobs[PINNED].figures.gb_s));
     json_copies(&json, &jobs[STREAM].figures);         /* the way of an upload unless told otherwise */
     stoke_json_real(&json, "augment_ms_per_batch", 0); /* whole batches cross */
-    const stoke_memory_sum memory = cli_feed_memory(&jobs[0].memory, jobs[0].other_bytes);
-    cli_json_memory(&json, &memory);
+    cli_json_memory(&json, jobs[0].call->planned);
     JSON_LIST(&json, "transfers", i, i < WAYS) {
         const bench_feed_figures *f = &jobs[i].figures;
         stoke_json_object(&json, NULL);

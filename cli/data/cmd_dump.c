@@ -205,13 +205,12 @@ static int dump_batches(const cli_call *call, cli_session *session, dump *d, sto
     return STOKE_OK;
 }
 
-static void print_result(const cli_call *call, const dump *d, const stoke_memory_sum *memory,
-                         const char *index_path)
+static void print_result(const cli_call *call, const dump *d, const char *index_path)
 {
     if (call->common.json) {
         stoke_json json = cli_json_open();
         FACTS(&json, FACT_OF(d, folder), FACT("index", index_path));
-        cli_json_memory(&json, memory);
+        cli_json_memory(&json, call->planned);
         FACTS(&json, FACT("batches", d->written), FACT_OF(d, replaced), FACT_OF(d, skipped));
         stoke_json_close(&json);
         return;
@@ -244,7 +243,7 @@ static int run(cli_call *call, stoke_error *err)
     stoke_output_drop(&index);
     cli_session_close(&session);
     if (r) return r;
-    print_result(call, &d, &session.memory, index_path);
+    print_result(call, &d, index_path);
     cli_say_bad(call, d.replaced, d.skipped);
     return CLI_OK;
 }

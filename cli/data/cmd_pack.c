@@ -64,15 +64,14 @@ static void print_result(const cli_call *call, const char *out, const stoke_pack
     if (report->n_bad > 20) cli_print("... and %zu more: --json has them all\n", report->n_bad - 20);
 }
 
-static void print_cache(const cli_call *call, const char *folder, const stoke_memory_sum *memory,
-                        const stoke_cache_report *report)
+static void print_cache(const cli_call *call, const char *folder, const stoke_cache_report *report)
 {
     if (call->common.json) {
         stoke_json json = cli_json_open();
         FACTS(&json, FACT("folder", folder), FACT_OF(report, found), FACT_OF(report, stored),
               FACT_OF(report, bad), FACT_TEXT("unrecorded", report->unrecorded), FACT_OF(report, left_out),
               FACT_OF(report, bytes), FACT_TEXT("warning", report->warning), FACT_OF(report, seconds));
-        cli_json_memory(&json, memory);
+        cli_json_memory(&json, call->planned);
         stoke_json_close(&json);
         return;
     }
@@ -111,7 +110,7 @@ static int run_cache(cli_call *call, stoke_error *err)
         stoke_progress_destroy(&progress);
     }
     if (!r) {
-        print_cache(call, data.cache, &memory, &report);
+        print_cache(call, data.cache, &report);
         if (*report.warning) cli_say(call, "warning: %s", report.warning);
         if (*report.unrecorded) cli_say(call, "warning: %s", report.unrecorded);
         /* A full budget was asked for. A disk that says no is a failure here, where filling is all there is

@@ -177,8 +177,7 @@ static int write_picture(const cli_call *call, const gallery *g, const char *out
     return r;
 }
 
-static void print_result(const cli_call *call, const gallery *g, const stoke_memory_sum *memory,
-                         const char *out)
+static void print_result(const cli_call *call, const gallery *g, const char *out)
 {
     if (!call->common.json) {
         cli_print("%s\n", out);
@@ -186,7 +185,7 @@ static void print_result(const cli_call *call, const gallery *g, const stoke_mem
     }
     stoke_json json = cli_json_open();
     stoke_json_string(&json, "path", out);
-    cli_json_memory(&json, memory);
+    cli_json_memory(&json, call->planned);
     FACTS(&json, FACT_OF(&g->rows[0].image, height), FACT_OF(&g->rows[0].image, width), FACT_OF(g, replaced),
           FACT_OF(g, skipped));
     JSON_LIST(&json, "samples", i, i < g->count) stoke_json_string(&json, NULL, g->rows[i].name);
@@ -224,7 +223,7 @@ static int show_samples(cli_call *call, const char *out, stoke_error *err)
     r = collect(&session, &g, err);
     if (!r) r = write_picture(call, &g, out, err);
     if (!r) {
-        print_result(call, &g, &session.memory, out);
+        print_result(call, &g, out);
         cli_say_bad(call, g.replaced, g.skipped);
     }
     free_gallery(&g);

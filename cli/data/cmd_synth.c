@@ -29,21 +29,7 @@ static const stoke_option options[] = {
                     "same names that are not as synth wrote them; others stay"),
 };
 
-/* The line of the plan, and the plan for JSON. */
-typedef struct planning {
-    const cli_call *call;
-    stoke_memory_sum sum;
-} planning;
-
-static void take_plan(void *context, const stoke_memory_sum *sum)
-{
-    planning *p = context;
-    p->sum = *sum;
-    cli_say_memory(p->call, sum);
-}
-
-static void print_result(const cli_call *call, const char *folder, double seconds,
-                         const stoke_memory_sum *memory)
+static void print_result(const cli_call *call, const char *folder, double seconds)
 {
     const synth_options *o = call->options;
     if (call->common.json) {
@@ -51,7 +37,7 @@ static void print_result(const cli_call *call, const char *folder, double second
         FACTS(&json, FACT("folder", folder), FACT_OF(o, count), FACT("height", o->size[0]),
               FACT("width", o->size[1]), FACT_OF(o, classes), FACT_OF(o, seed), FACT_OF(o, quality),
               FACT("seconds", seconds));
-        cli_json_memory(&json, memory);
+        cli_json_memory(&json, call->planned);
         stoke_json_close(&json);
         return;
     }
@@ -87,9 +73,8 @@ static int run(cli_call *call, stoke_error *err)
     params.jpeg_quality = (int)o->quality;
     params.force = o->force;
     params.memory_limit = o->memory_limit;
-    planning plan = { .call = call };
-    params.planned = take_plan;
-    params.planned_context = &plan;
+    params.planned = cli_memory_planned;
+    params.planned_context = call;
     int r = o->force ? say_replaced(call, &params, call->words[0], err) : STOKE_OK;
     if (r) return r;
     const uint64_t start = stoke_machine_now_ns();
@@ -97,7 +82,7 @@ static int run(cli_call *call, stoke_error *err)
     r = stoke_synth_write(&params, call->words[0], (unsigned)o->threads, cli_progress_update, progress, err);
     stoke_progress_destroy(&progress);
     if (r) return r;
-    print_result(call, call->words[0], (double)(stoke_machine_now_ns() - start) / 1e9, &plan.sum);
+    print_result(call, call->words[0], (double)(stoke_machine_now_ns() - start) / 1e9);
     return CLI_OK;
 }
 

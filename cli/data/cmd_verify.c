@@ -77,8 +77,7 @@ static const char *class_name(const stoke_verify_report *report, uint32_t id)
     return report->labels ? stoke_labels_name(report->labels, id) : NULL;
 }
 
-static void print_json(const cli_call *call, const stoke_dataset *dataset, const stoke_memory_sum *memory,
-                       const stoke_verify_report *report)
+static void print_json(const cli_call *call, const stoke_dataset *dataset, const stoke_verify_report *report)
 {
     stoke_json json = cli_json_open();
     FACTS(&json, FACT_OF(report, pairs), FACT_OF(report, ok),
@@ -102,7 +101,7 @@ static void print_json(const cli_call *call, const stoke_dataset *dataset, const
         stoke_json_string(&json, NULL, CLI_WITH_FLAGS(call, report->remarks[i]));
     json_sizes(&json, report);
     FACTS(&json, FACT_OF(report, image_bytes), FACT_OF(report, mask_bytes), FACT_OF(report, seconds));
-    cli_json_memory(&json, memory);
+    cli_json_memory(&json, call->planned);
     stoke_json_close(&json);
 }
 
@@ -184,7 +183,7 @@ static void print_findings(const cli_call *call, const stoke_dataset *dataset,
         cli_print("... and %zu more: --show %zu, --csv FILE or --json has them all\n", total - told, total);
 }
 
-static void print_report(const cli_call *call, const stoke_dataset *dataset, const stoke_memory_sum *memory,
+static void print_report(const cli_call *call, const stoke_dataset *dataset,
                          const stoke_verify_report *report)
 {
     const verify_options *o = call->options;
@@ -227,7 +226,7 @@ static int run(cli_call *call, stoke_error *err)
     }
     stoke_output_drop(&csv);
     if (!r) {
-        (call->common.json ? print_json : print_report)(call, dataset, &memory, &report);
+        (call->common.json ? print_json : print_report)(call, dataset, &report);
         if (report.n_bad || report.refusal || (stoke_dataset_notes(dataset) && !o->allow_orphans))
             r = CLI_FAILED;
     }

@@ -83,6 +83,7 @@ struct cli_call {
     char **typed, **owned; /* a copy of argv with other names translated, and its own words; NULL: as typed */
     char **words;          /* arguments that are not options */
     int n_words;
+    stoke_memory_sum *planned; /* what it was said to hold at most */
     stoke_option_storage *storage;
     stoke_yaml *settings;                     /* the file of --config; NULL: none */
     stoke_config_origin origins[CLI_ORIGINS]; /* what came from it, where it is another trainer's */

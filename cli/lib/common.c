@@ -198,6 +198,7 @@ int cli_call_begin(cli_call *call, const cli_command *command, int argc, char **
         call->trains |= !strcmp(argv[i], "--train");
     if (command->options_bytes) call->options = cli_alloc(1, command->options_bytes);
     call->words = cli_alloc((size_t)argc + 1, sizeof *call->words);
+    call->planned = cli_alloc(1, sizeof *call->planned);
     bind_groups(call);
     set_defaults(call);
     cli_translate_flags(call);
@@ -233,6 +234,7 @@ void cli_call_end(cli_call *call)
     stoke_yaml_close(&call->settings);
     free(call->options);
     free(call->words);
+    free(call->planned);
     free(call->data_table);
     call->options = call->words = call->typed = call->owned = NULL;
     call->data_table = NULL;

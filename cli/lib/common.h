@@ -86,7 +86,8 @@ void cli_keep_memory_small(void);
 void cli_return_memory(void);
 /* Of a command that loads and does nothing else. */
 stoke_memory_sum cli_loader_memory(const stoke_memory_plan *plan);
-/* What the command will take, before it takes it: the sum, or all of its terms. */
+/* What the command will take, before it takes it: the sum, or all of its terms. Both are call->planned then.
+ */
 void cli_say_memory(const cli_call *call, const stoke_memory_sum *sum);
 void cli_memory_planned(void *call, const stoke_memory_sum *sum); /* the same for who is called back */
 void cli_say_memory_terms(const cli_call *call, const stoke_memory_sum *sum);

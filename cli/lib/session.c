@@ -299,6 +299,7 @@ stoke_memory_sum cli_loader_memory(const stoke_memory_plan *plan)
 
 void cli_say_memory(const cli_call *call, const stoke_memory_sum *sum)
 {
+    *call->planned = *sum;
     cli_say(call, "memory: up to %s (--json has the terms)", STOKE_MEMORY(stoke_memory_total(sum)));
 }
 
@@ -310,6 +311,7 @@ void cli_memory_planned(void *call, const stoke_memory_sum *sum)
 void cli_say_memory_terms(const cli_call *call, const stoke_memory_sum *sum)
 {
     char text[1024];
+    *call->planned = *sum;
     stoke_memory_text(sum, text, sizeof text);
     cli_say(call, "memory: %s", text);
 }

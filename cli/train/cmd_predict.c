@@ -80,7 +80,6 @@ typedef struct prediction {
     stoke_data_params data; /* the run's, with what the flags say */
     stoke_predictor *predictor;
     stoke_predictor_info info;
-    stoke_memory_sum memory;
     predict_list list;
     outcome *outcomes;      /* one per file: each is written by one thread */
     int renamed;            /* values are not class ids */
@@ -351,18 +350,6 @@ static void on_windows(void *context, const stoke_sample *file, uint64_t done, u
     if (done >= total) p->first_window = 0;
 }
 
-/* Under --memory-limit passes of the network get smaller where --batch leaves that to us. */
-static int plan_memory(prediction *p, stoke_predict_job *job, stoke_error *err)
-{
-    const uint32_t least = p->o->flip ? 2 : 1;
-    int r = stoke_predict_memory(p->predictor, job, p->o->memory_limit, &p->memory, err);
-    while (r == STOKE_E_LIMIT && !p->o->batch && p->info.batch > least) {
-        r = open_predictor(p, p->info.batch / 2, err);
-        if (!r) r = stoke_predict_memory(p->predictor, job, p->o->memory_limit, &p->memory, err);
-    }
-    return r;
-}
-
 static int predict_all(prediction *p, stoke_error *err)
 {
     stoke_predict_job job = stoke_predict_job_defaults();
@@ -376,9 +363,16 @@ static int predict_all(prediction *p, stoke_error *err)
     job.context = p;
     /* Of a pixel: a mask of two bytes where values need them, and an overlay. */
     job.own_bytes = (p->colors ? 0 : 2) + (p->o->overlay ? 3 : 0);
-    int r = plan_memory(p, &job, err);
+    stoke_memory_sum memory;
+    const uint32_t least = p->o->flip ? 2 : 1;
+    int r = stoke_predict_memory(p->predictor, &job, p->o->memory_limit, &memory, err);
+    /* Under --memory-limit passes of the network get smaller where --batch leaves that to us. */
+    while (r == STOKE_E_LIMIT && !p->o->batch && p->info.batch > least) {
+        r = open_predictor(p, p->info.batch / 2, err);
+        if (!r) r = stoke_predict_memory(p->predictor, &job, p->o->memory_limit, &memory, err);
+    }
     if (r) return r;
-    cli_say_memory(p->call, &p->memory);
+    cli_say_memory(p->call, &memory);
     p->progress = cli_progress_begin(p->call, "predicting", "pictures");
     r = stoke_predict_files(p->predictor, &job, &p->report, err);
     stoke_progress_destroy(&p->progress);
@@ -431,7 +425,7 @@ static void print_json(const prediction *p)
     stoke_json json = cli_json_open();
     FACTS(&json, FACT_OF(p->o, out), FACT("network", stoke_trained_weights(p->trained)),
           FACT_OF(p->info.plan, model));
-    cli_json_memory(&json, &p->memory);
+    cli_json_memory(&json, p->call->planned);
     FACTS(&json, FACT_OF(&p->info, classes), FACT_SIZE("size", p->info.height, p->info.width),
           FACT("pictures", p->list.count), FACT("written", p->report.done), FACT_OF(&p->report, bad),
           FACT_OF(&p->report, resized), FACT_OF(&p->report, slid), FACT_OF(&p->report, turned));

@@ -29,7 +29,6 @@ typedef struct training {
     int looked; /* --dry-run came as far as it goes */
     train_bar bar;
     uint64_t steps;
-    stoke_memory_sum memory;
     char why[256];
 } training;
 
@@ -95,7 +94,6 @@ static int on_event(void *context, const stoke_train_event *e)
     if (e->kind == STOKE_TRAIN_READY) {
         say_outlook(t->call, e, t->dry_run);
         t->steps = e->steps;
-        t->memory = *e->outlook->memory;
         t->bar.metric = e->outlook->params->metric;
         if (t->dry_run && t->call->common.json) json_outlook(e);
         t->looked = t->dry_run;
@@ -137,7 +135,7 @@ static void json_summary(const training *t, const stoke_trainer *trainer, const 
     FACTS_OBJECT(&json, "seconds", FACT("all", s->seconds), FACT("steps", step_seconds(s)),
                  FACT("data", s->data_seconds), FACT("evaluation", s->eval_seconds),
                  FACT("saving", s->save_seconds));
-    cli_json_memory(&json, &t->memory);
+    cli_json_memory(&json, t->call->planned);
     stoke_json_close(&json);
 }
 

@@ -205,25 +205,23 @@ static int plan_memory(find_batch *s, stoke_error *err)
 {
     enum { CODE_BYTES = 1 << 20 }; /* what a trial maps and this process does not */
     const uint64_t own = s->own + CODE_BYTES, limit = s->params.data.memory_limit;
-    stoke_memory_sum *sum = &s->planned;
-    *sum = (stoke_memory_sum){ .limit_bytes = limit };
-    stoke_memory_add(sum, "a trial", 1, own);
-    stoke_memory_add(sum, "process", 1, own);
-    const int r = stoke_memory_check(sum, "a search needs", "name no limit", err);
+    stoke_memory_sum sum = { .limit_bytes = limit };
+    stoke_memory_add(&sum, "a trial", 1, own);
+    stoke_memory_add(&sum, "process", 1, own);
+    const int r = stoke_memory_check(&sum, "a search needs", "name no limit", err);
     if (r) return r;
     const int native = find_batch_source(s) == STOKE_SOURCE_MEASURED;
     uint64_t trial = limit ? limit - own : stoke_machine_available();
     if (native && s->limits.memory < trial) trial = s->limits.memory;
-    if (trial == UINT64_MAX) *sum = (stoke_memory_sum){ 0 }; /* nothing tells what is free */
-    if (trial == UINT64_MAX) return STOKE_OK;
+    if (trial == UINT64_MAX) return STOKE_OK; /* nothing tells what is free */
     if (native)
         s->limits.memory = trial;
     else if (s->plan->samples)
         s->params.data.memory_limit = trial;
     else
         trial = own;
-    sum->share[0].bytes = trial;
-    cli_say_memory(s->call, sum);
+    sum.share[0].bytes = trial;
+    cli_say_memory(s->call, &sum);
     return STOKE_OK;
 }
 

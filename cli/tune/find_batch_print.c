@@ -181,7 +181,7 @@ void find_batch_json(stoke_json *json, const find_batch *s)
           FACT("memory_source", memory_source(s)), FACT_OF(&s->params.train, model),
           FACT_SIZE("size", s->params.data.size[0], s->params.data.size[1]), FACT_OF(&s->params, classes),
           FACT("memory_bytes", s->limits.memory));
-    cli_json_memory(json, &s->planned);
+    cli_json_memory(json, s->call->planned);
     FACTS(json, FACT("budget_bytes", r->budget), FACT_COUNT("batch", r->batch), FACT_IS_OF(r, too_busy),
           FACT_IS("low_confidence", r->doubtful), FACT("bound", stoke_bound_name(r->bound)),
           FACT_COUNT("largest_ok", r->largest_ok), FACT_COUNT("largest_fit", r->largest_fit),
