@@ -11,12 +11,14 @@
 
 typedef enum cli_unit {
     CLI_UNIT_NONE,
+    CLI_UNIT_WHOLE,  /* without a fraction */
     CLI_UNIT_BYTES,  /* of files and disks: GB */
     CLI_UNIT_MEMORY, /* of cards, processes and the machine: GiB */
     CLI_UNIT_BYTES_S,
     CLI_UNIT_PERCENT,
     CLI_UNIT_SHARE, /* 0 to 1, shown in percent */
     CLI_UNIT_WATT,
+    CLI_UNIT_WHOLE_WATT,
     CLI_UNIT_JOULE,
     CLI_UNIT_CELSIUS,
     CLI_UNIT_MHZ,
@@ -46,6 +48,10 @@ void cli_page_section(cli_page *page, const char *key, const char *title);
 void cli_page_list(cli_page *page, const char *key, const char *title);
 void cli_page_entry(cli_page *page, const char *title);
 void cli_page_close(cli_page *page); /* the innermost of them */
+
+/* "34 %", "9.4 GiB", "n/a". */
+const char *cli_figure_text(stoke_figure figure, cli_unit unit, char *text, size_t size);
+#define CLI_FIGURE(figure, unit) cli_figure_text((figure), CLI_UNIT_##unit, (char[32]){ 0 }, 32)
 
 /* "" and NULL are n/a. Without a label it is for programs alone, without a key for people. */
 void cli_page_text(cli_page *page, const char *key, const char *label, const char *text);

@@ -12,40 +12,13 @@
 #include "cli/lib/facts.h"
 #include "cli/lib/page.h"
 
-/* ---- figures in few characters ---- */
-
-const char *monitor_number(stoke_figure figure, const char *unit, char *text, size_t size)
-{
-    if (figure.source)
-        snprintf(text, size, "%.0f%s", figure.value, unit);
-    else
-        snprintf(text, size, "n/a");
-    return text;
-}
-
-const char *monitor_bytes(stoke_figure figure, char *text, size_t size)
-{
-    if (figure.source) return stoke_text_bytes((uint64_t)figure.value, text, size);
-    snprintf(text, size, "n/a");
-    return text;
-}
-
-const char *monitor_memory(stoke_figure figure, char *text, size_t size)
-{
-    if (figure.source) return stoke_text_memory((uint64_t)figure.value, text, size);
-    snprintf(text, size, "n/a");
-    return text;
-}
-
 /* "78 % (9.4 GiB of 12.0 GiB)". */
 static const char *monitor_share(stoke_figure part, stoke_figure whole, char *text, size_t size)
 {
-    char a[32];
-    monitor_memory(part, a, sizeof a);
     if (!part.source || !whole.source || whole.value <= 0)
-        snprintf(text, size, "%s", a);
-    else
-        snprintf(text, size, "%.0f %% (%s of %s)", 100 * part.value / whole.value, a, MONITOR_MEMORY(whole));
+        return cli_figure_text(part, CLI_UNIT_MEMORY, text, size);
+    snprintf(text, size, "%.0f %% (%s of %s)", 100 * part.value / whole.value, CLI_FIGURE(part, MEMORY),
+             CLI_FIGURE(whole, MEMORY));
     return text;
 }
 #define SHARE(part, whole) monitor_share((part), (whole), (char[96]){ 0 }, 96)
@@ -56,8 +29,8 @@ void monitor_print_line(const monitor_sight *sight, double seconds)
     const stoke_load *load = stoke_monitor_load(monitor);
     const stoke_figure cpu = stoke_monitor_history(monitor, STOKE_SERIES_CPU, 0, 0, MONITOR_RATE);
     const stoke_figure disk = stoke_monitor_history(monitor, STOKE_SERIES_DISK, 0, 0, MONITOR_RATE);
-    cli_print("%6.1f s  processor %s, memory %s, disk %s (proc)\n", seconds, MONITOR_NUMBER(cpu, " %"),
-              SHARE(load->memory_used, load->memory_total), MONITOR_NUMBER(disk, " %"));
+    cli_print("%6.1f s  processor %s, memory %s, disk %s (proc)\n", seconds, CLI_FIGURE(cpu, PERCENT),
+              SHARE(load->memory_used, load->memory_total), CLI_FIGURE(disk, PERCENT));
     for (size_t i = 0; i < stoke_monitor_gpus(monitor); i++) {
         const stoke_gpu *gpu = stoke_monitor_gpu(monitor, i);
         const stoke_figure busy = stoke_monitor_history(monitor, STOKE_SERIES_GPU, i, 0, MONITOR_RATE);
@@ -66,8 +39,8 @@ void monitor_print_line(const monitor_sight *sight, double seconds)
             continue;
         }
         cli_print("          gpu%zu busy %s, memory %s, %s, %s, held down by: %s (%s)\n", i,
-                  MONITOR_NUMBER(busy, " %"), SHARE(gpu->memory_used, gpu->memory_total),
-                  MONITOR_NUMBER(gpu->power_watt, " W"), MONITOR_NUMBER(gpu->clock_sm_mhz, " MHz"),
+                  CLI_FIGURE(busy, PERCENT), SHARE(gpu->memory_used, gpu->memory_total),
+                  CLI_FIGURE(gpu->power_watt, WHOLE_WATT), CLI_FIGURE(gpu->clock_sm_mhz, MHZ),
                   CLI_REASONS(gpu->clocks_reasons), stoke_source_name(gpu->memory_total.source));
     }
     if (sight->job) monitor_job_print_line(sight->job);
@@ -153,19 +126,12 @@ static void print_spread(cli_page *page, const char *key, const char *label, con
     }
     const stoke_figure figures[] = { spread->mean, spread->p5, spread->p95, spread->peak };
     static const char *const names[] = { "mean", "p5", "p95", "peak" };
-    char line[256] = "", one[48];
+    char line[256] = "", one[32];
     size_t n = 0;
     for (size_t i = 0; i < CLI_COUNT(figures); i++) {
         if (!figures[i].source) continue;
-        switch (unit) {
-        case CLI_UNIT_MEMORY: monitor_memory(figures[i], one, sizeof one); break;
-        case CLI_UNIT_BYTES_S: snprintf(one, sizeof one, "%s/s", MONITOR_BYTES(figures[i])); break;
-        case CLI_UNIT_WATT: monitor_number(figures[i], " W", one, sizeof one); break;
-        case CLI_UNIT_CELSIUS: monitor_number(figures[i], " C", one, sizeof one); break;
-        case CLI_UNIT_MHZ: monitor_number(figures[i], " MHz", one, sizeof one); break;
-        default: monitor_number(figures[i], " %", one, sizeof one); break;
-        }
-        n += (size_t)snprintf(line + n, sizeof line - n, "%s%s %s", n ? ", " : "", names[i], one);
+        n += (size_t)snprintf(line + n, sizeof line - n, "%s%s %s", n ? ", " : "", names[i],
+                              cli_figure_text(figures[i], unit, one, sizeof one));
     }
     if (n) snprintf(line + n, sizeof line - n, " (%s)", stoke_source_name(spread->mean.source));
     cli_page_text(page, key, label, line);
@@ -180,8 +146,8 @@ static void print_memory(cli_page *page, const stoke_spread *used, stoke_figure 
         return;
     }
     snprintf(line, sizeof line, "mean %.0f %% (%s), peak %.0f %% (%s) (%s)",
-             100 * used->mean.value / total.value, MONITOR_MEMORY(used->mean),
-             100 * used->peak.value / total.value, MONITOR_MEMORY(used->peak),
+             100 * used->mean.value / total.value, CLI_FIGURE(used->mean, MEMORY),
+             100 * used->peak.value / total.value, CLI_FIGURE(used->peak, MEMORY),
              stoke_source_name(used->mean.source));
     cli_page_text(page, "memory_used", "memory used", line);
 }
@@ -255,7 +221,7 @@ static void print_gpu(cli_page *page, const stoke_gpu_summary *gpu, size_t index
     print_spread(page, "effective_percent", "effective (a proxy)", &gpu->effective_percent, CLI_UNIT_PERCENT);
     print_memory(page, &gpu->memory_used, gpu->memory_total);
     cli_page_figure(page, "memory_total", "memory", gpu->memory_total, CLI_UNIT_MEMORY);
-    print_spread(page, "power_watt", "power", &gpu->power_watt, CLI_UNIT_WATT);
+    print_spread(page, "power_watt", "power", &gpu->power_watt, CLI_UNIT_WHOLE_WATT);
     print_energy(page, gpu->energy_joule);
     print_spread(page, "temperature", "temperature", &gpu->temperature, CLI_UNIT_CELSIUS);
     print_spread(page, "clock_sm_mhz", "clock", &gpu->clock_sm_mhz, CLI_UNIT_MHZ);
