@@ -87,21 +87,6 @@ static int open_set(bench *b, stoke_error *err)
 
 enum { BATCHES = 8, ROWS = 8 };
 
-/* Adds up the differences of two batches of bytes. */
-static void compare(const stoke_batch *exact, const stoke_batch *fast, bench_difference *d, uint64_t *sum,
-                    uint64_t *bytes)
-{
-    const uint8_t *a = exact->images, *b = fast->images;
-    const size_t n = exact->count * exact->image_row_bytes;
-    for (size_t i = 0; i < n; i++) {
-        const unsigned difference = (unsigned)abs(a[i] - b[i]);
-        *sum += difference;
-        if (difference > d->most) d->most = difference;
-    }
-    *bytes += n;
-    d->samples += exact->count;
-}
-
 static int measure_difference(const stoke_dataset *dataset, const stoke_data_params *base,
                               bench_difference *d, stoke_error *err)
 {
@@ -122,7 +107,15 @@ static int measure_difference(const stoke_dataset *dataset, const stoke_data_par
         const stoke_batch *exact = NULL, *fast = NULL;
         r = stoke_loader_next(loader[0], &exact);
         if (!r) r = stoke_loader_next(loader[1], &fast);
-        if (!r) compare(exact, fast, d, &sum, &bytes);
+        const size_t n = r ? 0 : exact->count * exact->image_row_bytes;
+        for (size_t i = 0; i < n; i++) {
+            const uint8_t *a = exact->images, *b = fast->images;
+            const unsigned difference = (unsigned)abs(a[i] - b[i]);
+            sum += difference;
+            if (difference > d->most) d->most = difference;
+        }
+        bytes += n;
+        if (!r) d->samples += exact->count;
         stoke_batch_release(loader[0], &exact);
         stoke_batch_release(loader[1], &fast);
     }
@@ -240,15 +233,6 @@ static void print_json(const bench *b, const figures *f)
     stoke_json_close(&json);
 }
 
-static void print_speed(const bench *b, const figures *f)
-{
-    stoke_table *table = CLI_TABLE("", "samples/s", "CPU ms/sample", "threads");
-    cli_row(table, "%s\t%.1f\t%.2f\t%u", b->cases[0].name, f->rate, f->cpu_ms, b->workers);
-    cli_row(table, "%s\t%.1f\t%.2f\t%u", b->cases[1].name, f->decode_rate, f->decode_cpu_ms, b->workers);
-    cli_table_end(table);
-    cli_print("\nratio to decode  %.2f (rounds %.2f to %.2f)\n", f->ratio, f->ratio_low, f->ratio_high);
-}
-
 /* For people: what the ops do is part of writing the row. */
 static const char *stage_label(const bench *b, int stage)
 {
@@ -359,7 +343,11 @@ static void print_people(const bench *b, const figures *f)
               STOKE_COUNT(stoke_dataset_count(b->set.dataset), "sample"), (long long)b->data.batch,
               stoke_dtype_name(stoke_data_image_dtype(&b->data)), stoke_machine_cpu_name(),
               STOKE_COUNT(cores.usable, "usable core"), stoke_machine_cpu_table());
-    print_speed(b, f);
+    stoke_table *table = CLI_TABLE("", "samples/s", "CPU ms/sample", "threads");
+    cli_row(table, "%s\t%.1f\t%.2f\t%u", b->cases[0].name, f->rate, f->cpu_ms, b->workers);
+    cli_row(table, "%s\t%.1f\t%.2f\t%u", b->cases[1].name, f->decode_rate, f->decode_cpu_ms, b->workers);
+    cli_table_end(table);
+    cli_print("\nratio to decode  %.2f (rounds %.2f to %.2f)\n", f->ratio, f->ratio_low, f->ratio_high);
     cli_print("peak memory      %s measured, %s planned\n", STOKE_MEMORY(b->cases[0].last.peak_rss),
               STOKE_MEMORY(b->cases[0].opened.plan.total_bytes));
     if (b->difference.samples)
@@ -367,7 +355,7 @@ static void print_people(const bench *b, const figures *f)
                   "samples)\n",
                   b->difference.mean, b->difference.most, (unsigned long long)b->difference.samples);
     cli_say_cache(b->call, &b->cases[0].last.cache);
-    int longest = print_stages(b);
+    const int longest = print_stages(b);
     if (b->n_cases > 2)
         bench_sweep_print(b->cases + 2, b->n_cases - 2, b->rounds, f->decode_rate, b->workers);
     print_meaning(b, f, longest);

@@ -94,15 +94,6 @@ static void print_json(const figures *f)
     stoke_json_close(&json);
 }
 
-/* The three passes of a layer in a table follow one another: a line. */
-static void add_line(stoke_table *table, const figures *f, const stoke_net_figure *p)
-{
-    cli_row(table, "%s\t%s\t%u x %u x %u\t%u\t%s\t%s\t%.0f (%.0f %%)\t%.0f (%.0f %%)\t%.0f (%.0f %%)",
-            p->model, p->layer, (unsigned)p->rows, (unsigned)p->in, (unsigned)p->out, (unsigned)p->calls,
-            p->table, p->precision, p[0].gflops, 100 * share(f, &p[0]), p[1].gflops, 100 * share(f, &p[1]),
-            p[2].gflops, 100 * share(f, &p[2]));
-}
-
 /* Of the table and precision of figure `like`: what the products measured take together in a step. */
 static void print_sum(const figures *f, const stoke_net_figure *like)
 {
@@ -114,12 +105,9 @@ static void print_sum(const figures *f, const stoke_net_figure *like)
         operations += p->gflops * p->ms * p->calls;
         at_peak += p->ms * p->calls * share(f, p);
     }
-    cli_print("%s, %s %s: ", like->model, like->table, like->precision);
-    if (f->only)
-        cli_print("products with '%s' in their name", f->only);
-    else
-        cli_print("all products");
-    cli_print(" of a step %.1f ms, %.0f GFLOP/s, %.0f %% of the peak\n", ms, ms > 0 ? operations / ms : 0,
+    cli_print("%s, %s %s: %s%s%s of a step %.1f ms, %.0f GFLOP/s, %.0f %% of the peak\n", like->model,
+              like->table, like->precision, f->only ? "products with '" : "all products",
+              f->only ? f->only : "", f->only ? "' in their name" : "", ms, ms > 0 ? operations / ms : 0,
               ms > 0 ? 100 * at_peak / ms : 0);
 }
 
@@ -128,7 +116,12 @@ static void print_people(const figures *f)
     cli_print("%s; GFLOP/s (share of the peak measured in this run)\n\n", stoke_machine_cpu_name());
     stoke_table *table = CLI_TABLE("model", "layer", "rows x in x out", "calls", "table", "", "Y = X W^T",
                                    "dX = dY W", "dW = dY^T X");
-    for (size_t i = 0; i + 2 < f->count; i += 3) add_line(table, f, &f->figure[i]);
+    /* The three passes of a layer in a table follow one another: a line. */
+    for (const stoke_net_figure *p = f->figure; p + 2 < f->figure + f->count; p += 3)
+        cli_row(table, "%s\t%s\t%u x %u x %u\t%u\t%s\t%s\t%.0f (%.0f %%)\t%.0f (%.0f %%)\t%.0f (%.0f %%)",
+                p->model, p->layer, (unsigned)p->rows, (unsigned)p->in, (unsigned)p->out, (unsigned)p->calls,
+                p->table, p->precision, p[0].gflops, 100 * share(f, &p[0]), p[1].gflops,
+                100 * share(f, &p[1]), p[2].gflops, 100 * share(f, &p[2]));
     cli_table_end(table);
     puts("\nRows come from memory, not from caches, as in a step. The C reference does fewer of them.\n");
     for (size_t i = 0; i < f->count; i++) {

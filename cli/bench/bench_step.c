@@ -150,11 +150,7 @@ static int measure(bench *b, stoke_error *err)
 
 /* ---- what it prints ---- */
 
-static const char *memory_name(int memory)
-{
-    static const char *const names[] = { "plain", "lean", "min" };
-    return names[memory];
-}
+static const char *const memory_names[] = { "plain", "lean", "min" };
 
 static double flops(const bench *b)
 {
@@ -166,18 +162,6 @@ static uint64_t batch_bytes(const bench *b)
 {
     const uint64_t pixels = (uint64_t)b->params.height * b->params.width * b->params.batch;
     return pixels * (3 * sizeof *b->images + 1) + MAX_STEPS * sizeof *b->ms;
-}
-
-static void add_up(bench *b)
-{
-    stoke_memory_sum *sum = &b->memory;
-    sum->limit_bytes = b->o->memory_limit;
-    stoke_memory_add(sum, "parameters", 1, b->plan.parameters);
-    stoke_memory_add(sum, "packed", 1, b->plan.packed);
-    stoke_memory_add(sum, "activations", 1, b->plan.activations);
-    stoke_memory_add(sum, "workspace", 1, b->plan.workspace);
-    stoke_memory_add(sum, "batch", 1, batch_bytes(b));
-    stoke_memory_add(sum, "process", 1, b->plan.process);
 }
 
 /* What it takes besides what the process holds already. */
@@ -208,7 +192,7 @@ static void print_json(const bench *b)
     stoke_json json = cli_json_open();
     FACTS(&json, FACT_OF(&b->plan, model), FACT_OF(&b->params, batch), FACT("size", size),
           FACT_OF(&b->plan, classes), FACT("precision", stoke_precision_name(b->plan.precision)),
-          FACT("memory", memory_name(b->params.memory)), FACT("pass", b->o->forward ? "forward" : "step"),
+          FACT("memory", memory_names[b->params.memory]), FACT("pass", b->o->forward ? "forward" : "step"),
           FACT_OF(&b->plan, threads));
     print_json_plan(&json, b);
     if (b->steps) {
@@ -241,12 +225,11 @@ static void print_parts(const bench *b)
 static void print_title(const bench *b)
 {
     const stoke_net_plan *plan = &b->plan;
-    cli_print("SegFormer %s, %u x %ux%u, %u class%s, %s, %s, memory %s; %s (%s), %u thread%s\n\n",
-              plan->model, (unsigned)b->params.batch, (unsigned)b->params.height, (unsigned)b->params.width,
-              (unsigned)plan->classes, plan->classes == 1 ? "" : "es", stoke_precision_name(plan->precision),
-              b->o->forward ? "forward" : "full step", memory_name(b->params.memory),
-              stoke_machine_cpu_name(), stoke_net_table_in_use(), (unsigned)plan->threads,
-              plan->threads == 1 ? "" : "s");
+    cli_print("SegFormer %s, %u x %ux%u, %s, %s, %s, memory %s; %s (%s), %s\n\n", plan->model,
+              (unsigned)b->params.batch, (unsigned)b->params.height, (unsigned)b->params.width,
+              STOKE_COUNT(plan->classes, "class"), stoke_precision_name(plan->precision),
+              b->o->forward ? "forward" : "full step", memory_names[b->params.memory],
+              stoke_machine_cpu_name(), stoke_net_table_in_use(), STOKE_COUNT(plan->threads, "thread"));
 }
 
 static void print_people(const bench *b)
@@ -286,14 +269,20 @@ static int make_plan(bench *b, stoke_error *err)
     int r = stoke_net_plan_of(&b->params, &b->plan, err);
     if (r) return r;
     b->available = stoke_machine_available();
-    add_up(b);
-    r = stoke_memory_check(&b->memory, b->o->forward ? "a pass needs" : "a step needs", "lower batch or size",
-                           err);
+    stoke_memory_sum *sum = &b->memory;
+    sum->limit_bytes = b->o->memory_limit;
+    stoke_memory_add(sum, "parameters", 1, b->plan.parameters);
+    stoke_memory_add(sum, "packed", 1, b->plan.packed);
+    stoke_memory_add(sum, "activations", 1, b->plan.activations);
+    stoke_memory_add(sum, "workspace", 1, b->plan.workspace);
+    stoke_memory_add(sum, "batch", 1, batch_bytes(b));
+    stoke_memory_add(sum, "process", 1, b->plan.process);
+    r = stoke_memory_check(sum, b->o->forward ? "a pass needs" : "a step needs", "lower batch or size", err);
     if (r) return r;
     if (b->o->dry_run)
         (b->call->common.json ? print_json : print_plan)(b);
     else
-        cli_say_memory_terms(b->call, &b->memory);
+        cli_say_memory_terms(b->call, sum);
     return STOKE_OK;
 }
 

@@ -28,13 +28,8 @@ static const stoke_option options[] = {
 };
 
 enum { IMAGES, MASKS, IDS, MASKS_B, LAMBDA };
-static const char *const kinds[] = { "images", "masks", "ids", "masks_b", "lambda" };
-
 /* The last two come with a mixup op in the pipeline. */
-static size_t kinds_of(const stoke_batch *batch)
-{
-    return batch->masks_b ? CLI_COUNT(kinds) : MASKS_B;
-}
+static const char *const kinds[] = { "images", "masks", "ids", "masks_b", "lambda" };
 
 /* Whether a name is one that a dump writes: index.json or KIND_NUMBER.npy. */
 static int is_dumped(const char *name)
@@ -147,7 +142,7 @@ static void index_batch(dump *d, const stoke_batch *b)
     cli_hex(digest, hex);
     stoke_json_object(json, NULL);
     FACTS(json, FACT_OF(b, index), FACT_OF(b, position), FACT_OF(b, count), FACT("digest", hex));
-    for (size_t i = 0; i < kinds_of(b); i++) {
+    for (size_t i = 0; i < (b->masks_b ? CLI_COUNT(kinds) : MASKS_B); i++) {
         snprintf(name, sizeof name, "%s_%06llu.npy", kinds[i], (unsigned long long)b->index);
         stoke_json_string(json, kinds[i], name);
     }

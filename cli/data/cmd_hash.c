@@ -297,30 +297,12 @@ static void print_result(const cli_call *call, const digests *list)
     cli_print("   all  %s\n", all);
 }
 
-static int write_state(const char *path, const char *state, stoke_error *err)
-{
-    stoke_output output;
-    int r = stoke_output_open(&output, path, err);
-    if (r) return r;
-    fprintf(output.stream, "%s\n", state);
-    return stoke_output_commit(&output, err);
-}
-
-static int read_state(const char *path, char *state, stoke_error *err)
-{
-    char *text = NULL;
-    int r = cli_read_text(path, STATE_TEXT - 1, &text, err);
-    if (r) return r;
-    strcpy(state, text);
-    free(text);
-    return *state ? STOKE_OK : cli_error(err, STOKE_E_STATE, "%s: empty file", path);
-}
-
 static int run(cli_call *call, stoke_error *err)
 {
     const hash_options *o = call->options;
     digests list = { .epoch = (uint64_t)call->data.epoch };
-    char state[STATE_TEXT] = "";
+    char state[STATE_TEXT] = "", *given = NULL;
+    stoke_output output = { 0 };
     int r = STOKE_OK;
     if (o->resume_world > 0 && !o->ranks_all)
         r = cli_error(err, STOKE_E_INVALID,
@@ -332,9 +314,16 @@ static int run(cli_call *call, stoke_error *err)
         r = cli_error(err, STOKE_E_INVALID,
                       "--placement, --transfer and --depth need --device NAME (`stoke devices` lists them)");
     if (!r) r = cli_may_write(call, o->state, o->force, err);
-    if (!r && o->from) r = read_state(o->from, state, err);
+    if (!r && o->from) r = cli_read_text(o->from, STATE_TEXT - 1, &given, err);
+    if (given) strcpy(state, given);
+    free(given);
+    if (!r && o->from && !*state) r = cli_error(err, STOKE_E_STATE, "%s: empty file", o->from);
     if (!r) r = run_epoch(call, state, &list, err);
-    if (!r && o->state) r = write_state(o->state, state, err);
+    if (!r && o->state) r = stoke_output_open(&output, o->state, err);
+    if (!r && o->state) {
+        fprintf(output.stream, "%s\n", state);
+        r = stoke_output_commit(&output, err);
+    }
     if (!r) {
         if (list.count) qsort(list.entries, list.count, sizeof *list.entries, by_index);
         print_result(call, &list);

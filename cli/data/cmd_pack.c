@@ -34,23 +34,18 @@ static const stoke_option options[] = {
                     "shard stays, and pack ends with its name"),
 };
 
-static void print_json(const char *out, const stoke_pack_report *report, double rate)
-{
-    stoke_json json = cli_json_open();
-    FACTS(&json, FACT("folder", out), FACT_OF(report, shards), FACT_OF(report, kept),
-          FACT_OF(report, samples), FACT_OF(report, bytes), FACT("written_bytes", report->written));
-    JSON_LIST(&json, "left_out", i, i < report->n_bad)
-        FACTS_OBJECT(&json, NULL, FACT_OF(&report->bad[i], path), FACT_OF(&report->bad[i], reason));
-    FACTS(&json, FACT_OF(report, seconds), FACT("mb_per_s", rate));
-    cli_json_memory(&json, &report->memory);
-    stoke_json_close(&json);
-}
-
 static void print_result(const cli_call *call, const char *out, const stoke_pack_report *report)
 {
     double rate = report->seconds > 0 ? (double)report->written / 1e6 / report->seconds : 0;
     if (call->common.json) {
-        print_json(out, report, rate);
+        stoke_json json = cli_json_open();
+        FACTS(&json, FACT("folder", out), FACT_OF(report, shards), FACT_OF(report, kept),
+              FACT_OF(report, samples), FACT_OF(report, bytes), FACT("written_bytes", report->written));
+        JSON_LIST(&json, "left_out", i, i < report->n_bad)
+            FACTS_OBJECT(&json, NULL, FACT_OF(&report->bad[i], path), FACT_OF(&report->bad[i], reason));
+        FACTS(&json, FACT_OF(report, seconds), FACT("mb_per_s", rate));
+        cli_json_memory(&json, &report->memory);
+        stoke_json_close(&json);
         return;
     }
     cli_print("%s: %s in %s, %s, in %s", out, STOKE_COUNT(report->samples, "sample"),
@@ -79,9 +74,9 @@ static void print_cache(const cli_call *call, const char *folder, const stoke_ca
     if (report->bytes) /* without a budget only what was added is known */
         snprintf(size, sizeof size, ", %s%s", STOKE_BYTES(report->bytes),
                  call->data.cache_disk ? " in all" : "");
-    cli_print("%s: %llu sample%s decoded and kept%s, %llu there before, in %s\n", folder,
-              (unsigned long long)report->stored, report->stored == 1 ? "" : "s", size,
-              (unsigned long long)report->found, STOKE_SECONDS(report->seconds));
+    cli_print("%s: %s decoded and kept%s, %llu there before, in %s\n", folder,
+              STOKE_COUNT(report->stored, "sample"), size, (unsigned long long)report->found,
+              STOKE_SECONDS(report->seconds));
     if (report->bad)
         cli_print("bad: %llu; `stoke verify` gives the reasons\n", (unsigned long long)report->bad);
     if (report->left_out)
@@ -172,8 +167,8 @@ static int run(cli_call *call, stoke_error *err)
     if (!r) {
         print_result(call, o->out, &report);
         if (report.replaced)
-            cli_say(call, "--force: %llu shard%s replaced in %s", (unsigned long long)report.replaced,
-                    report.replaced == 1 ? " was" : "s were", o->out);
+            cli_say(call, "--force: %s %s replaced in %s", STOKE_COUNT(report.replaced, "shard"),
+                    report.replaced == 1 ? "was" : "were", o->out);
         if (*report.unrecorded) cli_say(call, "warning: %s", report.unrecorded);
         if (!call->common.json) cli_say(call, "next: stoke verify %s", STOKE_WORD(o->out));
     }

@@ -109,12 +109,6 @@ static void add_rows(gallery *g, const stoke_batch *batch, int has_masks)
     }
 }
 
-static void free_gallery(gallery *g)
-{
-    for (size_t i = 0; i < g->count; i++) free(g->rows[i].image.data), free(g->rows[i].mask.data);
-    free(g->tiles), free(g->rows);
-}
-
 static int collect(cli_session *session, gallery *g, stoke_error *err)
 {
     stoke_progress *progress = cli_progress_begin(session->call, "reading", "samples");
@@ -226,7 +220,8 @@ static int show_samples(cli_call *call, const char *out, stoke_error *err)
         print_result(call, &g, out);
         cli_say_bad(call, g.replaced, g.skipped);
     }
-    free_gallery(&g);
+    for (size_t i = 0; i < g.count; i++) free(g.rows[i].image.data), free(g.rows[i].mask.data);
+    free(g.tiles), free(g.rows);
     cli_session_close(&session);
     return r;
 }

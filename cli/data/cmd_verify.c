@@ -49,29 +49,6 @@ static void json_paths(stoke_json *json, const char *key, const stoke_dataset *d
     }
 }
 
-/* All of them, with the reason. */
-static void json_left_out(stoke_json *json, const stoke_dataset *dataset)
-{
-    JSON_LIST(json, "left_out", i, i < stoke_dataset_notes(dataset)) {
-        stoke_note note = stoke_dataset_note(dataset, i);
-        FACTS_OBJECT(json, NULL, FACT_OF(&note, path), FACT("kind", note_kinds[note.kind]),
-                     FACT("reason", note.detail));
-    }
-}
-
-static void json_sizes(stoke_json *json, const stoke_verify_report *report)
-{
-    FACTS_OBJECT(json, "sizes", FACT_OF(report, min_width), FACT_OF(report, min_height),
-                 FACT_OF(report, max_width), FACT_OF(report, max_height));
-    stoke_json_object(json, "formats");
-    for (int i = STOKE_FORMAT_JPEG; i <= STOKE_FORMAT_TIFF; i++)
-        if (report->formats[i]) stoke_json_uint(json, stoke_format_name((stoke_format)i), report->formats[i]);
-    stoke_json_close(json);
-    FACTS(json, FACT_OF(report, images16));
-    if (!report->images16) return;
-    FACTS(json, FACT_SIZE("values16", report->min_value16, report->max_value16));
-}
-
 static const char *class_name(const stoke_verify_report *report, uint32_t id)
 {
     return report->labels ? stoke_labels_name(report->labels, id) : NULL;
@@ -88,7 +65,11 @@ static void print_json(const cli_call *call, const stoke_dataset *dataset, const
     FACTS(&json, FACT_TEXT("unrecorded", report->unrecorded));
     json_paths(&json, "orphans", dataset, 0);
     json_paths(&json, "duplicates", dataset, 1);
-    json_left_out(&json, dataset);
+    JSON_LIST(&json, "left_out", i, i < stoke_dataset_notes(dataset)) { /* all of them, with the reason */
+        const stoke_note note = stoke_dataset_note(dataset, i);
+        FACTS_OBJECT(&json, NULL, FACT_OF(&note, path), FACT("kind", note_kinds[note.kind]),
+                     FACT("reason", note.detail));
+    }
     JSON_LIST(&json, "classes", i, i < report->n_classes) {
         const stoke_class_count *c = &report->classes[i];
         FACTS_OBJECT(&json, NULL, FACT_OF(c, id), FACT_OF(c, pixels), FACT_OF(c, samples),
@@ -99,7 +80,15 @@ static void print_json(const cli_call *call, const stoke_dataset *dataset, const
           FACT("refusal", report->refusal ? CLI_WITH_FLAGS(call, report->refusal) : NULL));
     JSON_LIST(&json, "remarks", i, i < report->n_remarks)
         stoke_json_string(&json, NULL, CLI_WITH_FLAGS(call, report->remarks[i]));
-    json_sizes(&json, report);
+    FACTS_OBJECT(&json, "sizes", FACT_OF(report, min_width), FACT_OF(report, min_height),
+                 FACT_OF(report, max_width), FACT_OF(report, max_height));
+    stoke_json_object(&json, "formats");
+    for (int i = STOKE_FORMAT_JPEG; i <= STOKE_FORMAT_TIFF; i++)
+        if (report->formats[i])
+            stoke_json_uint(&json, stoke_format_name((stoke_format)i), report->formats[i]);
+    stoke_json_close(&json);
+    FACTS(&json, FACT_OF(report, images16),
+          FACT_IF(report->images16, FACT_SIZE("values16", report->min_value16, report->max_value16)));
     FACTS(&json, FACT_OF(report, image_bytes), FACT_OF(report, mask_bytes), FACT_OF(report, seconds));
     cli_json_memory(&json, call->planned);
     stoke_json_close(&json);

@@ -32,16 +32,6 @@ static void roff_title(const char *name, const char *summary, FILE *out)
     roff_text(summary, out);
 }
 
-static void roff_examples(const cli_example *examples, FILE *out)
-{
-    fputs(".SH EXAMPLES\n", out);
-    for (const cli_example *e = examples; e && e->line; e++) {
-        fputs(".TP\n.B ", out);
-        roff_text(e->line, out);
-        roff_text(e->meaning, out);
-    }
-}
-
 static void roff_commands(const char *parent, FILE *out)
 {
     for (const cli_entry *e = cli_entries; e->words; e++) {
@@ -75,7 +65,12 @@ static void print_page(const cli_call *call, FILE *out)
         fputs(".SH OPTIONS\n", out);
         stoke_options_print_man(call->groups, call->n_groups, out);
     }
-    roff_examples(command->examples, out);
+    fputs(".SH EXAMPLES\n", out);
+    for (const cli_example *e = command->examples; e->line; e++) {
+        fputs(".TP\n.B ", out);
+        roff_text(e->line, out);
+        roff_text(e->meaning, out);
+    }
     roff_status(out);
     fputs(".SH SEE ALSO\n.BR stoke (1)\n", out);
 }

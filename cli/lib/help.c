@@ -193,7 +193,7 @@ void cli_print_help(const cli_call *call, FILE *out)
         fputc('\n', out);
     }
     fputs("Examples:\n", out);
-    for (const cli_example *e = command->examples; e && e->line; e++)
+    for (const cli_example *e = command->examples; e->line; e++)
         fprintf(out, "  %s\n      %s\n", e->line, e->meaning);
     fputc('\n', out);
     stoke_options_print_help(call->groups, call->n_groups, columns(out), out);
@@ -207,6 +207,6 @@ void cli_print_subcommands(const cli_command *command, FILE *out)
             command->summary, name, command->arguments, command->description);
     print_level(name, out);
     fputs("\nExamples:\n", out);
-    for (const cli_example *e = command->examples; e && e->line; e++)
+    for (const cli_example *e = command->examples; e->line; e++)
         fprintf(out, "  %s\n      %s\n", e->line, e->meaning);
 }
