@@ -78,18 +78,6 @@ static void json_head(cli_page *page, const monitor_job *job)
 
 /* ---- and for people ---- */
 
-static void say_progress(const monitor_job *job)
-{
-    const stoke_live_data *now = &job->now;
-    cli_print("  %-22s %s", "state", MONITOR_PROGRESS(job));
-    if (now->epoch < now->epochs && now->epochs != STOKE_LIVE_NA)
-        cli_print(", epoch %" PRIu64 " of %" PRIu64, now->epoch + 1, now->epochs);
-    putchar('\n');
-    if (job->alive < 0)
-        puts("                         (of another container or machine: whether it still runs cannot be "
-             "told)");
-}
-
 static void say_counts(cli_page *page, const stoke_live_data *now)
 {
     char text[160];
@@ -128,11 +116,17 @@ static void say_stages(cli_page *page, const stoke_live_rates *rates)
 
 static void say_head(cli_page *page, const monitor_job *job)
 {
-    cli_print("  %-22s %s, process %" PRIu64 "\n", "what", *job->now.what ? job->now.what : "n/a",
-              job->now.pid);
-    say_progress(job);
+    const stoke_live_data *now = &job->now;
+    cli_print("  %-22s %s, process %" PRIu64 "\n", "what", *now->what ? now->what : "n/a", now->pid);
+    cli_print("  %-22s %s", "state", MONITOR_PROGRESS(job));
+    if (now->epoch < now->epochs && now->epochs != STOKE_LIVE_NA)
+        cli_print(", epoch %" PRIu64 " of %" PRIu64, now->epoch + 1, now->epochs);
+    putchar('\n');
+    if (job->alive < 0)
+        puts("                         (of another container or machine: whether it still runs cannot be "
+             "told)");
     if (*job->problem) cli_page_text(page, NULL, "problem", job->problem);
-    say_counts(page, &job->now);
+    say_counts(page, now);
 }
 
 static void print_rates(cli_page *page, const stoke_live_data *now, const stoke_live_rates *rates)

@@ -198,19 +198,10 @@ static void print_peaks(cli_page *page, const stoke_gpu_summary *gpu)
     if (gpu->more_processes) cli_page_say(page, " and more programs than are listed\n");
 }
 
-/* Joules for programs, the unit of the bill beside them for people. */
-static void print_energy(cli_page *page, stoke_figure energy)
-{
-    char text[96];
-    cli_page_figure(page, "energy_joule", NULL, energy, CLI_UNIT_JOULE);
-    snprintf(text, sizeof text, "%.0f J, %.3g Wh (%s)", energy.value, energy.value / 3600,
-             stoke_source_name(energy.source));
-    cli_page_text(page, NULL, "energy", energy.source ? text : NULL);
-}
-
 static void print_gpu(cli_page *page, const stoke_gpu_summary *gpu, size_t index)
 {
-    char title[128];
+    const stoke_figure energy = gpu->energy_joule;
+    char title[128], text[96];
     snprintf(title, sizeof title, "gpu%zu %s", index, gpu->name);
     cli_page_entry(page, title);
     cli_page_text(page, "name", NULL, gpu->name);
@@ -222,7 +213,11 @@ static void print_gpu(cli_page *page, const stoke_gpu_summary *gpu, size_t index
     print_memory(page, &gpu->memory_used, gpu->memory_total);
     cli_page_figure(page, "memory_total", "memory", gpu->memory_total, CLI_UNIT_MEMORY);
     print_spread(page, "power_watt", "power", &gpu->power_watt, CLI_UNIT_WHOLE_WATT);
-    print_energy(page, gpu->energy_joule);
+    /* Joules for programs, the unit of the bill beside them for people. */
+    cli_page_figure(page, "energy_joule", NULL, energy, CLI_UNIT_JOULE);
+    snprintf(text, sizeof text, "%.0f J, %.3g Wh (%s)", energy.value, energy.value / 3600,
+             stoke_source_name(energy.source));
+    cli_page_text(page, NULL, "energy", energy.source ? text : NULL);
     print_spread(page, "temperature", "temperature", &gpu->temperature, CLI_UNIT_CELSIUS);
     print_spread(page, "clock_sm_mhz", "clock", &gpu->clock_sm_mhz, CLI_UNIT_MHZ);
     print_spread(page, "clock_memory_mhz", "memory clock", &gpu->clock_memory_mhz, CLI_UNIT_MHZ);

@@ -190,17 +190,6 @@ static void put_stages(monitor_frame *f, const stoke_live_rates *rates)
                        text);
 }
 
-static void put_rates(monitor_frame *f, const stoke_live_data *now, const stoke_live_rates *rates)
-{
-    char hits[48] = "", loss[64] = "";
-    if (!isnan(rates->cache_hits))
-        snprintf(hits, sizeof hits, ", %.0f %% from the cache", 100 * rates->cache_hits);
-    if (!isnan(now->loss)) snprintf(loss, sizeof loss, "; loss %.4g at rate %.3g", now->loss, now->lr);
-    monitor_frame_line(f, "%-*s%s/s, read %s/s%s%s (measured)", MONITOR_LABEL_COLUMNS, "samples",
-                       CLI_FIGURE(monitor_job_figure(rates->samples_s), WHOLE),
-                       CLI_FIGURE(monitor_job_figure(rates->read_bytes_s), BYTES), hits, loss);
-}
-
 static void put_queue(monitor_frame *f, const monitor_job *job)
 {
     char text[64];
@@ -218,6 +207,7 @@ static void put_queue(monitor_frame *f, const monitor_job *job)
 static void put_job(monitor_frame *f, const monitor_job *job)
 {
     stoke_live_rates rates;
+    char hits[48] = "", loss[64] = "";
     monitor_job_lately(job, &rates);
     monitor_frame_line(f, "%s", "");
     monitor_frame_line(f, "job %llu, %s: %s", (unsigned long long)job->now.pid, job->now.what,
@@ -235,27 +225,28 @@ static void put_job(monitor_frame *f, const monitor_job *job)
                                                 .meaning = MONITOR_FULL_IS_GOOD,
                                                 .percent = monitor_job_figure(100 * job->now.device_busy) });
     put_queue(f, job);
-    put_rates(f, &job->now, &rates);
+    if (!isnan(rates.cache_hits))
+        snprintf(hits, sizeof hits, ", %.0f %% from the cache", 100 * rates.cache_hits);
+    if (!isnan(job->now.loss))
+        snprintf(loss, sizeof loss, "; loss %.4g at rate %.3g", job->now.loss, job->now.lr);
+    monitor_frame_line(f, "%-*s%s/s, read %s/s%s%s (measured)", MONITOR_LABEL_COLUMNS, "samples",
+                       CLI_FIGURE(monitor_job_figure(rates.samples_s), WHOLE),
+                       CLI_FIGURE(monitor_job_figure(rates.read_bytes_s), BYTES), hits, loss);
     put_stages(f, &rates);
-}
-
-static void put_title(monitor_view *view, double seconds)
-{
-    char of[32] = "";
-    if (view->limit > 0) snprintf(of, sizeof of, " of %.0f", view->limit);
-    monitor_frame_line(&view->frame, "stoke monitor: %.0f%s s; Ctrl-C: summary; a mark of the history is 1 s",
-                       seconds, of);
-    if (view->sight->metrics) monitor_frame_line(&view->frame, "metrics   %s", view->sight->metrics);
-    monitor_frame_line(&view->frame, "%s", "");
 }
 
 void monitor_view_draw(monitor_view *view, double seconds)
 {
     const stoke_monitor *monitor = view->sight->monitor;
     monitor_frame *f = &view->frame;
+    char of[32] = "";
     resized = 0;
     monitor_frame_begin(f);
-    put_title(view, seconds);
+    if (view->limit > 0) snprintf(of, sizeof of, " of %.0f", view->limit);
+    monitor_frame_line(f, "stoke monitor: %.0f%s s; Ctrl-C: summary; a mark of the history is 1 s", seconds,
+                       of);
+    if (view->sight->metrics) monitor_frame_line(f, "metrics   %s", view->sight->metrics);
+    monitor_frame_line(f, "%s", "");
     put_machine(view);
     if (view->sight->job) put_job(f, view->sight->job);
     for (size_t i = 0; i < stoke_monitor_gpus(monitor); i++) put_card(view, i);
