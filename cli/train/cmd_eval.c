@@ -191,15 +191,6 @@ static void print_worst(const stoke_eval_report *report, size_t most)
     cli_table_end(table);
 }
 
-static void json_scores(stoke_json *json, const stoke_eval_report *report)
-{
-    const stoke_scores *s = &report->scores;
-    for (int i = 0; i < STOKE_SCORES; i++)
-        stoke_json_real(json, stoke_score_at(i)->name, stoke_score_value(s, i));
-    FACTS(json, FACT_OF(report, loss), FACT_OF(s, classes_counted), FACT_OF(s, pixels),
-          FACT("convention", stoke_scores_convention()));
-}
-
 static void json_classes(stoke_json *json, const stoke_eval_report *report)
 {
     JSON_LIST(json, "classes", id, id < report->classes) {
@@ -218,6 +209,7 @@ static void write_json(FILE *out, const cli_call *call, const stoke_trained *tra
                        const stoke_eval_report *report)
 {
     const eval_options *o = call->options;
+    const stoke_scores *s = &report->scores;
     stoke_json json;
     stoke_json_begin(&json, out, 1);
     stoke_json_object(&json, NULL);
@@ -225,17 +217,17 @@ static void write_json(FILE *out, const cli_call *call, const stoke_trained *tra
     FACTS(&json, FACT("network", stoke_trained_weights(trained)), FACT_OF(&report->plan, model),
           FACT("run_config", stoke_trained_config(trained)), FACT("data", cli_set_name(&call->data)),
           FACT("split", splits[call->data.split]), FACT_SIZE("size", report->height, report->width),
-          FACT_IS_OF(report, original), FACT("mode", modes[report->mode]));
-    if (report->windows)
-        stoke_json_uint(&json, "windows", report->windows);
-    else
-        stoke_json_null(&json, "windows");
-    stoke_json_string(&json, "precision_used", stoke_precision_name(report->plan.precision));
+          FACT_IS_OF(report, original), FACT("mode", modes[report->mode]),
+          FACT_COUNT("windows", report->windows),
+          FACT("precision_used", stoke_precision_name(report->plan.precision)));
     cli_json_memory(&json, &report->memory);
     FACTS(&json, FACT_OF(&call->data, ignore_index), FACT_OF(report, samples), FACT_OF(report, bad),
           FACT_TEXT("first_bad", report->first_bad), FACT_TEXT("unrecorded", report->unrecorded),
           FACT_OF(report, seconds), FACT_OF(report, waited_seconds), FACT_OF(report, images_per_s));
-    json_scores(&json, report);
+    for (int i = 0; i < STOKE_SCORES; i++)
+        stoke_json_real(&json, stoke_score_at(i)->name, stoke_score_value(s, i));
+    FACTS(&json, FACT_OF(report, loss), FACT_OF(s, classes_counted), FACT_OF(s, pixels),
+          FACT("convention", stoke_scores_convention()));
     json_classes(&json, report);
     JSON_LIST(&json, "worst", i, i < report->n_worst && i < (size_t)o->worst)
         FACTS_OBJECT(&json, NULL, FACT_OF(&report->worst[i], name), FACT_OF(&report->worst[i], miou),

@@ -158,8 +158,8 @@ static int list_files(prediction *p, stoke_error *err)
     if (!r && call->n_words > 1)
         predict_say_skipped(call, (const char *const *)call->words + 1, call->n_words - 1);
     if (p->list.twice)
-        cli_say(call, "%llu file%s named more than once", (unsigned long long)p->list.twice,
-                p->list.twice == 1 ? " is" : "s are");
+        cli_say(call, "%s %s named more than once", STOKE_COUNT(p->list.twice, "file"),
+                p->list.twice == 1 ? "is" : "are");
     p->outcomes = cli_alloc(p->list.count, sizeof *p->outcomes);
     return p->list.count ? STOKE_OK : cli_error(err, STOKE_E_NOTFOUND, "there is no picture to predict");
 }
@@ -202,16 +202,9 @@ static int check_targets(const prediction *p, stoke_error *err)
         if (!r && p->o->overlay) r = check_target(p, &p->list.files[i], "_overlay.jpg", &replaced, err);
     }
     if (!r && replaced)
-        cli_say(p->call, "--force: %zu file%s in %s %s replaced", replaced, replaced == 1 ? "" : "s",
-                p->o->out, replaced == 1 ? "is" : "are");
+        cli_say(p->call, "--force: %s in %s %s replaced", STOKE_COUNT(replaced, "file"), p->o->out,
+                replaced == 1 ? "is" : "are");
     return r ? r : stoke_make_folders(p->o->out, err);
-}
-
-/* The run's label map. Its file may have gone since: then classes are shown in the usual colours. */
-static int open_labels(const prediction *p, stoke_labels **labels, stoke_error *err)
-{
-    const int r = stoke_labels_create(labels, p->data.label_map, 0, -1, err);
-    return r && !p->o->mask_values ? stoke_labels_create(labels, NULL, 0, -1, err) : r;
 }
 
 /* Values and colours of classes in mask files. The colours of a colour table are the set's own. */
@@ -220,7 +213,9 @@ static int settle_values(prediction *p, stoke_error *err)
     const uint32_t classes = p->info.classes < 2 ? 2 : p->info.classes;
     stoke_labels *labels = NULL;
     uint32_t largest = 0;
-    int r = open_labels(p, &labels, err);
+    int r = stoke_labels_create(&labels, p->data.label_map, 0, -1, err);
+    /* The map's file may have gone since the run: then classes are shown in the usual colours. */
+    if (r && !p->o->mask_values) r = stoke_labels_create(&labels, NULL, 0, -1, err);
     for (uint32_t id = 0; !r && id < classes; id++) {
         p->values[id] = (uint16_t)id;
         if (p->o->mask_values && !stoke_labels_are_colors(labels) &&
@@ -247,9 +242,8 @@ static void say_plan(const prediction *p)
     const char *remark, *from = p->info.size_from;
     for (size_t i = 0; (remark = stoke_predictor_remark(p->predictor, i)); i++) cli_say(call, "%s", remark);
     if (!p->o->size[0] && stoke_trained_config(p->trained)) from = "as in training";
-    cli_say(call, "network: %s, %s, %u class%s, sees %ux%u (%s)", stoke_trained_weights(p->trained),
-            p->info.plan->model, p->info.classes, p->info.classes == 1 ? "" : "es", p->info.height,
-            p->info.width, from);
+    cli_say(call, "network: %s, %s, %s, sees %ux%u (%s)", stoke_trained_weights(p->trained),
+            p->info.plan->model, STOKE_COUNT(p->info.classes, "class"), p->info.height, p->info.width, from);
 }
 
 /* ---- the work ---- */
@@ -265,14 +259,6 @@ static void put_values(const prediction *p, const stoke_image *mask)
             else
                 ((uint16_t *)(void *)row)[x] = p->values[((uint16_t *)(void *)row)[x]];
     }
-}
-
-static int make_folder_of(const char *path, stoke_error *err)
-{
-    char folder[CLI_PATH];
-    snprintf(folder, sizeof folder, "%s", path);
-    *strrchr(folder, '/') = 0;
-    return stoke_make_folders(folder, err);
 }
 
 static int write_mask(const prediction *p, const char *path, const stoke_image *mask, stoke_error *err)
@@ -315,7 +301,11 @@ static int finish(void *context, const stoke_predicted *predicted, stoke_error *
     o->height = predicted->mask->height;
     int r = mask_path(p, predicted->file, ".png", path, err);
     if (!r) r = mask_path(p, predicted->file, "_overlay.jpg", overlay, err);
-    if (!r && strchr(predicted->file->name, '/')) r = make_folder_of(path, err);
+    if (!r && strchr(predicted->file->name, '/')) {
+        char folder[CLI_PATH];
+        snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
+        r = stoke_make_folders(folder, err);
+    }
     /* The overlay first: a mask is there when all of its picture is. */
     if (!r && has_overlay(p, o))
         r = stoke_overlay_write(overlay, predicted->image, predicted->mask, p->o->opacity, -1, err);
@@ -386,15 +376,6 @@ static double rate(const prediction *p)
     return p->report.seconds > 0 ? (double)p->report.done / p->report.seconds : 0;
 }
 
-static void json_overlay(const prediction *p, size_t index, stoke_json *json)
-{
-    char path[CLI_PATH];
-    stoke_error unused;
-    const int there = has_overlay(p, &p->outcomes[index]) &&
-                      !mask_path(p, &p->list.files[index], "_overlay.jpg", path, &unused);
-    stoke_json_string(json, "overlay", there ? path : NULL);
-}
-
 /* What became of pictures that lie on their side, or are nearly black: nobody sees that in a mask. */
 enum { REMARKS = 2, REMARK = 384 };
 static size_t make_remarks(const prediction *p, char text[REMARKS][REMARK])
@@ -440,7 +421,9 @@ static void print_json(const prediction *p)
             stoke_json_string(&json, "error", o->message);
         } else if (!mask_path(p, &p->list.files[i], ".png", path, &(stoke_error){ 0 })) {
             stoke_json_string(&json, "mask", path);
-            if (p->o->overlay) json_overlay(p, i, &json);
+            const int drawn = has_overlay(p, o) &&
+                              !mask_path(p, &p->list.files[i], "_overlay.jpg", path, &(stoke_error){ 0 });
+            if (p->o->overlay) stoke_json_string(&json, "overlay", drawn ? path : NULL);
             FACTS(&json, FACT_OF(o, width), FACT_OF(o, height),
                   FACT("mode", o->about.mode == STOKE_PREDICT_SLIDE ? "slide" : "resize"),
                   FACT_OF(&o->about, windows), FACT_OF(&o->about, confidence));
@@ -453,27 +436,16 @@ static void print_json(const prediction *p)
 static void list_bad(const prediction *p)
 {
     uint64_t listed = 0;
-    for (size_t i = 0; i < p->list.count && listed < LISTED; i++)
-        if (p->outcomes[i].status) {
-            stoke_text_print(stderr, "bad: %s\n",
-                             p->outcomes[i].message ? p->outcomes[i].message : "no memory");
-            listed++;
-        }
+    for (size_t i = 0; i < p->list.count && listed < LISTED; i++) {
+        if (!p->outcomes[i].status) continue;
+        stoke_text_print(stderr, "bad: %s\n", p->outcomes[i].message ? p->outcomes[i].message : "no memory");
+        listed++;
+    }
     if (p->report.bad > listed)
         stoke_text_print(stderr, "... and %llu more; --json lists all\n",
                          (unsigned long long)(p->report.bad - listed));
     stoke_text_print(stderr, "%llu of %s gave no mask\n", (unsigned long long)p->report.bad,
                      STOKE_COUNT(p->list.count, "file"));
-}
-
-static void say_overlays(const prediction *p)
-{
-    size_t missing = 0;
-    for (size_t i = 0; i < p->list.count; i++)
-        missing += !p->outcomes[i].status && !has_overlay(p, &p->outcomes[i]);
-    if (missing)
-        cli_say(p->call, "%zu picture%s no overlay: a JPEG holds %d pixels a side", missing,
-                missing == 1 ? " has" : "s have", JPEG_SIDE);
 }
 
 static void print_result(const prediction *p)
@@ -491,7 +463,12 @@ static void print_result(const prediction *p)
         const size_t n = make_remarks(p, remarks);
         for (size_t i = 0; i < n; i++) cli_say(p->call, "%s", remarks[i]);
     }
-    if (p->o->overlay) say_overlays(p);
+    size_t missing = 0;
+    for (size_t i = 0; p->o->overlay && i < p->list.count; i++)
+        missing += !p->outcomes[i].status && !has_overlay(p, &p->outcomes[i]);
+    if (missing)
+        cli_say(p->call, "%s %s no overlay: a JPEG holds %d pixels a side", STOKE_COUNT(missing, "picture"),
+                missing == 1 ? "has" : "have", JPEG_SIDE);
     if (p->report.bad) list_bad(p);
 }
 

@@ -20,28 +20,23 @@ static void name_of_auto(char *name, size_t size)
 
 /* ---- for people ---- */
 
-static void add_row(stoke_table *table, const stoke_device_info *info)
-{
-    char memory[32] = "n/a", units[16] = "n/a";
-    const int cut = strlen(info->driver) >= 64; /* --json has all of it */
-    if (info->compute_units) snprintf(units, sizeof units, "%u", info->compute_units);
-    if (info->memory_bytes)
-        snprintf(memory, sizeof memory, "%.1f GiB", (double)info->memory_bytes / (1 << 30));
-    cli_row(table, "%s\t%s\t%s\t%s\t%s\t%s\t%.60s%s", info->name, info->title, memory, units,
-            info->emulated ? "emulated" : "measured", info->exact_math ? "equal" : "nearly", info->driver,
-            cut ? "..." : "");
-}
-
 static void print_table(const stoke_device_list *list)
 {
     stoke_table *table = CLI_TABLE("device", "title", "memory", "units", "times", "bytes", "driver");
     stoke_device_info info;
     int problems = 0;
     for (size_t i = 0; stoke_device_list_at(list, i, &info); i++) {
+        char memory[32] = "n/a", units[16] = "n/a";
+        const int cut = strlen(info.driver) >= 64; /* --json has all of it */
+        if (info.compute_units) snprintf(units, sizeof units, "%u", info.compute_units);
+        if (info.memory_bytes)
+            snprintf(memory, sizeof memory, "%.1f GiB", (double)info.memory_bytes / (1 << 30));
         if (*info.problem)
             problems++;
         else
-            add_row(table, &info);
+            cli_row(table, "%s\t%s\t%s\t%s\t%s\t%s\t%.60s%s", info.name, info.title, memory, units,
+                    info.emulated ? "emulated" : "measured", info.exact_math ? "equal" : "nearly",
+                    info.driver, cut ? "..." : "");
     }
     cli_table_end(table);
     if (problems) puts("\nCannot be used:");

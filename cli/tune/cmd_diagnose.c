@@ -227,17 +227,6 @@ static int read_what_ifs(diagnose_job *job, stoke_error *err)
     return r ? cli_blame(err, NULL) : STOKE_OK;
 }
 
-static int make_forecasts(diagnose_job *job, stoke_error *err)
-{
-    for (size_t i = 0; i < job->what_ifs; i++) {
-        diagnose_what_if *w = &job->what_if[i];
-        const int r = stoke_forecast_make(stoke_diagnosis_costs(job->diagnosis), &w->setup,
-                                          (uint64_t)job->call->data.seed, &w->forecast, err);
-        if (r) return r;
-    }
-    return STOKE_OK;
-}
-
 /* ---- where a setting stands, and what to type ---- */
 
 /* The flags of this command that make a setup of another. */
@@ -376,18 +365,12 @@ static int write_pictures(const diagnose_job *job, stoke_error *err)
 
 /* ---- the command ---- */
 
-static int check_outputs(const diagnose_job *job, stoke_error *err)
+static int prepare(diagnose_job *job, stoke_error *err)
 {
     const diagnose_options *o = job->o;
     const char *const files[] = { o->bars, o->timeline, o->html, o->perfetto };
     int r = STOKE_OK;
     for (size_t i = 0; !r && i < CLI_COUNT(files); i++) r = cli_may_write(job->call, files[i], o->force, err);
-    return r;
-}
-
-static int prepare(diagnose_job *job, stoke_error *err)
-{
-    int r = check_outputs(job, err);
     if (!r) r = read_config(job, err);
     if (r) return r;
     settle_setup(job);
@@ -420,7 +403,9 @@ static int run(cli_call *call, stoke_error *err)
     job->o = call->options;
     int r = prepare(job, err);
     if (!r) r = diagnose(job, err);
-    if (!r) r = make_forecasts(job, err);
+    for (size_t i = 0; !r && i < job->what_ifs; i++)
+        r = stoke_forecast_make(stoke_diagnosis_costs(job->diagnosis), &job->what_if[i].setup,
+                                (uint64_t)call->data.seed, &job->what_if[i].forecast, err);
     if (!r) r = write_pictures(job, err);
     if (!r) {
         say_next(job);

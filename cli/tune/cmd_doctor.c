@@ -194,18 +194,6 @@ static void print_devices(cli_page *page, const stoke_device_list *list)
     cli_page_close(page);
 }
 
-/* Bits for programs, words for people. */
-static void print_reasons(cli_page *page, stoke_figure reasons)
-{
-    char text[256];
-    if (page->as_json || !reasons.source) {
-        cli_page_figure(page, "clocks_reasons", "clocks held down by", reasons, CLI_UNIT_NONE);
-        return;
-    }
-    snprintf(text, sizeof text, "%s (%s)", CLI_REASONS(reasons), stoke_source_name(reasons.source));
-    cli_page_text(page, "clocks_reasons", "clocks held down by", text);
-}
-
 static void print_card(cli_page *page, const stoke_gpu *gpu)
 {
 #define FIGURE(field, label, unit)                                                                           \
@@ -252,7 +240,12 @@ static void print_card(cli_page *page, const stoke_gpu *gpu)
         memcpy(&figure, (const char *)gpu + figures[i].offset, sizeof figure);
         cli_page_figure(page, figures[i].key, figures[i].label, figure, figures[i].unit);
     }
-    print_reasons(page, gpu->clocks_reasons);
+    /* Bits for programs, words for people. */
+    const stoke_figure reasons = gpu->clocks_reasons;
+    char text[256];
+    snprintf(text, sizeof text, "%s (%s)", CLI_REASONS(reasons), stoke_source_name(reasons.source));
+    cli_page_figure(page, "clocks_reasons", NULL, reasons, CLI_UNIT_NONE);
+    cli_page_text(page, NULL, "clocks held down by", reasons.source ? text : NULL);
     cli_page_processes(page, gpu);
     cli_page_close(page);
 }

@@ -184,22 +184,16 @@ static void print_terms(const column columns[ENGINES])
     cli_table_end(table);
 }
 
-static void print_assumed(unsigned assumed)
+static void print_columns(const column columns[ENGINES], const stoke_estimate_params *p, unsigned assumed)
 {
     const char *between = "assumed, since nobody says them: ";
+    stoke_estimate_subject(stdout, &columns[1].estimate, p);
     for (int i = 0; i < ASSUMED; i++)
         if (assumed >> i & 1) {
             cli_print("%s%s", between, assumed_names[i]);
             between = ", ";
         }
-    if (assumed) putchar('\n');
-    putchar('\n');
-}
-
-static void print_columns(const column columns[ENGINES], const stoke_estimate_params *p, unsigned assumed)
-{
-    stoke_estimate_subject(stdout, &columns[1].estimate, p);
-    print_assumed(assumed);
+    puts(assumed ? "\n" : "");
     print_terms(columns);
     putchar('\n');
     for (int i = 0; i < ENGINES; i++) {

@@ -18,24 +18,19 @@
 /* A machine with many cards that nobody keeps awake takes some seconds. */
 enum { PATIENCE_SECONDS = 30 };
 
-/* Nobody looks after it: it leaves no core file, ends with its parent, and ends by itself. */
-static void be_mortal(void)
-{
-    setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 });
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
-    signal(SIGALRM, SIG_DFL);
-    alarm(PATIENCE_SECONDS);
-}
-
 static int run(cli_call *call, stoke_error *err)
 {
     const char *kind = call->n_words ? call->words[0] : "", *file = call->n_words > 1 ? call->words[1] : NULL;
     stoke_device_list *devices = NULL;
     stoke_gpus *cards = NULL;
     int r;
-    be_mortal();
+    /* Nobody looks after it: it leaves no core file, ends with its parent, and ends by itself. */
+    setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 });
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    signal(SIGALRM, SIG_DFL);
+    alarm(PATIENCE_SECONDS);
     unsetenv("STOKE_DRIVER_PROBE"); /* this is the trial */
     if (!strcmp(kind, "nvml")) {
         stoke_gpus_params params = stoke_gpus_defaults();

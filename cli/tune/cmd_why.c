@@ -32,14 +32,6 @@ static const char *const questions[] = {
     "Why do batches come slowly?",
 };
 
-/* -1: none of the four. */
-static int trouble_named(const char *word)
-{
-    for (int t = STOKE_TROUBLE_OOM; t <= STOKE_TROUBLE_LOADING; t++)
-        if (!strcmp(word, stoke_trouble_name(t))) return t;
-    return -1;
-}
-
 /* ---- for people ---- */
 
 /* Reasons of one kind: found (1), not to be told (-1), absent (0). */
@@ -88,14 +80,14 @@ static int run(cli_call *call, stoke_error *err)
     const why_options *o = call->options;
     stoke_why_params params = stoke_why_defaults();
     stoke_answer *answer = NULL;
-    params.trouble = call->n_words ? trouble_named(call->words[0]) : -1;
+    params.trouble = -1;
+    for (int t = STOKE_TROUBLE_OOM; call->n_words && t <= STOKE_TROUBLE_LOADING; t++)
+        if (!strcmp(call->words[0], stoke_trouble_name(t))) params.trouble = t;
     params.run = o->run;
     params.config = o->config;
-    uint32_t index;
-    cli_card_meant(o->gpu, &params.card, &index);
+    cli_card_meant(o->gpu, &params.card, &params.gpu);
     params.card_memory = (uint64_t)(o->vram * 1073741824.0);
     params.cores = (uint32_t)o->cores;
-    params.gpu = index;
     if (params.trouble < 0)
         return cli_error(err, STOKE_E_INVALID, "%s%s%swhat is wrong? Say oom, slow, unstable or loading",
                          call->n_words ? "'" : "", call->n_words ? call->words[0] : "",

@@ -136,22 +136,17 @@ static void fix_row(stoke_table *table, const stoke_fix *fix)
                     (const char *[]){ stoke_cause_name(fix->cause), alone, sequence, busy, measured, error });
 }
 
-static void together_row(stoke_table *table, const stoke_fixes *f)
-{
-    char all[96], busy[32], measured[128], error[32] = "-";
-    ms_text(f->gain_all_ms, all, sizeof all);
-    snprintf(busy, sizeof busy, "%.1f", 100 * f->together.busy);
-    measured_text(&f->measured, f->gain_all_ms, measured, error);
-    stoke_table_row(table, (const char *[]){ "= all of them", all, all, busy, measured, error });
-}
-
 static void print_gains(const stoke_fixes *f)
 {
     static const char *const headings[] = { "what it costs, ms a step", "alone [90 %]",    "in sequence",
                                             "busy without it %",        "measured [90 %]", "error" };
     stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings) - (f->measured.pairs ? 0 : 2));
+    char all[96], busy[32], measured[128], error[32] = "-";
     for (int i = 0; i < STOKE_CAUSES; i++) fix_row(table, &f->fix[i]);
-    together_row(table, f);
+    ms_text(f->gain_all_ms, all, sizeof all);
+    snprintf(busy, sizeof busy, "%.1f", 100 * f->together.busy);
+    measured_text(&f->measured, f->gain_all_ms, measured, error);
+    stoke_table_row(table, (const char *[]){ "= all of them", all, all, busy, measured, error });
     cli_table_end(table);
 }
 
@@ -179,20 +174,11 @@ static const char *slower_because(const diagnose_job *job, const stoke_fix *fix)
     }
 }
 
-/* One that is not in the sequence: it adds nothing, or takes. */
-static void print_unused(const diagnose_job *job, const stoke_fix *fix, int others)
-{
-    if (-fix->gain_ms < shown_loss * stoke_diagnosis_fixes(job->diagnosis)->now.step_ms)
-        cli_print("  -  %s: adds nothing%s\n", fix->what, others ? " after those" : "");
-    else
-        cli_print("  -  %s: %s ms a step slower by itself: %s\n", fix->what, MS(-fix->gain_ms),
-                  slower_because(job, fix));
-}
-
-/* In the order of the sequence, then what adds nothing after those, then what is right already. */
+/* In the order of the sequence, then what adds nothing after those, or takes, then what is right already. */
 static void print_changes(const diagnose_job *job, const stoke_fixes *f)
 {
-    puts(any_in_sequence(f) ? "what to change, in this order" : "what could be changed gives nothing more");
+    const int any = any_in_sequence(f);
+    puts(any ? "what to change, in this order" : "what could be changed gives nothing more");
     for (int order = 1; order <= STOKE_CAUSES; order++)
         for (int i = 0; i < STOKE_CAUSES; i++) {
             const stoke_fix *fix = &f->fix[i];
@@ -201,8 +187,15 @@ static void print_changes(const diagnose_job *job, const stoke_fixes *f)
             diagnose_setting(job, fix, where, sizeof where);
             cli_print("  %d  %s%s%s\n", order, fix->what, *where ? ": " : "", where);
         }
-    for (int i = 0; i < STOKE_CAUSES; i++)
-        if (f->fix[i].applies && !f->fix[i].order) print_unused(job, &f->fix[i], any_in_sequence(f));
+    for (int i = 0; i < STOKE_CAUSES; i++) {
+        const stoke_fix *fix = &f->fix[i];
+        if (!fix->applies || fix->order) continue;
+        if (-fix->gain_ms < shown_loss * f->now.step_ms)
+            cli_print("  -  %s: adds nothing%s\n", fix->what, any ? " after those" : "");
+        else
+            cli_print("  -  %s: %s ms a step slower by itself: %s\n", fix->what, MS(-fix->gain_ms),
+                      slower_because(job, fix));
+    }
     for (int i = 0; i < STOKE_CAUSES; i++)
         if (!f->fix[i].applies) cli_print("  -  %s: no, %s\n", stoke_cause_name(i), f->fix[i].what);
 }
@@ -277,14 +270,6 @@ static void print_costs(const diagnose_job *job)
               MS(c->restart_ms), (unsigned long long)c->steps_per_epoch, c->host_ms);
 }
 
-static void print_files(const diagnose_options *o)
-{
-    if (o->bars) cli_print("bars      %s\n", o->bars);
-    if (o->timeline) cli_print("timeline  %s\n", o->timeline);
-    if (o->html) cli_print("page      %s\n", o->html);
-    if (o->perfetto) cli_print("trace     %s (open it at ui.perfetto.dev)\n", o->perfetto);
-}
-
 /* What other programs do not change: times on cores, and copies of a device that is simulated. */
 static void print_certain(const diagnose_job *job)
 {
@@ -302,6 +287,7 @@ static void print_certain(const diagnose_job *job)
 
 void diagnose_print(const diagnose_job *job)
 {
+    const diagnose_options *o = job->o;
     double had, usable;
     const int busy = stoke_diagnosis_too_busy(job->diagnosis, &had, &usable);
     char verdict[512];
@@ -320,7 +306,10 @@ void diagnose_print(const diagnose_job *job)
         print_what_ifs(job);
     }
     putchar('\n');
-    print_files(job->o);
+    if (o->bars) cli_print("bars      %s\n", o->bars);
+    if (o->timeline) cli_print("timeline  %s\n", o->timeline);
+    if (o->html) cli_print("page      %s\n", o->html);
+    if (o->perfetto) cli_print("trace     %s (open it at ui.perfetto.dev)\n", o->perfetto);
     if (*job->next)
         cli_print("Next: %s\n", job->next);
     else
@@ -433,18 +422,6 @@ static void put_fixes(stoke_json *json, const diagnose_job *job)
     stoke_json_close(json);
 }
 
-static void put_what_ifs(stoke_json *json, const diagnose_job *job)
-{
-    JSON_LIST(json, "what_if", i, i < job->what_ifs) {
-        const diagnose_what_if *w = &job->what_if[i];
-        stoke_json_object(json, NULL);
-        FACTS(json, FACT_OF(w, change));
-        put_setup(json, "setup", &w->setup);
-        put_forecast(json, "predicted", &w->forecast);
-        stoke_json_close(json);
-    }
-}
-
 void diagnose_json(const diagnose_job *job)
 {
     const diagnose_options *o = job->o;
@@ -463,7 +440,14 @@ void diagnose_json(const diagnose_job *job)
     put_attribution(&json, stoke_diagnosis_attribution(job->diagnosis));
     put_costs(&json, job);
     put_fixes(&json, job);
-    put_what_ifs(&json, job);
+    JSON_LIST(&json, "what_if", i, i < job->what_ifs) {
+        const diagnose_what_if *w = &job->what_if[i];
+        stoke_json_object(&json, NULL);
+        FACTS(&json, FACT_OF(w, change));
+        put_setup(&json, "setup", &w->setup);
+        put_forecast(&json, "predicted", &w->forecast);
+        stoke_json_close(&json);
+    }
     cli_json_memory(&json, stoke_diagnosis_memory(job->diagnosis));
     FACTS(&json, FACT_OF(o, bars), FACT_OF(o, timeline), FACT_OF(o, html), FACT_OF(o, perfetto),
           FACT_TEXT("next", job->next));

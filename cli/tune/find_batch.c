@@ -189,16 +189,6 @@ static int run_trial(void *context, uint32_t batch, stoke_trial *trial, stoke_er
 
 /* ---- the search ---- */
 
-static int card_memory(const char *device, uint64_t *memory, stoke_error *err)
-{
-    stoke_device *card;
-    const int r = stoke_device_open(&card, device, NULL, err);
-    if (r) return r;
-    *memory = stoke_device_describe(card)->memory_bytes;
-    stoke_device_close(&card);
-    return STOKE_OK;
-}
-
 /* A trial of ours is held to its memory by the kernel, the loader of one on a simulated GPU to its share of
  * this machine by its own plan; a trial without data is a process like this one. */
 static int plan_memory(find_batch *s, stoke_error *err)
@@ -229,13 +219,16 @@ static int set_limits(find_batch *s, stoke_error *err)
 {
     stoke_batch_params *p = &s->limits;
     const uint64_t samples = s->plan->samples;
+    stoke_device *card = NULL;
     int r = STOKE_OK;
     *p = stoke_batch_defaults();
     p->memory = s->memory;
     if (!p->memory && find_batch_source(s) == STOKE_SOURCE_MEASURED)
         p->memory = stoke_machine_available();
     else if (!p->memory)
-        r = card_memory(s->wish.device, &p->memory, err);
+        r = stoke_device_open(&card, s->wish.device, NULL, err);
+    if (card) p->memory = stoke_device_describe(card)->memory_bytes;
+    stoke_device_close(&card);
     if (!r) r = plan_memory(s, err);
     if (find_batch_source(s) == STOKE_SOURCE_EMULATED) {
         p->margin = 0; /* 1 GiB stays free, as in `stoke estimate`: both say the same of what fits */

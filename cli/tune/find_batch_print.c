@@ -25,14 +25,6 @@ static uint64_t effective(const find_batch *s)
     return (uint64_t)s->result.batch * s->limits.accumulate * s->limits.world;
 }
 
-/* What the device computes for a step of the choice. */
-static double chosen_ms(const find_batch *s)
-{
-    for (size_t i = s->result.n_trials; i-- > 0;)
-        if (s->result.trial[i].batch == s->result.batch) return s->result.trial[i].step_ms;
-    return 0;
-}
-
 /* The loop with the batch that was found: what the file says otherwise is the file's. */
 static void diagnose_command(const find_batch *s, char *line, size_t size)
 {
@@ -51,7 +43,10 @@ static void diagnose_command(const find_batch *s, char *line, size_t size)
     cli_append_word(line, size, "--device");
     cli_append_word(line, size, s->wish.device);
     if (find_batch_source(s) == STOKE_SOURCE_MEASURED) return;
-    snprintf(number, sizeof number, "--step-ms=%.3g", chosen_ms(s));
+    double step_ms = 0; /* of the choice: the last trial with it */
+    for (size_t i = 0; i < s->result.n_trials; i++)
+        if (s->result.trial[i].batch == s->result.batch) step_ms = s->result.trial[i].step_ms;
+    snprintf(number, sizeof number, "--step-ms=%.3g", step_ms);
     cli_append_word(line, size, number);
 }
 
