@@ -61,7 +61,8 @@ static int help_settings(const char *which)
     stoke_train_params train;
     stoke_option_group groups[CLI_MAX_GROUPS];
     const int training = !strcmp(which, "training");
-    size_t n_groups = training ? cli_train_sections(&train, groups) : cli_data_sections(&data, groups);
+    const stoke_option_group all = training ? stoke_train_options(&train) : stoke_data_options(&data);
+    const size_t n_groups = cli_sections(&all, groups);
     cli_print("Settings of %s: flags of every command that %s, and keys of the file that --config names\n"
               "(--memory-limit there is memory_limit).\n\n",
               training ? "training" : "the data path", training ? "trains" : "reads data");

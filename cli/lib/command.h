@@ -20,9 +20,8 @@ typedef struct cli_common {
 /* The data options come in sections, those of training too; the command's own and the common ones stand
  * around them. */
 enum {
-    CLI_DATA_SECTIONS = 7,
-    CLI_TRAIN_SECTIONS = 6,
-    CLI_MAX_GROUPS = CLI_DATA_SECTIONS + CLI_TRAIN_SECTIONS + 3,
+    CLI_SECTIONS = 13,
+    CLI_MAX_GROUPS = CLI_SECTIONS + 3,
     CLI_ORIGINS = 64,
     CLI_REMARKS = 8192,
     CLI_EXAMPLES = 8,

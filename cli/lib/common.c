@@ -40,12 +40,15 @@ static void bind_groups(cli_call *call)
         call->groups[call->n_groups++] = (stoke_option_group){ "Options of this command", command->options,
                                                                command->n_options, call->options };
     if (command->reads_upload) call->groups[call->n_groups++] = stoke_upload_options(&call->upload);
-    if (call->trains) call->n_groups += cli_train_sections(&call->train, call->groups + call->n_groups);
+    if (call->trains) {
+        const stoke_option_group all = stoke_train_options(&call->train);
+        call->n_groups += cli_sections(&all, call->groups + call->n_groups);
+    }
     if (command->reads_data) {
         stoke_option_group all = stoke_data_options(&call->data);
         call->data_table = cli_own_defaults(call, &all);
         if (call->data_table) all.options = call->data_table;
-        call->n_groups += cli_data_groups(&all, call->groups + call->n_groups);
+        call->n_groups += cli_sections(&all, call->groups + call->n_groups);
     }
     call->groups[call->n_groups++] = (stoke_option_group){
         "Common options", common_options,

@@ -20,9 +20,8 @@ void cli_call_end(cli_call *call);
 int cli_replace_settings(cli_call *call, const stoke_data_params *data, const stoke_upload_params *upload,
                          stoke_error *err);
 
-/* The options of a table as titled groups, all bound to its struct; returns how many. */
-size_t cli_data_sections(stoke_data_params *data, stoke_option_group groups[CLI_DATA_SECTIONS]);
-size_t cli_train_sections(stoke_train_params *train, stoke_option_group groups[CLI_TRAIN_SECTIONS]);
+/* The options of the table of the data path, or of that of training, as titled groups; returns how many. */
+size_t cli_sections(const stoke_option_group *all, stoke_option_group *groups);
 
 /* What names the set: a folder, a list; NULL: nothing does. */
 const char *cli_set_name(const stoke_data_params *data);

@@ -179,18 +179,19 @@ const char *cli_reasons(stoke_figure reasons, char *text, size_t size)
     return text;
 }
 
-void cli_page_program(cli_page *page, const cli_program *p)
+void cli_page_program(cli_page *page, uint32_t pid, const char *name, int own, int at_most,
+                      stoke_figure memory, stoke_figure busy)
 {
     char title[128];
-    snprintf(title, sizeof title, " program %u, %s%s%s", p->pid, *p->name ? p->name : "in another container",
-             p->own ? " (this one)" : "", p->at_most ? ", at most" : "");
+    snprintf(title, sizeof title, " program %u, %s%s%s", pid, *name ? name : "in another container",
+             own ? " (this one)" : "", at_most ? ", at most" : "");
     cli_page_entry(page, title);
-    CLI_PAGE_FACTS(page, FACT_OF(p, pid));
-    cli_page_text(page, "name", NULL, p->name);
-    CLI_PAGE_FACTS(page, FACT_IS_OF(p, own));
-    cli_page_figure(page, p->at_most ? "peak_memory_bytes" : "memory_bytes", "  its memory", p->memory,
+    CLI_PAGE_FACTS(page, FACT("pid", pid));
+    cli_page_text(page, "name", NULL, name);
+    CLI_PAGE_FACTS(page, FACT_IS("own", own));
+    cli_page_figure(page, at_most ? "peak_memory_bytes" : "memory_bytes", "  its memory", memory,
                     CLI_UNIT_MEMORY);
-    cli_page_figure(page, p->at_most ? "peak_busy_percent" : "busy_percent", "  its share", p->busy,
+    cli_page_figure(page, at_most ? "peak_busy_percent" : "busy_percent", "  its share", busy,
                     CLI_UNIT_PERCENT);
     cli_page_close(page);
 }
@@ -199,12 +200,8 @@ void cli_page_processes(cli_page *page, const stoke_gpu *gpu)
 {
     cli_page_list(page, "processes", NULL);
     for (uint32_t i = 0; i < gpu->n_processes; i++) {
-        const stoke_gpu_process *process = &gpu->process[i];
-        cli_page_program(page, &(cli_program){ .pid = process->pid,
-                                               .name = process->name,
-                                               .own = process->own,
-                                               .memory = process->memory_bytes,
-                                               .busy = process->busy_percent });
+        const stoke_gpu_process *p = &gpu->process[i];
+        cli_page_program(page, p->pid, p->name, p->own, 0, p->memory_bytes, p->busy_percent);
     }
     cli_page_close(page);
     CLI_PAGE_FACTS(page, FACT_OF(gpu, more_processes));

@@ -57,14 +57,10 @@ const char *cli_figure_text(stoke_figure figure, cli_unit unit, char *text, size
 void cli_page_text(cli_page *page, const char *key, const char *label, const char *text);
 void cli_page_figure(cli_page *page, const char *key, const char *label, stoke_figure figure, cli_unit unit);
 
-/* A program on a card, as it is now or as it was at most. */
-typedef struct cli_program {
-    uint32_t pid;
-    const char *name; /* "" = in another container */
-    int own, at_most; /* at_most: the figures are peaks */
-    stoke_figure memory, busy;
-} cli_program;
-void cli_page_program(cli_page *page, const cli_program *program);
+/* A program on a card, as it is now or as it was at most (the figures are peaks); a name "" is in another
+ * container. */
+void cli_page_program(cli_page *page, uint32_t pid, const char *name, int own, int at_most,
+                      stoke_figure memory, stoke_figure busy);
 
 /* All of a card that is being looked at, within its entry: "processes" and "more_processes" for programs, a
  * paragraph each for people. */

@@ -33,30 +33,15 @@ static int check_settings(const stoke_data_params *data, stoke_error *err)
     return r ? cli_blame(err, is_file ? data->augment : NULL) : STOKE_OK;
 }
 
-/* What every cache folder has. */
-static int is_cache(const char *folder)
-{
-    char path[CLI_PATH];
-    struct stat st;
-    snprintf(path, sizeof path, "%s/usage", folder);
-    if (stoke_stat(path, &st) != 0) return 0;
-    snprintf(path, sizeof path, "%s/tmp", folder);
-    return stoke_stat(path, &st) == 0;
-}
-
-/* Of a run's own settings, not of what was typed. */
-static int check_place(const cli_call *call, const stoke_data_params *data, stoke_error *err)
+int cli_require_data(const cli_call *call, const stoke_data_params *data, stoke_error *err)
 {
     char path[CLI_PATH];
     const int typed = cli_has_flag(call, "data") || cli_has_flag(call, "images") ||
                       cli_has_flag(call, "list") || (call->n_words && !call->command->takes_network);
-    const char *config = typed || call->common.config ? NULL : cli_settings_file(call, path);
-    return config ? stoke_run_check_data(config, data, err) : STOKE_OK;
-}
-
-int cli_require_data(const cli_call *call, const stoke_data_params *data, stoke_error *err)
-{
-    if (cli_set_name(data)) return check_place(call, data, err);
+    if (cli_set_name(data)) { /* of a run's own settings the place is checked, not of what was typed */
+        const char *config = typed || call->common.config ? NULL : cli_settings_file(call, path);
+        return config ? stoke_run_check_data(config, data, err) : STOKE_OK;
+    }
     return cli_error(err, STOKE_E_INVALID,
                      "no data given: name a folder (stoke %s DIR), or use --images, --list or --config. "
                      "`stoke synth DIR` makes a set to try",
@@ -69,7 +54,12 @@ int cli_open_dataset(const cli_call *call, const stoke_data_params *data, stoke_
     int r = cli_require_data(call, data, err);
     if (!r) r = check_settings(data, err);
     if (!r) r = stoke_dataset_open(out, data, err);
-    if (r && data->data && is_cache(data->data))
+    char usage[CLI_PATH] = "", tmp[CLI_PATH] = ""; /* what every cache folder has */
+    if (r && data->data) {
+        snprintf(usage, sizeof usage, "%s/usage", data->data);
+        snprintf(tmp, sizeof tmp, "%s/tmp", data->data);
+    }
+    if (*usage && stoke_there(usage) && stoke_there(tmp))
         return cli_error(err, r,
                          "%s: this is a cache, not data: give it as --cache, beside the set it was made from",
                          data->data);
@@ -81,9 +71,9 @@ int cli_open_dataset(const cli_call *call, const stoke_data_params *data, stoke_
     if (notes && call->command != &cli_verify) {
         stoke_note first = stoke_dataset_note(*out, 0);
         cli_say(call,
-                "left out: %zu file%s without a partner or with the name of another (first: %s); `stoke "
-                "verify` lists them",
-                notes, notes == 1 ? "" : "s", first.path);
+                "left out: %s without a partner or with the name of another (first: %s); `stoke verify` "
+                "lists them",
+                STOKE_COUNT(notes, "file"), first.path);
     }
     return STOKE_OK;
 }
@@ -183,8 +173,8 @@ void cli_say_reading(const cli_call *call, const stoke_loader *loader)
     char text[2048];
     stoke_loader_stats(loader, &stats);
     if (stats.retries)
-        cli_say(call, "remark: %llu read%s tried again", (unsigned long long)stats.retries,
-                stats.retries == 1 ? " was" : "s were");
+        cli_say(call, "remark: %s %s tried again", STOKE_COUNT(stats.retries, "read"),
+                stats.retries == 1 ? "was" : "were");
     if (stoke_loader_unrecorded(loader, text, sizeof text)) cli_say(call, "warning: %s", text);
 }
 
@@ -224,8 +214,8 @@ int cli_next(cli_session *session, const stoke_batch **batch, stoke_error *err)
 void cli_say_bad(const cli_call *call, uint64_t replaced, uint64_t skipped)
 {
     if (replaced || skipped)
-        cli_say(call, "bad files: %llu row%s replaced, %llu left out; `stoke verify` gives the reasons",
-                (unsigned long long)replaced, replaced == 1 ? "" : "s", (unsigned long long)skipped);
+        cli_say(call, "bad files: %s replaced, %llu left out; `stoke verify` gives the reasons",
+                STOKE_COUNT(replaced, "row"), (unsigned long long)skipped);
 }
 
 void cli_cache_add(cli_cache_report *report, const stoke_data_params *data, const stoke_loader *loader)
@@ -254,9 +244,8 @@ void cli_say_cache(const cli_call *call, const cli_cache_report *report)
     if (report->misses)
         snprintf(decoded, sizeof decoded, ", %llu decoded, %llu of these kept",
                  (unsigned long long)report->misses, (unsigned long long)report->stored);
-    cli_say(call, "cache: %llu of %llu sample%s taken from it%s%s", (unsigned long long)report->hits,
-            (unsigned long long)(report->hits + report->misses),
-            report->hits + report->misses == 1 ? "" : "s", decoded, damaged);
+    cli_say(call, "cache: %llu of %s taken from it%s%s", (unsigned long long)report->hits,
+            STOKE_COUNT(report->hits + report->misses, "sample"), decoded, damaged);
     if (*report->warning && !report->warned) cli_say(call, "warning: %s", report->warning);
 }
 

@@ -11,11 +11,9 @@
 
 /* A table is one long list; people look for things in sections. Each begins at an option and goes on to the
  * next one named here. */
-typedef struct section {
+static const struct {
     const char *first, *title;
-} section;
-
-static const section data_sections[] = {
+} sections[] = {
     { "data", "Where samples come from" },
     { "classes", "What masks mean" },
     { "decode", "Decoding" },
@@ -23,44 +21,25 @@ static const section data_sections[] = {
     { "order", "Order" },
     { "workers", "Running" },
     { "cache", "Keeping decoded samples" },
+    { "model", "The network" },
+    { "epochs", "How long" },
+    { "loss", "Loss" },
+    { "optimizer", "Optimiser" },
+    { "eval_every", "Evaluation" },
+    { "runs", "The run and its folder" },
 };
-_Static_assert(CLI_COUNT(data_sections) == CLI_DATA_SECTIONS, "a group for every section");
+_Static_assert(CLI_COUNT(sections) == CLI_SECTIONS, "a group for every section");
 
-static const section train_sections[] = {
-    { "model", "The network" },   { "epochs", "How long" },       { "loss", "Loss" },
-    { "optimizer", "Optimiser" }, { "eval_every", "Evaluation" }, { "runs", "The run and its folder" },
-};
-_Static_assert(CLI_COUNT(train_sections) == CLI_TRAIN_SECTIONS, "a group for every section");
-
-static size_t cut(const stoke_option_group *all, const section *sections, size_t n_sections,
-                  stoke_option_group *groups)
+size_t cli_sections(const stoke_option_group *all, stoke_option_group *groups)
 {
     size_t n = 0;
     for (size_t i = 0; i < all->count; i++) {
-        if (n < n_sections && !strcmp(all->options[i].name, sections[n].first)) {
-            groups[n] = (stoke_option_group){ sections[n].title, all->options + i, 0, all->target };
-            n++;
-        }
+        for (size_t k = 0; k < CLI_SECTIONS; k++)
+            if (!strcmp(all->options[i].name, sections[k].first))
+                groups[n++] = (stoke_option_group){ sections[k].title, all->options + i, 0, all->target };
         if (n) groups[n - 1].count++;
     }
     return n;
-}
-
-size_t cli_data_groups(const stoke_option_group *all, stoke_option_group groups[CLI_DATA_SECTIONS])
-{
-    return cut(all, data_sections, CLI_DATA_SECTIONS, groups);
-}
-
-size_t cli_data_sections(stoke_data_params *data, stoke_option_group groups[CLI_DATA_SECTIONS])
-{
-    const stoke_option_group all = stoke_data_options(data);
-    return cli_data_groups(&all, groups);
-}
-
-size_t cli_train_sections(stoke_train_params *train, stoke_option_group groups[CLI_TRAIN_SECTIONS])
-{
-    const stoke_option_group all = stoke_train_options(train);
-    return cut(&all, train_sections, CLI_TRAIN_SECTIONS, groups);
 }
 
 /* Of `train`, and of commands that prepare or continue its work. */

@@ -8,8 +8,6 @@
 #include "cli/lib/common.h"
 #include "cli/lib/output.h"
 
-/* The table of the data path, or a copy of it, as titled groups. */
-size_t cli_data_groups(const stoke_option_group *all, stoke_option_group groups[CLI_DATA_SECTIONS]);
 /* A copy of the table with the command's own defaults, which --help shows; NULL: it has none. free() it. */
 stoke_option *cli_own_defaults(const cli_call *call, const stoke_option_group *all);
 

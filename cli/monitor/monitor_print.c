@@ -182,22 +182,6 @@ static void print_idle(cli_page *page, const stoke_gpu_summary *gpu)
     cli_page_text(page, NULL, "below 10 % busy", gpu->idle_share.source ? text : NULL);
 }
 
-static void print_peaks(cli_page *page, const stoke_gpu_summary *gpu)
-{
-    cli_page_list(page, "processes", NULL);
-    for (uint32_t i = 0; i < gpu->n_processes; i++) {
-        const stoke_process_peak *process = &gpu->process[i];
-        cli_page_program(page, &(cli_program){ .pid = process->pid,
-                                               .name = process->name,
-                                               .own = process->own,
-                                               .at_most = 1,
-                                               .memory = process->memory_bytes,
-                                               .busy = process->busy_percent });
-    }
-    cli_page_close(page);
-    if (gpu->more_processes) cli_page_say(page, " and more programs than are listed\n");
-}
-
 static void print_gpu(cli_page *page, const stoke_gpu_summary *gpu, size_t index)
 {
     const stoke_figure energy = gpu->energy_joule;
@@ -225,7 +209,13 @@ static void print_gpu(cli_page *page, const stoke_gpu_summary *gpu, size_t index
     print_spread(page, "pcie_from_device", "link, from the card", &gpu->pcie_from_device, CLI_UNIT_BYTES_S);
     print_reason_shares(page, gpu);
     print_idle(page, gpu);
-    print_peaks(page, gpu);
+    cli_page_list(page, "processes", NULL);
+    for (uint32_t i = 0; i < gpu->n_processes; i++) {
+        const stoke_process_peak *p = &gpu->process[i];
+        cli_page_program(page, p->pid, p->name, p->own, 1, p->memory_bytes, p->busy_percent);
+    }
+    cli_page_close(page);
+    if (gpu->more_processes) cli_page_say(page, " and more programs than are listed\n");
     cli_page_close(page);
 }
 

@@ -90,15 +90,6 @@ static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status
     return result;
 }
 
-static enum MHD_Result give_metrics(monitor_prometheus *server, struct MHD_Connection *connection)
-{
-    pthread_mutex_lock(&server->lock);
-    const enum MHD_Result result = answer(connection, MHD_HTTP_OK, server->text ? server->text : "",
-                                          server->length, MHD_HTTP_HEADER_CONTENT_TYPE, FORMAT);
-    pthread_mutex_unlock(&server->lock);
-    return result;
-}
-
 static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *upload,
                                   size_t *upload_bytes, void **request)
@@ -106,6 +97,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     static int begun;
     static const char not_here[] = "Nothing here; the figures are at /metrics\n";
     static const char not_so[] = "Only GET and HEAD\n";
+    monitor_prometheus *server = context;
     (void)version, (void)upload;
     /* The first call comes before a body, which must have been read before an answer is queued. */
     if (!*request) {
@@ -122,7 +114,11 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     if (strcmp(url, "/metrics") != 0)
         return answer(connection, MHD_HTTP_NOT_FOUND, not_here, sizeof not_here - 1,
                       MHD_HTTP_HEADER_CONTENT_TYPE, "text/plain; charset=utf-8");
-    return give_metrics(context, connection);
+    pthread_mutex_lock(&server->lock);
+    const enum MHD_Result result = answer(connection, MHD_HTTP_OK, server->text ? server->text : "",
+                                          server->length, MHD_HTTP_HEADER_CONTENT_TYPE, FORMAT);
+    pthread_mutex_unlock(&server->lock);
+    return result;
 }
 
 /* ---- starting ---- */

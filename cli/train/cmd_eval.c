@@ -47,37 +47,31 @@ static const stoke_option options[] = {
 
 /* ---- what to evaluate ---- */
 
-/* Whether flags name another set than the run was trained on. One that is gone was moved, and the flags say
- * where to. */
-static int is_other_set(const cli_call *call, const stoke_trained *trained)
+/* The share that a run put aside for its validation says nothing about another set, where flags name one. A
+ * set that is gone was moved, and the flags say where to. */
+static void forget_share(const cli_call *call, const stoke_trained *trained, stoke_data_params *data)
 {
     char *places[2] = { 0 };
     stoke_data_params own = stoke_data_defaults();
     stoke_train_params params = stoke_train_defaults();
     stoke_option_storage *storage = NULL;
     const char *config = stoke_trained_config(trained);
-    if (!config || call->common.config) return 0;
+    if (!(data->val_split > 0) || cli_has_flag(call, "val_split") || cli_has_flag(call, "split")) return;
+    if (!config || call->common.config) return;
     const stoke_option_group groups[] = { stoke_data_options(&own), stoke_train_options(&params) };
     if (!stoke_settings_load_yaml(groups, CLI_COUNT(groups), &own, config, &storage, NULL) &&
         cli_set_name(&own) && cli_set_name(&call->data)) {
         places[0] = realpath(cli_set_name(&own), NULL);
         places[1] = realpath(cli_set_name(&call->data), NULL);
     }
-    const int other = places[0] && places[1] && strcmp(places[0], places[1]) != 0;
+    if (places[0] && places[1] && strcmp(places[0], places[1]) != 0) {
+        cli_say(call, "remark: not the set of the run, so its --val-split %g does not count here",
+                data->val_split);
+        data->val_split = 0;
+    }
     free(places[0]);
     free(places[1]);
     stoke_options_free_storage(&storage);
-    return other;
-}
-
-/* The share that a run put aside for its validation says nothing about another set. */
-static void forget_share(const cli_call *call, const stoke_trained *trained, stoke_data_params *data)
-{
-    if (!(data->val_split > 0) || cli_has_flag(call, "val_split") || cli_has_flag(call, "split")) return;
-    if (!is_other_set(call, trained)) return;
-    cli_say(call, "remark: not the set of the run, so its --val-split %g does not count here",
-            data->val_split);
-    data->val_split = 0;
 }
 
 /* A set without a validation part is evaluated as a whole, unless the flag insists on the part. */

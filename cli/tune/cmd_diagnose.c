@@ -95,21 +95,7 @@ static void settle_setup(diagnose_job *job)
     job->setup.by_batch = 0;
 }
 
-/* The first accelerator that is one, or a simulated GPU. */
-static void choose_device(char name[64])
-{
-    stoke_device_list *list;
-    stoke_device_info info;
-    snprintf(name, 64, "sim:rtx3090");
-    if (stoke_device_list_create(&list, NULL)) return;
-    for (size_t i = 0; stoke_device_list_at(list, i, &info); i++)
-        if (!*info.problem && !info.emulated && !info.shares_cores) {
-            snprintf(name, 64, "%s", info.name);
-            break;
-        }
-    stoke_device_list_destroy(&list);
-}
-
+/* What was named, or the first accelerator that is one, or a simulated GPU. */
 static int open_device(diagnose_job *job, stoke_error *err)
 {
     if (job->o->device && !strcmp(job->o->device, "native")) {
@@ -118,10 +104,15 @@ static int open_device(diagnose_job *job, stoke_error *err)
         return STOKE_OK;
     }
     char name[64];
-    if (job->o->device)
-        snprintf(name, sizeof name, "%s", job->o->device);
-    else
-        choose_device(name);
+    stoke_device_list *list = NULL;
+    stoke_device_info one;
+    snprintf(name, sizeof name, "%s", job->o->device ? job->o->device : "sim:rtx3090");
+    if (!job->o->device && !stoke_device_list_create(&list, NULL)) {
+        size_t i = 0;
+        while (stoke_device_list_at(list, i, &one) && (*one.problem || one.emulated || one.shares_cores)) i++;
+        if (stoke_device_list_at(list, i, &one)) snprintf(name, sizeof name, "%s", one.name);
+    }
+    stoke_device_list_destroy(&list);
     const int r = cli_device_open(&job->device, name, 0, err);
     if (r) return r;
     const stoke_device_info *info = stoke_device_describe(job->device);
@@ -383,19 +374,6 @@ static int prepare(diagnose_job *job, stoke_error *err)
     return r ? r : cli_open_settled(job->call, &job->call->data, &job->dataset, err);
 }
 
-static void finish(diagnose_job *job)
-{
-    stoke_diagnosis_free(&job->diagnosis);
-    stoke_trace_destroy(&job->trace);
-    stoke_trace_steps_free(&job->step_ms);
-    stoke_dataset_close(&job->dataset);
-    stoke_device_close(&job->device);
-    stoke_yaml_close(&job->yaml);
-    stoke_run_plan_free(&job->plan);
-    cli_map_free(&job->map);
-    free(job->what_if);
-}
-
 static int run(cli_call *call, stoke_error *err)
 {
     diagnose_job *job = cli_alloc(1, sizeof *job);
@@ -411,7 +389,15 @@ static int run(cli_call *call, stoke_error *err)
         say_next(job);
         (call->common.json ? diagnose_json : diagnose_print)(job);
     }
-    finish(job);
+    stoke_diagnosis_free(&job->diagnosis);
+    stoke_trace_destroy(&job->trace);
+    stoke_trace_steps_free(&job->step_ms);
+    stoke_dataset_close(&job->dataset);
+    stoke_device_close(&job->device);
+    stoke_yaml_close(&job->yaml);
+    stoke_run_plan_free(&job->plan);
+    cli_map_free(&job->map);
+    free(job->what_if);
     free(job);
     return r;
 }

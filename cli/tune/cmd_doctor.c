@@ -97,23 +97,11 @@ static int find_out(doctor_facts *facts, stoke_error *err)
 
 /* ---- the page ---- */
 
-/* Libraries that are loaded with ours; libjpeg and libdeflate do not tell their versions. */
-static void print_libraries(cli_page *page)
-{
-    stoke_format_library library;
-    char text[32];
-    for (int i = 0; i < STOKE_FORMATS; i++)
-        if (stoke_format_library_of((stoke_format)i, &library))
-            cli_page_text(page, library.key, library.name, library.version);
-    cli_page_text(page, "zlib", "zlib", zlibVersion());
-    cli_page_text(page, "libyaml", "libyaml", yaml_get_version_string());
-    const unsigned xxhash = XXH_versionNumber();
-    snprintf(text, sizeof text, "%u.%u.%u", xxhash / 10000, xxhash / 100 % 100, xxhash % 100);
-    cli_page_text(page, "xxhash", "xxHash", text);
-}
-
 static void print_versions(cli_page *page, const stoke_machine_facts *machine)
 {
+    stoke_format_library library;
+    const unsigned xxhash = XXH_versionNumber();
+    char text[32];
     cli_page_section(page, "versions", "Versions");
     cli_page_text(page, "stoke", "stoke", stoke_version());
 #ifdef __clang__
@@ -122,7 +110,14 @@ static void print_versions(cli_page *page, const stoke_machine_facts *machine)
     cli_page_text(page, "compiler", "compiler", "GCC " __VERSION__);
 #endif
     cli_page_text(page, "libc", "glibc", gnu_get_libc_version());
-    print_libraries(page);
+    /* Libraries that are loaded with ours; libjpeg and libdeflate do not tell their versions. */
+    for (int i = 0; i < STOKE_FORMATS; i++)
+        if (stoke_format_library_of((stoke_format)i, &library))
+            cli_page_text(page, library.key, library.name, library.version);
+    cli_page_text(page, "zlib", "zlib", zlibVersion());
+    cli_page_text(page, "libyaml", "libyaml", yaml_get_version_string());
+    snprintf(text, sizeof text, "%u.%u.%u", xxhash / 10000, xxhash / 100 % 100, xxhash % 100);
+    cli_page_text(page, "xxhash", "xxHash", text);
     cli_page_text(page, "kernel", "kernel", machine->kernel);
     cli_page_text(page, "system", "system", machine->system);
     cli_page_close(page);

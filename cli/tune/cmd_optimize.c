@@ -95,12 +95,6 @@ static int exists(const char *path)
     return stoke_lstat(path, &st) == 0 || !stoke_is_absent(errno);
 }
 
-static int same_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    return stoke_stat(a, &x) == 0 && stoke_stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
 /* ---- writing ---- */
 
 static int copy_file(const char *from, const char *to, stoke_error *err)
@@ -143,7 +137,9 @@ static int keep_backup(optimizing *w, stoke_error *err)
 static int write_new(optimizing *w, stoke_error *err)
 {
     char trial[CLI_PATH];
-    if (same_file(w->o->config, w->target))
+    struct stat x, y;
+    if (stoke_stat(w->o->config, &x) == 0 && stoke_stat(w->target, &y) == 0 && x.st_dev == y.st_dev &&
+        x.st_ino == y.st_ino)
         return cli_error(err, STOKE_E_INVALID,
                          "%s: this is the settings file itself; --in-place changes it and keeps a backup",
                          w->target);

@@ -55,12 +55,10 @@ static const stoke_option options[] = {
 
 /* ---- files ---- */
 
-/* A setting in one of the dialects; NULL: it has none. */
-typedef struct key_name {
+/* A setting in the dialects; NULL: it has none. */
+static const struct {
     const char *setting, *own, *flat;
-} key_name;
-
-static const key_name KEYS[] = {
+} KEYS[] = {
     { "model", "model", "model" },
     { "batch_size", "batch", "batch_size" },
     { "image_size", "size", "image_size" },
@@ -81,13 +79,6 @@ static const key_name KEYS[] = {
     { "use_perceptual", NULL, "use_perceptual" },
 };
 
-static const char *key_in(int dialect, const char *setting)
-{
-    for (size_t i = 0; i < CLI_COUNT(KEYS); i++)
-        if (!strcmp(KEYS[i].setting, setting)) return dialect == DIALECT_OWN ? KEYS[i].own : KEYS[i].flat;
-    return NULL;
-}
-
 /* Values that are called otherwise in our own files. */
 static const char *value_in(int dialect, const stoke_recommendation *r)
 {
@@ -103,7 +94,9 @@ static void write_settings(FILE *out, const stoke_advice *advice, int dialect)
     if (*advice->remark) stoke_text_print(out, "# %s\n", advice->remark);
     for (size_t i = 0; i < advice->n; i++) {
         const stoke_recommendation *r = &advice->line[i];
-        const char *key = key_in(dialect, r->key);
+        const char *key = NULL;
+        for (size_t k = 0; k < CLI_COUNT(KEYS); k++)
+            if (!strcmp(KEYS[k].setting, r->key)) key = dialect == DIALECT_OWN ? KEYS[k].own : KEYS[k].flat;
         stoke_text_print(out, "\n# %s: %s\n", stoke_source_name(r->source), r->why);
         if (key)
             stoke_text_print(out, "%s: %s\n", key, value_in(dialect, r));

@@ -56,20 +56,6 @@ static int on_line(void *context, const stoke_selftest_line *line)
     return cli_interrupted();
 }
 
-static void begin(testing *t, const stoke_device_info *info)
-{
-    const char *source = info->emulated ? "emulated" : "real";
-    if (!t->call->common.json) {
-        cli_print("%s: %s\n%s\n", info->name, info->title, info->driver);
-        puts(info->emulated ? "emulated: the host computes, and times are a model's\n" : "");
-        return;
-    }
-    t->json = cli_json_open();
-    FACTS(&t->json, FACT("device", info->name), FACT_OF(info, title), FACT_OF(info, driver),
-          FACT("source", source), FACT_IS_OF(info, exact_math));
-    stoke_json_array(&t->json, "lines");
-}
-
 /* The verdict. `err` tells what ended it early, or that lines failed. */
 static int end(testing *t, const stoke_device_info *info, int r, const stoke_error *err)
 {
@@ -98,7 +84,15 @@ static int run(cli_call *call, stoke_error *err)
     if (r) return r;
     testing t = { .call = call };
     const stoke_device_info info = *stoke_device_describe(device);
-    begin(&t, &info);
+    if (call->common.json) {
+        t.json = cli_json_open();
+        FACTS(&t.json, FACT("device", info.name), FACT_OF(&info, title), FACT_OF(&info, driver),
+              FACT("source", info.emulated ? "emulated" : "real"), FACT_IS_OF(&info, exact_math));
+        stoke_json_array(&t.json, "lines");
+    } else {
+        cli_print("%s: %s\n%s\n", info.name, info.title, info.driver);
+        puts(info.emulated ? "emulated: the host computes, and times are a model's\n" : "");
+    }
     r = stoke_device_selftest(device, on_line, &t, err);
     stoke_device_close(&device);
     return end(&t, &info, r, err);

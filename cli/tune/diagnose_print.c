@@ -39,14 +39,11 @@ static const char *ms_text(double ms, char *text, size_t size)
 
 static const char *range_text(double ms, double low, double high, char *text, size_t size)
 {
-    char a[24], b[24], c[24];
-    ms_text(ms, a, sizeof a);
-    ms_text(low, b, sizeof b);
-    ms_text(high, c, sizeof c);
+    const char *b = MS(low), *c = MS(high);
     if (strcmp(b, c) != 0)
-        snprintf(text, size, "%s [%s, %s]", a, b, c);
+        snprintf(text, size, "%s [%s, %s]", MS(ms), b, c);
     else /* every draw gives the same to the last digit shown: it is arithmetic, not chance */
-        snprintf(text, size, "%s", a);
+        ms_text(ms, text, size);
     return text;
 }
 #define RANGE(ms, low, high) range_text((ms), (low), (high), (char[96]){ 0 }, 96)
@@ -141,9 +138,9 @@ static void print_gains(const stoke_fixes *f)
     static const char *const headings[] = { "what it costs, ms a step", "alone [90 %]",    "in sequence",
                                             "busy without it %",        "measured [90 %]", "error" };
     stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings) - (f->measured.pairs ? 0 : 2));
-    char all[96], busy[32], measured[128], error[32] = "-";
+    const char *all = MS(f->gain_all_ms);
+    char busy[32], measured[128], error[32] = "-";
     for (int i = 0; i < STOKE_CAUSES; i++) fix_row(table, &f->fix[i]);
-    ms_text(f->gain_all_ms, all, sizeof all);
     snprintf(busy, sizeof busy, "%.1f", 100 * f->together.busy);
     measured_text(&f->measured, f->gain_all_ms, measured, error);
     stoke_table_row(table, (const char *[]){ "= all of them", all, all, busy, measured, error });
@@ -245,10 +242,9 @@ static void print_what_ifs(const diagnose_job *job)
     for (size_t i = 0; i < job->what_ifs; i++) {
         const diagnose_what_if *w = &job->what_if[i];
         const stoke_forecast *f = &w->forecast;
-        char busy[96], ms[96];
-        range_text(100 * f->busy, 100 * f->busy_low, 100 * f->busy_high, busy, sizeof busy);
-        range_text(f->step_ms, f->low_ms, f->high_ms, ms, sizeof ms);
-        cli_row(table, "%s\t%s\t%s\t%s", w->change, busy, ms,
+        cli_row(table, "%s\t%s\t%s\t%s", w->change,
+                RANGE(100 * f->busy, 100 * f->busy_low, 100 * f->busy_high),
+                RANGE(f->step_ms, f->low_ms, f->high_ms),
                 f->limit < 0 ? "the device" : stoke_idle_name(f->limit));
     }
     putchar('\n');

@@ -137,30 +137,25 @@ static void say_trial(const find_batch *s, const stoke_trial *t)
                 *t->message ? ": " : "", t->message);
 }
 
-/* What it said last, or how it ended where it said nothing. */
-static void explain(char *message, size_t size, const cli_child *child)
+/* The line that the child printed; else what it said last, or how it ended where it said nothing. */
+static void judge(stoke_trial *trial, const cli_child *child)
 {
     static const char prefix[] = "stoke trial: "; /* of our own errors: the reader did not type that */
     const size_t skip = strncmp(child->last, prefix, sizeof prefix - 1) ? 0 : sizeof prefix - 1;
-    if (child->timed_out)
-        snprintf(message, size, "it had not ended after %g s (--timeout)", child->seconds);
-    else if (*child->last || !WIFSIGNALED(child->status))
-        snprintf(message, size, "%s", child->last + skip);
-    else
-        snprintf(message, size, "signal %d (%s)", WTERMSIG(child->status),
-                 strsignal(WTERMSIG(child->status)));
-}
-
-/* The line that the child printed, or how it ended. */
-static void judge(stoke_trial *trial, const cli_child *child)
-{
+    const size_t size = sizeof trial->message;
     const size_t bytes = strcspn(child->out, "\n");
     const int outcome = stoke_outcome_of(child->status, child->kills_before, child->kills_after,
                                          child->timed_out, child->last);
     if (outcome == STOKE_OUTCOME_OK && !stoke_trial_parse(trial, child->out, bytes, NULL)) return;
     *trial = (stoke_trial){ .busy = NAN, .cores_wanted = NAN, .cores_had = NAN };
     trial->outcome = outcome == STOKE_OUTCOME_OK ? STOKE_OUTCOME_ERROR : outcome;
-    explain(trial->message, sizeof trial->message, child);
+    if (child->timed_out)
+        snprintf(trial->message, size, "it had not ended after %g s (--timeout)", child->seconds);
+    else if (*child->last || !WIFSIGNALED(child->status))
+        snprintf(trial->message, size, "%s", child->last + skip);
+    else
+        snprintf(trial->message, size, "signal %d (%s)", WTERMSIG(child->status),
+                 strsignal(WTERMSIG(child->status)));
 }
 
 static int run_trial(void *context, uint32_t batch, stoke_trial *trial, stoke_error *err)
