@@ -54,12 +54,13 @@ int cli_open_dataset(const cli_call *call, const stoke_data_params *data, stoke_
     int r = cli_require_data(call, data, err);
     if (!r) r = check_settings(data, err);
     if (!r) r = stoke_dataset_open(out, data, err);
+    struct stat st;
     char usage[CLI_PATH] = "", tmp[CLI_PATH] = ""; /* what every cache folder has */
     if (r && data->data) {
         snprintf(usage, sizeof usage, "%s/usage", data->data);
         snprintf(tmp, sizeof tmp, "%s/tmp", data->data);
     }
-    if (*usage && stoke_there(usage) && stoke_there(tmp))
+    if (*usage && stoke_stat(usage, &st) == 0 && stoke_stat(tmp, &st) == 0)
         return cli_error(err, r,
                          "%s: this is a cache, not data: give it as --cache, beside the set it was made from",
                          data->data);
