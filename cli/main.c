@@ -47,13 +47,6 @@ static int is_help(const char *word)
     return !strcmp(word, "--help") || !strcmp(word, "-h");
 }
 
-static int too_many(const char *word)
-{
-    stoke_text_print(stderr, "stoke help: '%s' is one argument too many: it explains one command at a time\n",
-                     word);
-    return CLI_MISUSE;
-}
-
 /* One of the two tables, which many commands take. */
 static int help_settings(const char *which)
 {
@@ -78,21 +71,22 @@ static int help(int n_words, char **words)
         cli_print_overview(stdout);
         return CLI_OK;
     }
-    if (!strcmp(words[0], "files")) {
-        if (n_words > used) return too_many(words[used]);
-        cli_print_files(stdout);
-        return CLI_OK;
-    }
-    if (!strcmp(words[0], "data") || !strcmp(words[0], "training")) {
-        if (n_words > used) return too_many(words[used]);
-        return help_settings(words[0]);
-    }
+    const int files = !strcmp(words[0], "files");
+    const int settings = !strcmp(words[0], "data") || !strcmp(words[0], "training");
     /* What people look for by the name of the option. */
     if (!strcmp(words[0], "augment") || !strcmp(words[0], "augmentation")) words[0] = (char *)"ops";
-    const cli_command *command = cli_find_command(words, n_words, &used);
-    if (!command) return unknown_command("", words[0]);
-    if (n_words > used) return too_many(words[used]);
-    return print_command_help(command);
+    const cli_command *command = files || settings ? NULL : cli_find_command(words, n_words, &used);
+    if (!command && !files && !settings) return unknown_command("", words[0]);
+    if (n_words > used) {
+        stoke_text_print(stderr,
+                         "stoke help: '%s' is one argument too many: it explains one command at a time\n",
+                         words[used]);
+        return CLI_MISUSE;
+    }
+    if (settings) return help_settings(words[0]);
+    if (command) return print_command_help(command);
+    cli_print_files(stdout);
+    return CLI_OK;
 }
 
 /* A picture with ?? in place of names looks like a fault of the names. */

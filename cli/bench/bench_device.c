@@ -33,7 +33,7 @@ static const stoke_option options[] = {
     CLI_TEXT(STRING, timeline, NULL, "FILE", "Draw the last steps as a picture (SVG)"),
     BENCH_LIVE_OPTION,
     CLI_SHORT("Three short steps, to see that it runs; its figures mean little"),
-    CLI_FORCE(OPTIONS),
+    CLI_FORCE,
 };
 
 enum {
@@ -211,8 +211,8 @@ static void print_slow_input(const bench *b)
         b->job.placement == STOKE_PLACEMENT_HOST && !stoke_device_describe(b->device)->shares_cores;
     char makers[64] = "the training loop itself makes them";
     if (workers(b))
-        snprintf(makers, sizeof makers, "%u worker%s", workers(b),
-                 workers(b) == 1 ? " makes them" : "s make them");
+        snprintf(makers, sizeof makers, "%s %s them", STOKE_COUNT(workers(b), "worker"),
+                 workers(b) == 1 ? "makes" : "make");
     cli_print(", because batches come too slowly: a sample takes %.1f ms CPU, and %s. Next: %s%s--cache DIR "
               "or --decode fast.\n",
               f->cpu_ms, makers, could_augment ? "--placement device, " : "",
@@ -253,10 +253,10 @@ static void print_people(const bench *b)
 {
     const bench_feed *job = &b->job;
     const stoke_device_info *info = stoke_device_describe(b->device);
-    cli_print("%s%s: %s; batches of %u x %ux%u %s, step %.1f ms, %u worker%s, transfer %s%s\n",
+    cli_print("%s%s: %s; batches of %u x %ux%u %s, step %.1f ms, %s, transfer %s%s\n",
               info->emulated ? "simulated " : "", info->name, info->title, job->batch, job->height,
-              job->width, stoke_dtype_name(job->dtype), bench_feed_step_ms(job), workers(b),
-              workers(b) == 1 ? "" : "s", cli_transfer_name(job->params.transfer),
+              job->width, stoke_dtype_name(job->dtype), bench_feed_step_ms(job),
+              STOKE_COUNT(workers(b), "worker"), cli_transfer_name(job->params.transfer),
               job->sync ? ", host waits for every step" : "");
     cli_print("augmenting on the %s\n\n", job->why);
     print_figures(b);

@@ -86,9 +86,9 @@ static void print_meaning(const figures *f)
         }
     }
     bench_sort(times, n);
-    cli_print("\nWhat it means: of %zu function%s, those this processor uses are %.1f times as fast as C "
-              "(the one in the middle).\nMost time per pixel:",
-              n, n == 1 ? "" : "s", n ? times[n / 2] : 0);
+    cli_print("\nWhat it means: of %s, those this processor uses are %.1f times as fast as C (the one in the "
+              "middle).\nMost time per pixel:",
+              STOKE_COUNT(n, "function"), n ? times[n / 2] : 0);
     for (int k = 0; k < NAMED && slow[k]; k++)
         cli_print("%s %s %.2f ns (%.1f times C, %.0f %% of memory)", k ? "," : "", slow[k]->function,
                   slow[k]->ns_per_pixel, slow[k]->speedup, 100 * slow[k]->memory_share);

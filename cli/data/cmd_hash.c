@@ -41,7 +41,7 @@ static const stoke_option options[] = {
     CLI_TEXT(STRING, device, NULL, "NAME",
              "Send the batches to a device and read them back there (`stoke devices` lists them): the "
              "digests are the same"),
-    CLI_FORCE(OPTIONS),
+    CLI_FORCE,
 };
 
 enum { STATE_TEXT = 1024 };

@@ -26,7 +26,7 @@ static const stoke_option options[] = {
     CLI_NUMBER(AUTO_INT, sample, "auto", 0, 1e9, "N|auto",
                "With --ops: which sample, in the order of names, from 0; auto takes one with many classes "
                "that is neither dark nor bright"),
-    CLI_FORCE(OPTIONS),
+    CLI_FORCE,
 };
 
 /* Copies of rows: slots go back to the loader at once. */

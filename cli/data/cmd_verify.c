@@ -21,7 +21,7 @@ static const stoke_option options[] = {
     CLI_NUMBER(INT, show, "20", 0, 1e9, "N", "Findings to print for people; JSON and CSV always have all"),
     CLI_FLAG(allow_orphans, "Files that were left out while matching (no partner, or the same name as "
                             "another) are listed but do not make the exit status 1"),
-    CLI_FORCE(OPTIONS),
+    CLI_FORCE,
 };
 
 static const char *const note_kinds[] = { "image without mask", "mask without image", "duplicate",

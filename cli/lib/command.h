@@ -97,11 +97,12 @@ struct cli_call {
 /* Rows of a command's own options, after `#define OPTIONS the_struct`: an option is called as the member it
  * fills. CLI_NUMBER is for INT, REAL and the like, CLI_TEXT for STRING, BYTES and SIZE; `standard` is the
  * default. */
-#define CLI_OPTION(kind, member, ...)                                                                        \
+#define CLI_ROW(title, kind, place, ...)                                                                     \
     {                                                                                                        \
-        .name = #member, .type = STOKE_OPT_##kind, .offset = offsetof(OPTIONS, member), __VA_ARGS__          \
+        .name = title, .type = STOKE_OPT_##kind, .offset = offsetof(OPTIONS, place), __VA_ARGS__             \
     }
-#define CLI_FLAG(member, text) CLI_OPTION(FLAG, member, .default_text = "false", .help = text)
+#define CLI_OPTION(kind, member, ...) CLI_ROW(#member, kind, member, __VA_ARGS__)
+#define CLI_FLAG(member, text)        CLI_OPTION(FLAG, member, .default_text = "false", .help = text)
 #define CLI_CHOICE(member, standard, words, text)                                                            \
     CLI_OPTION(CHOICE, member, .default_text = standard, .choices = words, .help = text)
 #define CLI_NUMBER(kind, member, standard, low, high, word, text)                                            \
@@ -110,16 +111,9 @@ struct cli_call {
 #define CLI_TEXT(kind, member, standard, word, text)                                                         \
     CLI_OPTION(kind, member, .default_text = standard, .argument = word, .help = text)
 /* Of a struct that OPTIONS has under the name `part`. */
-#define CLI_WITHIN(part, kind, member, ...)                                                                  \
-    {                                                                                                        \
-        .name = #member, .type = STOKE_OPT_##kind, .offset = offsetof(OPTIONS, part.member), __VA_ARGS__     \
-    }
+#define CLI_WITHIN(part, kind, member, ...) CLI_ROW(#member, kind, part.member, __VA_ARGS__)
 /* --short of benches; `short` is a word of C. */
-#define CLI_SHORT(text)                                                                                      \
-    {                                                                                                        \
-        .name = "short", .type = STOKE_OPT_FLAG, .offset = offsetof(OPTIONS, short_run),                     \
-        .default_text = "false", .help = text                                                                \
-    }
+#define CLI_SHORT(text) CLI_ROW("short", FLAG, short_run, .default_text = "false", .help = text)
 /* Of a command with the table `options` and the function `run`. */
 #define CLI_OWN_OPTIONS_AND_RUN                                                                              \
     .options = options, .n_options = CLI_COUNT(options), .options_bytes = sizeof(OPTIONS), .run = run

@@ -197,7 +197,7 @@ static const stoke_option options[] = {
              "Address to serve them on; 0.0.0.0 lets everybody read them"),
     CLI_OPTION(FLAG, colour, .default_text = "true",
                .help = "Colours in the live view; never when NO_COLOR is set"),
-    CLI_FORCE(monitor_options),
+    CLI_FORCE,
 };
 
 const cli_command cli_monitor = {

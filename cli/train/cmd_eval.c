@@ -42,7 +42,7 @@ static const stoke_option options[] = {
         "Type of the activations. Without it that of the run, so the figures are those of its validation; "
         "auto is bf16 where the processor multiplies it natively, else fp32"),
     CLI_NUMBER(INT, threads, "0", 0, 1024, "N", "Threads of the network; 0 = all usable cores"),
-    CLI_FORCE(OPTIONS),
+    CLI_FORCE,
 };
 
 /* ---- what to evaluate ---- */

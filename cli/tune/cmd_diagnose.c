@@ -40,7 +40,7 @@ static const stoke_option options[] = {
     CLI_TEXT(STRING, model, NULL, "b0..b5",
              "The network that --device native trains, where the file does not tell; b0 otherwise"),
     CLI_MAP_OPTION,
-    CLI_FORCE(OPTIONS),
+    CLI_FORCE,
 };
 
 enum {

@@ -266,26 +266,6 @@ static void print_json(const optimizing *w)
     stoke_json_close(&json);
 }
 
-/* For the card named, of the size given, or found; with none of them, for any card. Whether the card that is
- * meant is here decides whose cores count. */
-static int choose_card(optimizing *w, stoke_optimize_params *params, stoke_error *err)
-{
-    params->gpu = w->o->gpu;
-    params->memory = (uint64_t)(w->o->vram * 1073741824.0);
-    const int r = cli_card_find(&w->card, err);
-    if (r) return r;
-    if (params->gpu || params->memory) {
-        params->elsewhere = !cli_card_is_here(&w->card, params->gpu, params->memory);
-        if (params->elsewhere) w->card = (cli_card){ 0 };
-        return STOKE_OK;
-    }
-    if (!*w->card.name) return STOKE_OK;
-    cli_say_card(w->call, &w->card);
-    params->gpu = w->card.name;
-    params->memory = (uint64_t)w->card.memory.value;
-    return STOKE_OK;
-}
-
 /* ---- the batch by trials (--benchmark) ---- */
 
 /* The order matters: first everything else is changed (precision, workers, and where asked the model), then
@@ -406,7 +386,12 @@ static int optimize(optimizing *w, const cli_map *map, stoke_error *err)
 {
     const optimize_options *o = w->o;
     stoke_optimize_params params = stoke_optimize_defaults();
-    int r = choose_card(w, &params, err);
+    params.gpu = o->gpu;
+    params.memory = (uint64_t)(o->vram * 1073741824.0);
+    /* For the card named, of the size given, or found; with none of them, for any card. Whether the card that
+     * is meant is here decides whose cores count. */
+    int r = cli_card_choose(w->call, &w->card, &params.gpu, &params.memory, &params.elsewhere, err);
+    if (params.elsewhere) w->card = (cli_card){ 0 };
     params.config = o->config;
     params.cores = (uint32_t)o->cores;
     params.ranks = (uint32_t)o->ranks;

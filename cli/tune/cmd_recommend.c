@@ -50,7 +50,7 @@ static const stoke_option options[] = {
                "Keys of the file: own are those of `stoke train --config`; flat are batch_size, num_workers, "
                "use_mixed_precision and so on, for PyTorch programs; train_ds are sections of DataLoader's "
                "arguments, train_ds and validation_ds"),
-    CLI_FORCE(OPTIONS),
+    CLI_FORCE,
 };
 
 /* ---- files ---- */
@@ -180,26 +180,6 @@ static void print_json(const stoke_advice *advice, const recommend_options *o)
     stoke_json_close(&json);
 }
 
-/* The card that is meant: named, of the size given, or found here. Its machine's cores, or none. */
-static int choose_card(cli_call *call, cli_card *card, stoke_recommend_params *params, stoke_error *err)
-{
-    const recommend_options *o = call->options;
-    params->gpu = o->gpu;
-    params->memory = (uint64_t)(o->vram * (double)(UINT64_C(1) << 30));
-    const int r = cli_card_find(card, err);
-    if (r) return r;
-    if (o->cores) {
-        params->cores = (uint32_t)o->cores;
-        params->cores_source = STOKE_SOURCE_GIVEN;
-    } else if ((params->gpu || params->memory) && !cli_card_is_here(card, params->gpu, params->memory)) {
-        params->cores_source = STOKE_SOURCE_NA;
-    }
-    if (params->gpu || params->memory) return STOKE_OK;
-    cli_say_card(call, card);
-    if (*card->name) params->gpu = card->name, params->memory = (uint64_t)card->memory.value;
-    return STOKE_OK;
-}
-
 /* ---- which model ---- */
 
 static void print_choices(const stoke_model_choice *choices, const recommend_options *o)
@@ -265,10 +245,17 @@ static int run(cli_call *call, stoke_error *err)
     stoke_recommend_params params = stoke_recommend_defaults();
     stoke_advice advice;
     cli_card card;
+    int elsewhere = 0;
     params.task = o->task == TASK_SMALLNET ? "smallnet" : "segformer";
     params.ranks = (uint32_t)o->ranks;
     int r = cli_may_write(call, o->write, o->force, err);
-    if (!r) r = choose_card(call, &card, &params, err);
+    /* The card that is meant: named, of the size given, or found here. Its machine's cores, or none. */
+    params.gpu = o->gpu;
+    params.memory = (uint64_t)(o->vram * (double)(UINT64_C(1) << 30));
+    if (!r) r = cli_card_choose(call, &card, &params.gpu, &params.memory, &elsewhere, err);
+    if (!r && !params.gpu && !params.memory) cli_say(call, "no card is seen here; --gpu or --vram name one");
+    if (o->cores) params.cores = (uint32_t)o->cores;
+    if (o->cores || elsewhere) params.cores_source = o->cores ? STOKE_SOURCE_GIVEN : STOKE_SOURCE_NA;
     if (!r) r = o->choose_model ? choose_model(call, &params, err) : stoke_recommend(&advice, &params, err);
     if (r) cli_hint_memory(err);
     if (r || o->choose_model) return r;

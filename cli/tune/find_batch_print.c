@@ -114,8 +114,8 @@ static void print_choice(const find_batch *s)
         r->images_s >= s->limits.near * r->best_images_s ? "the smallest that is about as fast as any"
                                                          : "the largest that trains in the budget",
         r->why);
-    cli_print("\neffective batch: %u x %u accumulated x %u process%s = %llu\n", (unsigned)r->batch,
-              (unsigned)s->limits.accumulate, (unsigned)s->limits.world, s->limits.world == 1 ? "" : "es",
+    cli_print("\neffective batch: %u x %u accumulated x %s = %llu\n", (unsigned)r->batch,
+              (unsigned)s->limits.accumulate, STOKE_COUNT(s->limits.world, "process"),
               (unsigned long long)effective(s));
     if (before && before != r->batch) {
         const double factor = (double)r->batch / before;
