@@ -170,19 +170,6 @@ static int fits(const bench *b)
     return stoke_memory_total(&b->memory) - b->plan.process <= b->available;
 }
 
-static void print_json_plan(stoke_json *json, const bench *b)
-{
-    stoke_json_uint(json, "planned_bytes", stoke_memory_total(&b->memory));
-    FACTS_OBJECT(json, "plan", FACT("parameters_bytes", b->plan.parameters),
-                 FACT("packed_bytes", b->plan.packed), FACT("activations_bytes", b->plan.activations),
-                 FACT("workspace_bytes", b->plan.workspace), FACT("batch_bytes", batch_bytes(b)),
-                 FACT("process_bytes", b->plan.process));
-    FACTS(json, FACT_OF(&b->plan, parameter_count), FACT("flops", flops(b)));
-    if (!b->o->dry_run) return; /* afterwards the network itself has taken it */
-    FACTS(json, FACT_IF(b->available < UINT64_MAX, FACT("available_bytes", b->available)),
-          FACT_IS("fits", fits(b)));
-}
-
 static void print_json(const bench *b)
 {
     char size[32];
@@ -193,8 +180,15 @@ static void print_json(const bench *b)
     FACTS(&json, FACT_OF(&b->plan, model), FACT_OF(&b->params, batch), FACT("size", size),
           FACT_OF(&b->plan, classes), FACT("precision", stoke_precision_name(b->plan.precision)),
           FACT("memory", memory_names[b->params.memory]), FACT("pass", b->o->forward ? "forward" : "step"),
-          FACT_OF(&b->plan, threads));
-    print_json_plan(&json, b);
+          FACT_OF(&b->plan, threads), FACT("planned_bytes", stoke_memory_total(&b->memory)));
+    FACTS_OBJECT(&json, "plan", FACT("parameters_bytes", b->plan.parameters),
+                 FACT("packed_bytes", b->plan.packed), FACT("activations_bytes", b->plan.activations),
+                 FACT("workspace_bytes", b->plan.workspace), FACT("batch_bytes", batch_bytes(b)),
+                 FACT("process_bytes", b->plan.process));
+    /* Afterwards the network itself has taken what is available. */
+    FACTS(&json, FACT_OF(&b->plan, parameter_count), FACT("flops", flops(b)),
+          FACT_IF(b->o->dry_run && b->available < UINT64_MAX, FACT("available_bytes", b->available)),
+          FACT_IF(b->o->dry_run, FACT_IS("fits", fits(b))));
     if (b->steps) {
         FACTS(&json, FACT("img_per_s", 1000 * b->params.batch / median), FACT("ms_per_step", median),
               FACT("best_img_per_s", 1000 * b->params.batch / best), FACT("best_ms_per_step", best),

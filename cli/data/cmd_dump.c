@@ -136,12 +136,11 @@ static int write_arrays(const dump *d, const stoke_batch *b, stoke_error *err)
 static void index_batch(dump *d, const stoke_batch *b)
 {
     stoke_json *json = &d->json;
-    char hex[33], name[64];
+    char name[64];
     uint8_t digest[16];
     stoke_batch_digest(b, digest);
-    cli_hex(digest, hex);
     stoke_json_object(json, NULL);
-    FACTS(json, FACT_OF(b, index), FACT_OF(b, position), FACT_OF(b, count), FACT("digest", hex));
+    FACTS(json, FACT_OF(b, index), FACT_OF(b, position), FACT_OF(b, count), FACT("digest", CLI_HEX(digest)));
     for (size_t i = 0; i < (b->masks_b ? CLI_COUNT(kinds) : MASKS_B); i++) {
         snprintf(name, sizeof name, "%s_%06llu.npy", kinds[i], (unsigned long long)b->index);
         stoke_json_string(json, kinds[i], name);

@@ -263,7 +263,6 @@ static void digest_all(const digests *list, uint8_t all[16])
 static void print_json(const cli_call *call, const digests *list, const char *all)
 {
     const hash_options *o = call->options;
-    char hex[33];
     stoke_json json = cli_json_open();
     FACTS(&json, FACT("all", all), FACT_OF(&call->data, seed), FACT_OF(list, epoch),
           FACT_OF(&call->data, world), o->ranks_all ? FACT("rank", "all") : FACT_OF(&call->data, rank),
@@ -272,9 +271,8 @@ static void print_json(const cli_call *call, const digests *list, const char *al
     cli_json_memory(&json, &list->memory);
     JSON_LIST(&json, "batches", i, i < list->count) {
         const entry *e = &list->entries[i];
-        cli_hex(e->digest, hex);
         FACTS_OBJECT(&json, NULL, FACT_OF(e, index), FACT_OF(e, position), FACT_OF(e, count),
-                     FACT("digest", hex), FACT_IF(e->padding, FACT_IS_OF(e, padding)));
+                     FACT("digest", CLI_HEX(e->digest)), FACT_IF(e->padding, FACT_IS_OF(e, padding)));
     }
     stoke_json_close(&json);
 }
@@ -282,19 +280,17 @@ static void print_json(const cli_call *call, const digests *list, const char *al
 static void print_result(const cli_call *call, const digests *list)
 {
     uint8_t digest[16];
-    char hex[33], all[33];
     digest_all(list, digest);
-    cli_hex(digest, all);
     if (call->common.json) {
-        print_json(call, list, all);
+        print_json(call, list, CLI_HEX(digest));
         return;
     }
     for (size_t i = 0; i < list->count; i++) {
         const entry *e = &list->entries[i];
-        cli_hex(e->digest, hex);
-        cli_print("%6llu  %s%s\n", (unsigned long long)e->index, hex, e->padding ? "  padding" : "");
+        cli_print("%6llu  %s%s\n", (unsigned long long)e->index, CLI_HEX(e->digest),
+                  e->padding ? "  padding" : "");
     }
-    cli_print("   all  %s\n", all);
+    cli_print("   all  %s\n", CLI_HEX(digest));
 }
 
 static int run(cli_call *call, stoke_error *err)

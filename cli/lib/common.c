@@ -492,7 +492,8 @@ void cli_append_word(char *line, size_t size, const char *word)
     if (*quoted && used + strlen(quoted) + 2 <= size) sprintf(line + used, " %s", quoted);
 }
 
-void cli_hex(const uint8_t digest[16], char text[33])
+const char *cli_hex(const uint8_t digest[16], char text[33])
 {
     for (int i = 0; i < 16; i++) snprintf(text + 2 * i, 3, "%02x", digest[i]);
+    return text;
 }

@@ -183,7 +183,8 @@ const char *cli_short_numbers(const char *text, char *out, size_t size);
 void cli_append_word(char *line, size_t size, const char *word);
 
 /* 16 bytes as 32 hex digits. */
-void cli_hex(const uint8_t digest[16], char text[33]);
+const char *cli_hex(const uint8_t digest[16], char text[33]);
+#define CLI_HEX(digest) cli_hex((digest), (char[33]){ 0 })
 
 /* malloc and friends for a program that cannot go on without: prints and exits 1 when there is no memory. */
 void *cli_alloc(size_t count, size_t size);

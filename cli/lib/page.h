@@ -56,6 +56,9 @@ const char *cli_figure_text(stoke_figure figure, cli_unit unit, char *text, size
 /* "" and NULL are n/a. Without a label it is for programs alone, without a key for people. */
 void cli_page_text(cli_page *page, const char *key, const char *label, const char *text);
 void cli_page_figure(cli_page *page, const char *key, const char *label, stoke_figure figure, cli_unit unit);
+/* A member under its own name. */
+#define CLI_PAGE_FIGURE(page, record, member, label, unit)                                                   \
+    cli_page_figure(page, #member, label, (record)->member, CLI_UNIT_##unit)
 
 /* A program on a card, as it is now or as it was at most (the figures are peaks); a name "" is in another
  * container. */

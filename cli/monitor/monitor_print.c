@@ -64,17 +64,16 @@ static void print_card_now(cli_page *page, const stoke_gpu *gpu, size_t index)
     cli_page_text(page, "name", NULL, gpu->name);
     cli_page_text(page, "pci", "address", gpu->pci);
     cli_page_text(page, "problem", *gpu->problem ? "problem" : NULL, gpu->problem);
-    cli_page_figure(page, "busy_percent", "busy (any kernel)", gpu->busy_percent, CLI_UNIT_PERCENT);
-    cli_page_figure(page, "effective_percent", "effective (a proxy)", gpu->effective_percent,
-                    CLI_UNIT_PERCENT);
-    cli_page_figure(page, "memory_used", "memory used", gpu->memory_used, CLI_UNIT_MEMORY);
-    cli_page_figure(page, "memory_total", "memory", gpu->memory_total, CLI_UNIT_MEMORY);
-    cli_page_figure(page, "power_watt", "power", gpu->power_watt, CLI_UNIT_WATT);
-    cli_page_figure(page, "temperature", "temperature", gpu->temperature, CLI_UNIT_CELSIUS);
-    cli_page_figure(page, "clock_sm_mhz", "clock", gpu->clock_sm_mhz, CLI_UNIT_MHZ);
-    cli_page_figure(page, "clock_memory_mhz", "memory clock", gpu->clock_memory_mhz, CLI_UNIT_MHZ);
-    cli_page_figure(page, "pcie_to_device", "link, to the card", gpu->pcie_to_device, CLI_UNIT_BYTES_S);
-    cli_page_figure(page, "pcie_from_device", "link, from the card", gpu->pcie_from_device, CLI_UNIT_BYTES_S);
+    CLI_PAGE_FIGURE(page, gpu, busy_percent, "busy (any kernel)", PERCENT);
+    CLI_PAGE_FIGURE(page, gpu, effective_percent, "effective (a proxy)", PERCENT);
+    CLI_PAGE_FIGURE(page, gpu, memory_used, "memory used", MEMORY);
+    CLI_PAGE_FIGURE(page, gpu, memory_total, "memory", MEMORY);
+    CLI_PAGE_FIGURE(page, gpu, power_watt, "power", WATT);
+    CLI_PAGE_FIGURE(page, gpu, temperature, "temperature", CELSIUS);
+    CLI_PAGE_FIGURE(page, gpu, clock_sm_mhz, "clock", MHZ);
+    CLI_PAGE_FIGURE(page, gpu, clock_memory_mhz, "memory clock", MHZ);
+    CLI_PAGE_FIGURE(page, gpu, pcie_to_device, "link, to the card", BYTES_S);
+    CLI_PAGE_FIGURE(page, gpu, pcie_from_device, "link, from the card", BYTES_S);
     cli_page_text(page, "clocks_held_down_by", "clocks held down by",
                   gpu->clocks_reasons.source ? CLI_REASONS(gpu->clocks_reasons) : NULL);
     cli_page_processes(page, gpu);
@@ -88,13 +87,13 @@ void monitor_print_once(const monitor_sight *sight, int as_json)
     cli_page page;
     cli_page_begin(&page, as_json);
     cli_page_section(&page, "machine", "Machine");
-    cli_page_figure(&page, "cpu_percent", "processors busy", load->cpu_percent, CLI_UNIT_PERCENT);
-    cli_page_figure(&page, "memory_used", "memory used", load->memory_used, CLI_UNIT_MEMORY);
-    cli_page_figure(&page, "memory_total", "memory", load->memory_total, CLI_UNIT_MEMORY);
+    CLI_PAGE_FIGURE(&page, load, cpu_percent, "processors busy", PERCENT);
+    CLI_PAGE_FIGURE(&page, load, memory_used, "memory used", MEMORY);
+    CLI_PAGE_FIGURE(&page, load, memory_total, "memory", MEMORY);
     cli_page_text(&page, "disk", "busiest disk", load->disk);
-    cli_page_figure(&page, "disk_busy_percent", "  busy", load->disk_busy_percent, CLI_UNIT_PERCENT);
-    cli_page_figure(&page, "disk_read", "read, all disks", load->disk_read, CLI_UNIT_BYTES_S);
-    cli_page_figure(&page, "disk_write", "written, all disks", load->disk_write, CLI_UNIT_BYTES_S);
+    CLI_PAGE_FIGURE(&page, load, disk_busy_percent, "  busy", PERCENT);
+    CLI_PAGE_FIGURE(&page, load, disk_read, "read, all disks", BYTES_S);
+    CLI_PAGE_FIGURE(&page, load, disk_write, "written, all disks", BYTES_S);
     cli_page_close(&page);
     if (sight->job) monitor_job_print(&page, sight->job, 0);
     cli_page_list(&page, "gpus", "Graphics processors");
@@ -170,8 +169,8 @@ static void print_reason_shares(cli_page *page, const stoke_gpu_summary *gpu)
 static void print_idle(cli_page *page, const stoke_gpu_summary *gpu)
 {
     char text[128];
-    cli_page_figure(page, "idle_share", NULL, gpu->idle_share, CLI_UNIT_SHARE);
-    cli_page_figure(page, "idle_bursts", NULL, gpu->idle_bursts, CLI_UNIT_NONE);
+    CLI_PAGE_FIGURE(page, gpu, idle_share, NULL, SHARE);
+    CLI_PAGE_FIGURE(page, gpu, idle_bursts, NULL, NONE);
     cli_page_figure(page, "longest_idle_seconds", NULL, gpu->longest_idle, CLI_UNIT_NONE);
     if (gpu->idle_bursts.value > 0)
         snprintf(text, sizeof text, "%.0f %% of the readings, %.0f burst%s, the longest %.1f s (%s)",
@@ -195,7 +194,7 @@ static void print_gpu(cli_page *page, const stoke_gpu_summary *gpu, size_t index
     print_spread(page, "busy_percent", "busy (any kernel)", &gpu->busy_percent, CLI_UNIT_PERCENT);
     print_spread(page, "effective_percent", "effective (a proxy)", &gpu->effective_percent, CLI_UNIT_PERCENT);
     print_memory(page, &gpu->memory_used, gpu->memory_total);
-    cli_page_figure(page, "memory_total", "memory", gpu->memory_total, CLI_UNIT_MEMORY);
+    CLI_PAGE_FIGURE(page, gpu, memory_total, "memory", MEMORY);
     print_spread(page, "power_watt", "power", &gpu->power_watt, CLI_UNIT_WHOLE_WATT);
     /* Joules for programs, the unit of the bill beside them for people. */
     cli_page_figure(page, "energy_joule", NULL, energy, CLI_UNIT_JOULE);
@@ -248,7 +247,7 @@ void monitor_print_summary(const monitor_sight *sight, int as_json)
     cli_page_section(&page, "machine", "Machine");
     print_spread(&page, "cpu_percent", "processors busy", &machine.cpu_percent, CLI_UNIT_PERCENT);
     print_memory(&page, &machine.memory_used, machine.memory_total);
-    cli_page_figure(&page, "memory_total", "memory", machine.memory_total, CLI_UNIT_MEMORY);
+    CLI_PAGE_FIGURE(&page, &machine, memory_total, "memory", MEMORY);
     print_spread(&page, "disk_busy_percent", "busiest disk", &machine.disk_busy_percent, CLI_UNIT_PERCENT);
     print_spread(&page, "disk_read", "read, all disks", &machine.disk_read, CLI_UNIT_BYTES_S);
     print_spread(&page, "disk_write", "written, all disks", &machine.disk_write, CLI_UNIT_BYTES_S);

@@ -185,20 +185,6 @@ static void print_worst(const stoke_eval_report *report, size_t most)
     cli_table_end(table);
 }
 
-static void json_classes(stoke_json *json, const stoke_eval_report *report)
-{
-    JSON_LIST(json, "classes", id, id < report->classes) {
-        const stoke_class_score s = stoke_confusion_class(report->confusion, id);
-        FACTS_OBJECT(json, NULL, FACT("id", id), FACT("name", report->class_names[id]), FACT_OF(&s, iou),
-                     FACT_OF(&s, f1), FACT_OF(&s, precision), FACT_OF(&s, recall), FACT_OF(&s, truth),
-                     FACT_OF(&s, predicted), FACT_OF(&s, hit));
-    }
-    JSON_LIST(json, "confusion", t, t < report->classes) /* row = truth */ {
-        JSON_LIST(json, NULL, p, p < report->classes)
-            stoke_json_uint(json, NULL, stoke_confusion_count(report->confusion, t, p));
-    }
-}
-
 static void write_json(FILE *out, const cli_call *call, const stoke_trained *trained,
                        const stoke_eval_report *report)
 {
@@ -222,7 +208,16 @@ static void write_json(FILE *out, const cli_call *call, const stoke_trained *tra
         stoke_json_real(&json, stoke_score_at(i)->name, stoke_score_value(s, i));
     FACTS(&json, FACT_OF(report, loss), FACT_OF(s, classes_counted), FACT_OF(s, pixels),
           FACT("convention", stoke_scores_convention()));
-    json_classes(&json, report);
+    JSON_LIST(&json, "classes", id, id < report->classes) {
+        const stoke_class_score c = stoke_confusion_class(report->confusion, id);
+        FACTS_OBJECT(&json, NULL, FACT("id", id), FACT("name", report->class_names[id]), FACT_OF(&c, iou),
+                     FACT_OF(&c, f1), FACT_OF(&c, precision), FACT_OF(&c, recall), FACT_OF(&c, truth),
+                     FACT_OF(&c, predicted), FACT_OF(&c, hit));
+    }
+    JSON_LIST(&json, "confusion", t, t < report->classes) /* row = truth */ {
+        JSON_LIST(&json, NULL, p, p < report->classes)
+            stoke_json_uint(&json, NULL, stoke_confusion_count(report->confusion, t, p));
+    }
     JSON_LIST(&json, "worst", i, i < report->n_worst && i < (size_t)o->worst)
         FACTS_OBJECT(&json, NULL, FACT_OF(&report->worst[i], name), FACT_OF(&report->worst[i], miou),
                      FACT_OF(&report->worst[i], accuracy));

@@ -236,16 +236,6 @@ static int settle_values(prediction *p, stoke_error *err)
     return r;
 }
 
-static void say_plan(const prediction *p)
-{
-    const cli_call *call = p->call;
-    const char *remark, *from = p->info.size_from;
-    for (size_t i = 0; (remark = stoke_predictor_remark(p->predictor, i)); i++) cli_say(call, "%s", remark);
-    if (!p->o->size[0] && stoke_trained_config(p->trained)) from = "as in training";
-    cli_say(call, "network: %s, %s, %s, sees %ux%u (%s)", stoke_trained_weights(p->trained),
-            p->info.plan->model, STOKE_COUNT(p->info.classes, "class"), p->info.height, p->info.width, from);
-}
-
 /* ---- the work ---- */
 
 /* Values in place of class ids, in the mask itself: nobody else looks at it any more. */
@@ -342,6 +332,12 @@ static void on_windows(void *context, const stoke_sample *file, uint64_t done, u
 
 static int predict_all(prediction *p, stoke_error *err)
 {
+    const cli_call *call = p->call;
+    const char *remark, *from = p->info.size_from;
+    for (size_t i = 0; (remark = stoke_predictor_remark(p->predictor, i)); i++) cli_say(call, "%s", remark);
+    if (!p->o->size[0] && stoke_trained_config(p->trained)) from = "as in training";
+    cli_say(call, "network: %s, %s, %s, sees %ux%u (%s)", stoke_trained_weights(p->trained),
+            p->info.plan->model, STOKE_COUNT(p->info.classes, "class"), p->info.height, p->info.width, from);
     stoke_predict_job job = stoke_predict_job_defaults();
     job.files = p->list.files;
     job.count = p->list.count;
@@ -482,10 +478,7 @@ static int run(cli_call *call, stoke_error *err)
     if (!r) r = list_files(p, err);
     if (!r) r = settle_values(p, err);
     if (!r) r = check_targets(p, err);
-    if (!r) {
-        say_plan(p);
-        r = predict_all(p, err);
-    }
+    if (!r) r = predict_all(p, err);
     const int code = r ? cli_fail(call, err) : p->report.bad ? CLI_FAILED : CLI_OK;
     if (!r) print_result(p);
     if (r == STOKE_E_CANCELLED)

@@ -230,30 +230,27 @@ static int run_stage(recipe *r, size_t index, stoke_error *err)
 
 /* ---- the table ---- */
 
-static void json_stage(stoke_json *json, const recipe *r, const stage *s)
-{
-    stoke_json_object(json, NULL);
-    FACTS(json, FACT_OF(s, folder), FACT_OF(s, model), FACT_SIZE("size", s->size[0], s->size[1]));
-    if (s->reached) {
-        FACTS(json, FACT_OF(s, batch), FACT_OF(s, lr), FACT_OF(s, steps),
-              FACT("memory_bytes", stoke_memory_total(&s->memory)));
-        cli_json_memory(json, &s->memory);
-        stoke_json_uint(json, "tensors", s->plan.tensors);
-    }
-    if (s->reached && !r->o->dry_run) {
-        FACTS(json, FACT_OF(&s->plan, carried), FACT_IS("complete", s->done), FACT_OF(&s->summary, step),
-              FACT("miou", isfinite(s->summary.best) ? s->summary.scores.miou : NAN),
-              FACT_OF(&s->summary, seconds));
-    }
-    stoke_json_close(json);
-}
-
 static void print_json(const recipe *r)
 {
     stoke_json json = cli_json_open();
     FACTS(&json, FACT_OF(r, folder), FACT_IS_OF(r->o, dry_run),
           FACT_IS("complete", r->stages[r->count - 1].done));
-    JSON_LIST(&json, "stages", i, i < r->count) json_stage(&json, r, &r->stages[i]);
+    JSON_LIST(&json, "stages", i, i < r->count) {
+        const stage *s = &r->stages[i];
+        stoke_json_object(&json, NULL);
+        FACTS(&json, FACT_OF(s, folder), FACT_OF(s, model), FACT_SIZE("size", s->size[0], s->size[1]));
+        if (s->reached) {
+            FACTS(&json, FACT_OF(s, batch), FACT_OF(s, lr), FACT_OF(s, steps),
+                  FACT("memory_bytes", stoke_memory_total(&s->memory)));
+            cli_json_memory(&json, &s->memory);
+            stoke_json_uint(&json, "tensors", s->plan.tensors);
+        }
+        if (s->reached && !r->o->dry_run)
+            FACTS(&json, FACT_OF(&s->plan, carried), FACT_IS("complete", s->done), FACT_OF(&s->summary, step),
+                  FACT("miou", isfinite(s->summary.best) ? s->summary.scores.miou : NAN),
+                  FACT_OF(&s->summary, seconds));
+        stoke_json_close(&json);
+    }
     stoke_json_close(&json);
 }
 

@@ -49,20 +49,6 @@ static void print_table(const stoke_device_list *list)
 
 /* ---- for programs ---- */
 
-static void json_device(stoke_json *json, const stoke_device_info *info)
-{
-    stoke_json_object(json, NULL);
-    FACTS(json, FACT_OF(info, name), FACT_IS("usable", !*info->problem), FACT_TEXT("problem", info->problem));
-    if (!*info->problem) {
-        FACTS(json, FACT_OF(info, title), FACT_OF(info, driver),
-              FACT_COUNT("memory_bytes", info->memory_bytes),
-              FACT_COUNT("compute_units", info->compute_units),
-              FACT("source", info->emulated ? "emulated" : "measured"), FACT_IS_OF(info, exact_math),
-              FACT_IS_OF(info, shares_memory), FACT_IS_OF(info, shares_cores));
-    }
-    stoke_json_close(json);
-}
-
 static void print_json(const stoke_device_list *list)
 {
     stoke_device_info info;
@@ -70,7 +56,18 @@ static void print_json(const stoke_device_list *list)
     name_of_auto(name, sizeof name);
     stoke_json json = cli_json_open();
     FACTS(&json, FACT_TEXT("auto", name));
-    JSON_LIST(&json, "devices", i, stoke_device_list_at(list, i, &info)) json_device(&json, &info);
+    JSON_LIST(&json, "devices", i, stoke_device_list_at(list, i, &info)) {
+        stoke_json_object(&json, NULL);
+        FACTS(&json, FACT_OF(&info, name), FACT_IS("usable", !*info.problem),
+              FACT_TEXT("problem", info.problem));
+        if (!*info.problem)
+            FACTS(&json, FACT_OF(&info, title), FACT_OF(&info, driver),
+                  FACT_COUNT("memory_bytes", info.memory_bytes),
+                  FACT_COUNT("compute_units", info.compute_units),
+                  FACT("source", info.emulated ? "emulated" : "measured"), FACT_IS_OF(&info, exact_math),
+                  FACT_IS_OF(&info, shares_memory), FACT_IS_OF(&info, shares_cores));
+        stoke_json_close(&json);
+    }
     stoke_json_close(&json);
 }
 

@@ -128,18 +128,18 @@ static void print_machine(cli_page *page, const stoke_machine_facts *machine)
     cli_page_section(page, "machine", "Processor and memory");
     cli_page_text(page, "cpu", "processor", machine->cpu);
     cli_page_text(page, "cpu_table", "pixel functions", machine->cpu_table);
-    cli_page_figure(page, "sockets", "sockets", machine->sockets, CLI_UNIT_NONE);
-    cli_page_figure(page, "cores", "cores", machine->cores, CLI_UNIT_NONE);
-    cli_page_figure(page, "threads", "threads", machine->threads, CLI_UNIT_NONE);
-    cli_page_figure(page, "numa_nodes", "memory nodes", machine->numa_nodes, CLI_UNIT_NONE);
-    cli_page_figure(page, "affinity", "allowed by affinity", machine->affinity, CLI_UNIT_NONE);
-    cli_page_figure(page, "quota", "cores by quota", machine->quota, CLI_UNIT_NONE);
-    cli_page_figure(page, "usable", "usable", machine->usable, CLI_UNIT_NONE);
-    cli_page_figure(page, "effective_cores", "cores it got", machine->effective_cores, CLI_UNIT_NONE);
-    cli_page_figure(page, "memory_bytes", "memory", machine->memory_bytes, CLI_UNIT_MEMORY);
-    cli_page_figure(page, "available_bytes", "available", machine->available_bytes, CLI_UNIT_MEMORY);
-    cli_page_figure(page, "limit_bytes", "limit of the group", machine->limit_bytes, CLI_UNIT_MEMORY);
-    cli_page_figure(page, "shm_bytes", "free in /dev/shm", machine->shm_bytes, CLI_UNIT_MEMORY);
+    CLI_PAGE_FIGURE(page, machine, sockets, "sockets", NONE);
+    CLI_PAGE_FIGURE(page, machine, cores, "cores", NONE);
+    CLI_PAGE_FIGURE(page, machine, threads, "threads", NONE);
+    CLI_PAGE_FIGURE(page, machine, numa_nodes, "memory nodes", NONE);
+    CLI_PAGE_FIGURE(page, machine, affinity, "allowed by affinity", NONE);
+    CLI_PAGE_FIGURE(page, machine, quota, "cores by quota", NONE);
+    CLI_PAGE_FIGURE(page, machine, usable, "usable", NONE);
+    CLI_PAGE_FIGURE(page, machine, effective_cores, "cores it got", NONE);
+    CLI_PAGE_FIGURE(page, machine, memory_bytes, "memory", MEMORY);
+    CLI_PAGE_FIGURE(page, machine, available_bytes, "available", MEMORY);
+    CLI_PAGE_FIGURE(page, machine, limit_bytes, "limit of the group", MEMORY);
+    CLI_PAGE_FIGURE(page, machine, shm_bytes, "free in /dev/shm", MEMORY);
     cli_page_close(page);
 }
 
@@ -156,13 +156,12 @@ static void print_disk(cli_page *page, const doctor_facts *facts)
     cli_page_text(page, "mount", "mounted at", disk->mount);
     cli_page_text(page, "device", "device", disk->device);
     cli_page_text(page, "filesystem", "file system", disk->filesystem);
-    cli_page_figure(page, "rotational", "a spinning disk", disk->rotational, CLI_UNIT_YES_NO);
-    cli_page_figure(page, "network", "over a network", disk->network, CLI_UNIT_YES_NO);
-    cli_page_figure(page, "free_bytes", "free", disk->free_bytes, CLI_UNIT_BYTES);
+    CLI_PAGE_FIGURE(page, disk, rotational, "a spinning disk", YES_NO);
+    CLI_PAGE_FIGURE(page, disk, network, "over a network", YES_NO);
+    CLI_PAGE_FIGURE(page, disk, free_bytes, "free", BYTES);
     if (facts->data) {
-        cli_page_figure(page, "cached_share", "in the page cache", disk->cached_share, CLI_UNIT_SHARE);
-        cli_page_figure(page, "read_bytes_per_s", "read speed, uncached", disk->read_bytes_per_s,
-                        CLI_UNIT_BYTES_S);
+        CLI_PAGE_FIGURE(page, disk, cached_share, "in the page cache", SHARE);
+        CLI_PAGE_FIGURE(page, disk, read_bytes_per_s, "read speed, uncached", BYTES_S);
     }
     cli_page_close(page);
 }
@@ -191,38 +190,6 @@ static void print_devices(cli_page *page, const stoke_device_list *list)
 
 static void print_card(cli_page *page, const stoke_gpu *gpu)
 {
-#define FIGURE(field, label, unit)                                                                           \
-    {                                                                                                        \
-#field, label, offsetof(stoke_gpu, field), unit                                                      \
-    }
-    static const struct {
-        const char *key, *label;
-        size_t offset;
-        cli_unit unit;
-    } figures[] = {
-        FIGURE(busy_percent, "busy (any kernel)", CLI_UNIT_PERCENT),
-        FIGURE(effective_percent, "effective (a proxy)", CLI_UNIT_PERCENT),
-        FIGURE(memory_busy_percent, "memory busy", CLI_UNIT_PERCENT),
-        FIGURE(memory_total, "memory", CLI_UNIT_MEMORY),
-        FIGURE(memory_used, "memory used", CLI_UNIT_MEMORY),
-        FIGURE(memory_free, "memory free", CLI_UNIT_MEMORY),
-        FIGURE(temperature, "temperature", CLI_UNIT_CELSIUS),
-        FIGURE(power_watt, "power", CLI_UNIT_WATT),
-        FIGURE(power_limit_watt, "power limit", CLI_UNIT_WATT),
-        FIGURE(energy_joule, "energy so far", CLI_UNIT_JOULE),
-        FIGURE(clock_sm_mhz, "clock", CLI_UNIT_MHZ),
-        FIGURE(clock_sm_max_mhz, "highest clock", CLI_UNIT_MHZ),
-        FIGURE(clock_memory_mhz, "memory clock", CLI_UNIT_MHZ),
-        FIGURE(pcie_generation, "PCIe generation", CLI_UNIT_NONE),
-        FIGURE(pcie_generation_max, "  at best", CLI_UNIT_NONE),
-        FIGURE(pcie_width, "PCIe lanes", CLI_UNIT_NONE),
-        FIGURE(pcie_width_max, "  at best", CLI_UNIT_NONE),
-        FIGURE(pcie_to_device, "to the card", CLI_UNIT_BYTES_S),
-        FIGURE(pcie_from_device, "from the card", CLI_UNIT_BYTES_S),
-        FIGURE(compute_capability, "compute capability", CLI_UNIT_VERSION),
-        FIGURE(numa_node, "memory node", CLI_UNIT_NONE),
-    };
-#undef FIGURE
     cli_page_entry(page, gpu->name);
     cli_page_text(page, "name", NULL, gpu->name);
     cli_page_text(page, "vendor", "maker", gpu->vendor);
@@ -230,11 +197,27 @@ static void print_card(cli_page *page, const stoke_gpu *gpu)
     cli_page_text(page, "pci", "address", gpu->pci);
     CLI_PAGE_FACTS(page, FACT_IS_OF(gpu, lost), FACT_IS_OF(gpu, mig));
     cli_page_text(page, "problem", *gpu->problem ? "problem" : NULL, gpu->problem);
-    for (size_t i = 0; i < CLI_COUNT(figures); i++) {
-        stoke_figure figure;
-        memcpy(&figure, (const char *)gpu + figures[i].offset, sizeof figure);
-        cli_page_figure(page, figures[i].key, figures[i].label, figure, figures[i].unit);
-    }
+    CLI_PAGE_FIGURE(page, gpu, busy_percent, "busy (any kernel)", PERCENT);
+    CLI_PAGE_FIGURE(page, gpu, effective_percent, "effective (a proxy)", PERCENT);
+    CLI_PAGE_FIGURE(page, gpu, memory_busy_percent, "memory busy", PERCENT);
+    CLI_PAGE_FIGURE(page, gpu, memory_total, "memory", MEMORY);
+    CLI_PAGE_FIGURE(page, gpu, memory_used, "memory used", MEMORY);
+    CLI_PAGE_FIGURE(page, gpu, memory_free, "memory free", MEMORY);
+    CLI_PAGE_FIGURE(page, gpu, temperature, "temperature", CELSIUS);
+    CLI_PAGE_FIGURE(page, gpu, power_watt, "power", WATT);
+    CLI_PAGE_FIGURE(page, gpu, power_limit_watt, "power limit", WATT);
+    CLI_PAGE_FIGURE(page, gpu, energy_joule, "energy so far", JOULE);
+    CLI_PAGE_FIGURE(page, gpu, clock_sm_mhz, "clock", MHZ);
+    CLI_PAGE_FIGURE(page, gpu, clock_sm_max_mhz, "highest clock", MHZ);
+    CLI_PAGE_FIGURE(page, gpu, clock_memory_mhz, "memory clock", MHZ);
+    CLI_PAGE_FIGURE(page, gpu, pcie_generation, "PCIe generation", NONE);
+    CLI_PAGE_FIGURE(page, gpu, pcie_generation_max, "  at best", NONE);
+    CLI_PAGE_FIGURE(page, gpu, pcie_width, "PCIe lanes", NONE);
+    CLI_PAGE_FIGURE(page, gpu, pcie_width_max, "  at best", NONE);
+    CLI_PAGE_FIGURE(page, gpu, pcie_to_device, "to the card", BYTES_S);
+    CLI_PAGE_FIGURE(page, gpu, pcie_from_device, "from the card", BYTES_S);
+    CLI_PAGE_FIGURE(page, gpu, compute_capability, "compute capability", VERSION);
+    CLI_PAGE_FIGURE(page, gpu, numa_node, "memory node", NONE);
     /* Bits for programs, words for people. */
     const stoke_figure reasons = gpu->clocks_reasons;
     char text[256];
@@ -367,22 +350,6 @@ static void advise(cli_page *page, const doctor_facts *facts)
     cli_page_close(page);
 }
 
-static void print_page(cli_page *page, const doctor_facts *facts)
-{
-    cli_page_say(page,
-                 "stoke doctor: paste all of this into a report of a fault. No names of users, no keys are "
-                 "in it.\n");
-    print_versions(page, &facts->machine);
-    print_machine(page, &facts->machine);
-    print_disk(page, facts);
-    print_devices(page, facts->devices);
-    cli_page_list(page, "gpus", "Graphics processors");
-    for (size_t i = 0; i < facts->n_gpus; i++) print_card(page, &facts->gpu[i]);
-    if (!facts->n_gpus) cli_page_say(page, "  none found; why, see below\n");
-    cli_page_close(page);
-    advise(page, facts);
-}
-
 static int run(cli_call *call, stoke_error *err)
 {
     const doctor_options *o = call->options;
@@ -392,7 +359,18 @@ static int run(cli_call *call, stoke_error *err)
     if (!r) {
         cli_page page;
         cli_page_begin(&page, call->common.json);
-        print_page(&page, facts);
+        cli_page_say(
+            &page, "stoke doctor: paste all of this into a report of a fault. No names of users, no keys are "
+                   "in it.\n");
+        print_versions(&page, &facts->machine);
+        print_machine(&page, &facts->machine);
+        print_disk(&page, facts);
+        print_devices(&page, facts->devices);
+        cli_page_list(&page, "gpus", "Graphics processors");
+        for (size_t i = 0; i < facts->n_gpus; i++) print_card(&page, &facts->gpu[i]);
+        if (!facts->n_gpus) cli_page_say(&page, "  none found; why, see below\n");
+        cli_page_close(&page);
+        advise(&page, facts);
         cli_page_end(&page);
     }
     stoke_device_list_destroy(&facts->devices);

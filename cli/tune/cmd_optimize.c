@@ -122,13 +122,12 @@ static int keep_backup(optimizing *w, stoke_error *err)
     const char *config = w->o->config;
     if (snprintf(w->backup, sizeof w->backup, "%s.bak", config) >= (int)sizeof w->backup)
         return cli_error(err, STOKE_E_INVALID, "%.200s...: the name is too long for a backup", config);
-    if (exists(w->backup) && !w->o->force && !same_bytes(config, w->backup))
+    const int differs = exists(w->backup) && !same_bytes(config, w->backup);
+    if (differs && !w->o->force)
         return cli_error(err, STOKE_E_STATE,
                          "%s: an older backup is there and differs; move it away, or replace it with --force",
                          w->backup);
-    const int r = exists(w->backup) && !same_bytes(config, w->backup)
-                      ? cli_may_write(w->call, w->backup, 1, err)
-                      : STOKE_OK;
+    const int r = differs ? cli_may_write(w->call, w->backup, 1, err) : STOKE_OK;
     return r ? r : copy_file(config, w->backup, err);
 }
 

@@ -129,21 +129,6 @@ static void write_train_ds(FILE *out, const stoke_advice *advice)
     }
 }
 
-static int write_file(const stoke_advice *advice, const recommend_options *o, stoke_error *err)
-{
-    stoke_output output = { 0 };
-    if (o->task == TASK_SMALLNET && o->dialect == DIALECT_OWN)
-        return cli_error(err, STOKE_E_INVALID,
-                         "`stoke train` has no smallnet: write its settings with --dialect flat");
-    int r = stoke_output_open(&output, o->write, err);
-    if (r) return r;
-    if (o->dialect == DIALECT_TRAIN_DS)
-        write_train_ds(output.stream, advice);
-    else
-        write_settings(output.stream, advice, o->dialect);
-    return stoke_output_commit(&output, err);
-}
-
 /* ---- for people, for programs ---- */
 
 static void print_advice(const stoke_advice *advice, const recommend_options *o)
@@ -244,6 +229,7 @@ static int run(cli_call *call, stoke_error *err)
     const recommend_options *o = call->options;
     stoke_recommend_params params = stoke_recommend_defaults();
     stoke_advice advice;
+    stoke_output output = { 0 };
     cli_card card;
     int elsewhere = 0;
     params.task = o->task == TASK_SMALLNET ? "smallnet" : "segformer";
@@ -259,7 +245,16 @@ static int run(cli_call *call, stoke_error *err)
     if (!r) r = o->choose_model ? choose_model(call, &params, err) : stoke_recommend(&advice, &params, err);
     if (r) cli_hint_memory(err);
     if (r || o->choose_model) return r;
-    if (o->write) r = write_file(&advice, o, err);
+    if (o->write && o->task == TASK_SMALLNET && o->dialect == DIALECT_OWN)
+        return cli_error(err, STOKE_E_INVALID,
+                         "`stoke train` has no smallnet: write its settings with --dialect flat");
+    if (o->write) r = stoke_output_open(&output, o->write, err);
+    if (r) return r;
+    if (o->write && o->dialect == DIALECT_TRAIN_DS)
+        write_train_ds(output.stream, &advice);
+    else if (o->write)
+        write_settings(output.stream, &advice, o->dialect);
+    if (o->write) r = stoke_output_commit(&output, err);
     if (r) return r;
     (call->common.json ? print_json : print_advice)(&advice, o);
     if (o->write && o->dialect == DIALECT_OWN)

@@ -56,26 +56,6 @@ static int on_line(void *context, const stoke_selftest_line *line)
     return cli_interrupted();
 }
 
-/* The verdict. `err` tells what ended it early, or that lines failed. */
-static int end(testing *t, const stoke_device_info *info, int r, const stoke_error *err)
-{
-    if (t->call->common.json) {
-        stoke_json_close(&t->json);
-        FACTS(&t->json, FACT_OF(t, passed), FACT_OF(t, failed), FACT("verdict", r ? "failed" : "passed"),
-              FACT("error", r ? err->message : NULL));
-        stoke_json_close(&t->json);
-    }
-    if (r == STOKE_E_CANCELLED) {
-        cli_say(t->call, "interrupted");
-        return cli_interrupt_code();
-    }
-    if (r)
-        cli_print_message("selftest", err->message);
-    else if (!t->call->common.json)
-        cli_print("\n%s%s passed: all %u.\n", info->name, info->emulated ? " (emulated)" : "", t->passed);
-    return r ? CLI_FAILED : CLI_OK;
-}
-
 static int run(cli_call *call, stoke_error *err)
 {
     const selftest_options *o = call->options;
@@ -95,7 +75,22 @@ static int run(cli_call *call, stoke_error *err)
     }
     r = stoke_device_selftest(device, on_line, &t, err);
     stoke_device_close(&device);
-    return end(&t, &info, r, err);
+    /* The verdict. `err` tells what ended it early, or that lines failed. */
+    if (call->common.json) {
+        stoke_json_close(&t.json);
+        FACTS(&t.json, FACT_OF(&t, passed), FACT_OF(&t, failed), FACT("verdict", r ? "failed" : "passed"),
+              FACT("error", r ? err->message : NULL));
+        stoke_json_close(&t.json);
+    }
+    if (r == STOKE_E_CANCELLED) {
+        cli_say(call, "interrupted");
+        return cli_interrupt_code();
+    }
+    if (r)
+        cli_print_message("selftest", err->message);
+    else if (!call->common.json)
+        cli_print("\n%s%s passed: all %u.\n", info.name, info.emulated ? " (emulated)" : "", t.passed);
+    return r ? CLI_FAILED : CLI_OK;
 }
 
 const cli_command cli_selftest = {

@@ -21,6 +21,15 @@ static double per_step_ms(const stoke_attribution *a, uint64_t ns)
     return (double)ns / (double)a->steps / 1e6;
 }
 
+/* CPU time of a batch. */
+static double making_ms(const stoke_side *side)
+{
+    double cpu = 0;
+    for (size_t i = 0; i < side->n; i++)
+        for (int k = 0; k < STOKE_WORK_KINDS; k++) cpu += (double)side->records[i].making[k].cpu_ns / 1e6;
+    return cpu / (side->n ? (double)side->n : 1);
+}
+
 static double percent(const stoke_attribution *a, uint64_t ns)
 {
     return a->elapsed_ns ? 100.0 * (double)ns / (double)a->elapsed_ns : 0;
@@ -270,11 +279,7 @@ static void print_costs(const diagnose_job *job)
 static void print_certain(const diagnose_job *job)
 {
     const stoke_costs *c = stoke_diagnosis_costs(job->diagnosis);
-    const stoke_side *side = &c->side[c->measured.placement];
-    double cpu = 0;
-    for (size_t i = 0; i < side->n; i++)
-        for (int k = 0; k < STOKE_WORK_KINDS; k++) cpu += (double)side->records[i].making[k].cpu_ns / 1e6;
-    cpu /= side->n ? (double)side->n : 1;
+    const double cpu = making_ms(&c->side[c->measured.placement]);
     cli_print("Certain: a batch takes %s ms of CPU time to make [measured], whatever else runs", MS(cpu));
     if (cpu > 0)
         cli_print("; a free core makes %.*f batches a second", cpu > 100 ? 2 : cpu > 10 ? 1 : 0, 1000 / cpu);
@@ -350,13 +355,11 @@ static void put_attribution(stoke_json *json, const stoke_attribution *a)
 
 static void put_side(stoke_json *json, const char *key, const stoke_side *side)
 {
-    double cpu = 0, kernels = 0;
-    for (size_t i = 0; i < side->n; i++) {
-        const stoke_step_record *r = &side->records[i];
-        for (int k = 0; k < STOKE_WORK_KINDS; k++) cpu += (double)r->making[k].cpu_ns / 1e6 / (double)side->n;
-        kernels += (double)(r->augment_end - r->augment_start) / 1e6 / (double)side->n;
-    }
-    FACTS_OBJECT(json, key, FACT("batches", side->n), FACT("making_cpu_ms", side->n ? cpu : NAN),
+    double kernels = 0;
+    for (size_t i = 0; i < side->n; i++)
+        kernels +=
+            (double)(side->records[i].augment_end - side->records[i].augment_start) / 1e6 / (double)side->n;
+    FACTS_OBJECT(json, key, FACT("batches", side->n), FACT("making_cpu_ms", side->n ? making_ms(side) : NAN),
                  FACT("kernels_ms", side->n ? kernels : NAN),
                  FACT("pageable_copy_ms", side->n ? side->pageable_ms : NAN),
                  FACT("pinned_copy_ms", side->n ? side->pinned_ms : NAN));
