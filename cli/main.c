@@ -48,12 +48,11 @@ static int is_help(const char *word)
 }
 
 /* One of the two tables, which many commands take. */
-static int help_settings(const char *which)
+static int help_settings(int training)
 {
     stoke_data_params data;
     stoke_train_params train;
     stoke_option_group groups[CLI_MAX_GROUPS];
-    const int training = !strcmp(which, "training");
     const stoke_option_group all = training ? stoke_train_options(&train) : stoke_data_options(&data);
     const size_t n_groups = cli_sections(&all, groups);
     cli_print("Settings of %s: flags of every command that %s, and keys of the file that --config names\n"
@@ -72,7 +71,7 @@ static int help(int n_words, char **words)
         return CLI_OK;
     }
     const int files = !strcmp(words[0], "files");
-    const int settings = !strcmp(words[0], "data") || !strcmp(words[0], "training");
+    const int training = !strcmp(words[0], "training"), settings = training || !strcmp(words[0], "data");
     /* What people look for by the name of the option. */
     if (!strcmp(words[0], "augment") || !strcmp(words[0], "augmentation")) words[0] = (char *)"ops";
     const cli_command *command = files || settings ? NULL : cli_find_command(words, n_words, &used);
@@ -83,7 +82,7 @@ static int help(int n_words, char **words)
                          words[used]);
         return CLI_MISUSE;
     }
-    if (settings) return help_settings(words[0]);
+    if (settings) return help_settings(training);
     if (command) return print_command_help(command);
     cli_print_files(stdout);
     return CLI_OK;

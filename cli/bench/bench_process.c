@@ -52,19 +52,13 @@ static void child_main(const bench_case *job, int fd)
     job->subject->close(&state);
 }
 
-/* Until it has something to say, or has ended; 0 when we are asked to end first. */
-static int wait_for(int fd)
-{
-    enum { TICK_MS = 100 };
-    struct pollfd in = { .fd = fd, .events = POLLIN };
-    while (poll(&in, 1, TICK_MS) <= 0)
-        if (cli_interrupted()) return 0;
-    return 1;
-}
-
+/* Waits until it has something to say, has ended, or we are asked to end first. */
 static int receive(const bench_case *job, bench_answer *a, stoke_error *err)
 {
-    if (!wait_for(job->fd)) return cli_error(err, STOKE_E_CANCELLED, "interrupted");
+    enum { TICK_MS = 100 };
+    struct pollfd in = { .fd = job->fd, .events = POLLIN };
+    while (poll(&in, 1, TICK_MS) <= 0)
+        if (cli_interrupted()) return cli_error(err, STOKE_E_CANCELLED, "interrupted");
     if (!exchange(job->fd, a, sizeof *a, 0))
         return cli_error(err, cli_interrupted() ? STOKE_E_CANCELLED : STOKE_E_STATE,
                          "the process that measures '%s' ended early", job->name);

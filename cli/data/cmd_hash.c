@@ -260,11 +260,11 @@ static void digest_all(const digests *list, uint8_t all[16])
     XXH3_freeState(hash);
 }
 
-static void print_json(const cli_call *call, const digests *list, const char *all)
+static void print_json(const cli_call *call, const digests *list, const uint8_t digest[16])
 {
     const hash_options *o = call->options;
     stoke_json json = cli_json_open();
-    FACTS(&json, FACT("all", all), FACT_OF(&call->data, seed), FACT_OF(list, epoch),
+    FACTS(&json, FACT("all", CLI_HEX(digest)), FACT_OF(&call->data, seed), FACT_OF(list, epoch),
           FACT_OF(&call->data, world), o->ranks_all ? FACT("rank", "all") : FACT_OF(&call->data, rank),
           FACT_OF(list, replaced), FACT_OF(list, skipped), FACT_TEXT("unrecorded", list->unrecorded));
     cli_json_cache(&json, &list->cache);
@@ -277,14 +277,8 @@ static void print_json(const cli_call *call, const digests *list, const char *al
     stoke_json_close(&json);
 }
 
-static void print_result(const cli_call *call, const digests *list)
+static void print_text(const cli_call *call, const digests *list, const uint8_t digest[16])
 {
-    uint8_t digest[16];
-    digest_all(list, digest);
-    if (call->common.json) {
-        print_json(call, list, CLI_HEX(digest));
-        return;
-    }
     for (size_t i = 0; i < list->count; i++) {
         const entry *e = &list->entries[i];
         cli_print("%6llu  %s%s\n", (unsigned long long)e->index, CLI_HEX(e->digest),
@@ -299,6 +293,7 @@ static int run(cli_call *call, stoke_error *err)
     digests list = { .epoch = (uint64_t)call->data.epoch };
     char state[STATE_TEXT] = "", *given = NULL;
     stoke_output output = { 0 };
+    uint8_t digest[16];
     int r = STOKE_OK;
     if (o->resume_world > 0 && !o->ranks_all)
         r = cli_error(err, STOKE_E_INVALID,
@@ -322,7 +317,8 @@ static int run(cli_call *call, stoke_error *err)
     }
     if (!r) {
         if (list.count) qsort(list.entries, list.count, sizeof *list.entries, by_index);
-        print_result(call, &list);
+        digest_all(&list, digest);
+        (call->common.json ? print_json : print_text)(call, &list, digest);
         cli_say_bad(call, list.replaced, list.skipped);
         cli_say_cache(call, &list.cache);
         if (!list.count)

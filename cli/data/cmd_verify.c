@@ -137,15 +137,6 @@ static void print_classes(const stoke_verify_report *report)
     cli_table_end(table);
 }
 
-/* How many of the files from `first` on have the very same reason. */
-static size_t alike(const stoke_verify_report *report, size_t first)
-{
-    size_t n = 1;
-    while (first + n < report->n_bad && !strcmp(report->bad[first].reason, report->bad[first + n].reason))
-        n++;
-    return n;
-}
-
 /* Long reasons do not fit columns: path, kind and reason as indented lines. A reason that many files in a row
  * have is said once. */
 static void print_findings(const cli_call *call, const stoke_dataset *dataset,
@@ -156,9 +147,10 @@ static void print_findings(const cli_call *call, const stoke_dataset *dataset,
     if (total) putchar('\n');
     for (int64_t lines = 0; told < total && lines < limit; lines++) {
         if (told < report->n_bad) {
-            const size_t n = alike(report, told);
-            cli_print("bad: %s: %s\n", report->bad[told].path,
-                      CLI_WITH_FLAGS(call, report->bad[told].reason));
+            const char *reason = report->bad[told].reason;
+            size_t n = 1;
+            while (told + n < report->n_bad && !strcmp(reason, report->bad[told + n].reason)) n++;
+            cli_print("bad: %s: %s\n", report->bad[told].path, CLI_WITH_FLAGS(call, reason));
             if (n > 2)
                 cli_print("     ... and %zu more like it, to %s\n", n - 1, report->bad[told + n - 1].path);
             told += n > 2 ? n : 1;

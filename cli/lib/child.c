@@ -31,15 +31,6 @@ typedef struct listening {
 
 /* ---- the child's side, between fork and exec: calls that are safe there only ---- */
 
-static void write_word(const char *path, const char *word)
-{
-    const int file = open(path, O_WRONLY | O_CLOEXEC);
-    if (file < 0) return;
-    const ssize_t ignored = write(file, word, strlen(word)); /* a wish */
-    (void)ignored;
-    close(file);
-}
-
 static _Noreturn void become(const cli_child *child, const int out[2], const int err[2], pid_t parent)
 {
     setpgid(0, 0);
@@ -47,7 +38,10 @@ static _Noreturn void become(const cli_child *child, const int out[2], const int
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a parent that is killed takes it along */
     if (getppid() != parent) _exit(CLI_FAILED);
     /* When the machine runs out of memory, it is the trial that the kernel shall end, nobody else. */
-    write_word("/proc/self/oom_score_adj", "1000");
+    const int wish = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    const ssize_t ignored = wish < 0 ? 0 : write(wish, "1000", 4);
+    (void)ignored;
+    if (wish >= 0) close(wish);
     const int none = open("/dev/null", O_RDONLY);
     if (none < 0 || dup2(none, 0) < 0 || dup2(out[1], 1) < 0 || dup2(err[1], 2) < 0) _exit(CLI_FAILED);
     if (none > 2) close(none);

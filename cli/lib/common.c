@@ -71,17 +71,6 @@ const char *cli_set_name(const stoke_data_params *data)
     return data->data ? data->data : data->images ? data->images : data->list;
 }
 
-/* The first word stands for --data in commands that read data. */
-static int take_folder(cli_call *call, stoke_error *err)
-{
-    if (!call->command->reads_data || call->command->takes_network || !call->n_words) return STOKE_OK;
-    if (cli_set_name(&call->data))
-        return cli_error(err, STOKE_E_INVALID,
-                         "'%s': the data is already given by --data, --images or --list", call->words[0]);
-    call->data.data = call->words[0];
-    return STOKE_OK;
-}
-
 static int refuse_empty_texts(const stoke_option_group *group, stoke_error *err)
 {
     for (size_t i = 0; i < group->count; i++) {
@@ -165,24 +154,22 @@ int cli_replace_settings(cli_call *call, const stoke_data_params *data, const st
     return repeat_flags(call, set, err);
 }
 
-/* The flag that a word too many was meant for, by what lies there; NULL: none. */
-static const char *flag_for(const cli_call *call, const char *word)
+/* What lies there tells the flag that the word was meant for, or a shell has replaced a pattern by the names
+ * of shards. */
+static int too_many_words(const cli_call *call, stoke_error *err)
 {
+    const char *word = call->words[call->command->max_words], *flag = NULL;
     struct stat st;
     char log[CLI_PATH];
     const int there = stoke_stat(word, &st) == 0, folder = there && S_ISDIR(st.st_mode);
     const int takes_set = call->command->reads_data && !call->command->takes_network;
     snprintf(log, sizeof log, "%s/log.jsonl", word);
-    if (folder && cli_is_option(call, "run", 3) && stoke_there(log)) return "run";
-    if (folder && cli_is_option(call, "data", 4) && !takes_set) return "data";
-    return there && !folder && cli_is_option(call, "config", 6) && cli_ends_with(word, ".yaml") ? "config"
-                                                                                                : NULL;
-}
-
-/* A shell that has replaced a pattern by the names of shards is behind most of these. */
-static int too_many_words(const cli_call *call, stoke_error *err)
-{
-    const char *word = call->words[call->command->max_words], *flag = flag_for(call, word);
+    if (folder && cli_is_option(call, "run", 3) && stoke_there(log))
+        flag = "run";
+    else if (folder && cli_is_option(call, "data", 4) && !takes_set)
+        flag = "data";
+    else if (there && !folder && cli_is_option(call, "config", 6) && cli_ends_with(word, ".yaml"))
+        flag = "config";
     if (flag)
         return cli_error(err, STOKE_E_INVALID, "'%s' is one argument too many: did you mean --%s %s?", word,
                          flag, STOKE_WORD(word));
@@ -219,7 +206,12 @@ int cli_call_begin(cli_call *call, const cli_command *command, int argc, char **
     }
     if (call->n_words > command->max_words) return too_many_words(call, err);
     r = refuse_empty_names(call, err);
-    if (!r) r = take_folder(call, err);
+    /* The first word stands for --data in commands that read data. */
+    const int takes_folder = command->reads_data && !command->takes_network && call->n_words;
+    if (!r && takes_folder && cli_set_name(&call->data))
+        r = cli_error(err, STOKE_E_INVALID, "'%s': the data is already given by --data, --images or --list",
+                      call->words[0]);
+    if (!r && takes_folder) call->data.data = call->words[0];
     char settings[CLI_PATH];
     const char *config = cli_settings_file(call, settings);
     if (!r && config && !command->any_config) r = load_config(call, config, err);

@@ -120,21 +120,6 @@ int cli_open_settled(const cli_call *call, stoke_data_params *data, stoke_datase
     return r ? r : cli_settle_orientation(call, *out, data, err);
 }
 
-/* Each with its mask; two tiles on a page with room between them, which is then compressed. */
-static int plan_drawing(const cli_session *session, const stoke_data_params *data, stoke_memory_share *share,
-                        stoke_error *err)
-{
-    enum { PAGE = 2 << 20 };
-    uint32_t size[2];
-    const int r = stoke_data_size(session->dataset, data, size, err);
-    if (r) return r;
-    const uint64_t tile = session->drawn.tile + 48,
-                   each = (uint64_t)size[0] * size[1] * 5 + tile * tile * 2 * 3;
-    share->count = 1;
-    share->bytes = session->drawn.pictures * each + PAGE;
-    return STOKE_OK;
-}
-
 int cli_session_open(cli_session *session, const cli_call *call, const stoke_data_params *data,
                      stoke_error *err)
 {
@@ -143,8 +128,17 @@ int cli_session_open(cli_session *session, const cli_call *call, const stoke_dat
     if (own.consumer_cores < 0) own.consumer_cores = 0; /* we only look at batches */
     int r = cli_open_dataset(call, data, &session->dataset, err);
     if (!r) r = cli_settle_orientation(call, session->dataset, &own, err);
+    enum { PAGE = 2 << 20 };
+    uint32_t size[2] = { 0 };
     stoke_memory_share drawn = { "pictures to draw", 0, 0 };
-    if (!r && session->drawn.pictures) r = plan_drawing(session, &own, &drawn, err);
+    if (!r && session->drawn.pictures) r = stoke_data_size(session->dataset, &own, size, err);
+    if (session->drawn.pictures) {
+        /* Each with its mask; two tiles on a page with room between them, which is then compressed. */
+        const uint64_t tile = session->drawn.tile + 48,
+                       each = (uint64_t)size[0] * size[1] * 5 + tile * tile * 2 * 3;
+        drawn.count = 1;
+        drawn.bytes = session->drawn.pictures * each + PAGE;
+    }
     if (!r) r = stoke_loader_create_beside(&session->loader, session->dataset, &own, NULL, &drawn, err);
     if (r) {
         cli_session_close(session);

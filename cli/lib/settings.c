@@ -62,22 +62,17 @@ stoke_option *cli_own_defaults(const cli_call *call, const stoke_option_group *a
     return table;
 }
 
-/* The settings of the run that a network belongs to; NULL: none, or there is no such network, which the
- * command will say. */
-static const char *run_settings(const char *network, char path[CLI_PATH])
-{
-    stoke_trained *trained = NULL;
-    if (stoke_trained_open(&trained, network, NULL)) return NULL;
-    const char *config = stoke_trained_config(trained);
-    if (config) snprintf(path, CLI_PATH, "%s", config);
-    stoke_trained_close(&trained);
-    return config ? path : NULL;
-}
-
 const char *cli_settings_file(const cli_call *call, char path[CLI_PATH])
 {
     if (call->common.config) return call->common.config;
-    if (call->command->takes_network && call->n_words) return run_settings(call->words[0], path);
+    if (call->command->takes_network && call->n_words) {
+        stoke_trained *trained = NULL;
+        if (stoke_trained_open(&trained, call->words[0], NULL)) return NULL; /* the command will say it */
+        const char *config = stoke_trained_config(trained);
+        if (config) snprintf(path, CLI_PATH, "%s", config);
+        stoke_trained_close(&trained);
+        return config ? path : NULL;
+    }
     if (!call->trains || !call->train.resume) return NULL;
     snprintf(path, CLI_PATH, "%s/config.yaml", call->train.resume);
     return path;

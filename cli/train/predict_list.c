@@ -234,23 +234,18 @@ static int rename_one(predict_list *list, entry *e, int in_one_folder)
 
 /* Names of a group that is alike become longer by a folder; files of one folder get their endings instead.
  * Returns whether anything changed. */
-static int lengthen(predict_list *list, entry *group, size_t count)
-{
-    int changed = 0, new_endings = 0;
-    if (share_a_folder(group, count))
-        for (size_t i = 0; i < count; i++) new_endings |= !group[i].ending;
-    for (size_t i = 0; i < count; i++)
-        if (!new_endings || !group[i].ending) changed |= rename_one(list, &group[i], new_endings);
-    return changed;
-}
-
 static int lengthen_all(predict_list *list, entry *entries, size_t count)
 {
     int changed = 0;
     qsort(entries, count, sizeof *entries, by_name);
     for (size_t i = 0, n; i < count; i += n) {
-        for (n = 1; i + n < count && !strcmp(entries[i].name, entries[i + n].name); n++) continue;
-        if (n > 1) changed |= lengthen(list, &entries[i], n);
+        entry *group = &entries[i];
+        int new_endings = 0;
+        for (n = 1; i + n < count && !strcmp(group->name, group[n].name); n++) continue;
+        const int together = share_a_folder(group, n);
+        for (size_t k = 0; k < n && together; k++) new_endings |= !group[k].ending;
+        for (size_t k = 0; k < n && n > 1; k++)
+            if (!new_endings || !group[k].ending) changed |= rename_one(list, &group[k], new_endings);
     }
     return changed;
 }

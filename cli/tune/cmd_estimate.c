@@ -163,22 +163,18 @@ static const char *cell(char text[static 32], const column *c, uint64_t bytes)
     return text;
 }
 
-static const char *largest_in(const column columns[ENGINES], int term)
-{
-    const int native = columns[0].ok && columns[0].estimate.dominant == term;
-    const int torch = columns[1].estimate.dominant == term;
-    return native && torch ? "native, torch" : native ? "native" : torch ? "torch" : "";
-}
-
 static void print_terms(const column columns[ENGINES])
 {
     stoke_table *table = CLI_TABLE("GiB", "native", "torch", "largest", "what it is");
     char native[32], torch[32];
-    for (int i = 0; i < STOKE_TERMS; i++)
-        cli_row(table, "%s\t%s\t%s\t%s\t%s", stoke_memory_term_name(i),
+    for (int i = 0; i < STOKE_TERMS; i++) {
+        const int here = columns[0].ok && columns[0].estimate.dominant == i,
+                  there = columns[1].estimate.dominant == i;
+        cli_row(table, "%s\t%s\t%s\t%s%s%s\t%s", stoke_memory_term_name(i),
                 cell(native, &columns[0], columns[0].estimate.bytes[i]),
-                cell(torch, &columns[1], columns[1].estimate.bytes[i]), largest_in(columns, i),
-                stoke_memory_term_meaning(i));
+                cell(torch, &columns[1], columns[1].estimate.bytes[i]), here ? "native" : "",
+                here && there ? ", " : "", there ? "torch" : "", stoke_memory_term_meaning(i));
+    }
     cli_row(table, "total\t%s\t%s\t\t", cell(native, &columns[0], columns[0].estimate.total),
             cell(torch, &columns[1], columns[1].estimate.total));
     cli_table_end(table);

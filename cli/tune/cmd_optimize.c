@@ -159,18 +159,6 @@ static int write_new(optimizing *w, stoke_error *err)
                      w->target);
 }
 
-static int write_result(optimizing *w, stoke_error *err)
-{
-    stoke_change any;
-    if (w->o->in_place && !stoke_optimization_change(w->plan, 0, &any))
-        return STOKE_OK; /* no backup of itself */
-    int r = w->o->in_place ? keep_backup(w, err) : STOKE_OK;
-    if (!r)
-        r = w->o->in_place ? stoke_optimization_write(w->plan, w->target, &w->proof, err) : write_new(w, err);
-    w->written = !r && !w->unchanged;
-    return r;
-}
-
 /* ---- for people ---- */
 
 static void print_changes(const optimizing *w)
@@ -402,7 +390,13 @@ static int optimize(optimizing *w, const cli_map *map, stoke_error *err)
     if (!r && o->benchmark) r = search_batch(w, &params, err);
     if (r) return r;
     w->target = o->in_place ? o->config : o->out ? o->out : stoke_optimization_target(w->plan);
-    return o->dry_run ? STOKE_OK : write_result(w, err);
+    stoke_change any;
+    if (o->dry_run || (o->in_place && !stoke_optimization_change(w->plan, 0, &any)))
+        return STOKE_OK; /* no backup of itself */
+    r = o->in_place ? keep_backup(w, err) : write_new(w, err);
+    if (!r && o->in_place) r = stoke_optimization_write(w->plan, w->target, &w->proof, err);
+    w->written = !r && !w->unchanged;
+    return r;
 }
 
 static int run(cli_call *call, stoke_error *err)

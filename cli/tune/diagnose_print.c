@@ -231,19 +231,6 @@ static void print_fixes(const diagnose_job *job)
                   (long long)job->o->steps);
 }
 
-/* The model is only as good as what it says of the setup that was measured. */
-static void print_check(const diagnose_job *job)
-{
-    const stoke_attribution *a = stoke_diagnosis_attribution(job->diagnosis);
-    const double predicted = 100 * stoke_diagnosis_fixes(job->diagnosis)->now.busy;
-    const double measured = percent(a, a->busy_ns), off = fabs(predicted - measured);
-    cli_print("The model on the setup as it is: busy %.1f %%, measured %.1f %%.\n", predicted, measured);
-    if (off > trusted_points)
-        cli_print("It is %.0f points off, and predictions may be as far: try again on a quiet machine, with "
-                  "more --steps.\n",
-                  off);
-}
-
 static void print_what_ifs(const diagnose_job *job)
 {
     if (!job->what_ifs) return;
@@ -303,7 +290,15 @@ void diagnose_print(const diagnose_job *job)
         print_certain(job);
     } else {
         print_fixes(job);
-        print_check(job);
+        /* The model is only as good as what it says of the setup that was measured. */
+        const stoke_attribution *a = stoke_diagnosis_attribution(job->diagnosis);
+        const double predicted = 100 * stoke_diagnosis_fixes(job->diagnosis)->now.busy;
+        const double measured = percent(a, a->busy_ns), off = fabs(predicted - measured);
+        cli_print("The model on the setup as it is: busy %.1f %%, measured %.1f %%.\n", predicted, measured);
+        if (off > trusted_points)
+            cli_print("It is %.0f points off, and predictions may be as far: try again on a quiet machine, "
+                      "with more --steps.\n",
+                      off);
         print_what_ifs(job);
     }
     putchar('\n');
