@@ -91,45 +91,36 @@ typedef struct dump {
     uint64_t written, replaced, skipped;
 } dump;
 
-static void file_path(const dump *d, int kind, uint64_t index, char path[CLI_PATH])
-{
-    snprintf(path, CLI_PATH, "%s/%s_%06llu.npy", d->folder, kinds[kind], (unsigned long long)index);
-}
-
-static int write_masks(const dump *d, const stoke_batch *b, int kind, const void *masks, stoke_error *err)
-{
-    char path[CLI_PATH], shape[96];
-    snprintf(shape, sizeof shape, "(%u, %u, %u)", b->count, b->height, b->width);
-    file_path(d, kind, b->index, path);
-    return cli_write_npy(path, npy_type(b->mask_dtype), shape, masks, b->count,
-                         (size_t)b->height * b->width * stoke_dtype_bytes(b->mask_dtype), b->mask_row_bytes,
-                         err);
-}
-
-static int write_column(const dump *d, const stoke_batch *b, int kind, const char *type, const void *values,
-                        size_t bytes, stoke_error *err)
-{
-    char path[CLI_PATH], shape[96];
-    snprintf(shape, sizeof shape, "(%u,)", b->count);
-    file_path(d, kind, b->index, path);
-    return cli_write_npy(path, type, shape, values, b->count, bytes, bytes, err);
-}
-
 static int write_arrays(const dump *d, const stoke_batch *b, stoke_error *err)
 {
-    char path[CLI_PATH], shape[96];
-    size_t pixels = (size_t)b->height * b->width;
+    const char *mask_type = npy_type(b->mask_dtype);
+    const size_t pixels = (size_t)b->height * b->width,
+                 mask_bytes = pixels * stoke_dtype_bytes(b->mask_dtype);
+    const size_t image_bytes = pixels * b->channels * stoke_dtype_bytes(b->image_dtype);
+    char path[CLI_PATH], images[96], masks[96], column[32];
     if (b->layout == STOKE_LAYOUT_CHW)
-        snprintf(shape, sizeof shape, "(%u, %u, %u, %u)", b->count, b->channels, b->height, b->width);
+        snprintf(images, sizeof images, "(%u, %u, %u, %u)", b->count, b->channels, b->height, b->width);
     else
-        snprintf(shape, sizeof shape, "(%u, %u, %u, %u)", b->count, b->height, b->width, b->channels);
-    file_path(d, IMAGES, b->index, path);
-    int r = cli_write_npy(path, npy_type(b->image_dtype), shape, b->images, b->count,
-                          pixels * b->channels * stoke_dtype_bytes(b->image_dtype), b->image_row_bytes, err);
-    if (!r) r = write_masks(d, b, MASKS, b->masks, err);
-    if (!r) r = write_column(d, b, IDS, "<u8", b->ids, sizeof *b->ids, err);
-    if (!r && b->masks_b) r = write_masks(d, b, MASKS_B, b->masks_b, err);
-    if (!r && b->masks_b) r = write_column(d, b, LAMBDA, "<f4", b->lambda, sizeof *b->lambda, err);
+        snprintf(images, sizeof images, "(%u, %u, %u, %u)", b->count, b->height, b->width, b->channels);
+    snprintf(masks, sizeof masks, "(%u, %u, %u)", b->count, b->height, b->width);
+    snprintf(column, sizeof column, "(%u,)", b->count);
+    const struct {
+        const char *type, *shape;
+        const void *rows;
+        size_t row_bytes, stride;
+    } arrays[] = {
+        [IMAGES] = { npy_type(b->image_dtype), images, b->images, image_bytes, b->image_row_bytes },
+        [MASKS] = { mask_type, masks, b->masks, mask_bytes, b->mask_row_bytes },
+        [IDS] = { "<u8", column, b->ids, sizeof *b->ids, sizeof *b->ids },
+        [MASKS_B] = { mask_type, masks, b->masks_b, mask_bytes, b->mask_row_bytes },
+        [LAMBDA] = { "<f4", column, b->lambda, sizeof *b->lambda, sizeof *b->lambda },
+    };
+    int r = STOKE_OK;
+    for (size_t i = 0; !r && i < (b->masks_b ? CLI_COUNT(arrays) : MASKS_B); i++) {
+        snprintf(path, sizeof path, "%s/%s_%06llu.npy", d->folder, kinds[i], (unsigned long long)b->index);
+        r = cli_write_npy(path, arrays[i].type, arrays[i].shape, arrays[i].rows, b->count,
+                          arrays[i].row_bytes, arrays[i].stride, err);
+    }
     return r;
 }
 

@@ -75,22 +75,18 @@ static void print_page(const cli_call *call, FILE *out)
     fputs(".SH SEE ALSO\n.BR stoke (1)\n", out);
 }
 
-static void print_overview(FILE *out)
-{
-    roff_title("stoke", "feeds segmentation networks with images and masks, and computes SegFormer", out);
-    fputs(".SH SYNOPSIS\n.B stoke\n\\fICOMMAND\\fR [\\fIOPTION\\fR]...\n.SH DESCRIPTION\n", out);
-    roff_text("Reads pairs of images and masks, decodes, fits and augments them and delivers batches at the "
-              "speed of the hardware; makes, checks, shows and measures such sets.",
-              out);
-    fputs(".SH COMMANDS\n", out);
-    roff_commands("", out);
-    roff_status(out);
-}
-
 static int run(cli_call *call, stoke_error *err)
 {
     if (!call->n_words) {
-        print_overview(stdout);
+        roff_title("stoke", "feeds segmentation networks with images and masks, and computes SegFormer",
+                   stdout);
+        fputs(".SH SYNOPSIS\n.B stoke\n\\fICOMMAND\\fR [\\fIOPTION\\fR]...\n.SH DESCRIPTION\n", stdout);
+        roff_text("Reads pairs of images and masks, decodes, fits and augments them and delivers batches at "
+                  "the speed of the hardware; makes, checks, shows and measures such sets.",
+                  stdout);
+        fputs(".SH COMMANDS\n", stdout);
+        roff_commands("", stdout);
+        roff_status(stdout);
         return CLI_OK;
     }
     int used;

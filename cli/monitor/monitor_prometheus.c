@@ -67,15 +67,6 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
     pthread_mutex_unlock(&server->lock);
 }
 
-/* Under the lock. */
-static void send_away(monitor_prometheus *server)
-{
-    const int64_t latest = now_ms() - 1000 * WHOLE_SECONDS;
-    for (int i = 0; i < CONNECTIONS; i++)
-        if (server->guests[i].socket >= 0 && server->guests[i].came_ms < latest)
-            shutdown(server->guests[i].socket, SHUT_RDWR); /* libmicrohttpd closes it then */
-}
-
 /* ---- answering ---- */
 
 static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status, const char *text,
@@ -237,7 +228,10 @@ void monitor_prometheus_tell(monitor_prometheus *server, const monitor_sight *si
     char *old = server->text;
     server->text = text;
     server->length = length;
-    send_away(server);
+    const int64_t latest = now_ms() - 1000 * WHOLE_SECONDS;
+    for (int i = 0; i < CONNECTIONS; i++)
+        if (server->guests[i].socket >= 0 && server->guests[i].came_ms < latest)
+            shutdown(server->guests[i].socket, SHUT_RDWR); /* libmicrohttpd closes it then */
     pthread_mutex_unlock(&server->lock);
     free(old);
 }
