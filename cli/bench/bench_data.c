@@ -108,8 +108,8 @@ static int measure_difference(const stoke_dataset *dataset, const stoke_data_par
         r = stoke_loader_next(loader[0], &exact);
         if (!r) r = stoke_loader_next(loader[1], &fast);
         const size_t n = r ? 0 : exact->count * exact->image_row_bytes;
+        const uint8_t *a = r ? NULL : exact->images, *b = r ? NULL : fast->images;
         for (size_t i = 0; i < n; i++) {
-            const uint8_t *a = exact->images, *b = fast->images;
             const unsigned difference = (unsigned)abs(a[i] - b[i]);
             sum += difference;
             if (difference > d->most) d->most = difference;

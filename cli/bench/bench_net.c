@@ -117,11 +117,13 @@ static void print_people(const figures *f)
     stoke_table *table = CLI_TABLE("model", "layer", "rows x in x out", "calls", "table", "", "Y = X W^T",
                                    "dX = dY W", "dW = dY^T X");
     /* The three passes of a layer in a table follow one another: a line. */
-    for (const stoke_net_figure *p = f->figure; p + 2 < f->figure + f->count; p += 3)
+    for (size_t i = 0; i + 2 < f->count; i += 3) {
+        const stoke_net_figure *p = &f->figure[i];
         cli_row(table, "%s\t%s\t%u x %u x %u\t%u\t%s\t%s\t%.0f (%.0f %%)\t%.0f (%.0f %%)\t%.0f (%.0f %%)",
                 p->model, p->layer, (unsigned)p->rows, (unsigned)p->in, (unsigned)p->out, (unsigned)p->calls,
                 p->table, p->precision, p[0].gflops, 100 * share(f, &p[0]), p[1].gflops,
                 100 * share(f, &p[1]), p[2].gflops, 100 * share(f, &p[2]));
+    }
     cli_table_end(table);
     puts("\nRows come from memory, not from caches, as in a step. The C reference does fewer of them.\n");
     for (size_t i = 0; i < f->count; i++) {

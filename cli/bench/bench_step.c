@@ -258,7 +258,7 @@ static void print_plan(const bench *b)
               flops(b) / (tera ? 1e12 : 1e9), tera ? "T" : "G", b->o->forward ? "pass" : "step");
 }
 
-static int make_plan(bench *b, stoke_error *err)
+static int work(bench *b, stoke_error *err)
 {
     int r = stoke_net_plan_of(&b->params, &b->plan, err);
     if (r) return r;
@@ -273,17 +273,11 @@ static int make_plan(bench *b, stoke_error *err)
     stoke_memory_add(sum, "process", 1, b->plan.process);
     r = stoke_memory_check(sum, b->o->forward ? "a pass needs" : "a step needs", "lower batch or size", err);
     if (r) return r;
-    if (b->o->dry_run)
+    if (b->o->dry_run) {
         (b->call->common.json ? print_json : print_plan)(b);
-    else
-        cli_say_memory_terms(b->call, sum);
-    return STOKE_OK;
-}
-
-static int work(bench *b, stoke_error *err)
-{
-    int r = make_plan(b, err);
-    if (r || b->o->dry_run) return r;
+        return STOKE_OK;
+    }
+    cli_say_memory_terms(b->call, sum);
     b->peak = stoke_net_peak_gflops(b->params.threads, (stoke_precision)b->plan.precision);
     r = begin(b, err);
     if (!r) r = measure(b, err);

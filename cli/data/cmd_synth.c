@@ -47,19 +47,6 @@ static void print_result(const cli_call *call, const char *folder, double second
     cli_say(call, "next: stoke verify %s --classes %lld", STOKE_WORD(folder), (long long)o->classes);
 }
 
-/* What --force gives up: pictures that are not as synth wrote them. */
-static int say_replaced(const cli_call *call, const stoke_synth_params *params, const char *folder,
-                        stoke_error *err)
-{
-    uint64_t others;
-    const int r = stoke_synth_others(params, folder, cli_progress_update, NULL, &others, err);
-    if (r != STOKE_E_STATE) return r;
-    cli_say(call, "--force: %s in %s that %s not as synth wrote %s %s replaced",
-            STOKE_COUNT(others, "picture"), folder, others == 1 ? "is" : "are", others == 1 ? "it" : "them",
-            others == 1 ? "is" : "are");
-    return STOKE_OK;
-}
-
 static int run(cli_call *call, stoke_error *err)
 {
     const synth_options *o = call->options;
@@ -75,14 +62,22 @@ static int run(cli_call *call, stoke_error *err)
     params.memory_limit = o->memory_limit;
     params.planned = cli_memory_planned;
     params.planned_context = call;
-    int r = o->force ? say_replaced(call, &params, call->words[0], err) : STOKE_OK;
-    if (r) return r;
+    const char *folder = call->words[0];
+    uint64_t others;
+    int r =
+        o->force ? stoke_synth_others(&params, folder, cli_progress_update, NULL, &others, err) : STOKE_OK;
+    if (r == STOKE_E_STATE) /* what --force gives up: pictures that are not as synth wrote them */
+        cli_say(call, "--force: %s in %s that %s not as synth wrote %s %s replaced",
+                STOKE_COUNT(others, "picture"), folder, others == 1 ? "is" : "are",
+                others == 1 ? "it" : "them", others == 1 ? "is" : "are");
+    else if (r)
+        return r;
     const uint64_t start = stoke_machine_now_ns();
     stoke_progress *progress = cli_progress_begin(call, "drawing", "scenes");
-    r = stoke_synth_write(&params, call->words[0], (unsigned)o->threads, cli_progress_update, progress, err);
+    r = stoke_synth_write(&params, folder, (unsigned)o->threads, cli_progress_update, progress, err);
     stoke_progress_destroy(&progress);
     if (r) return r;
-    print_result(call, call->words[0], (double)(stoke_machine_now_ns() - start) / 1e9);
+    print_result(call, folder, (double)(stoke_machine_now_ns() - start) / 1e9);
     return CLI_OK;
 }
 

@@ -238,21 +238,6 @@ static int set_limits(find_batch *s, stoke_error *err)
     return r;
 }
 
-static int check_device(const find_batch *s, stoke_error *err)
-{
-    const char *model = s->params.train.model, *device = s->wish.device;
-    if (strcmp(device, "native") && !stoke_device_simulated(device))
-        return cli_error(err, STOKE_E_INVALID,
-                         "no trial runs on '%s': there are native, and simulated GPUs such as sim:rtx3090 "
-                         "(`stoke devices` lists them)",
-                         device);
-    if (find_batch_source(s) == STOKE_SOURCE_MEASURED && model && !strcmp(model, "smallnet"))
-        return cli_error(
-            err, STOKE_E_INVALID,
-            "the native engine trains SegFormer b0 to b5, not smallnet; --device sim:rtx3090 simulates it");
-    return STOKE_OK;
-}
-
 int find_batch_run(find_batch *s, stoke_error *err)
 {
     char key[512];
@@ -268,12 +253,21 @@ int find_batch_run(find_batch *s, stoke_error *err)
     s->params = find_batch_params(s->plan, &s->wish);
     if (!s->before) s->before = s->plan->batch;
     for (size_t i = 0; (text = stoke_trial_plan_remark(s->plan, i)); i++) cli_say(s->call, "%s", text);
-    r = check_device(s, err);
-    if (!r) r = set_limits(s, err);
+    const char *model = s->params.train.model, *device = s->wish.device;
+    const int native = find_batch_source(s) == STOKE_SOURCE_MEASURED;
+    if (!native && !stoke_device_simulated(device))
+        return cli_error(err, STOKE_E_INVALID,
+                         "no trial runs on '%s': there are native, and simulated GPUs such as sim:rtx3090 "
+                         "(`stoke devices` lists them)",
+                         device);
+    if (native && model && !strcmp(model, "smallnet"))
+        return cli_error(
+            err, STOKE_E_INVALID,
+            "the native engine trains SegFormer b0 to b5, not smallnet; --device sim:rtx3090 simulates it");
+    r = set_limits(s, err);
     if (r) return r;
-    if (find_batch_source(s) == STOKE_SOURCE_EMULATED)
-        cli_say(s->call, "%s is a simulated GPU: memory as estimated for PyTorch, times emulated",
-                s->wish.device);
+    if (!native)
+        cli_say(s->call, "%s is a simulated GPU: memory as estimated for PyTorch, times emulated", device);
     s->params.memory = s->memory; /* what is free just now is no other search */
     stoke_trial_key(&s->params, key, sizeof key);
     s->progress = cli_progress_begin(s->call, "trials", "done");
