@@ -15,13 +15,9 @@
  */
 int cli_may_write(const cli_call *call, const char *path, int force, stoke_error *err);
 /* The option of commands that do not have one by that name themselves. */
-#define CLI_FORCE(options_type)                                                                              \
-    {                                                                                                        \
-        .name = "force", .type = STOKE_OPT_FLAG, .offset = offsetof(options_type, force),                    \
-        .default_text = "false",                                                                             \
-        .help = "Replace a file that is there already and is not a picture or page of stoke's own, which "   \
-                "are replaced anyway (see `stoke help files`)"                                               \
-    }
+#define CLI_FORCE                                                                                            \
+    CLI_FLAG(force, "Replace a file that is there already and is not a picture or page of stoke's own, "     \
+                    "which are replaced anyway (see `stoke help files`)")
 
 /* A .npy file (format 1.0, C order): `rows` rows of row_bytes each, `stride` bytes apart. `descr` is NumPy's
  * type, e.g. "|u1"; `shape` the tuple as text, e.g. "(4, 3, 16, 16)". */

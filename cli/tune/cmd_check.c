@@ -115,19 +115,7 @@ static int run(cli_call *call, stoke_error *err)
     return ready ? CLI_OK : CLI_FAILED;
 }
 
-static const cli_example examples[] = {
-    { "stoke check --config configs/stoke.yaml --data demo/data",
-      "a file of `stoke config`: our own trainer" },
-    { "stoke check --config configs/face_config.yaml --data demo/data --model b2 --size 256",
-      "a PyTorch trainer's file; what it does not say is said here" },
-    { "stoke check --config configs/face_config.yaml --gpu \"RTX 3060\" --cores 12",
-      "for a card that is in another machine" },
-    { "stoke check --config configs/face_config.yaml --ranks 2 --json", "two processes; for programs" },
-    { 0 },
-};
-
 const cli_command cli_check = {
-    .name = "check",
     .summary = "check a settings file before training: what would fail, what would be slow",
     .description =
         "Reads a settings file, looks at the machine, the card and the data set (its directory, not its "
@@ -135,7 +123,14 @@ const cli_command cli_check = {
         "will run, slower than it could), fail (it will stop, or not start), n/a (could not be seen, and "
         "why). Every line has its figure, in brackets where that is from, and below it what to do. Exit "
         "status: 0 when nothing failed, 1 when something did, 2 when the file cannot be understood.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke check --config configs/stoke.yaml --data demo/data",
+          "a file of `stoke config`: our own trainer" },
+        { "stoke check --config configs/face_config.yaml --data demo/data --model b2 --size 256",
+          "a PyTorch trainer's file; what it does not say is said here" },
+        { "stoke check --config configs/face_config.yaml --gpu \"RTX 3060\" --cores 12",
+          "for a card that is in another machine" },
+        { "stoke check --config configs/face_config.yaml --ranks 2 --json", "two processes; for programs" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };
