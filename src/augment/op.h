@@ -58,11 +58,13 @@ enum {
     STK_BACKGROUND_CLASSES = 64
 };
 
-/* The random numbers of one op of one sample: word(k) is a pure function of k. Draw 0, word 0 decides by
- * convention whether the op acts at all, and it is drawn whatever p is: changing p moves no other number. */
+/* The random numbers of one op of one sample: word(k) is a pure function of k. Word 0 of the first draw
+ * decides whether the op acts at all, and it is drawn whatever p is: changing p moves no other number. */
 typedef struct stk_op_random {
+    const struct stk_op *op;
     uint64_t seed, epoch, position;
     uint32_t stream;
+    stk_rng first; /* draw 0 */
 } stk_op_random;
 
 /* Draw number k, four 32-bit words. */
@@ -71,10 +73,10 @@ static inline stk_rng stk_op_draw(const stk_op_random *random, uint32_t k)
     return stk_philox(random->seed, random->position, random->epoch, random->stream, k);
 }
 
-/* Whether an op of probability p acts, by the first word of its first draw. Never for 0, always for 1. */
-static inline int stk_op_hits(stk_rng first, double p)
+/* Whether an op acts: its share p, which its arguments begin with, is never met for 0 and always for 1. */
+static inline int stk_op_hits(const stk_op_random *random, const void *args)
 {
-    return stk_unit(first.word[0]) < p;
+    return stk_unit(random->first.word[0]) < *(const double *)args;
 }
 
 /* Uniform in [range[0], range[1]). */
@@ -85,7 +87,8 @@ static inline double stk_op_uniform(const double range[2], uint32_t word)
 
 /* What kind of thing an op does: the loader sizes its memory by the sum over a pipeline. */
 enum stk_op_trait {
-    STK_TRAIT_CROP = 1,    /* chooses the part of the source that is looked at */
+    STK_TRAIT_CROP =
+        1, /* chooses the part of the source that is looked at and then fitted: it is cut first */
     STK_TRAIT_WARP = 2,    /* its maps are not flips only */
     STK_TRAIT_ELASTIC = 4, /* needs the plan's one displacement field */
     STK_TRAIT_FOCUS = 8,   /* may want to look at the mask first */
@@ -117,7 +120,8 @@ typedef struct stk_op {
     /* Called once when the settings are complete; NULL = nothing that the option table does not check. Fills
      * what it has computed into args and constants. */
     int (*check)(void *args, stk_op_constants *constants, stoke_error *err);
-    /* NULL = nothing to draw: the op is a constant of the pipeline. */
+    /* NULL = nothing to draw: the op is a constant of the pipeline. Of a sample that the op's p passes over
+     * it is not called; ops that crop have none, or ask for it themselves. */
     void (*draw)(const void *args, const stk_op_random *random, stk_draft *draft);
 } stk_op;
 

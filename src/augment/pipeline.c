@@ -221,10 +221,14 @@ void stoke_pipeline_draw(const stoke_pipeline *pipeline, const stoke_draw *draw,
     stk_draft draft;
     stk_draft_begin(&draft, draw, plan);
     for (size_t i = 0; i < pipeline->n_steps; i++) {
-        const stk_pipeline_step *step = &pipeline->steps[i];
-        const stk_op_random random = { draw->seed, draw->epoch, draw->position,
-                                       STK_STREAM_AUGMENT + (uint32_t)i };
-        if (step->op->draw) step->op->draw(step->args.bytes, &random, &draft);
+        const stk_op *op = pipeline->steps[i].op;
+        const void *args = pipeline->steps[i].args.bytes;
+        stk_op_random random = {
+            op, draw->seed, draw->epoch, draw->position, STK_STREAM_AUGMENT + (uint32_t)i, { { 0 } }
+        };
+        if (!op->draw) continue;
+        random.first = stk_op_draw(&random, 0);
+        if (op->traits & STK_TRAIT_CROP || stk_op_hits(&random, args)) op->draw(args, &random, &draft);
     }
     plan->swap_labels = draft.mirrored && pipeline->constants.n_swap;
     stk_draft_settle(&draft);
