@@ -78,9 +78,9 @@ static const char *earlier(const stoke_pipeline *pipeline, unsigned trait)
     return "";
 }
 
-static unsigned all_steps(const stoke_pipeline *pipeline)
+uint32_t stk_pipeline_color_steps(const stoke_pipeline *pipeline)
 {
-    unsigned sum = 0;
+    uint32_t sum = 0;
     for (unsigned kind = 0; kind < STOKE_COLOR_KINDS; kind++) sum += pipeline->color_steps[kind];
     return sum;
 }
@@ -97,7 +97,8 @@ static int check_company(const stoke_pipeline *pipeline, const stk_op *op, stoke
     if (pipeline->traits & STK_TRAIT_NORMALIZE && strcmp(op->group, "mix") != 0)
         return stk_fail(err, STOKE_E_INVALID, "%s after normalize: normalize is the last of the image ops",
                         op->name);
-    if (all_steps(pipeline) + (unsigned)__builtin_popcount(op->color_steps) > STOKE_PLAN_COLOR_STEPS)
+    if (stk_pipeline_color_steps(pipeline) + (unsigned)__builtin_popcount(op->color_steps) >
+        STOKE_PLAN_COLOR_STEPS)
         return stk_fail(err, STOKE_E_LIMIT,
                         "%s: the pipeline may change one sample's colours in more than %d steps", op->name,
                         STOKE_PLAN_COLOR_STEPS);
@@ -234,16 +235,6 @@ void stoke_pipeline_draw(const stoke_pipeline *pipeline, const stoke_draw *draw,
     stk_draft_settle(&draft);
 }
 
-static int has(const stoke_pipeline *pipeline, unsigned traits)
-{
-    return (pipeline->traits & traits) != 0;
-}
-
-int stk_pipeline_crops(const stoke_pipeline *pipeline)
-{
-    return has(pipeline, STK_TRAIT_CROP);
-}
-
 /* random_resized_crop shows things at many scales. */
 const char *stk_pipeline_own_scale(const stoke_pipeline *pipeline)
 {
@@ -262,66 +253,9 @@ double stk_pipeline_most_shown(const stoke_pipeline *pipeline)
     return 1;
 }
 
-int stk_pipeline_wants_mask_first(const stoke_pipeline *pipeline)
-{
-    return has(pipeline, STK_TRAIT_FOCUS);
-}
-
-int stk_pipeline_may_warp(const stoke_pipeline *pipeline)
-{
-    return has(pipeline, STK_TRAIT_WARP);
-}
-
-int stk_pipeline_may_elastic(const stoke_pipeline *pipeline)
-{
-    return has(pipeline, STK_TRAIT_ELASTIC);
-}
-
-int stk_pipeline_may_color(const stoke_pipeline *pipeline)
-{
-    return all_steps(pipeline) > 0;
-}
-
-uint32_t stk_pipeline_colors(const stoke_pipeline *pipeline, stoke_color_kind kind)
-{
-    return pipeline->color_steps[kind];
-}
-
-uint32_t stk_pipeline_tiles(const stoke_pipeline *pipeline)
-{
-    return pipeline->constants.clahe_tiles;
-}
-
-int stk_pipeline_may_mix(const stoke_pipeline *pipeline)
-{
-    return has(pipeline, STK_TRAIT_MIXUP | STK_TRAIT_CUTMIX);
-}
-
-int stk_pipeline_has_mixup(const stoke_pipeline *pipeline)
-{
-    return has(pipeline, STK_TRAIT_MIXUP);
-}
-
-int stk_pipeline_erases_masks(const stoke_pipeline *pipeline)
-{
-    return pipeline->constants.erases_masks;
-}
-
-const uint32_t (*stk_pipeline_swap(const stoke_pipeline *pipeline, size_t *n_pairs))[2]
-{
-    *n_pairs = pipeline->constants.n_swap;
-    return pipeline->constants.swap;
-}
-
-const uint32_t *stk_pipeline_background(const stoke_pipeline *pipeline, size_t *n_classes)
-{
-    *n_classes = pipeline->constants.n_background;
-    return pipeline->constants.background;
-}
-
 int stk_pipeline_normalize(const stoke_pipeline *pipeline, double mean[3], double std[3])
 {
-    if (!has(pipeline, STK_TRAIT_NORMALIZE)) return 0;
+    if (!(pipeline->traits & STK_TRAIT_NORMALIZE)) return 0;
     memcpy(mean, pipeline->constants.mean, sizeof pipeline->constants.mean);
     memcpy(std, pipeline->constants.std, sizeof pipeline->constants.std);
     return 1;

@@ -83,8 +83,8 @@ static int is_class(const stoke_data_params *params, uint32_t id)
  * more pairs than a data set has, but a class must not become something that is none. */
 static int make_swap(stk_loader_config *config, const stoke_data_params *params, stoke_error *err)
 {
-    size_t n;
-    const uint32_t(*pair)[2] = stk_pipeline_swap(config->pipeline, &n);
+    const size_t n = config->pipeline->constants.n_swap;
+    const uint32_t(*pair)[2] = config->pipeline->constants.swap;
     const uint32_t values = stoke_labels_depth(config->labels) == 1 ? 256 : 65536;
     if (!n) return STOKE_OK;
     uint16_t *swap = stk_calloc(values, sizeof *swap);
@@ -114,14 +114,14 @@ static void ask_pipeline(stk_loader_config *config)
 {
     const stoke_pipeline *pipeline = config->pipeline;
     double mean[3], deviation[3];
-    config->crops = stk_pipeline_crops(pipeline);
-    config->focuses = stk_pipeline_wants_mask_first(pipeline);
-    config->warps = stk_pipeline_may_warp(pipeline);
-    config->elastic = stk_pipeline_may_elastic(pipeline);
-    config->color_steps = stk_pipeline_may_color(pipeline);
-    config->mixes = stk_pipeline_may_mix(pipeline);
+    config->crops = pipeline->traits & STK_TRAIT_CROP;
+    config->focuses = pipeline->traits & STK_TRAIT_FOCUS;
+    config->warps = pipeline->traits & STK_TRAIT_WARP;
+    config->elastic = pipeline->traits & STK_TRAIT_ELASTIC;
+    config->color_steps = stk_pipeline_color_steps(pipeline) > 0;
+    config->mixes = pipeline->traits & (STK_TRAIT_MIXUP | STK_TRAIT_CUTMIX);
     config->plain = pipeline->n_steps == 0;
-    config->two_masks = stk_pipeline_has_mixup(pipeline);
+    config->two_masks = pipeline->traits & STK_TRAIT_MIXUP;
     if (stk_pipeline_normalize(pipeline, mean, deviation))
         stk_writer_normalize(&config->writer, mean, deviation);
 }
@@ -148,7 +148,7 @@ static int check_image_dtype(const stk_loader_config *config, stoke_error *err)
  */
 static int check_ignore(const stk_loader_config *config, stoke_error *err)
 {
-    if (config->ignore >= 0 || !stk_pipeline_erases_masks(config->pipeline)) return STOKE_OK;
+    if (config->ignore >= 0 || !config->pipeline->constants.erases_masks) return STOKE_OK;
     return stk_fail(
         err, STOKE_E_INVALID,
         "augment: erasing with mask=ignore has nothing to write, ignore_index is -1: set it (255), "

@@ -88,8 +88,7 @@ static void on_crop(stk_remarks *out, const stk_loader_config *config, const loo
 
 static void on_pipeline(stk_remarks *out, const stk_loader_config *config, const stoke_data_params *params)
 {
-    size_t pairs;
-    const uint32_t(*swap)[2] = stk_pipeline_swap(config->pipeline, &pairs);
+    const stk_op_constants *constants = &config->pipeline->constants;
     double mean[3], deviation[3];
     if (config->mixes && params->batch == 1)
         stk_remark(out, "%s mixes a row with the one before it in the batch: with batch 1 there is none",
@@ -98,12 +97,12 @@ static void on_pipeline(stk_remarks *out, const stk_loader_config *config, const
         stk_remark(
             out,
             "normalize has no effect with dtype u8, whose values stay 0 to 255; choose f32, f16 or bf16");
-    if (pairs && !params->classes)
+    if (constants->n_swap && !params->classes)
         stk_remark(
             out,
             "classes %u and %u change places in mirror images; set classes, so that masks with other labels "
             "are noticed",
-            swap[0][0], swap[0][1]);
+            constants->swap[0][0], constants->swap[0][1]);
 }
 
 size_t stoke_data_remarks(const stoke_dataset *dataset, const stoke_data_params *params, char *text,

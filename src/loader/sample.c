@@ -139,10 +139,9 @@ static void count_ids(const stk_loader_config *config, const stoke_image *ids, u
     for (uint32_t y = 0; y < ids->height; y++)
         for (uint32_t x = 0; x < ids->width; x++) count[id_at(ids, x, y)]++;
     if (config->ignore >= 0) count[config->ignore] = 0;
-    size_t n;
-    const uint32_t *background = stk_pipeline_background(config->pipeline, &n);
-    for (size_t i = 0; i < n; i++)
-        if (background[i] < values) count[background[i]] = 0;
+    const stk_op_constants *constants = &config->pipeline->constants;
+    for (size_t i = 0; i < constants->n_background; i++)
+        if (constants->background[i] < values) count[constants->background[i]] = 0;
 }
 
 /* The k-th pixel of a class, in reading order. */
