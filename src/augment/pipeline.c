@@ -10,6 +10,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/option_table.h"
+#include "src/base/remarks.h"
 #include "src/settings/yaml_tree.h"
 
 static stoke_option_group arguments(stk_pipeline_step *step)
@@ -105,17 +106,15 @@ static int check_company(const stoke_pipeline *pipeline, const stk_op *op, stoke
     return STOKE_OK;
 }
 
-/* Two ops may both say what a mirror swaps, if they say the same. */
-static int same_swap(const stk_op_constants *a, const stk_op_constants *b)
-{
-    return a->n_swap == b->n_swap && memcmp(a->swap, b->swap, a->n_swap * sizeof a->swap[0]) == 0;
-}
-
 static int check_settings(stoke_pipeline *pipeline, stk_pipeline_step *step, stoke_error *err)
 {
     stk_op_constants constants = pipeline->constants;
+    const size_t n = pipeline->constants.n_swap;
     int r = step->op->check(step->args.bytes, &constants, err);
-    if (!r && pipeline->constants.n_swap && !same_swap(&constants, &pipeline->constants))
+    /* Two ops may both say what a mirror swaps, if they say the same. */
+    if (!r && n &&
+        (constants.n_swap != n ||
+         memcmp(constants.swap, pipeline->constants.swap, n * sizeof constants.swap[0]) != 0))
         r = stk_fail(err, STOKE_E_INVALID, "an op before sets swap to other pairs");
     if (!r) pipeline->constants = constants;
     if (r && err) stk_error_prefix(err, step->op->name);
@@ -142,32 +141,23 @@ int stk_pipeline_add_name(stoke_pipeline *pipeline, const char *name, stoke_erro
     return r ? r : stk_pipeline_close(pipeline, err);
 }
 
-/* One setting, unless it is a text that was never set: "(p=0.5" or ",p=0.5". */
-static size_t describe_setting(const stk_pipeline_step *step, const stoke_option *option, int first,
-                               char *out, size_t size)
-{
-    char text[STK_OPTION_TEXT];
-    const char *value = stk_option_text(option, step->args.bytes, text);
-    if (!value || (!*value && !option->default_text)) return 0;
-    return (size_t)snprintf(out, size, "%c%s=%s", first ? '(' : ',', option->name, value);
-}
-
 void stk_pipeline_describe(stoke_pipeline *pipeline)
 {
-    char *text = pipeline->text;
+    char *text = pipeline->text, room[STK_OPTION_TEXT];
     const size_t size = sizeof pipeline->text;
-    size_t n = 0;
-    if (!pipeline->n_steps) snprintf(text, size, "none");
-    for (size_t i = 0; i < pipeline->n_steps && n < size; i++) {
+    snprintf(text, size, "%s", pipeline->n_steps ? "" : "none");
+    for (size_t i = 0; i < pipeline->n_steps; i++) {
         const stk_pipeline_step *step = &pipeline->steps[i];
-        int shown = 0;
-        n += (size_t)snprintf(text + n, size - n, "%s%s", i ? "," : "", step->op->name);
-        for (size_t k = 0; k < step->op->n_options && n < size; k++) {
-            const size_t more = describe_setting(step, &step->op->options[k], !shown, text + n, size - n);
-            shown |= more > 0;
-            n += more;
+        const char *between = "(";
+        stk_text_add(text, size, ",", "%s", step->op->name);
+        for (size_t k = 0; k < step->op->n_options; k++) {
+            const stoke_option *option = &step->op->options[k];
+            const char *value = stk_option_text(option, step->args.bytes, room);
+            if (!value || (!*value && !option->default_text)) continue; /* a text that was never set */
+            stk_text_add(text, size, between, "%s=%s", option->name, value);
+            between = ",";
         }
-        if (shown && n < size) n += (size_t)snprintf(text + n, size - n, ")");
+        if (*between == ',') stk_text_add(text, size, "", ")");
     }
 }
 
