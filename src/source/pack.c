@@ -102,15 +102,11 @@ static int refuse(stk_pack_plan *plan, uint64_t id, const char *path, stoke_erro
     stk_error_prefix(&whole, path);
     const int r = stk_quarantine_add(plan->quarantine, id, id, &sample, &whole, &distinct, err);
     if (r) return r;
-    stoke_bad_file bad = { stk_strdup(path), stk_strdup(why->message), why->code };
-    if (bad.path && bad.reason &&
-        stk_grow((void **)&plan->bad, &plan->bad_capacity, plan->n_bad + 1, sizeof bad)) {
-        plan->bad[plan->n_bad++] = bad;
-        return STOKE_OK;
-    }
-    stk_free((char *)bad.path);
-    stk_free((char *)bad.reason);
-    return stk_dataset_no_memory(err);
+    if (!stk_grow((void **)&plan->bad, &plan->bad_capacity, plan->n_bad + 1, sizeof *plan->bad) ||
+        !stk_bad_file_make(&plan->bad[plan->n_bad], path, why))
+        return stk_dataset_no_memory(err);
+    plan->n_bad++;
+    return STOKE_OK;
 }
 
 /* ---- items ---- */

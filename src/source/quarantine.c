@@ -284,12 +284,24 @@ void stk_quarantine_close(stk_quarantine **quarantine)
     *quarantine = NULL;
 }
 
+int stk_bad_file_make(stoke_bad_file *bad, const char *path, const stoke_error *error)
+{
+    *bad = (stoke_bad_file){ stk_strdup(path), stk_strdup(error->message), error->code };
+    if (bad->path && bad->reason) return 1;
+    stk_bad_file_free(bad);
+    return 0;
+}
+
+void stk_bad_file_free(stoke_bad_file *bad)
+{
+    stk_free((char *)bad->path);
+    stk_free((char *)bad->reason);
+    *bad = (stoke_bad_file){ 0 };
+}
+
 void stk_bad_files_free(stoke_bad_file *bad, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        stk_free((char *)bad[i].path);
-        stk_free((char *)bad[i].reason);
-    }
+    for (size_t i = 0; i < count; i++) stk_bad_file_free(&bad[i]);
     stk_free(bad);
 }
 

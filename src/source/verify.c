@@ -48,12 +48,6 @@ typedef struct verification {
     size_t n_bad, bad_capacity;
 } verification;
 
-static void free_line(bad_line *line)
-{
-    stk_free((char *)line->file.path);
-    stk_free((char *)line->file.reason);
-}
-
 /* ---- sentences ---- */
 
 /* A sentence that there is no memory for is not said. */
@@ -232,7 +226,7 @@ static int take_bad(verification *v, stoke_verify_report *report, int mapped, st
     if (r) return r;
     for (size_t i = 0; i < v->n_bad; i++)
         if (mapped && v->bad[i].by_label)
-            free_line(&v->bad[i]);
+            stk_bad_file_free(&v->bad[i].file);
         else
             report->bad[report->n_bad++] = v->bad[i].file;
     v->n_bad = 0; /* the strings are the report's now */
@@ -306,21 +300,6 @@ static int start(void *context, void *member, stoke_error *err)
     return stk_reader_start(&((verifier *)member)->reader, err);
 }
 
-/* A line of the report. The work itself fails only for want of memory. */
-static int add_bad(verification *v, uint64_t order, int by_label, const char *path, const stoke_error *error,
-                   stoke_error *err)
-{
-    stoke_bad_file file = { stk_strdup(path), stk_strdup(error->message), error->code };
-    pthread_mutex_lock(&v->lock);
-    int room = stk_grow((void **)&v->bad, &v->bad_capacity, v->n_bad + 1, sizeof *v->bad);
-    if (room && file.path && file.reason) v->bad[v->n_bad++] = (bad_line){ order, by_label, file };
-    pthread_mutex_unlock(&v->lock);
-    if (room && file.path && file.reason) return STOKE_OK;
-    stk_free((char *)file.path);
-    stk_free((char *)file.reason);
-    return stk_fail(err, STOKE_E_NOMEM, "no memory for the report");
-}
-
 static void book_image(verification *v, const stoke_image_info *info, const stoke_image *image)
 {
     verify_sums *s = &v->sums;
@@ -373,10 +352,20 @@ static int check_mask(verification *v, verifier *self, uint64_t id, const stoke_
 static int note_bad(verification *v, uint64_t order, int by_label, const char *path, stoke_error *why,
                     stoke_error *err)
 {
-    if (!stk_is_want(why->code)) return add_bad(v, order, by_label, path, why, err);
-    stk_error_prefix(why, path);
-    if (err) *err = *why;
-    return why->code;
+    if (stk_is_want(why->code)) {
+        stk_error_prefix(why, path);
+        if (err) *err = *why;
+        return why->code;
+    }
+    bad_line line = { .order = order, .by_label = by_label };
+    int good = stk_bad_file_make(&line.file, path, why);
+    pthread_mutex_lock(&v->lock);
+    good = good && stk_grow((void **)&v->bad, &v->bad_capacity, v->n_bad + 1, sizeof line);
+    if (good) v->bad[v->n_bad++] = line;
+    pthread_mutex_unlock(&v->lock);
+    if (good) return STOKE_OK;
+    stk_bad_file_free(&line.file);
+    return stk_fail(err, STOKE_E_NOMEM, "no memory for the report");
 }
 
 static int check_sample(void *context, void *member, uint64_t id, stoke_error *err)
@@ -450,7 +439,7 @@ int stoke_verify(const stoke_dataset *dataset, const stoke_data_params *params, 
     if (r == STOKE_OK) r = stk_parallel_for(&job, threads, progress, context, err);
     if (r == STOKE_OK) r = write_report(&v, report, err);
     if (r != STOKE_OK) stoke_verify_report_free(report);
-    for (size_t i = 0; i < v.n_bad; i++) free_line(&v.bad[i]);
+    for (size_t i = 0; i < v.n_bad; i++) stk_bad_file_free(&v.bad[i].file);
     pthread_mutex_destroy(&v.lock);
     stk_free(v.bad);
     stk_free(v.tally);
