@@ -149,62 +149,61 @@ static int find_inner_split(search *s, const char *folder, const char *images, c
     return r;
 }
 
-/* Known pairs directly in `folder`, recorded as that split. Of the root itself the test part is looked for
- * one level deeper only. */
+/* Every folder `images` in `folder` with every partner that one of the words `masks` names, recorded as that
+ * split; masks NULL: without one. Of the root itself the test part of a known pair is looked for one level
+ * deeper only. */
+static int record_pairs(search *s, const char *folder, const stk_scan_name_list *names, const char *images,
+                        const char *masks, const struct known_pair *known, stoke_split split, int *found)
+{
+    const int inner_test = known && split == STOKE_SPLIT_TEST && folder == s->root;
+    const char *image, *mask;
+    int r = STOKE_OK;
+    for (size_t i = 0; !r && (image = spelled(names, images, strlen(images), &i));) {
+        if (!masks) r = record_pair(s, folder, image, NULL, known, split);
+        for (const char *word = masks, *end; !r && word && *word; word = end + (*end == ' ')) {
+            end = word + strcspn(word, " ");
+            for (size_t m = 0; !r && (mask = spelled(names, word, (size_t)(end - word), &m));) {
+                int inner = 0;
+                *found = 1;
+                if (split == STOKE_SPLIT_ALL || inner_test)
+                    r = find_inner_split(s, folder, image, mask, known, inner_test, &inner);
+                if (!r && !inner && !inner_test) r = record_pair(s, folder, image, mask, known, split);
+            }
+        }
+    }
+    return r;
+}
+
 static int find_pairs(search *s, const char *folder, const stk_scan_name_list *names, stoke_split split,
                       int *found)
 {
-    const int inner_test = split == STOKE_SPLIT_TEST && folder == s->root;
-    for (const struct known_pair *pair = pairs; pair < pairs + COUNT(pairs); pair++) {
-        const char *images, *masks;
-        for (size_t i = 0; (images = spelled(names, pair->images, strlen(pair->images), &i));)
-            for (const char *word = pair->masks, *end; *word; word = end + (*end == ' ')) {
-                end = word + strcspn(word, " ");
-                for (size_t m = 0; (masks = spelled(names, word, (size_t)(end - word), &m));) {
-                    int inner = 0, r = STOKE_OK;
-                    *found = 1;
-                    if (split == STOKE_SPLIT_ALL || inner_test)
-                        r = find_inner_split(s, folder, images, masks, pair, inner_test, &inner);
-                    if (r == STOKE_OK && !inner && !inner_test)
-                        r = record_pair(s, folder, images, masks, pair, split);
-                    if (r != STOKE_OK) return r;
-                }
-            }
-    }
-    return STOKE_OK;
+    int r = STOKE_OK;
+    for (const struct known_pair *pair = pairs; !r && pair < pairs + COUNT(pairs); pair++)
+        r = record_pairs(s, folder, names, pair->images, pair->masks, pair, split, found);
+    return r;
 }
 
 /* images (or image, img, imgs, ...) without any known partner: masks will be zeros. */
 static int find_images_only(search *s, const char *folder, const stk_scan_name_list *names, stoke_split split)
 {
-    for (const struct known_pair *pair = pairs; pair < pairs + COUNT(pairs); pair++) {
-        const char *images;
-        for (size_t i = 0; (images = spelled(names, pair->images, strlen(pair->images), &i));) {
-            int r = record_pair(s, folder, images, NULL, pair, split);
-            if (r != STOKE_OK) return r;
-        }
-    }
-    return STOKE_OK;
+    int r = STOKE_OK;
+    for (const struct known_pair *pair = pairs; !r && pair < pairs + COUNT(pairs); pair++)
+        r = record_pairs(s, folder, names, pair->images, NULL, pair, split, NULL);
+    return r;
 }
 
 /* trainannot beside train, and the like. */
 static int find_split_pairs(search *s, const stk_scan_name_list *names, const char *word, stoke_split split,
                             int *found)
 {
-    for (size_t p = 0; p < COUNT(split_pairs); p++) {
+    int r = STOKE_OK;
+    for (size_t p = 0; !r && p < COUNT(split_pairs); p++) {
         char name[2][32];
-        const char *images, *masks;
         for (int side = 0; side < 2; side++)
             snprintf(name[side], sizeof name[side], "%s%s", word, split_pairs[p][side]);
-        for (size_t i = 0; (images = spelled(names, name[0], strlen(name[0]), &i));) {
-            for (size_t m = 0; (masks = spelled(names, name[1], strlen(name[1]), &m));) {
-                *found = 1;
-                int r = record_pair(s, s->root, images, masks, NULL, split);
-                if (r != STOKE_OK) return r;
-            }
-        }
+        r = record_pairs(s, s->root, names, name[0], name[1], NULL, split, found);
     }
-    return STOKE_OK;
+    return r;
 }
 
 /* train/images + train/masks, val/images + val/masks; or those of test alone. */
