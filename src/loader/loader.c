@@ -11,7 +11,7 @@
 #include "src/base/mem.h"
 #include "src/base/option_table.h"
 #include "src/loader/sample.h"
-#include "src/source/weights.h"
+#include "src/source/dataset.h"
 
 /* ---- create and destroy ---- */
 

@@ -14,7 +14,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/source/split.h"
+#include "src/source/dataset.h"
 
 int stk_dataset_no_memory(stoke_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/source/weights.h"
+#include "src/source/dataset.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -10,7 +10,6 @@
 #include "src/base/mem.h"
 #include "src/base/number.h"
 #include "src/base/threadpool.h"
-#include "src/source/csv.h"
 #include "src/source/dataset_internal.h"
 #include "src/source/mask_rules.h"
 #include "src/source/reader.h"
