@@ -160,9 +160,8 @@ static uint64_t ram_bytes(ram_tier *ram)
 struct stk_cache {
     stk_disk *disk; /* NULL: memory only */
     ram_tier *ram;  /* NULL: none */
-    stk_memo *memo; /* the disk's, or own_memo */
-    stk_memo *own_memo;
-    _Atomic uint64_t hits_ram, hits_disk, misses, stored, damaged;
+    stk_memo *memo;
+    _Atomic uint64_t damaged;
 };
 
 stk_cache_key stk_cache_key_make(const stk_cache_digest *image, const stk_cache_digest *mask,
@@ -183,13 +182,10 @@ int stk_cache_open(stk_cache **out, const stk_cache_settings *settings, stoke_er
     stk_cache *cache = stk_calloc(1, sizeof *cache);
     if (!cache) return stk_fail(err, STOKE_E_NOMEM, "no memory for the cache");
     int r = STOKE_OK;
-    if (settings->folder && *settings->folder) {
-        r = stk_disk_open(&cache->disk, settings->folder, settings->disk_budget, err);
-        if (!r) cache->memo = stk_disk_memo(cache->disk);
-    } else {
-        r = stk_memo_open(&cache->own_memo, -1, 0, 0, err);
-        cache->memo = cache->own_memo;
-    }
+    if (settings->folder && *settings->folder)
+        r = stk_disk_open(&cache->disk, settings->folder, settings->disk_budget, &cache->memo, err);
+    else
+        r = stk_memo_open(&cache->memo, -1, 0, 0, err);
     if (!r && settings->ram_budget && !(cache->ram = ram_create(settings->ram_budget)))
         r = stk_fail(err, STOKE_E_NOMEM, "no memory for the cache");
     if (r)
@@ -205,8 +201,8 @@ void stk_cache_close(stk_cache **pointer)
     if (!cache) return;
     *pointer = NULL;
     ram_destroy(&cache->ram);
+    stk_memo_close(&cache->memo);
     stk_disk_close(&cache->disk);
-    stk_memo_close(&cache->own_memo);
     stk_free(cache);
 }
 
@@ -254,17 +250,10 @@ int stk_cache_get(stk_cache *cache, stk_cache_key key, stk_cache_scratch *bench,
 {
     const stk_entry_goal goal = { bench, image_target, mask_target };
     const ram_entry *entry = cache->ram ? ram_find(cache->ram, key) : NULL;
-    if (entry && stk_entry_lend(&entry->header, entry->pixels, entry->packed, &goal, out)) {
-        atomic_fetch_add(&cache->hits_ram, 1);
-        out->from_ram = 1;
-        return 1;
-    }
-    if (get_disk(cache, key, &goal, out)) {
-        atomic_fetch_add(&cache->hits_disk, 1);
-        return 1;
-    }
-    atomic_fetch_add(&cache->misses, 1);
-    return 0;
+    if (!entry || !stk_entry_lend(&entry->header, entry->pixels, entry->packed, &goal, out))
+        return get_disk(cache, key, &goal, out);
+    out->from_ram = 1;
+    return 1;
 }
 
 /* ---- put ---- */
@@ -314,7 +303,6 @@ int stk_cache_put(stk_cache *cache, stk_cache_key key, stk_cache_scratch *bench,
     const stk_entry_header header = stk_entry_describe(key, sample, pixels, packed, packed_bytes);
     int kept = cache->disk && stk_disk_write(cache->disk, key, &header, pixels, packed);
     if (!kept && cache->ram) kept = ram_keep(cache->ram, &header, pixels, packed);
-    if (kept) atomic_fetch_add(&cache->stored, 1);
     return kept;
 }
 
@@ -323,10 +311,6 @@ int stk_cache_put(stk_cache *cache, stk_cache_key key, stk_cache_scratch *bench,
 void stk_cache_stats_get(const stk_cache *cache, stk_cache_stats *stats)
 {
     *stats = (stk_cache_stats){
-        .hits_ram = atomic_load(&cache->hits_ram),
-        .hits_disk = atomic_load(&cache->hits_disk),
-        .misses = atomic_load(&cache->misses),
-        .stored = atomic_load(&cache->stored),
         .damaged = atomic_load(&cache->damaged),
         .ram_bytes = cache->ram ? ram_bytes(cache->ram) : 0,
         .disk_bytes = cache->disk ? stk_disk_bytes(cache->disk) : 0,

@@ -136,7 +136,7 @@ int stk_cache_has_room(stk_cache *cache, uint64_t image_bytes);
 int stk_cache_put(stk_cache *cache, stk_cache_key key, stk_cache_scratch *bench, const stk_cache_hit *sample);
 
 typedef struct stk_cache_stats {
-    uint64_t hits_ram, hits_disk, misses, stored, damaged;
+    uint64_t damaged;
     /* disk: with a budget, all entries of the folder; without, those added since the first of the processes
      * that use it now opened it. */
     uint64_t ram_bytes, disk_bytes;

@@ -28,7 +28,6 @@ struct stk_disk {
     int folder;
     uint64_t budget;
     stk_cache_usage usage;
-    stk_memo *memo;
     _Atomic unsigned written; /* for names of temporary files */
     pthread_mutex_t lock;     /* of the warning, while it is written */
     atomic_int stopped;       /* set after the warning, which then never changes */
@@ -59,11 +58,6 @@ static void stop_writing(stk_disk *disk, int number)
 const char *stk_disk_warning(const stk_disk *disk)
 {
     return atomic_load(&disk->stopped) ? disk->warning : NULL;
-}
-
-stk_memo *stk_disk_memo(stk_disk *disk)
-{
-    return disk->memo;
 }
 
 /* ---- opening ---- */
@@ -106,7 +100,7 @@ static uint64_t scan(stk_disk *disk)
  * Others wait for it in stk_usage_open. One with a budget that comes to a folder used without adds it up
  * itself; what others write meanwhile may be counted twice or not at all: as many entries as there are
  * threads writing. */
-static int settle(stk_disk *disk, int unwritable, stoke_error *err)
+static int settle(stk_disk *disk, int unwritable, stk_memo **memo, stoke_error *err)
 {
     const int alone = unwritable ? -unwritable : stk_usage_open(&disk->usage, disk->folder);
     if (alone < 0) stop_writing(disk, -alone);
@@ -116,12 +110,12 @@ static int settle(stk_disk *disk, int unwritable, stoke_error *err)
     if (alone == 1) stk_usage_set(&disk->usage, 0, 0);
     if (writable && disk->budget && !stk_usage_known(&disk->usage))
         stk_usage_set(&disk->usage, scan(disk), 1);
-    const int r = stk_memo_open(&disk->memo, disk->folder, alone == 1, writable, err);
+    const int r = stk_memo_open(memo, disk->folder, alone == 1, writable, err);
     if (alone == 1) stk_usage_ready(&disk->usage);
     return r;
 }
 
-int stk_disk_open(stk_disk **out, const char *folder, uint64_t budget, stoke_error *err)
+int stk_disk_open(stk_disk **out, const char *folder, uint64_t budget, stk_memo **memo, stoke_error *err)
 {
     *out = NULL;
     int unwritable, r = stoke_make_folders(folder, err);
@@ -136,7 +130,7 @@ int stk_disk_open(stk_disk **out, const char *folder, uint64_t budget, stoke_err
     if (disk->folder < 0)
         r = stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot use it as a cache", folder);
     else
-        r = settle(disk, unwritable, err);
+        r = settle(disk, unwritable, memo, err);
     if (r)
         stk_disk_close(&disk);
     else
@@ -149,7 +143,6 @@ void stk_disk_close(stk_disk **pointer)
     stk_disk *disk = *pointer;
     if (!disk) return;
     *pointer = NULL;
-    stk_memo_close(&disk->memo);
     stk_usage_close(&disk->usage);
     if (disk->folder >= 0) close(disk->folder);
     pthread_mutex_destroy(&disk->lock);

@@ -61,9 +61,9 @@ void stk_usage_give(stk_cache_usage *usage, uint64_t bytes);
 
 typedef struct stk_disk stk_disk;
 
-int stk_disk_open(stk_disk **out, const char *folder, uint64_t budget, stoke_error *err);
+/* *memo is what earlier runs knew; close it first, in any case. */
+int stk_disk_open(stk_disk **out, const char *folder, uint64_t budget, stk_memo **memo, stoke_error *err);
 void stk_disk_close(stk_disk **disk);
-stk_memo *stk_disk_memo(stk_disk *disk);
 
 /* One that is damaged: see stk_disk_remove. */
 stk_entry_result stk_disk_read(stk_disk *disk, stk_cache_key key, const stk_entry_goal *goal,
