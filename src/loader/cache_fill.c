@@ -123,7 +123,6 @@ int stoke_cache_fill(const stoke_dataset *dataset, const stoke_data_params *para
     stk_memory_gate_destroy(&f->gate);
     if (f->config.cache) report_on(f, report);
     stk_quarantine_close(&f->quarantine);
-    stk_cache_lookup_close(&f->config);
     stk_loader_config_destroy(&f->config);
     stk_free(f);
     report->seconds = (double)(stk_now_ns() - begin) / 1e9;

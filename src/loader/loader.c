@@ -210,7 +210,6 @@ void stoke_loader_destroy(stoke_loader **pointer)
     stk_free(loader->workers);
     stk_slots_destroy(&loader->slots);
     stk_quarantine_close(&loader->quarantine);
-    stk_cache_lookup_close(&loader->config);
     stk_loader_config_destroy(&loader->config);
     stk_memory_gate_destroy(&loader->gate);
     stk_free(loader->cumulative);

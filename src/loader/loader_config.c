@@ -126,13 +126,14 @@ static void ask_pipeline(stk_loader_config *config)
         stk_writer_normalize(&config->writer, mean, deviation);
 }
 
-/* Elements of a batch are finite: a half float that is not would spread to other rows when they are mixed. */
-static int check_image_dtype(const stk_loader_config *config, stoke_error *err)
+/* Whether every value that is written fits its type. */
+static int check_dtypes(const stk_loader_config *config, stoke_error *err)
 {
     const double largest_half = 65504;
     const stk_pix_writer *writer = &config->writer;
-    if (writer->dtype != STOKE_DTYPE_F16) return STOKE_OK;
-    for (int c = 0; c < 3; c++) { /* of black and of white */
+    /* Elements of a batch are finite: a half float that is not would spread to other rows when they are
+     * mixed. */
+    for (int c = 0; c < 3 && writer->dtype == STOKE_DTYPE_F16; c++) { /* of black and of white */
         const double black = fabs(writer->bias[c]), white = fabs(writer->scale[c] + writer->bias[c]);
         if (black > largest_half || white > largest_half)
             return stk_fail(
@@ -141,23 +142,14 @@ static int check_image_dtype(const stk_loader_config *config, stoke_error *err)
                 "or bf16, or a larger std",
                 fmax(black, white), largest_half);
     }
-    return STOKE_OK;
-}
-
-/* What turns in at a border may be background for want of a better id; a box that the user wants ignored not.
- */
-static int check_ignore(const stk_loader_config *config, stoke_error *err)
-{
-    if (config->ignore >= 0 || !config->pipeline->constants.erases_masks) return STOKE_OK;
-    return stk_fail(
-        err, STOKE_E_INVALID,
-        "augment: erasing with mask=ignore has nothing to write, ignore_index is -1: set it (255), "
-        "or use mask=keep");
-}
-
-/* A mask type too narrow for the class ids would alter them silently. */
-static int check_mask_dtype(const stk_loader_config *config, stoke_error *err)
-{
+    /* What turns in at a border may be background for want of a better id; a box that the user wants ignored
+     * not. */
+    if (config->ignore < 0 && config->pipeline->constants.erases_masks)
+        return stk_fail(
+            err, STOKE_E_INVALID,
+            "augment: erasing with mask=ignore has nothing to write, ignore_index is -1: set it (255), "
+            "or use mask=keep");
+    /* A mask type too narrow for the class ids would alter them silently. */
     if (stoke_labels_depth(config->labels) == 2 && config->mask_dtype == STOKE_DTYPE_U8)
         return stk_fail(err, STOKE_E_INVALID,
                         "mask_dtype u8 cannot hold these class ids: use auto, u16, i32 or i64");
@@ -183,9 +175,7 @@ int stk_loader_config_create(stk_loader_config *config, const stoke_dataset *dat
     config->cache_ram = params->cache_ram;
     config->height = params->size[0];
     config->width = params->size[1];
-    r = check_image_dtype(config, err);
-    if (!r) r = check_ignore(config, err);
-    if (!r) r = check_mask_dtype(config, err);
+    r = check_dtypes(config, err);
     if (!r) r = make_swap(config, params, err);
     if (!r && (!config->height || !config->width)) r = first_size(config, err);
     return r;
@@ -193,6 +183,7 @@ int stk_loader_config_create(stk_loader_config *config, const stoke_dataset *dat
 
 void stk_loader_config_destroy(stk_loader_config *config)
 {
+    stk_cache_close(&config->cache);
     stoke_pipeline_destroy(&config->pipeline);
     stoke_labels_destroy(&config->labels);
     stk_free((void *)config->swap);

@@ -336,20 +336,10 @@ int stoke_rows_begin(stoke_rows *rows, uint32_t count, uint64_t epoch, uint64_t 
 static int make_row(const stoke_rows *rows, stk_scratch *scratch, stk_slot *slot, uint32_t row,
                     const stoke_pixels *image, const stoke_pixels *mask, stoke_error *err)
 {
-    const stk_loader_config *config = &rows->config;
-    stk_sample_ctx ctx = { .scratch = scratch,
-                           .config = config,
-                           .image_row = stk_slot_image_row(slot, row),
-                           .mask_row = stk_slot_mask_row(slot, row),
-                           .last = stk_stamp_now(),
-                           .err = err };
-    stoke_draw draw = { .seed = config->seed,
-                        .epoch = slot->batch.epoch,
-                        .position = slot->batch.position + row,
-                        .source_width = image->width,
-                        .source_height = image->height,
-                        .out_width = config->width,
-                        .out_height = config->height };
+    stk_sample_ctx ctx;
+    stoke_draw draw = stk_sample_begin(&ctx, scratch, &rows->config, slot, row, err);
+    draw.source_width = image->width;
+    draw.source_height = image->height;
     int r = take_given_image(&ctx, image);
     if (!r && mask) r = take_given_ids(&ctx, mask);
     if (!r) r = stk_draw_plan(&ctx, &draw);

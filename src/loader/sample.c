@@ -51,20 +51,17 @@ static uint64_t held_bytes(const stoke_blob *blob)
     return bytes <= STK_FILE_LIMIT ? bytes : 0;
 }
 
-static int gate_files(stk_sample_ctx *ctx, stk_memory_gate *gate)
-{
-    if (!gate || !stk_memory_gate_guards_files(gate)) return STOKE_OK;
-    const stk_scratch_bytes need =
-        stk_scratch_need_files(held_bytes(&ctx->sample.image), held_bytes(&ctx->sample.mask));
-    return stk_sample_ctx_in_file(ctx, ctx->sample.image_path,
-                                  stk_memory_gate_pass(gate, ctx->scratch, &need, ctx->err));
-}
-
 static int read_files(stk_sample_ctx *ctx, stk_memory_gate *gate)
 {
     stk_scratch *scratch = ctx->scratch;
     const stoke_sample *sample = &ctx->sample;
-    int r = gate_files(ctx, gate);
+    int r = STOKE_OK;
+    if (gate && stk_memory_gate_guards_files(gate)) {
+        const stk_scratch_bytes need =
+            stk_scratch_need_files(held_bytes(&sample->image), held_bytes(&sample->mask));
+        r = stk_sample_ctx_in_file(ctx, sample->image_path,
+                                   stk_memory_gate_pass(gate, scratch, &need, ctx->err));
+    }
     if (!r)
         r = stk_blob_read(&sample->image, sample->image_path, STK_FILE_LIMIT, &scratch->image_file,
                           &ctx->image_bytes, ctx->err);
@@ -206,37 +203,41 @@ static int make_fitted(stk_sample_ctx *ctx, stk_memory_gate *gate, stoke_draw *d
                  : stk_decode_fit_region(ctx);
 }
 
-static int into_row(stk_sample_ctx *ctx)
+stoke_draw stk_sample_begin(stk_sample_ctx *ctx, stk_scratch *scratch, const stk_loader_config *config,
+                            const stk_slot *slot, uint32_t row, stoke_error *err)
 {
-    const int r = ctx->raw ? stk_raw_put(ctx) : stk_render(ctx);
-    stk_sample_ctx_stamp(ctx, STOKE_STAGE_WRITE);
-    return stk_sample_ctx_in_file(ctx, ctx->sample.image_path, r);
+    *ctx = (stk_sample_ctx){ .scratch = scratch,
+                             .config = config,
+                             .image_row = stk_slot_image_row(slot, row),
+                             .mask_row = stk_slot_mask_row(slot, row),
+                             .raw = slot->raw ? &slot->raw[row] : NULL,
+                             .last = stk_stamp_now(),
+                             .err = err };
+    return (stoke_draw){ .seed = config->seed,
+                         .epoch = slot->batch.epoch,
+                         .position = slot->batch.position + row,
+                         .out_width = config->width,
+                         .out_height = config->height };
 }
 
 int stk_sample_load(stk_scratch *scratch, const stk_loader_config *config, stk_memory_gate *gate,
-                    const stk_sample_target *place, uint64_t id, stoke_error *err)
+                    stk_slot *slot, uint32_t row, uint64_t id, stoke_error *err)
 {
+    stk_sample_ctx ctx;
     memset(scratch->times, 0, sizeof scratch->times);
     scratch->bytes_read = 0;
-    stk_sample_ctx ctx = { .scratch = scratch,
-                           .config = config,
-                           .sample = stoke_dataset_sample(config->dataset, id),
-                           .image_row = place->image_row,
-                           .mask_row = place->mask_row,
-                           .raw = place->raw,
-                           .last = stk_stamp_now(),
-                           .err = err };
-    stoke_draw draw = { .seed = config->seed,
-                        .epoch = place->epoch,
-                        .position = place->position,
-                        .out_width = config->width,
-                        .out_height = config->height };
+    stoke_draw draw = stk_sample_begin(&ctx, scratch, config, slot, row, err);
+    ctx.sample = stoke_dataset_sample(config->dataset, id);
     int r = make_fitted(&ctx, gate, &draw);
-    if (!r) r = into_row(&ctx);
+    if (!r) {
+        r = ctx.raw ? stk_raw_put(&ctx) : stk_render(&ctx);
+        stk_sample_ctx_stamp(&ctx, STOKE_STAGE_WRITE);
+        r = stk_sample_ctx_in_file(&ctx, ctx.sample.image_path, r);
+    }
     stk_memory_gate_leave(gate, scratch);
     scratch->cache_hit = ctx.kept.found;
     scratch->cache_from_ram = ctx.kept.from_ram;
     scratch->cache_stored = ctx.kept.stored;
-    *place->mix = (stk_slot_row_mix){ ctx.plan.mix, ctx.plan.lambda, ctx.plan.mix_box };
+    slot->mix[row] = (stk_slot_row_mix){ ctx.plan.mix, ctx.plan.lambda, ctx.plan.mix_box };
     return r;
 }

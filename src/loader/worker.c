@@ -150,16 +150,11 @@ static void fill_row(stk_loader_worker *worker, stk_slot *slot, uint32_t row, ro
     const uint64_t position = slot->batch.position + row;
     stoke_order order = loader->order;
     order.epoch = slot->batch.epoch;
-    const stk_sample_target place = { order.epoch,
-                                      position,
-                                      stk_slot_image_row(slot, row),
-                                      stk_slot_mask_row(slot, row),
-                                      &slot->mix[row],
-                                      slot->raw ? &slot->raw[row] : NULL };
     *result = (row_result){ .mark = STOKE_ROW_OK };
     uint64_t id = stoke_order_at(&order, position);
     for (uint32_t attempt = 1; attempt <= SUBSTITUTES; attempt++) {
-        int r = stk_sample_load(&worker->scratch, &loader->config, &loader->gate, &place, id, &result->error);
+        int r =
+            stk_sample_load(&worker->scratch, &loader->config, &loader->gate, slot, row, id, &result->error);
         slot->ids[row] = id;
         slot->names[row] = stoke_dataset_sample(loader->config.dataset, id).name;
         slot->status[row] = result->mark;

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What other rooms see of a set beyond <stoke/dataset.h>: which side of a split a sample is on, and its weight.
+ * What other rooms see of a set beyond <stoke/dataset.h>: which side of a split a sample is on, and its
+ * weight.
  */
 #ifndef STOKE_SRC_SOURCE_DATASET_H
 #define STOKE_SRC_SOURCE_DATASET_H
 
 #include <stoke/dataset.h>
 
-/* Train or val, by a keyed hash of the name: a sample's side depends on nothing but its own name, so adding or
- * removing files moves no other sample. 1 when it belongs to val: hash below part * 2^64. part 0 = none, 1 = all. */
+/* Train or val, by a keyed hash of the name: a sample's side depends on nothing but its own name, so adding
+ * or removing files moves no other sample. 1 when it belongs to val: hash below part * 2^64. part 0 = none, 1
+ * = all. */
 int stk_split_is_val(const char *name, size_t length, double part, int64_t seed);
 /* Whether a set, opened whole, comes with a train and a val part. */
 int stk_dataset_has_parts(const stoke_dataset *all);
