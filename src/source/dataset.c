@@ -286,11 +286,9 @@ int stoke_dataset_pick(stoke_dataset *dataset, const uint64_t *ids, uint64_t cou
             return stk_fail(err, STOKE_E_INVALID, "sample %llu cannot be picked: there are %zu",
                             (unsigned long long)ids[i], dataset->count);
     const size_t bytes = (size_t)count * sizeof *dataset->samples;
-    void *picked = stk_alloc(bytes);
+    stoke_sample *picked = stk_alloc(bytes);
     if (!picked) return stk_dataset_no_memory(err);
-    for (uint64_t i = 0; i < count; i++)
-        memcpy((char *)picked + i * sizeof *dataset->samples, &dataset->samples[ids[i]],
-               sizeof *dataset->samples);
+    for (uint64_t i = 0; i < count; i++) picked[i] = dataset->samples[ids[i]];
     memcpy(dataset->samples, picked, bytes);
     stk_free(picked);
     dataset->count = (size_t)count;

@@ -28,22 +28,17 @@ typedef struct bad_line {
     stoke_bad_file file;
 } bad_line;
 
-typedef struct verify_sums {
-    uint64_t ok, ok_but_label, image_bytes, mask_bytes, formats[8], images16;
-    uint32_t min_width, min_height, max_width, max_height;
-    uint32_t low, high;                 /* values of 16-bit images */
-    uint64_t first_jpeg, first_colored; /* ids of masks; UINT64_MAX: none */
-    stk_pair_counts pairs;
-} verify_sums;
-
 typedef struct verification {
     const stoke_dataset *dataset;
     const stoke_data_params *params;
     stoke_labels *labels; /* as set */
     stoke_labels *values; /* every value as it is; NULL: there is a map, and tallies count classes */
-    verify_sums sums;
-    stk_mask_tally *tally, *odd; /* of good masks; of those with values that are no class */
-    pthread_mutex_t lock;        /* of the sums, which are booked once a sample, and the bad lines */
+    stoke_verify_report *report;
+    stk_mask_tally *tally, *odd;        /* of good masks; of those with values that are no class */
+    pthread_mutex_t lock;               /* of the report and what follows, which are booked once a sample */
+    uint64_t ok_but_label;              /* samples; the report counts those that are ok */
+    uint64_t first_jpeg, first_colored; /* ids of masks; UINT64_MAX: none */
+    stk_pair_counts counts;
     bad_line *bad;
     size_t n_bad, bad_capacity;
 } verification;
@@ -83,16 +78,15 @@ int stoke_remark_on_values(const stoke_data_params *params, uint32_t low, uint32
 static int judge(const verification *v, const stk_names *names, stoke_data_params *settled,
                  stk_mask_rules *judgement, stoke_verify_report *report, stoke_error *why)
 {
-    const verify_sums *s = &v->sums;
     const stk_mask_values values = { .counts = { v->tally, v->odd },
                                      .path = stoke_dataset_sample(v->dataset, 0).mask_path,
-                                     .jpeg = s->first_jpeg < UINT64_MAX
-                                                 ? stoke_dataset_sample(v->dataset, s->first_jpeg).mask_path
+                                     .jpeg = v->first_jpeg < UINT64_MAX
+                                                 ? stoke_dataset_sample(v->dataset, v->first_jpeg).mask_path
                                                  : NULL,
                                      .names = names->count,
                                      .names_found = names->found };
-    if (s->first_colored < UINT64_MAX) {
-        const stoke_sample sample = stoke_dataset_sample(v->dataset, s->first_colored);
+    if (v->first_colored < UINT64_MAX) {
+        const stoke_sample sample = stoke_dataset_sample(v->dataset, v->first_colored);
         return stk_judge_colors(v->params, &sample, why);
     }
     const int r = (v->values ? stk_judge_values : stk_judge_range)(v->params, &values, add_remark, report,
@@ -233,30 +227,13 @@ static int take_bad(verification *v, stoke_verify_report *report, int mapped, st
     return STOKE_OK;
 }
 
-static void take_sums(const verification *v, stoke_verify_report *report, int mapped)
-{
-    const verify_sums *s = &v->sums;
-    report->pairs = stoke_dataset_count(v->dataset);
-    report->ok = s->ok + (mapped ? s->ok_but_label : 0);
-    report->image_bytes = s->image_bytes;
-    report->mask_bytes = s->mask_bytes;
-    memcpy(report->formats, s->formats, sizeof report->formats);
-    report->images16 = s->images16;
-    if (s->images16) report->min_value16 = s->low, report->max_value16 = s->high;
-    if (s->max_width) {
-        report->min_width = s->min_width, report->min_height = s->min_height;
-        report->max_width = s->max_width, report->max_height = s->max_height;
-    }
-}
-
 /* Moves what was found into the report. On failure the report is left for stoke_verify_report_free. */
 static int write_report(verification *v, stoke_verify_report *report, stoke_error *err)
 {
-    const verify_sums *s = &v->sums;
     char text[512];
     int mapped = 0, r = STOKE_OK;
     report->ignore_index = v->params->ignore_index;
-    stk_pair_remarks(&s->pairs, (stoke_orientation)v->params->orientation, add_remark, report);
+    stk_pair_remarks(&v->counts, (stoke_orientation)v->params->orientation, add_remark, report);
     char unread[256];
     if (*stoke_dataset_unread(v->dataset, unread, sizeof unread)) {
         snprintf(text, sizeof text, "Left out: %s; " STOKE_FORMATS_AND " are read.", unread);
@@ -268,12 +245,15 @@ static int write_report(verification *v, stoke_verify_report *report, stoke_erro
         add_remark(report, text);
     }
     /* Where no mask could be read there is nothing to judge by but the list of bad files. */
-    if (has_pixels(v->tally) || has_pixels(v->odd) || s->first_colored < UINT64_MAX)
+    if (has_pixels(v->tally) || has_pixels(v->odd) || v->first_colored < UINT64_MAX)
         r = take_labels(v, report, &mapped, err);
-    if (!r && stoke_remark_on_values(v->params, s->low, s->high, text, sizeof text)) add_remark(report, text);
+    if (!r && stoke_remark_on_values(v->params, report->min_value16, report->max_value16, text, sizeof text))
+        add_remark(report, text);
     if (!r) r = count_classes(v, report, mapped, err);
     if (!r) r = take_bad(v, report, mapped, err);
-    if (!r) take_sums(v, report, mapped);
+    if (mapped) report->ok += v->ok_but_label;
+    if (!report->images16) report->min_value16 = 0;
+    if (!report->max_width) report->min_width = report->min_height = 0;
     return r;
 }
 
@@ -302,28 +282,21 @@ static int start(void *context, void *member, stoke_error *err)
 
 static void book_image(verification *v, const stoke_image_info *info, const stoke_image *image)
 {
-    verify_sums *s = &v->sums;
+    stoke_verify_report *report = v->report;
     uint32_t low = UINT32_MAX, high = 0;
     stk_image_values(image, &low, &high);
     pthread_mutex_lock(&v->lock);
-    s->formats[info->format < 8 ? info->format : 0]++;
-    s->images16 += image->depth == 2;
-    if (low < s->low) s->low = low;
-    if (high > s->high) s->high = high;
-    if (image->width < s->min_width) s->min_width = image->width;
-    if (image->height < s->min_height) s->min_height = image->height;
-    if (image->width > s->max_width) s->max_width = image->width;
-    if (image->height > s->max_height) s->max_height = image->height;
+    report->formats[info->format < 8 ? info->format : 0]++;
+    report->images16 += image->depth == 2;
+    if (low < report->min_value16) report->min_value16 = low;
+    if (high > report->max_value16) report->max_value16 = high;
+    if (image->width < report->min_width) report->min_width = image->width;
+    if (image->height < report->min_height) report->min_height = image->height;
+    if (image->width > report->max_width) report->max_width = image->width;
+    if (image->height > report->max_height) report->max_height = image->height;
     if (!stoke_dataset_has_masks(v->dataset))
-        stk_pair_count(&s->pairs, (stoke_orientation)v->params->orientation, info, NULL, NULL);
+        stk_pair_count(&v->counts, (stoke_orientation)v->params->orientation, info, NULL, NULL);
     pthread_mutex_unlock(&v->lock);
-}
-
-/* The first of each kind, by id: what a message names does not depend on the threads. */
-static void note_kind(verify_sums *s, uint64_t id, const stoke_image_info *info, int status)
-{
-    if (info->width && info->format == STOKE_FORMAT_JPEG && id < s->first_jpeg) s->first_jpeg = id;
-    if (status == STOKE_E_LABEL && stk_mask_is_colored(info) && id < s->first_colored) s->first_colored = id;
 }
 
 /* *by_label: a value that is no class is all there is to complain of. */
@@ -336,10 +309,13 @@ static int check_mask(verification *v, verifier *self, uint64_t id, const stoke_
     int r = stk_reader_mask(&self->reader, v->params, v->values ? v->values : v->labels, sample, &info, &ids,
                             why);
     pthread_mutex_lock(&v->lock);
-    v->sums.mask_bytes += self->reader.file_bytes;
-    note_kind(&v->sums, id, &info, v->values ? r : STOKE_OK);
+    v->report->mask_bytes += self->reader.file_bytes;
+    /* The first of each kind, by id: what a message names does not depend on the threads. */
+    if (info.width && info.format == STOKE_FORMAT_JPEG && id < v->first_jpeg) v->first_jpeg = id;
+    if (v->values && r == STOKE_E_LABEL && stk_mask_is_colored(&info) && id < v->first_colored)
+        v->first_colored = id;
     /* An image that could not be read has width 0 and has been reported: its mask is judged alone. */
-    if (r == STOKE_OK && image->width) r = stk_pair_count(&v->sums.pairs, wanted, image, &info, why);
+    if (r == STOKE_OK && image->width) r = stk_pair_count(&v->counts, wanted, image, &info, why);
     pthread_mutex_unlock(&v->lock);
     if (r != STOKE_OK) return r;
     if (v->values && v->params->classes) r = stk_labels_check(v->labels, &ids, why);
@@ -393,9 +369,9 @@ static int check_sample(void *context, void *member, uint64_t id, stoke_error *e
         if (r != STOKE_OK) return r;
     }
     pthread_mutex_lock(&v->lock);
-    v->sums.image_bytes += image_bytes;
-    v->sums.ok += !bad_image && !bad_mask;
-    v->sums.ok_but_label += !bad_image && by_label;
+    v->report->image_bytes += image_bytes;
+    v->report->ok += !bad_image && !bad_mask;
+    v->ok_but_label += !bad_image && by_label;
     pthread_mutex_unlock(&v->lock);
     return STOKE_OK;
 }
@@ -412,8 +388,6 @@ static void finish(void *context, void *member)
 /* Masks without a map are read as they are: what their values mean is judged when all have been seen. */
 static int prepare(verification *v, stoke_error *err)
 {
-    v->sums.min_width = v->sums.min_height = v->sums.low = UINT32_MAX;
-    v->sums.first_jpeg = v->sums.first_colored = UINT64_MAX;
     v->tally = stk_calloc(1, sizeof *v->tally);
     v->odd = stk_calloc(1, sizeof *v->odd);
     if (!v->tally || !v->odd) return stk_fail(err, STOKE_E_NOMEM, "no memory for the class counts");
@@ -428,14 +402,19 @@ static int prepare(verification *v, stoke_error *err)
 int stoke_verify(const stoke_dataset *dataset, const stoke_data_params *params, unsigned threads,
                  stoke_progress_fn progress, void *context, stoke_verify_report *report, stoke_error *err)
 {
-    *report = (stoke_verify_report){ 0 };
+    *report = (stoke_verify_report){ .pairs = stoke_dataset_count(dataset),
+                                     .min_width = UINT32_MAX,
+                                     .min_height = UINT32_MAX,
+                                     .min_value16 = UINT32_MAX };
     const uint64_t begin = stk_now_ns();
-    verification v = { .dataset = dataset, .params = params };
+    verification v = { .dataset = dataset,
+                       .params = params,
+                       .report = report,
+                       .first_jpeg = UINT64_MAX,
+                       .first_colored = UINT64_MAX };
     int r = prepare(&v, err);
     pthread_mutex_init(&v.lock, NULL);
-    const stk_parallel_job job = {
-        stoke_dataset_count(dataset), &v, sizeof(verifier), start, check_sample, finish
-    };
+    const stk_parallel_job job = { report->pairs, &v, sizeof(verifier), start, check_sample, finish };
     if (r == STOKE_OK) r = stk_parallel_for(&job, threads, progress, context, err);
     if (r == STOKE_OK) r = write_report(&v, report, err);
     if (r != STOKE_OK) stoke_verify_report_free(report);

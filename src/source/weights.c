@@ -141,17 +141,6 @@ int stk_weights_balanced(const stoke_dataset *dataset, const stoke_data_params *
 
 #define WEIGHTS_LIMIT (UINT64_C(1) << 30)
 
-/* Weights in place to running sums. */
-static int accumulate(double *weights, uint64_t count, const char *origin, stoke_error *err)
-{
-    double total = 0;
-    for (uint64_t i = 0; i < count; i++) weights[i] = total += weights[i];
-    if (!(total > 0)) return stk_fail(err, STOKE_E_INVALID, "%s: all weights are 0", origin);
-    if (total > 1e300)
-        return stk_fail(err, STOKE_E_INVALID, "%s: the sum of the weights is too large", origin);
-    return STOKE_OK;
-}
-
 /* Samples are in natural order of their names. */
 static int find_sample(const stoke_dataset *dataset, const char *name, uint64_t *id)
 {
@@ -211,6 +200,7 @@ static int read_weights(const stoke_dataset *dataset, stk_csv *csv, double *weig
     return r == STOKE_E_END ? STOKE_OK : r;
 }
 
+/* Names to weights, then to running sums in place. */
 static int fill(const stoke_dataset *dataset, stk_csv *csv, double *weights, stoke_error *err)
 {
     uint64_t count = stoke_dataset_count(dataset);
@@ -226,7 +216,12 @@ static int fill(const stoke_dataset *dataset, stk_csv *csv, double *weights, sto
                         csv->origin, (unsigned long long)missing.count, missing.count ? " (" : "",
                         missing.text, missing.count ? ")" : "", (unsigned long long)unknown.count,
                         unknown.count ? " (" : "", unknown.text, unknown.count ? ")" : "");
-    return accumulate(weights, count, csv->origin, err);
+    double total = 0;
+    for (uint64_t i = 0; i < count; i++) weights[i] = total += weights[i];
+    if (!(total > 0)) return stk_fail(err, STOKE_E_INVALID, "%s: all weights are 0", csv->origin);
+    if (total > 1e300)
+        return stk_fail(err, STOKE_E_INVALID, "%s: the sum of the weights is too large", csv->origin);
+    return STOKE_OK;
 }
 
 int stk_weights_parse(const stoke_dataset *dataset, const char *path, const void *bytes, size_t size,
