@@ -88,10 +88,13 @@ static uint64_t cost(uint64_t entry_bytes)
     return entry_bytes + sizeof(ram_entry) + ALIGNMENT + 2 * sizeof(void *);
 }
 
-static int ram_has_room(ram_tier *ram, uint64_t bytes)
+/* 1 when there is room for an entry of so many bytes. take: it is the caller's from now on; taken before
+ * memory is taken and pixels are copied, so that threads together stay in the budget. */
+static int ram_room(ram_tier *ram, uint64_t bytes, int take)
 {
     pthread_mutex_lock(&ram->lock);
     const int r = ram->budget - ram->bytes >= cost(bytes);
+    if (r && take) ram->bytes += cost(bytes);
     pthread_mutex_unlock(&ram->lock);
     return r;
 }
@@ -110,23 +113,12 @@ static int grow(ram_tier *ram)
     return 1;
 }
 
-/* Takes the room before memory is taken and pixels are copied, so that threads together stay in the budget.
- */
-static int take_room(ram_tier *ram, uint64_t bytes)
-{
-    pthread_mutex_lock(&ram->lock);
-    const int r = ram->budget - ram->bytes >= bytes;
-    if (r) ram->bytes += bytes;
-    pthread_mutex_unlock(&ram->lock);
-    return r;
-}
-
 /* Copies an entry. 1 when it is kept; 0 when it was there already, has no room or there is no memory. */
 static int ram_keep(ram_tier *ram, const stk_entry_header *header, const void *pixels, const void *packed)
 {
     const size_t image_bytes = stk_entry_image_bytes(header);
-    const uint64_t bytes = cost(stk_entry_bytes(header));
-    if (!take_room(ram, bytes)) return 0;
+    const uint64_t bytes = stk_entry_bytes(header);
+    if (!ram_room(ram, bytes, 1)) return 0;
     const size_t head = (sizeof(ram_entry) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     ram_entry *entry = stk_alloc_aligned(head + image_bytes + (size_t)header->mask_bytes, ALIGNMENT);
     if (entry) {
@@ -142,7 +134,7 @@ static int ram_keep(ram_tier *ram, const stk_entry_header *header, const void *p
         *slot = entry;
         ram->used++;
     } else {
-        ram->bytes -= bytes;
+        ram->bytes -= cost(bytes);
     }
     pthread_mutex_unlock(&ram->lock);
     if (!kept) stk_free(entry);
@@ -240,7 +232,7 @@ static int get_disk(stk_cache *cache, stk_cache_key key, const stk_entry_goal *g
     if (result == STK_ENTRY_DAMAGED) stk_cache_drop(cache, key);
     if (result != STK_ENTRY_FOUND) return 0;
     const uint64_t bytes = stk_entry_bytes(&header);
-    if (cache->ram && ram_has_room(cache->ram, bytes) && stk_disk_has_room(cache->disk, bytes))
+    if (cache->ram && ram_room(cache->ram, bytes, 0) && stk_disk_has_room(cache->disk, bytes))
         ram_keep(cache->ram, &header, out->image.data, packed);
     return 1;
 }
@@ -282,7 +274,7 @@ int stk_cache_has_room(stk_cache *cache, uint64_t image_bytes)
 {
     const uint64_t least = sizeof(stk_entry_header) + image_bytes;
     return (cache->disk && stk_disk_has_room(cache->disk, least)) ||
-           (cache->ram && ram_has_room(cache->ram, least));
+           (cache->ram && ram_room(cache->ram, least, 0));
 }
 
 int stk_cache_put(stk_cache *cache, stk_cache_key key, stk_cache_scratch *bench, const stk_cache_hit *sample)

@@ -105,11 +105,12 @@ static int settle(stk_disk *disk, int unwritable, stk_memo **memo, stoke_error *
     const int alone = unwritable ? -unwritable : stk_usage_open(&disk->usage, disk->folder);
     if (alone < 0) stop_writing(disk, -alone);
     const int writable = alone >= 0;
+    int known = 0;
     if (writable && mkdirat(disk->folder, "tmp", 0777) != 0 && errno != EEXIST) stop_writing(disk, errno);
     if (writable) remove_leftovers(disk, alone == 1);
     if (alone == 1) stk_usage_set(&disk->usage, 0, 0);
-    if (writable && disk->budget && !stk_usage_known(&disk->usage))
-        stk_usage_set(&disk->usage, scan(disk), 1);
+    if (writable && disk->budget) stk_usage_bytes(&disk->usage, &known);
+    if (writable && disk->budget && !known) stk_usage_set(&disk->usage, scan(disk), 1);
     const int r = stk_memo_open(memo, disk->folder, alone == 1, writable, err);
     if (alone == 1) stk_usage_ready(&disk->usage);
     return r;
@@ -216,7 +217,7 @@ int stk_disk_has_room(stk_disk *disk, uint64_t bytes)
 {
     if (atomic_load(&disk->stopped)) return 0;
     if (!disk->budget) return 1;
-    const uint64_t used = stk_usage_bytes(&disk->usage);
+    const uint64_t used = stk_usage_bytes(&disk->usage, NULL);
     return used <= disk->budget && disk->budget - used >= bytes;
 }
 
@@ -297,5 +298,5 @@ int stk_disk_write(stk_disk *disk, stk_cache_key key, const stk_entry_header *he
 
 uint64_t stk_disk_bytes(stk_disk *disk)
 {
-    return disk->usage.fd >= 0 ? stk_usage_bytes(&disk->usage) : 0;
+    return disk->usage.fd >= 0 ? stk_usage_bytes(&disk->usage, NULL) : 0;
 }

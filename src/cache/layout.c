@@ -185,13 +185,6 @@ static void store(stk_cache_usage *usage, record r)
     if (pwrite(usage->fd, &r, sizeof r, 0) != (ssize_t)sizeof r) return;
 }
 
-int stk_usage_known(stk_cache_usage *usage)
-{
-    const record r = begin(usage);
-    end(usage);
-    return r.known != 0;
-}
-
 void stk_usage_set(stk_cache_usage *usage, uint64_t bytes, int known)
 {
     record r = begin(usage);
@@ -201,10 +194,11 @@ void stk_usage_set(stk_cache_usage *usage, uint64_t bytes, int known)
     end(usage);
 }
 
-uint64_t stk_usage_bytes(stk_cache_usage *usage)
+uint64_t stk_usage_bytes(stk_cache_usage *usage, int *known)
 {
     const record r = begin(usage);
     end(usage);
+    if (known) *known = r.known != 0;
     return r.bytes;
 }
 

@@ -47,9 +47,8 @@ void stk_usage_close(stk_cache_usage *usage); /* accepts one whose open failed *
 
 /* The count. It is known once somebody has added up the folder (set) and the record is whole; adding to an
  * unknown one counts from 0. */
-int stk_usage_known(stk_cache_usage *usage);
+uint64_t stk_usage_bytes(stk_cache_usage *usage, int *known); /* known may be NULL */
 void stk_usage_set(stk_cache_usage *usage, uint64_t bytes, int known);
-uint64_t stk_usage_bytes(stk_cache_usage *usage);
 
 /* Takes room under the budget (0 = no limit): 1, or 0 when there is not enough. */
 int stk_usage_take(stk_cache_usage *usage, uint64_t bytes, uint64_t budget);
