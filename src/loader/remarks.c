@@ -30,19 +30,11 @@ typedef struct looks {
     uint32_t low, high;     /* values of 16-bit images; low > high: none was seen */
 } looks;
 
-static void look_at_values(looks *seen, stk_reader *reader, const stoke_data_params *params,
-                           const stoke_sample *sample)
-{
-    stoke_image image;
-    stoke_image_info info;
-    if (stk_reader_image(reader, params, sample, &info, &image, NULL)) return;
-    stk_image_values(&image, &seen->low, &seen->high);
-}
-
 static void look(looks *seen, const stk_loader_config *config, stk_reader *reader,
                  const stoke_data_params *params, const stoke_sample *sample, int decode)
 {
     stoke_image_info info;
+    stoke_image image;
     uint32_t width, height;
     if (stk_loader_config_size(config, reader->decoder, &reader->file, sample, &info, &width, &height, NULL))
         return;
@@ -51,7 +43,8 @@ static void look(looks *seen, const stk_loader_config *config, stk_reader *reade
     const double in_width = width < config->width ? width : config->width;
     const double in_height = height < config->height ? height : config->height;
     seen->covered += in_width * in_height / ((double)config->width * config->height);
-    if (decode && info.bits > 8) look_at_values(seen, reader, params, sample);
+    if (decode && info.bits > 8 && !stk_reader_image(reader, params, sample, &info, &image, NULL))
+        stk_image_values(&image, &seen->low, &seen->high);
 }
 
 static looks look_around(const stk_loader_config *config, const stoke_data_params *params)
@@ -59,11 +52,11 @@ static looks look_around(const stk_loader_config *config, const stoke_data_param
     looks seen = { .low = UINT32_MAX };
     stk_reader reader = { 0 };
     const uint64_t count = stoke_dataset_count(config->dataset), n = count < LOOKS ? count : LOOKS;
-    for (uint64_t i = 0; i < n && (i || !stk_reader_start(&reader, NULL)); i++) {
+    for (uint64_t i = 0; i < n && (i || !stk_reader_start(NULL, &reader, NULL)); i++) {
         const stoke_sample sample = stoke_dataset_sample(config->dataset, i * (count / n));
         look(&seen, config, &reader, params, &sample, i % DECODED_AT == 0);
     }
-    stk_reader_finish(&reader);
+    stk_reader_finish(NULL, &reader);
     return seen;
 }
 

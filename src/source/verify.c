@@ -270,15 +270,9 @@ void stoke_verify_report_free(stoke_verify_report *report)
 }
 
 typedef struct verifier {
-    stk_reader reader;
+    stk_reader reader; /* first: see stk_reader_start */
     stk_mask_tally tally, odd;
 } verifier;
-
-static int start(void *context, void *member, stoke_error *err)
-{
-    (void)context;
-    return stk_reader_start(&((verifier *)member)->reader, err);
-}
 
 static void book_image(verification *v, const stoke_image_info *info, const stoke_image *image)
 {
@@ -382,7 +376,7 @@ static void finish(void *context, void *member)
     verifier *self = member;
     stk_tally_merge(v->tally, &self->tally);
     stk_tally_merge(v->odd, &self->odd);
-    stk_reader_finish(&self->reader);
+    stk_reader_finish(NULL, &self->reader);
 }
 
 /* Masks without a map are read as they are: what their values mean is judged when all have been seen. */
@@ -414,7 +408,9 @@ int stoke_verify(const stoke_dataset *dataset, const stoke_data_params *params, 
                        .first_colored = UINT64_MAX };
     int r = prepare(&v, err);
     pthread_mutex_init(&v.lock, NULL);
-    const stk_parallel_job job = { report->pairs, &v, sizeof(verifier), start, check_sample, finish };
+    const stk_parallel_job job = {
+        report->pairs, &v, sizeof(verifier), stk_reader_start, check_sample, finish
+    };
     if (r == STOKE_OK) r = stk_parallel_for(&job, threads, progress, context, err);
     if (r == STOKE_OK) r = write_report(&v, report, err);
     if (r != STOKE_OK) stoke_verify_report_free(report);

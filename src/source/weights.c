@@ -37,14 +37,9 @@ typedef struct balance {
 } balance;
 
 typedef struct balancer {
-    stk_reader reader;
+    stk_reader reader; /* first: see stk_reader_start */
     stk_mask_tally tally;
 } balancer;
-
-static int start(void *context, void *member, stoke_error *err)
-{
-    return stk_reader_start(&((balancer *)member)->reader, err);
-}
 
 static int add_mask(void *context, void *member, uint64_t id, stoke_error *err)
 {
@@ -77,7 +72,7 @@ static void finish(void *context, void *member)
     balance *b = context;
     balancer *self = member;
     stk_tally_merge(b->sum, &self->tally);
-    stk_reader_finish(&self->reader);
+    stk_reader_finish(NULL, &self->reader);
 }
 
 static double weight_of(const balance *b, const presence *sample)
@@ -95,7 +90,7 @@ static int run(balance *b, unsigned threads, stoke_progress_fn progress, void *c
                stoke_error *err)
 {
     uint64_t count = stoke_dataset_count(b->dataset);
-    const stk_parallel_job job = { count, b, sizeof(balancer), start, add_mask, finish };
+    const stk_parallel_job job = { count, b, sizeof(balancer), stk_reader_start, add_mask, finish };
     int r = stk_parallel_for(&job, threads, progress, context, err);
     if (r != STOKE_OK) return r;
     /* The order in which a mask's classes were met is that of its pixels: the sum rounds the same on every
