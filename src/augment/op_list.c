@@ -69,13 +69,6 @@ int stk_op_ids(const char *name, const char *text, uint32_t *ids, size_t limit, 
     return STOKE_OK;
 }
 
-static int in_pairs(uint32_t (*pairs)[2], size_t count, uint32_t id)
-{
-    for (size_t i = 0; i < count; i++)
-        if (pairs[i][0] == id || pairs[i][1] == id) return 1;
-    return 0;
-}
-
 int stk_op_pairs(const char *name, const char *text, uint32_t (*pairs)[2], size_t limit, size_t *count,
                  stoke_error *err)
 {
@@ -93,8 +86,9 @@ int stk_op_pairs(const char *name, const char *text, uint32_t (*pairs)[2], size_
             uint32_t id = 0;
             int r = parse_id(name, side[i], &id, err);
             if (r) return r;
-            if (in_pairs(pairs, *count, id) || (i && id == pairs[*count][0]))
-                return stk_fail(err, STOKE_E_INVALID, "%s: class %u stands there twice", name, id);
+            int twice = i && id == pairs[*count][0];
+            for (size_t k = 0; k < *count; k++) twice |= pairs[k][0] == id || pairs[k][1] == id;
+            if (twice) return stk_fail(err, STOKE_E_INVALID, "%s: class %u stands there twice", name, id);
             pairs[*count][i] = id;
         }
     }

@@ -42,12 +42,7 @@ void stk_convert_plan(stk_codec_convert *c, const stoke_decode_params *params)
     if (!c->stride) c->stride = (uint8_t)samples_of(c->layout);
 }
 
-/* Product of two values of [0, max], divided by max and rounded. */
-static uint32_t scaled_product(uint32_t a, uint32_t b, uint32_t max)
-{
-    return (uint32_t)(((uint64_t)a * b + max / 2) / max);
-}
-
+/* Of values in [0, max], rounded. */
 static uint32_t blend(uint32_t over, uint32_t under, uint32_t alpha, uint32_t max)
 {
     return (uint32_t)(((uint64_t)over * alpha + (uint64_t)under * (max - alpha) + max / 2) / max);
@@ -91,7 +86,7 @@ static void pixel(const stk_codec_convert *c, uint32_t s[4], uint32_t out[3])
         for (int i = 0; i < 3; i++) out[i] = c->palette[s[0]][i];
         break;
     case STK_CMYK:
-        for (int i = 0; i < 3; i++) out[i] = max - s[3] - scaled_product(s[i], max - s[3], max);
+        for (int i = 0; i < 3; i++) out[i] = max - s[3] - blend(s[i], 0, max - s[3], max);
         break;
     default: memcpy(out, s, 3 * sizeof *out);
     }

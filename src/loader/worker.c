@@ -72,27 +72,19 @@ uint64_t stk_mix_scratch(const stoke_batch *shape)
     return shape->image_row_bytes + shape->mask_row_bytes;
 }
 
-/* Row 0 is mixed last of all, when the last row is no longer what it was. */
-static int keep_last(const stk_slot *slot, stk_mem_buffer *copy, row_pixels *kept, stoke_error *err)
-{
-    const stoke_batch *batch = &slot->batch;
-    const row_pixels last = row_of(slot, batch->count - 1);
-    kept->image = stk_buffer_reserve(copy, stk_mix_scratch(batch));
-    if (!kept->image) return stk_fail(err, STOKE_E_NOMEM, "no memory to mix the rows of a batch");
-    kept->mask = kept->image + batch->image_row_bytes;
-    memcpy(kept->image, last.image, batch->image_row_bytes);
-    memcpy(kept->mask, last.mask, batch->mask_row_bytes);
-    return STOKE_OK;
-}
-
 int stk_slot_mix(stk_slot *slot, stk_mem_buffer *copy, stoke_error *err)
 {
-    const uint32_t count = slot->batch.count;
+    const stoke_batch *batch = &slot->batch;
+    const uint32_t count = batch->count;
     if (!count) return STOKE_OK;
-    row_pixels last = row_of(slot, 0);
+    row_pixels last = row_of(slot, count - 1);
+    /* Row 0 is mixed last of all, when the last row is no longer what it was. */
     if (count > 1 && slot->mix[0].kind != STOKE_MIX_NONE) {
-        int r = keep_last(slot, copy, &last, err);
-        if (r) return r;
+        uint8_t *kept = stk_buffer_reserve(copy, stk_mix_scratch(batch));
+        if (!kept) return stk_fail(err, STOKE_E_NOMEM, "no memory to mix the rows of a batch");
+        memcpy(kept, last.image, batch->image_row_bytes);
+        memcpy(kept + batch->image_row_bytes, last.mask, batch->mask_row_bytes);
+        last = (row_pixels){ kept, kept + batch->image_row_bytes };
     }
     /* From the end on, so that the row before is still as it was. */
     for (uint32_t i = count - 1; i > 0; i--) mix_row(slot, i, row_of(slot, i - 1));
