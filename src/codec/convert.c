@@ -117,25 +117,6 @@ static void any_row(const stk_codec_convert *c, const void *in, uint32_t width, 
     }
 }
 
-static void grey_to_rgb(const uint8_t *in, uint32_t width, uint8_t *out)
-{
-    for (uint32_t x = 0; x < width; x++, out += 3) out[0] = out[1] = out[2] = in[x];
-}
-
-static void drop_fourth(const uint8_t *in, uint32_t width, uint8_t *out)
-{
-    for (uint32_t x = 0; x < width; x++, in += 4, out += 3) {
-        out[0] = in[0];
-        out[1] = in[1];
-        out[2] = in[2];
-    }
-}
-
-static void look_up(const stk_codec_convert *c, const uint8_t *in, uint32_t width, uint8_t *out)
-{
-    for (uint32_t x = 0; x < width; x++, out += 3) memcpy(out, c->palette[in[x]], 3);
-}
-
 /* The common cases without per-pixel decisions. Returns 0 when the row is none of them. */
 static int short_cut(const stk_codec_convert *c, const uint8_t *in, uint32_t width, uint8_t *out)
 {
@@ -144,11 +125,15 @@ static int short_cut(const stk_codec_convert *c, const uint8_t *in, uint32_t wid
     if (samples == c->out_channels && (c->mask || c->layout != STK_PALETTE))
         memcpy(out, in, (size_t)width * samples);
     else if (c->layout == STK_GREY)
-        grey_to_rgb(in, width, out);
+        for (uint32_t x = 0; x < width; x++, out += 3) out[0] = out[1] = out[2] = in[x];
     else if (c->layout == STK_RGBA)
-        drop_fourth(in, width, out);
+        for (uint32_t x = 0; x < width; x++, in += 4, out += 3) {
+            out[0] = in[0];
+            out[1] = in[1];
+            out[2] = in[2];
+        }
     else if (c->layout == STK_PALETTE)
-        look_up(c, in, width, out);
+        for (uint32_t x = 0; x < width; x++, out += 3) memcpy(out, c->palette[in[x]], 3);
     else
         return 0;
     return 1;

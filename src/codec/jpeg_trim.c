@@ -364,20 +364,6 @@ static int pass_rows(stk_jpeg_trimmer *t, range across, range down, writer *w)
 
 const size_t stk_jpeg_trimmer_bytes = sizeof(stk_jpeg_trimmer);
 
-static uint32_t smaller(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
-static void patch_size(uint8_t *frame, uint32_t width, uint32_t height)
-{
-    uint8_t *p = frame + 5; /* behind marker, length and precision */
-    p[0] = (uint8_t)(height >> 8);
-    p[1] = (uint8_t)height;
-    p[2] = (uint8_t)(width >> 8);
-    p[3] = (uint8_t)width;
-}
-
 /* One buffer: data without stuffing, and zeros | the small file, whose data may double when all bytes are FF.
  * An MCU may be kept before it is noticed that the data has ended: that many zeros more. */
 static int reserve(stk_jpeg_trimmer *t, stk_mem_buffer *scratch, size_t size, uint32_t rows)
@@ -417,8 +403,11 @@ int stk_jpeg_trim(stk_jpeg_trimmer *t, stk_mem_buffer *scratch, const uint8_t *b
     t->out_size = (size_t)(w.at - t->out);
     emit(t, "\xFF\xD9", 2);
     uint32_t left = across.first * t->mcu_width, top = down.first * t->mcu_height;
-    patch_size(t->out + t->frame, smaller(t->width, across.end * t->mcu_width) - left,
-               smaller(t->height, down.end * t->mcu_height) - top);
+    const uint32_t width = (uint32_t)stk_least(t->width, across.end * t->mcu_width) - left,
+                   height = (uint32_t)stk_least(t->height, down.end * t->mcu_height) - top;
+    const uint8_t shape[4] = { (uint8_t)(height >> 8), (uint8_t)height, (uint8_t)(width >> 8),
+                               (uint8_t)width };
+    memcpy(t->out + t->frame + 5, shape, 4); /* behind marker, length and precision */
     *trimmed =
         (stk_jpeg_trimmed){ t->out, t->out_size, { box.x - left, box.y - top, box.width, box.height } };
     return 1;
