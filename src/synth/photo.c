@@ -125,19 +125,7 @@ static int shadow_create(shadow_map *map, const stk_synth_scene *scene, stoke_er
     return STOKE_OK;
 }
 
-static void shadow_free(shadow_map *map)
-{
-    stk_free(map->depth);
-    stk_free(map->sums);
-    stk_free(map->line);
-}
-
 /* ---- surfaces ---- */
-
-static uint8_t clamp_byte(int32_t value)
-{
-    return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
-}
 
 /* A run of pixels of one shape. The texture is read along a line through the tile; a second look at the
  * cloud, four times as coarse, takes away the repetition. */
@@ -158,9 +146,9 @@ static void color_run(const stk_synth_scene *scene, const stk_synth_shape *s, co
         const uint8_t *color = s->color[(fine * 3 + coarse) / 4];
         int32_t level = (int32_t)(light >> 16);
         level = (level < 24 ? 24 : level) * (256 - shade[x / 2]) >> 8;
-        out[0] = clamp_byte(color[0] * level >> 8);
-        out[1] = clamp_byte(color[1] * level >> 8);
-        out[2] = clamp_byte(color[2] * level >> 8);
+        out[0] = stk_clamp_byte(color[0] * level >> 8);
+        out[1] = stk_clamp_byte(color[1] * level >> 8);
+        out[2] = stk_clamp_byte(color[2] * level >> 8);
         out += 3;
         u += (uint32_t)s->step_u;
         v += (uint32_t)s->step_v;
@@ -216,14 +204,8 @@ static void add_noise(const stk_synth_scene *scene, uint32_t y, const uint16_t s
     for (size_t i = 0; i < (size_t)scene->width * 3; i++, bits >>= 16) {
         if (i % 4 == 0) bits = stk_mix64(counter += UINT64_C(0x9e3779b97f4a7c15)); /* odd: every value once */
         int32_t draw = (int32_t)(bits & 255) + (int32_t)(bits >> 8 & 255) - 255;
-        row[i] = clamp_byte(row[i] + ((draw * strength[row[i]] + 2048) >> 12));
+        row[i] = stk_clamp_byte(row[i] + ((draw * strength[row[i]] + 2048) >> 12));
     }
-}
-
-static void add_border(uint8_t *row, size_t width)
-{
-    memcpy(row, row + 3, 3);
-    memcpy(row + (width + 1) * 3, row + width * 3, 3);
 }
 
 static void render_rows(const stk_synth_scene *scene, const stoke_image *indices, const shadow_map *map,
@@ -236,7 +218,8 @@ static void render_rows(const stk_synth_scene *scene, const stoke_image *indices
         if (y < scene->height) {
             uint8_t *fresh = lines + y % 3 * line;
             color_row(scene, indices, map, y, fresh + 3);
-            add_border(fresh, scene->width);
+            memcpy(fresh, fresh + 3, 3); /* the border */
+            memcpy(fresh + line - 3, fresh + line - 6, 3);
         }
         if (!y) continue;
         uint32_t above = y > 1 ? y - 2 : 0, below = y < scene->height ? y : scene->height - 1;
@@ -260,6 +243,8 @@ int stk_photo_render(const stk_synth_scene *scene, const stoke_image *indices, s
     if (!status) render_rows(scene, indices, &map, lines, sums, image);
     stk_free(lines);
     stk_free(sums);
-    shadow_free(&map);
+    stk_free(map.depth);
+    stk_free(map.sums);
+    stk_free(map.line);
     return status;
 }

@@ -38,6 +38,11 @@ static inline int32_t stk_cosine(uint32_t angle)
     return stk_sine(angle + STK_TURN / 4);
 }
 
+static inline uint8_t stk_clamp_byte(int32_t value)
+{
+    return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
+}
+
 /* One or two closed outlines, filled even-odd (a ring is two circles), and how the surface looks. */
 typedef struct stk_synth_shape {
     int32_t x[STK_POINTS], y[STK_POINTS]; /* Q8 pixels */
