@@ -70,7 +70,6 @@ struct stoke_loader {
     pthread_mutex_t lock;
     pthread_cond_t work;  /* a slot became free, or stopping */
     pthread_cond_t ready; /* a batch became ready, or the last row in flight ended */
-    int locks_made;
     int stopping, paused, resting;
     int cancelled;         /* next() does not wait; see ahead.h */
     stk_batch_spans spans; /* copied by every worker with its next row */

@@ -159,19 +159,15 @@ void stoke_memory_add_loader(stoke_memory_sum *sum, const stoke_memory_plan *pla
     stoke_memory_add(sum, plan->beside, 1, plan->beside_bytes);
 }
 
-int stk_memory_gate_create(stk_memory_gate *gate, uint64_t reserve, uint64_t limit, stoke_error *err)
+void stk_memory_gate_make(stk_memory_gate *gate, uint64_t reserve, uint64_t limit)
 {
     *gate = (stk_memory_gate){ .reserve = reserve, .limit = limit };
-    if (pthread_mutex_init(&gate->turn, NULL))
-        return stk_fail(err, STOKE_E_NOMEM, "cannot make a lock for large pictures");
-    gate->made = 1;
-    return STOKE_OK;
+    pthread_mutex_init(&gate->turn, NULL);
 }
 
 void stk_memory_gate_destroy(stk_memory_gate *gate)
 {
-    if (gate->made) pthread_mutex_destroy(&gate->turn);
-    gate->made = 0;
+    pthread_mutex_destroy(&gate->turn);
 }
 
 int stk_memory_gate_pass(stk_memory_gate *gate, stk_scratch *scratch, const stk_scratch_bytes *need,

@@ -201,7 +201,6 @@ struct stoke_rows {
     stoke_allocator allocator;
     int has_allocator;
     pthread_mutex_t lock;
-    int lock_made;
     holder *holders;     /* all of them */
     lent_bench *benches; /* those nobody uses now */
 };
@@ -216,9 +215,8 @@ int stoke_rows_create(stoke_rows **out, const stoke_data_params *params, const s
     if (!rows) return stk_fail(err, STOKE_E_NOMEM, "no memory for rows");
     if (allocator) rows->allocator = *allocator;
     rows->has_allocator = allocator != NULL;
-    rows->lock_made = !pthread_mutex_init(&rows->lock, NULL);
-    int r = rows->lock_made ? STOKE_OK : stk_fail(err, STOKE_E_NOMEM, "no memory for a lock");
-    if (!r) r = stk_loader_config_create(&rows->config, NULL, params, err);
+    pthread_mutex_init(&rows->lock, NULL);
+    const int r = stk_loader_config_create(&rows->config, NULL, params, err);
     if (r)
         stoke_rows_destroy(&rows);
     else
@@ -247,7 +245,7 @@ void stoke_rows_destroy(stoke_rows **pointer)
         stk_free(b);
     }
     stk_loader_config_destroy(&rows->config);
-    if (rows->lock_made) pthread_mutex_destroy(&rows->lock);
+    pthread_mutex_destroy(&rows->lock);
     stk_free(rows);
 }
 
