@@ -181,15 +181,6 @@ static int is_temporary(const char *name, const char **dot)
     return *dot && strlen(*dot) == 11 && strspn(*dot + 5, "0123456789abcdef") == 6;
 }
 
-/* Whether a file is what a killed run left half-written: NAME.tar.tmp-012345. Any number will do: with other
- * settings that run had more shards than this one. The manifest comes first: without one beside it a shard is
- * somebody else's, half-written or not. */
-static int is_leftover(const stoke_pack_params *p, const char *name)
-{
-    const char *dot;
-    return is_temporary(name, &dot) && is_our_shard(p, name, dot);
-}
-
 static int is_leftover_manifest(const char *name)
 {
     const char *dot;
@@ -297,12 +288,16 @@ static int look_around(const stk_pack_folder *folder, int *ours, char other[256]
                   : STOKE_OK;
 }
 
-/* Of a folder that has a manifest. What cannot be removed stays. */
+/* What a killed run left half-written: NAME.tar.tmp-012345. Any number will do: with other settings that run
+ * had more shards than this one. The manifest comes first: without one beside it a shard is somebody else's,
+ * half-written or not. What cannot be removed stays. */
 static void remove_leftovers(stk_pack_folder *folder, const stoke_pack_params *p)
 {
     DIR *handle = stoke_opendir(folder->path);
+    const char *dot;
     for (const struct dirent *entry; handle && (entry = stoke_readdir(handle));)
-        if (is_leftover(p, entry->d_name) || is_leftover_manifest(entry->d_name))
+        if ((is_temporary(entry->d_name, &dot) && is_our_shard(p, entry->d_name, dot)) ||
+            is_leftover_manifest(entry->d_name))
             remove_regular(folder, entry->d_name, NULL);
     if (handle) closedir(handle);
 }

@@ -104,16 +104,6 @@ static int has_pixels(const stk_mask_tally *tally)
     return 0;
 }
 
-/* Names that were only found are counted before the classes are, on a map of their own. */
-static int count_names(const verification *v, stk_names *names, stoke_error *err)
-{
-    stoke_labels *labels = NULL;
-    int r = stoke_labels_create(&labels, NULL, STK_TALLY_IDS, -1, err);
-    if (!r) r = stk_names_add(labels, v->params, names, err);
-    stoke_labels_destroy(&labels);
-    return r;
-}
-
 /* What values mean: report->labels, n_ids, ignore_index, or the refusal. */
 static int take_labels(verification *v, stoke_verify_report *report, int *mapped, stoke_error *err)
 {
@@ -121,7 +111,12 @@ static int take_labels(verification *v, stoke_verify_report *report, int *mapped
     stk_mask_rules judgement;
     stk_names names;
     stoke_error why = { 0 };
-    int r = count_names(v, &names, err), refused = STOKE_OK;
+    stoke_labels *apart;
+    int refused = STOKE_OK;
+    /* Names that were only found are counted before the classes are, on a map of their own. */
+    int r = stoke_labels_create(&apart, NULL, STK_TALLY_IDS, -1, err);
+    if (!r) r = stk_names_add(apart, v->params, &names, err);
+    stoke_labels_destroy(&apart);
     if (r) return r;
     if (v->values || (v->labels->keeps && !v->params->classes)) {
         refused = judge(v, &names, &settled, &judgement, report, &why);
