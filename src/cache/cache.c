@@ -141,14 +141,6 @@ static int ram_keep(ram_tier *ram, const stk_entry_header *header, const void *p
     return kept;
 }
 
-static uint64_t ram_bytes(ram_tier *ram)
-{
-    pthread_mutex_lock(&ram->lock);
-    const uint64_t bytes = ram->bytes;
-    pthread_mutex_unlock(&ram->lock);
-    return bytes;
-}
-
 struct stk_cache {
     stk_disk *disk; /* NULL: memory only */
     ram_tier *ram;  /* NULL: none */
@@ -302,11 +294,14 @@ int stk_cache_put(stk_cache *cache, stk_cache_key key, stk_cache_scratch *bench,
 
 void stk_cache_stats_get(const stk_cache *cache, stk_cache_stats *stats)
 {
+    ram_tier *ram = cache->ram;
+    if (ram) pthread_mutex_lock(&ram->lock);
     *stats = (stk_cache_stats){
         .damaged = atomic_load(&cache->damaged),
-        .ram_bytes = cache->ram ? ram_bytes(cache->ram) : 0,
+        .ram_bytes = ram ? ram->bytes : 0,
         .disk_bytes = cache->disk ? stk_disk_bytes(cache->disk) : 0,
     };
+    if (ram) pthread_mutex_unlock(&ram->lock);
 }
 
 const char *stk_cache_warning(const stk_cache *cache)

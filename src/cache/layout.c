@@ -41,21 +41,16 @@ int stk_cache_is_temporary(const char *name)
 
 /* ---- caches of version 0.1, which had no marker ---- */
 
-static int is_regular(int folder, const char *name)
-{
-    struct stat st;
-    return stk_fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
-}
-
 /* Whether a folder (tmp, or one of entries) holds only regular files with the cache's names; counts them. */
 static int holds_only_ours(int folder, const char *name, int temporary, size_t *found)
 {
     DIR *dir = stk_cache_below(folder, name);
+    struct stat st;
     int ours = dir != NULL;
     for (const struct dirent *e; ours && (e = stoke_readdir(dir));) {
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
         ours = (temporary ? stk_cache_is_temporary(e->d_name) : stk_cache_is_entry(name, e->d_name)) &&
-               is_regular(dirfd(dir), e->d_name);
+               stk_fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
         *found += (size_t)(ours && !temporary);
     }
     if (dir && stk_closedir(dir)) ours = 0; /* what was not seen is not proved */

@@ -126,18 +126,13 @@ int stk_codec_job_begin(stk_codec_job *job)
     return STOKE_OK;
 }
 
-static int fits(const stoke_image *target, const stoke_image *shape)
-{
-    return target->data && target->width == shape->width && target->height == shape->height &&
-           target->channels == shape->channels && target->depth == shape->depth &&
-           target->stride >= shape->stride;
-}
-
 /* The target (may be NULL) if it has this shape, else the buffer, rows packed. */
 static int place(const stoke_image *target, stk_mem_buffer *buffer, stoke_image *image, stoke_error *err)
 {
     image->stride = (size_t)image->width * image->channels * image->depth;
-    if (target && fits(target, image)) {
+    if (target && target->data && target->width == image->width && target->height == image->height &&
+        target->channels == image->channels && target->depth == image->depth &&
+        target->stride >= image->stride) {
         *image = *target;
         return STOKE_OK;
     }

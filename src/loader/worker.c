@@ -229,15 +229,6 @@ static stk_slot *take_row(stoke_loader *loader, uint32_t *row)
     return slot;
 }
 
-static void book_origin(const stk_scratch *scratch, stk_slot_origins *origins)
-{
-    if (scratch->cache_hit)
-        ++*(scratch->cache_from_ram ? &origins->ram : &origins->disk);
-    else
-        origins->decoded++;
-    origins->stored += scratch->cache_stored != 0;
-}
-
 /* Returns 1 when it was the last row of its batch. */
 static int book_row(stk_loader_worker *worker, stk_slot *slot, uint32_t row, const row_result *result,
                     uint64_t queued_ns)
@@ -254,8 +245,13 @@ static int book_row(stk_loader_worker *worker, stk_slot *slot, uint32_t row, con
     worker->memory = stk_scratch_memory(&worker->scratch);
     slot->replaced += result->replaced;
     slot->skipped += result->skipped;
-    if (loader->config.cache && !result->skipped && !result->status)
-        book_origin(&worker->scratch, &slot->origins);
+    if (loader->config.cache && !result->skipped && !result->status) {
+        const stk_scratch *scratch = &worker->scratch;
+        slot->origins.ram += scratch->cache_hit && scratch->cache_from_ram;
+        slot->origins.disk += scratch->cache_hit && !scratch->cache_from_ram;
+        slot->origins.decoded += !scratch->cache_hit;
+        slot->origins.stored += scratch->cache_stored != 0;
+    }
     /* Of several failing rows the first one speaks, whoever was faster: the message must not depend on
      * threads. */
     if (result->status && (!slot->error.code || row < slot->error_row)) {

@@ -118,12 +118,6 @@ static int pack_member(const stk_pack_item *item, int mask, char *name, size_t s
     return n > 0 && (size_t)n < size;
 }
 
-/* The name without the part's prefix, which the shard's name says instead. */
-static const char *name_in_part(const stoke_dataset *dataset, const char *name)
-{
-    return dataset->prefixed ? strchr(name, '/') + 1 : name;
-}
-
 /* The sample's place in the plan, or a line in the list of what was left out. */
 static int add_item(stk_pack_plan *plan, uint64_t id, int skip_bad, stoke_error *err)
 {
@@ -138,9 +132,11 @@ static int add_item(stk_pack_plan *plan, uint64_t id, int skip_bad, stoke_error 
         close(fd);
         item.files++;
     }
+    /* The name without the part's prefix, which the shard's name says instead. */
+    const char *in_part = plan->dataset->prefixed ? strchr(sample.name, '/') + 1 : sample.name;
     item.key = key;
-    if (!stk_shard_key(name_in_part(plan->dataset, sample.name), key, sizeof key) ||
-        !pack_member(&item, 0, name, sizeof name) || !pack_member(&item, 1, name, sizeof name)) {
+    if (!stk_shard_key(in_part, key, sizeof key) || !pack_member(&item, 0, name, sizeof name) ||
+        !pack_member(&item, 1, name, sizeof name)) {
         stk_fail(&why, STOKE_E_LIMIT, "its name is too long for an archive");
         return refuse(plan, id, sample.image_path, &why, skip_bad, err);
     }
@@ -316,18 +312,12 @@ static int plan_memory(packing *k, const stoke_pack_params *params)
 
 /* ---- a shard that is there ---- */
 
-static int same_member(const stk_tar_member *member, const stk_pack_item *item, int mask)
-{
-    char name[STK_TAR_NAME];
-    return pack_member(item, mask, name, sizeof name) && strcmp(member->name, name) == 0 &&
-           member->size == item->file[mask].bytes && member->kind == STK_TAR_FILE;
-}
-
 /* Whether the shard is as planned; its index file is made where it is missing. */
 static int is_finished(const packing *k, const stk_pack_shard *shard, const char *path)
 {
     struct stat st;
     stk_tar_index index;
+    char name[STK_TAR_NAME];
     if (stoke_stat(path, &st) != 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size != shard->bytes ||
         stk_tar_open(&index, path, NULL) != STOKE_OK)
         return 0;
@@ -336,8 +326,11 @@ static int is_finished(const packing *k, const stk_pack_shard *shard, const char
     for (size_t i = shard->first; same && i < shard->first + shard->count; i++) {
         const stk_pack_item *item = &k->plan.items[i];
         same = at + item->files <= index.count;
-        for (unsigned mask = 0; same && mask < item->files; mask++)
-            same = same_member(&index.members[at++], item, (int)mask);
+        for (unsigned mask = 0; same && mask < item->files; mask++) {
+            const stk_tar_member *member = &index.members[at++];
+            same = pack_member(item, (int)mask, name, sizeof name) && strcmp(member->name, name) == 0 &&
+                   member->size == item->file[mask].bytes && member->kind == STK_TAR_FILE;
+        }
     }
     same &= at == index.count;
     stk_tar_close(&index);

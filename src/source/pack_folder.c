@@ -263,12 +263,6 @@ static int remove_listed(stk_pack_folder *folder, const stoke_pack_params *p, co
     return r;
 }
 
-static int ends_with(const char *text, const char *ending)
-{
-    const size_t n = strlen(text), m = strlen(ending);
-    return n >= m && strcmp(text + n - m, ending) == 0;
-}
-
 /* Looks through the folder: *ours = a manifest is there, *other = the name of something ("" = empty). */
 static int look_around(const stk_pack_folder *folder, int *ours, char other[256], stoke_error *err)
 {
@@ -280,7 +274,8 @@ static int look_around(const stk_pack_folder *folder, int *ours, char other[256]
         const char *name = entry->d_name;
         if (!strcmp(name, ".") || !strcmp(name, "..")) continue;
         if (is_leftover_manifest(name)) continue;
-        *ours |= ends_with(name, MANIFEST);
+        const size_t n = strlen(name), m = strlen(MANIFEST);
+        *ours |= n >= m && strcmp(name + n - m, MANIFEST) == 0;
         snprintf(other, 256, "%s", name);
     }
     const int number = stk_closedir(handle);
@@ -337,21 +332,13 @@ static int refuse_others_shards(const stk_pack_folder *folder, const stk_pack_pl
 
 /* ---- the folder ---- */
 
-static int write_manifest(const char *path, const char *text, stoke_error *err)
-{
-    stoke_output file;
-    int r = stoke_output_open(&file, path, err);
-    if (r != STOKE_OK) return r;
-    fputs(text, file.stream); /* commit tells whether it arrived */
-    return stoke_output_commit(&file, err);
-}
-
 /* `old` NULL: nothing was packed here. */
 static int settle(stk_pack_folder *folder, const stk_pack_plan *plan, const stoke_pack_params *p,
                   const char *old, const char *new, const char *path, stoke_error *err)
 {
     int ours = 0;
     char other[256];
+    stoke_output file;
     int r = refuse_own_source(folder, plan, err);
     if (r == STOKE_OK) r = look_around(folder, &ours, other, err);
     if (r == STOKE_OK && ours) remove_leftovers(folder, p);
@@ -372,7 +359,10 @@ static int settle(stk_pack_folder *folder, const stk_pack_plan *plan, const stok
     /* What an old manifest described goes before the new one says something else about it. */
     if (old) r = remove_listed(folder, p, old, err);
     if (r == STOKE_OK) r = remove_listed(folder, p, new, err);
-    return r == STOKE_OK ? write_manifest(path, new, err) : r;
+    if (r == STOKE_OK) r = stoke_output_open(&file, path, err);
+    if (r != STOKE_OK) return r;
+    fputs(new, file.stream); /* commit tells whether it arrived */
+    return stoke_output_commit(&file, err);
 }
 
 int stk_pack_folder_open(stk_pack_folder *folder, const stk_pack_plan *plan, const stoke_pack_params *params,

@@ -257,6 +257,8 @@ static int read_folder(walk *w, size_t length, stk_scan_name_list *folders)
     if (r == STOKE_OK && errno)
         r = stk_fail_errno(w->err, STOKE_E_IO, errno, "%s: cannot read folder", w->path);
     closedir(handle);
+    /* Sorted, so that of two links to one folder the same one is walked on every machine. */
+    if (folders->count) qsort(folders->items, folders->count, sizeof *folders->items, by_bytes);
     return r;
 }
 
@@ -266,8 +268,6 @@ static int walk_folder(walk *w, size_t length, unsigned depth)
         return stk_fail(w->err, STOKE_E_LIMIT, "%s: nested deeper than %d folders", w->path, MAX_DEPTH);
     stk_scan_name_list folders = { 0 };
     int r = read_folder(w, length, &folders);
-    /* Sorted, so that of two links to one folder the same one is walked on every machine. */
-    if (folders.count) qsort(folders.items, folders.count, sizeof *folders.items, by_bytes);
     for (size_t i = 0; r == STOKE_OK && i < folders.count; i++) {
         size_t n = strlen(folders.items[i]);
         if (length + 1 + n >= PATH_MAX) {
@@ -311,7 +311,6 @@ int stk_list_folders(const char *path, stk_string_arena *arena, stk_scan_name_li
 {
     walk w = { .arena = arena, .err = err };
     const int r = walk_from(&w, path, names);
-    if (names->count) qsort(names->items, names->count, sizeof *names->items, by_bytes);
     *has_files = w.has_files;
     names->unread = w.unread;
     return r;
