@@ -73,15 +73,6 @@ static void ram_destroy(ram_tier **pointer)
     stk_free(ram);
 }
 
-/* NULL when there is none. Valid until the end. */
-static const ram_entry *ram_find(ram_tier *ram, stk_cache_key key)
-{
-    pthread_mutex_lock(&ram->lock);
-    const ram_entry *entry = *find_slot(ram, key.word);
-    pthread_mutex_unlock(&ram->lock);
-    return entry;
-}
-
 /* What an entry takes with its place in the table (two pointers: half of the slots are empty). */
 static uint64_t cost(uint64_t entry_bytes)
 {
@@ -233,7 +224,12 @@ int stk_cache_get(stk_cache *cache, stk_cache_key key, stk_cache_scratch *bench,
                   const stoke_image *image_target, const stoke_image *mask_target, stk_cache_hit *out)
 {
     const stk_entry_goal goal = { bench, image_target, mask_target };
-    const ram_entry *entry = cache->ram ? ram_find(cache->ram, key) : NULL;
+    const ram_entry *entry = NULL; /* valid until the end */
+    if (cache->ram) {
+        pthread_mutex_lock(&cache->ram->lock);
+        entry = *find_slot(cache->ram, key.word);
+        pthread_mutex_unlock(&cache->ram->lock);
+    }
     if (!entry || !stk_entry_lend(&entry->header, entry->pixels, entry->packed, &goal, out))
         return get_disk(cache, key, &goal, out);
     out->from_ram = 1;

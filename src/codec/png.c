@@ -93,16 +93,6 @@ static int open_png(reader *r, const uint8_t *bytes, size_t size, spng_ctx **out
     return code ? fail(err, code) : STOKE_OK;
 }
 
-/* libspng stops at the last row and does not look at the checksum behind it. */
-static int check_pixel_data(const stk_codec_job *job)
-{
-    stk_codec_png_chunk chunk;
-    for (size_t at = STK_PNG_SIGNATURE; stk_png_next_chunk(job->bytes, job->size, &at, &chunk);)
-        if (stk_png_is(&chunk, "IDAT") && !stk_png_crc_is_right(&chunk))
-            return fail(job->err, SPNG_ECHUNK_CRC);
-    return STOKE_OK;
-}
-
 const stk_codec_png_kind stk_png_kinds[7] = { { 1, STK_GREY },       { 0, 0 },
                                               { 3, STK_RGB },        { 1, STK_PALETTE },
                                               { 2, STK_GREY_ALPHA }, { 0, 0 },
@@ -284,7 +274,11 @@ static int decode(stk_codec_job *job)
     r = open_png(&source, job->bytes, job->size, &ctx, job->err);
     if (r == STOKE_OK) r = decode_with_spng(job, ctx);
     spng_ctx_free(ctx);
-    return r == STOKE_OK ? check_pixel_data(job) : r;
+    /* libspng stops at the last row and does not look at the checksum behind it. */
+    stk_codec_png_chunk chunk;
+    for (size_t at = STK_PNG_SIGNATURE; !r && stk_png_next_chunk(job->bytes, job->size, &at, &chunk);)
+        if (stk_png_is(&chunk, "IDAT") && !stk_png_crc_is_right(&chunk)) r = fail(job->err, SPNG_ECHUNK_CRC);
+    return r;
 }
 
 static void version(char text[32])

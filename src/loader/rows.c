@@ -25,12 +25,6 @@ static int lies_ready(const stoke_pixels *p)
            p->row % bytes == 0;
 }
 
-/* A float in 0..1 as a 16-bit sample; what is no number is black. */
-static uint16_t deep(float v)
-{
-    return v >= 1 ? 65535 : v > 0 ? (uint16_t)lrintf(v * 65535) : 0;
-}
-
 /* One line of one channel, of any type and any distance, to every third sample of `to`; grey goes to all
  * three. */
 static void gather_line(const stoke_pixels *p, uint32_t c, uint32_t y, const stoke_image *to)
@@ -46,7 +40,8 @@ static void gather_line(const stoke_pixels *p, uint32_t c, uint32_t y, const sto
         float real;
         if (p->dtype == STOKE_DTYPE_F32) {
             memcpy(&real, from, sizeof real); /* a view may lie anywhere */
-            sample = deep(real);
+            /* 0..1; what is no number is black */
+            sample = real >= 1 ? 65535 : real > 0 ? (uint16_t)lrintf(real * 65535) : 0;
         } else {
             memcpy(&sample, from, sizeof sample);
         }

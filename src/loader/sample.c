@@ -72,25 +72,21 @@ static int read_files(stk_sample_ctx *ctx, stk_memory_gate *gate)
     return r;
 }
 
-static int probe_mask(stk_sample_ctx *ctx)
-{
-    stk_scratch *scratch = ctx->scratch;
-    const int r = stoke_decoder_probe(scratch->mask_decoder, scratch->mask_file.data, ctx->mask_bytes,
-                                      &ctx->mask_info, ctx->err);
-    ctx->knows_mask = !r;
-    return r ? r
-             : stk_pair_sizes(ctx->config->orientation, &ctx->image_info, &ctx->mask_info,
-                              ctx->sample.image_path, ctx->err);
-}
-
 static int probe_files(stk_sample_ctx *ctx)
 {
     stk_scratch *scratch = ctx->scratch;
     int r = stoke_decoder_probe(scratch->image_decoder, scratch->image_file.data, ctx->image_bytes,
                                 &ctx->image_info, ctx->err);
     if (r) return stk_sample_ctx_in_file(ctx, ctx->sample.image_path, r);
-    if (ctx->sample.mask_path) r = stk_sample_ctx_in_file(ctx, ctx->sample.mask_path, probe_mask(ctx));
-    if (r) return r;
+    if (ctx->sample.mask_path) {
+        r = stoke_decoder_probe(scratch->mask_decoder, scratch->mask_file.data, ctx->mask_bytes,
+                                &ctx->mask_info, ctx->err);
+        ctx->knows_mask = !r;
+        if (!r)
+            r = stk_pair_sizes(ctx->config->orientation, &ctx->image_info, &ctx->mask_info,
+                               ctx->sample.image_path, ctx->err);
+        if (r) return stk_sample_ctx_in_file(ctx, ctx->sample.mask_path, r);
+    }
     ctx->orientation = stk_loader_config_orientation(ctx->config, &ctx->image_info,
                                                      ctx->knows_mask ? &ctx->mask_info : NULL);
     stk_size_shown(&ctx->image_info, ctx->orientation, &ctx->width, &ctx->height);

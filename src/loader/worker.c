@@ -97,8 +97,6 @@ int stk_slot_mix(stk_slot *slot, stk_mem_buffer *copy, stoke_error *err)
 
 typedef struct row_result {
     int status; /* 0, or what ends the batch */
-    uint8_t mark;
-    uint32_t replaced, skipped;
     uint64_t retries;
     stoke_error error;
 } row_result;
@@ -142,26 +140,24 @@ static void fill_row(stk_loader_worker *worker, stk_slot *slot, uint32_t row, ro
     const uint64_t position = slot->batch.position + row;
     stoke_order order = loader->order;
     order.epoch = slot->batch.epoch;
-    *result = (row_result){ .mark = STOKE_ROW_OK };
+    *result = (row_result){ 0 };
+    slot->status[row] = STOKE_ROW_OK;
     uint64_t id = stoke_order_at(&order, position);
     for (uint32_t attempt = 1; attempt <= SUBSTITUTES; attempt++) {
         int r =
             stk_sample_load(&worker->scratch, &loader->config, &loader->gate, slot, row, id, &result->error);
         slot->ids[row] = id;
         slot->names[row] = stoke_dataset_sample(loader->config.dataset, id).name;
-        slot->status[row] = result->mark;
         if (!r) return;
         if (stk_is_want(r) || (r = book_bad(loader, id, slot->ticket + row, result))) {
             result->status = r;
             return;
         }
         if (loader->policy == STOKE_POLICY_SKIP) {
-            result->skipped = 1;
             slot->status[row] = STK_ROW_SKIPPED;
             return;
         }
-        result->mark = STOKE_ROW_REPLACED;
-        result->replaced = 1;
+        slot->status[row] = STOKE_ROW_REPLACED;
         id = stoke_order_substitute(&order, position, attempt);
     }
     result->status =
@@ -243,9 +239,9 @@ static int book_row(stk_loader_worker *worker, stk_slot *slot, uint32_t row, con
     loader->stats.bytes_read += worker->scratch.bytes_read;
     loader->stats.retries += result->retries;
     worker->memory = stk_scratch_memory(&worker->scratch);
-    slot->replaced += result->replaced;
-    slot->skipped += result->skipped;
-    if (loader->config.cache && !result->skipped && !result->status) {
+    slot->replaced += slot->status[row] == STOKE_ROW_REPLACED;
+    slot->skipped += slot->status[row] == STK_ROW_SKIPPED;
+    if (loader->config.cache && slot->status[row] != STK_ROW_SKIPPED && !result->status) {
         const stk_scratch *scratch = &worker->scratch;
         slot->origins.ram += scratch->cache_hit && scratch->cache_from_ram;
         slot->origins.disk += scratch->cache_hit && !scratch->cache_from_ram;

@@ -187,15 +187,6 @@ static uint32_t root(uint32_t n)
     return r;
 }
 
-/* Photons come by chance: the deviation grows with the root of the light, 0.9 + 0.30 sqrt(value) levels. A
- * draw is the sum of two bytes less 255, deviation 104.5: strength = levels * 4096 / 104.5 for a shift by 12.
- */
-static void noise_strength(uint16_t strength[256])
-{
-    for (uint32_t v = 0; v < 256; v++)
-        strength[v] = (uint16_t)((90 * 256 + 30 * root(v * 65536)) * 4096 / 2675200);
-}
-
 /* One Philox block keys a row; the bytes come from mixing its counter, four samples per 64 bits. */
 static void add_noise(const stk_synth_scene *scene, uint32_t y, const uint16_t strength[256], uint8_t *row)
 {
@@ -213,7 +204,11 @@ static void render_rows(const stk_synth_scene *scene, const stoke_image *indices
 {
     uint16_t strength[256];
     size_t line = ((size_t)scene->width + 2) * 3;
-    noise_strength(strength);
+    /* Photons come by chance: the deviation grows with the root of the light, 0.9 + 0.30 sqrt(value) levels.
+     * A draw is the sum of two bytes less 255, deviation 104.5: strength = levels * 4096 / 104.5 for a shift
+     * by 12. */
+    for (uint32_t v = 0; v < 256; v++)
+        strength[v] = (uint16_t)((90 * 256 + 30 * root(v * 65536)) * 4096 / 2675200);
     for (uint32_t y = 0; y <= scene->height; y++) { /* colours are one row ahead of the lens */
         if (y < scene->height) {
             uint8_t *fresh = lines + y % 3 * line;
