@@ -31,7 +31,7 @@ enum { FIRST_SLOTS = 256, ALIGNMENT = 64 };
 
 typedef struct ram_tier {
     pthread_mutex_t lock;
-    ram_entry **slots;
+    ram_entry **slots; /* NULL: nothing is kept, and the budget is 0 */
     size_t mask, used;
     uint64_t bytes, budget;
 } ram_tier;
@@ -44,33 +44,6 @@ static ram_entry **find_slot(const ram_tier *ram, const uint64_t key[2])
         const ram_entry *e = ram->slots[i];
         if (!e || (e->header.key[0] == key[0] && e->header.key[1] == key[1])) return &ram->slots[i];
     }
-}
-
-/* NULL for want of memory. */
-static ram_tier *ram_create(uint64_t budget)
-{
-    ram_tier *ram = stk_calloc(1, sizeof *ram);
-    if (!ram) return NULL;
-    ram->slots = stk_calloc(FIRST_SLOTS, sizeof *ram->slots);
-    if (!ram->slots) {
-        stk_free(ram);
-        return NULL;
-    }
-    ram->mask = FIRST_SLOTS - 1;
-    ram->budget = budget;
-    pthread_mutex_init(&ram->lock, NULL);
-    return ram;
-}
-
-static void ram_destroy(ram_tier **pointer)
-{
-    ram_tier *ram = *pointer;
-    if (!ram) return;
-    *pointer = NULL;
-    for (size_t i = 0; i <= ram->mask; i++) stk_free(ram->slots[i]);
-    pthread_mutex_destroy(&ram->lock);
-    stk_free(ram->slots);
-    stk_free(ram);
 }
 
 /* What an entry takes with its place in the table (two pointers: half of the slots are empty). */
@@ -134,7 +107,7 @@ static int ram_keep(ram_tier *ram, const stk_entry_header *header, const void *p
 
 struct stk_cache {
     stk_disk *disk; /* NULL: memory only */
-    ram_tier *ram;  /* NULL: none */
+    ram_tier ram;
     stk_memo *memo;
     _Atomic uint64_t damaged;
 };
@@ -161,8 +134,13 @@ int stk_cache_open(stk_cache **out, const stk_cache_settings *settings, stoke_er
         r = stk_disk_open(&cache->disk, settings->folder, settings->disk_budget, &cache->memo, err);
     else
         r = stk_memo_open(&cache->memo, -1, 0, 0, err);
-    if (!r && settings->ram_budget && !(cache->ram = ram_create(settings->ram_budget)))
-        r = stk_fail(err, STOKE_E_NOMEM, "no memory for the cache");
+    pthread_mutex_init(&cache->ram.lock, NULL);
+    if (!r && settings->ram_budget) {
+        cache->ram.slots = stk_calloc(FIRST_SLOTS, sizeof *cache->ram.slots);
+        cache->ram.mask = FIRST_SLOTS - 1;
+        cache->ram.budget = settings->ram_budget;
+        if (!cache->ram.slots) r = stk_fail(err, STOKE_E_NOMEM, "no memory for the cache");
+    }
     if (r)
         stk_cache_close(&cache);
     else
@@ -175,7 +153,9 @@ void stk_cache_close(stk_cache **pointer)
     stk_cache *cache = *pointer;
     if (!cache) return;
     *pointer = NULL;
-    ram_destroy(&cache->ram);
+    for (size_t i = 0; cache->ram.slots && i <= cache->ram.mask; i++) stk_free(cache->ram.slots[i]);
+    stk_free(cache->ram.slots);
+    pthread_mutex_destroy(&cache->ram.lock);
     stk_memo_close(&cache->memo);
     stk_disk_close(&cache->disk);
     stk_free(cache);
@@ -215,8 +195,8 @@ static int get_disk(stk_cache *cache, stk_cache_key key, const stk_entry_goal *g
     if (result == STK_ENTRY_DAMAGED) stk_cache_drop(cache, key);
     if (result != STK_ENTRY_FOUND) return 0;
     const uint64_t bytes = stk_entry_bytes(&header);
-    if (cache->ram && ram_room(cache->ram, bytes, 0) && stk_disk_has_room(cache->disk, bytes))
-        ram_keep(cache->ram, &header, out->image.data, packed);
+    if (ram_room(&cache->ram, bytes, 0) && stk_disk_has_room(cache->disk, bytes))
+        ram_keep(&cache->ram, &header, out->image.data, packed);
     return 1;
 }
 
@@ -225,10 +205,10 @@ int stk_cache_get(stk_cache *cache, stk_cache_key key, stk_cache_scratch *bench,
 {
     const stk_entry_goal goal = { bench, image_target, mask_target };
     const ram_entry *entry = NULL; /* valid until the end */
-    if (cache->ram) {
-        pthread_mutex_lock(&cache->ram->lock);
-        entry = *find_slot(cache->ram, key.word);
-        pthread_mutex_unlock(&cache->ram->lock);
+    if (cache->ram.slots) {
+        pthread_mutex_lock(&cache->ram.lock);
+        entry = *find_slot(&cache->ram, key.word);
+        pthread_mutex_unlock(&cache->ram.lock);
     }
     if (!entry || !stk_entry_lend(&entry->header, entry->pixels, entry->packed, &goal, out))
         return get_disk(cache, key, &goal, out);
@@ -261,8 +241,7 @@ static int storable(const stk_cache_hit *sample)
 int stk_cache_has_room(stk_cache *cache, uint64_t image_bytes)
 {
     const uint64_t least = sizeof(stk_entry_header) + image_bytes;
-    return (cache->disk && stk_disk_has_room(cache->disk, least)) ||
-           (cache->ram && ram_room(cache->ram, least, 0));
+    return (cache->disk && stk_disk_has_room(cache->disk, least)) || ram_room(&cache->ram, least, 0);
 }
 
 int stk_cache_put(stk_cache *cache, stk_cache_key key, stk_cache_scratch *bench, const stk_cache_hit *sample)
@@ -281,23 +260,22 @@ int stk_cache_put(stk_cache *cache, stk_cache_key key, stk_cache_scratch *bench,
     }
     if (!pixels || (mask->data && !packed)) return 0;
     const stk_entry_header header = stk_entry_describe(key, sample, pixels, packed, packed_bytes);
-    int kept = cache->disk && stk_disk_write(cache->disk, key, &header, pixels, packed);
-    if (!kept && cache->ram) kept = ram_keep(cache->ram, &header, pixels, packed);
-    return kept;
+    return (cache->disk && stk_disk_write(cache->disk, key, &header, pixels, packed)) ||
+           ram_keep(&cache->ram, &header, pixels, packed);
 }
 
 /* ---- what became of it ---- */
 
 void stk_cache_stats_get(const stk_cache *cache, stk_cache_stats *stats)
 {
-    ram_tier *ram = cache->ram;
-    if (ram) pthread_mutex_lock(&ram->lock);
+    ram_tier *ram = (ram_tier *)&cache->ram; /* a lock is no part of the value */
+    pthread_mutex_lock(&ram->lock);
     *stats = (stk_cache_stats){
         .damaged = atomic_load(&cache->damaged),
-        .ram_bytes = ram ? ram->bytes : 0,
+        .ram_bytes = ram->bytes,
         .disk_bytes = cache->disk ? stk_disk_bytes(cache->disk) : 0,
     };
-    if (ram) pthread_mutex_unlock(&ram->lock);
+    pthread_mutex_unlock(&ram->lock);
 }
 
 const char *stk_cache_warning(const stk_cache *cache)
