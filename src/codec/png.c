@@ -181,16 +181,6 @@ static int probe(stk_codec_job *job)
     return r;
 }
 
-static void set_palette(stk_codec_convert *c, const struct spng_plte *plte, const struct spng_trns *trns)
-{
-    c->colours = (uint16_t)plte->n_entries;
-    for (uint32_t i = 0; i < plte->n_entries; i++) {
-        const struct spng_plte_entry *e = &plte->entries[i];
-        uint8_t alpha = i < trns->n_type3_entries ? trns->type3_alpha[i] : 255;
-        memcpy(c->palette[i], (uint8_t[4]){ e->red, e->green, e->blue, alpha }, 4);
-    }
-}
-
 static int plan_conversion(stk_codec_job *job, spng_ctx *ctx, const struct spng_ihdr *ihdr,
                            const struct spng_trns *trns, stk_codec_convert *c)
 {
@@ -199,7 +189,12 @@ static int plan_conversion(stk_codec_job *job, spng_ctx *ctx, const struct spng_
         struct spng_plte plte;
         int code = spng_get_plte(ctx, &plte);
         if (code) return fail(job->err, code);
-        set_palette(c, &plte, trns);
+        c->colours = (uint16_t)plte.n_entries;
+        for (uint32_t i = 0; i < plte.n_entries; i++) {
+            const struct spng_plte_entry *e = &plte.entries[i];
+            uint8_t alpha = i < trns->n_type3_entries ? trns->type3_alpha[i] : 255;
+            memcpy(c->palette[i], (uint8_t[4]){ e->red, e->green, e->blue, alpha }, 4);
+        }
     } else if (job->info.alpha && (c->layout == STK_GREY || c->layout == STK_RGB)) {
         int grey = c->layout == STK_GREY;
         c->has_key = 1;

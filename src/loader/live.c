@@ -310,21 +310,18 @@ struct stoke_live_reader {
 
 /* ---- opening ---- */
 
-static int no_page(const char *path, int number, stoke_error *err)
-{
-    if (number != ENOENT && number != ENOTDIR)
-        return stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot open", path);
-    return stk_fail(err, STOKE_E_NOTFOUND,
-                    "%s: there is no such page of statistics. `stoke train` keeps one in the folder of its "
-                    "run (RUN/live), `stoke bench data` and `stoke bench device` where --live FILE says",
-                    path);
-}
-
 static int open_page(stoke_live_reader *reader, stoke_error *err)
 {
     struct stat st;
     reader->fd = stoke_open(reader->path, O_RDONLY, 0);
-    if (reader->fd < 0) return no_page(reader->path, errno, err);
+    if (reader->fd < 0 && errno != ENOENT && errno != ENOTDIR)
+        return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot open", reader->path);
+    if (reader->fd < 0)
+        return stk_fail(
+            err, STOKE_E_NOTFOUND,
+            "%s: there is no such page of statistics. `stoke train` keeps one in the folder of its "
+            "run (RUN/live), `stoke bench data` and `stoke bench device` where --live FILE says",
+            reader->path);
     if (stoke_fstat(reader->fd, &st) != 0)
         return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot look at it", reader->path);
     if (!S_ISREG(st.st_mode))

@@ -93,26 +93,19 @@ static int probe_files(stk_sample_ctx *ctx)
     return STOKE_OK;
 }
 
-static int gate_pixels(stk_sample_ctx *ctx, stk_memory_gate *gate)
+int stk_fetch(stk_sample_ctx *ctx, stk_memory_gate *gate)
 {
     const stoke_image_info *image = &ctx->image_info;
-    if (!gate) return STOKE_OK;
+    int r = read_files(ctx, gate);
+    stk_sample_ctx_stamp(ctx, STOKE_STAGE_READ);
+    if (!r) r = probe_files(ctx);
     /* Larger ones are refused by the decoder, with that reason; their size could overflow the sum. */
-    if ((uint64_t)image->width * image->height > ctx->config->image_decode.max_pixels) return STOKE_OK;
+    if (r || !gate || (uint64_t)image->width * image->height > ctx->config->image_decode.max_pixels) return r;
     const stk_scratch_bytes need =
         stk_scratch_need(ctx->config, image, ctx->image_bytes, ctx->sample.mask_path ? &ctx->mask_info : NULL,
                          ctx->mask_bytes);
     return stk_sample_ctx_in_file(ctx, ctx->sample.image_path,
                                   stk_memory_gate_pass(gate, ctx->scratch, &need, ctx->err));
-}
-
-int stk_fetch(stk_sample_ctx *ctx, stk_memory_gate *gate)
-{
-    int r = read_files(ctx, gate);
-    stk_sample_ctx_stamp(ctx, STOKE_STAGE_READ);
-    if (!r) r = probe_files(ctx);
-    if (!r) r = gate_pixels(ctx, gate);
-    return r;
 }
 
 /* ---- draw ---- */

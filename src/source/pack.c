@@ -229,16 +229,6 @@ static int pack_plan_make(stk_pack_plan *plan, const stoke_dataset *dataset, con
     return cut_shards(plan, params, err);
 }
 
-static void pack_plan_free(stk_pack_plan *plan)
-{
-    stk_free(plan->items);
-    stk_free(plan->shards);
-    stk_bad_files_free(plan->bad, plan->n_bad);
-    stk_string_arena_free(&plan->keys);
-    stk_quarantine_close(&plan->quarantine);
-    *plan = (stk_pack_plan){ 0 };
-}
-
 enum { COPY_BYTES = 1 << 20 };
 
 stoke_pack_params stoke_pack_defaults(void)
@@ -461,7 +451,11 @@ int stoke_pack(const stoke_dataset *dataset, const stoke_pack_params *params, st
         k.plan.bad = NULL, k.plan.n_bad = 0; /* the report's now */
     }
     stk_pack_folder_close(&k.folder);
-    pack_plan_free(&k.plan);
+    stk_free(k.plan.items);
+    stk_free(k.plan.shards);
+    stk_bad_files_free(k.plan.bad, k.plan.n_bad);
+    stk_string_arena_free(&k.plan.keys);
+    stk_quarantine_close(&k.plan.quarantine);
     stk_free(k.copy);
     report->seconds = (double)(stk_now_ns() - begin) * 1e-9;
     return r;

@@ -165,9 +165,9 @@ static int note_group(reading *x, const piece *pieces, size_t n, const group *g)
     return r;
 }
 
-static int add_groups(reading *x)
+static int add_shard(reading *x)
 {
-    int r = STOKE_OK;
+    int r = collect(x, 1);
     for (size_t i = 0, n; r == STOKE_OK && i < x->count; i += n) {
         n = group_size(x, i);
         const group g = sides_of(x->pieces + i, n);
@@ -207,12 +207,6 @@ static int look_for_masks(reading *x)
             return stk_dataset_no_memory(x->err);
     }
     return r == STOKE_OK ? x->dataset->has_masks : r;
-}
-
-static int add_shard(reading *x)
-{
-    int r = collect(x, 1);
-    return r == STOKE_OK ? add_groups(x) : r;
 }
 
 int stk_shards_read(stoke_dataset *dataset, const stk_shard_list *shards, const stk_layout_part *part,

@@ -158,9 +158,12 @@ static void invent_thing(dice *d, stk_synth_scene *scene, stk_synth_shape *s, ui
     s->slope_y = -(int32_t)(slope * stk_sine(scene->sun) >> 15);
 }
 
-static void cover_all(const stk_synth_scene *scene, stk_synth_shape *s)
+/* Earth, grass, sand, stone: weak colours, so that things stand out. */
+static void invent_ground(dice *d, stk_synth_scene *scene, stk_synth_shape *s)
 {
-    int32_t right = (int32_t)scene->width * 256, bottom = (int32_t)scene->height * 256;
+    static const int16_t hues[4] = { 130, 330, 200, 900 }, saturations[4] = { 90, 95, 75, 22 };
+    int kind = between(d, 0, 3), value = between(d, 120, 190);
+    int32_t dark[3], light[3], right = (int32_t)scene->width * 256, bottom = (int32_t)scene->height * 256;
     add_point(s, 0, 0);
     add_point(s, right, 0);
     add_point(s, right, bottom);
@@ -168,15 +171,6 @@ static void cover_all(const stk_synth_scene *scene, stk_synth_shape *s)
     s->split = s->points;
     s->center_x = (int32_t)scene->width / 2;
     s->center_y = (int32_t)scene->height / 2;
-}
-
-/* Earth, grass, sand, stone: weak colours, so that things stand out. */
-static void invent_ground(dice *d, stk_synth_scene *scene, stk_synth_shape *s)
-{
-    static const int16_t hues[4] = { 130, 330, 200, 900 }, saturations[4] = { 90, 95, 75, 22 };
-    int kind = between(d, 0, 3), value = between(d, 120, 190);
-    int32_t dark[3], light[3];
-    cover_all(scene, s);
     random_surface(d, s, kind == 3 ? STK_PEBBLES : kind == 1 ? STK_GRAIN : STK_CLOUD);
     hue_color(hues[kind] + between(d, -40, 40), saturations[kind], value / 2, dark);
     hue_color(hues[kind] + between(d, -40, 40), saturations[kind] * 3 / 4, value, light);
