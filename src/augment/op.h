@@ -125,31 +125,22 @@ typedef struct stk_op {
     void (*draw)(const void *args, const stk_op_random *random, stk_draft *draft);
 } stk_op;
 
-/* Rows of option tables. `type` is the op's argument struct; a field is called like its setting. */
+/* Rows of option tables. `type` is the op's argument struct; a field is called like its setting, unless it
+ * says otherwise. */
+#define STK_SETTING(type, setting, field, kind, standard, low, high, placeholder, text)                      \
+    {                                                                                                        \
+        setting, STOKE_OPT_##kind, offsetof(type, field), standard, NULL, low, high, placeholder, text       \
+    }
 #define STK_P(type, standard)                                                                                \
-    {                                                                                                        \
-        "p", STOKE_OPT_REAL, offsetof(type, p), standard, NULL, 0, 1, "P", "Share of samples it acts on"     \
-    }
+    STK_SETTING(type, "p", p, REAL, standard, 0, 1, "P", "Share of samples it acts on")
 #define STK_REAL(type, field, standard, low, high, text)                                                     \
-    {                                                                                                        \
-#field, STOKE_OPT_REAL, offsetof(type, field), standard, NULL, low, high, "X", text                  \
-    }
-#define STK_INT(type, field, standard, low, high, text)                                                      \
-    {                                                                                                        \
-#field, STOKE_OPT_INT, offsetof(type, field), standard, NULL, low, high, "N", text                   \
-    }
+    STK_SETTING(type, #field, field, REAL, standard, low, high, "X", text)
 #define STK_RANGE(type, field, standard, low, high, text)                                                    \
-    {                                                                                                        \
-#field, STOKE_OPT_RANGE, offsetof(type, field), standard, NULL, low, high, "A..B", text              \
-    }
+    STK_SETTING(type, #field, field, RANGE, standard, low, high, "A..B", text)
 #define STK_SPREAD(type, field, standard, low, high, text)                                                   \
-    {                                                                                                        \
-#field, STOKE_OPT_SPREAD, offsetof(type, field), standard, NULL, low, high, "X|A..B", text           \
-    }
+    STK_SETTING(type, #field, field, SPREAD, standard, low, high, "X|A..B", text)
 #define STK_TEXT(type, field, standard, placeholder, text)                                                   \
-    {                                                                                                        \
-#field, STOKE_OPT_STRING, offsetof(type, field), standard, NULL, 0, 0, placeholder, text             \
-    }
+    STK_SETTING(type, #field, field, STRING, standard, 0, 0, placeholder, text)
 #define STK_OPTIONS(table) .options = table, .n_options = sizeof(table) / sizeof((table)[0])
 
 #define STK_OP(name) extern const stk_op stk_op_##name;

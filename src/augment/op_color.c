@@ -26,11 +26,6 @@ static void draw_step(const void *args, const stk_op_random *random, stk_draft *
     if (kind == STOKE_COLOR_NOISE) step->key = stk_pair(r.word[2], r.word[3]);
 }
 
-/* The setting that fills a field of the arguments. */
-#define STEP(setting, type, field, standard, low, high, placeholder, text)                                   \
-    {                                                                                                        \
-        setting, STOKE_OPT_##type, offsetof(step_args, field), standard, NULL, low, high, placeholder, text  \
-    }
 #define COLOR_OP(op, KIND, table, check_settings, text)                                                      \
     const stk_op stk_op_##op = {                                                                             \
         .name = #op,                                                                                         \
@@ -44,7 +39,7 @@ static void draw_step(const void *args, const stk_op_random *random, stk_draft *
 
 static const stoke_option factor_options[] = {
     STK_P(step_args, "0.5"),
-    STEP("factor", RANGE, a, "0.7..1.3", 0, 100, "A..B", "Factor; 1 changes nothing"),
+    STK_SETTING(step_args, "factor", a, RANGE, "0.7..1.3", 0, 100, "A..B", "Factor; 1 changes nothing"),
 };
 
 COLOR_OP(brightness, STOKE_COLOR_BRIGHTNESS, factor_options, NULL, "Multiply all values");
@@ -55,33 +50,33 @@ COLOR_OP(saturation, STOKE_COLOR_SATURATION, factor_options, NULL,
 
 static const stoke_option hue_options[] = {
     STK_P(step_args, "0.5"),
-    STEP("shift", SPREAD, a, "0.1", -0.5, 0.5, "X|A..B", "Shift of the hue, in turns"),
+    STK_SETTING(step_args, "shift", a, SPREAD, "0.1", -0.5, 0.5, "X|A..B", "Shift of the hue, in turns"),
 };
 
 COLOR_OP(hue, STOKE_COLOR_HUE, hue_options, NULL, "Turn the colour circle");
 
 static const stoke_option gamma_options[] = {
     STK_P(step_args, "0.5"),
-    STEP("gamma", RANGE, a, "0.8..1.2", 0.01, 100, "A..B", "Exponent; above 1 darkens"),
-    STEP("gain", REAL, b, "1", 0, 100, "X", "Factor after it"),
+    STK_SETTING(step_args, "gamma", a, RANGE, "0.8..1.2", 0.01, 100, "A..B", "Exponent; above 1 darkens"),
+    STK_SETTING(step_args, "gain", b, REAL, "1", 0, 100, "X", "Factor after it"),
 };
 
 COLOR_OP(gamma, STOKE_COLOR_GAMMA, gamma_options, NULL, "Raise all values to a power");
 
 static const stoke_option noise_options[] = {
     STK_P(step_args, "0.5"),
-    STEP("mean", REAL, b, "0", -1, 1, "X", "Mean, on the scale 0..1"),
-    STEP("std", RANGE, a, "0.03", 0, 1, "A..B", "Standard deviation, on the scale 0..1"),
-    STEP("gray", FLAG, gray, "false", 0, 0, NULL,
-         "The same for all three channels: a gray picture stays gray"),
+    STK_SETTING(step_args, "mean", b, REAL, "0", -1, 1, "X", "Mean, on the scale 0..1"),
+    STK_SETTING(step_args, "std", a, RANGE, "0.03", 0, 1, "A..B", "Standard deviation, on the scale 0..1"),
+    STK_SETTING(step_args, "gray", gray, FLAG, "false", 0, 0, NULL,
+                "The same for all three channels: a gray picture stays gray"),
 };
 
 COLOR_OP(gaussian_noise, STOKE_COLOR_NOISE, noise_options, NULL, "Add Gaussian noise, every sample its own");
 
 static const stoke_option blur_options[] = {
     STK_P(step_args, "0.5"),
-    STEP("kernel", INT, n, "3", 1, STK_COLOR_TAPS_MAX, "N", "Taps in each direction, odd"),
-    STEP("sigma", RANGE, a, "0.1..2", 0.01, 100, "A..B", "Sigma of the Gaussian in pixels"),
+    STK_SETTING(step_args, "kernel", n, INT, "3", 1, STK_COLOR_TAPS_MAX, "N", "Taps in each direction, odd"),
+    STK_SETTING(step_args, "sigma", a, RANGE, "0.1..2", 0.01, 100, "A..B", "Sigma of the Gaussian in pixels"),
 };
 
 /* The kernels of all blurs of a pipeline share one ring of rows. */
@@ -101,8 +96,9 @@ COLOR_OP(gaussian_blur, STOKE_COLOR_BLUR, blur_options, check_blur, "Blur by a G
 
 static const stoke_option clahe_options[] = {
     STK_P(step_args, "0.5"),
-    STEP("clip", RANGE, a, "1..4", 0.01, 256, "A..B", "Clip limit, in multiples of an even histogram"),
-    STEP("grid", INT, n, "8", 1, STK_COLOR_TILES_MAX, "N", "Tiles in each direction"),
+    STK_SETTING(step_args, "clip", a, RANGE, "1..4", 0.01, 256, "A..B",
+                "Clip limit, in multiples of an even histogram"),
+    STK_SETTING(step_args, "grid", n, INT, "8", 1, STK_COLOR_TILES_MAX, "N", "Tiles in each direction"),
 };
 
 static int count_tiles(void *args, stk_op_constants *constants, stoke_error *err)

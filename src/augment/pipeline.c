@@ -106,27 +106,22 @@ static int check_company(const stoke_pipeline *pipeline, const stk_op *op, stoke
     return STOKE_OK;
 }
 
-static int check_settings(stoke_pipeline *pipeline, stk_pipeline_step *step, stoke_error *err)
+int stk_pipeline_close(stoke_pipeline *pipeline, stoke_error *err)
 {
+    stk_pipeline_step *step = last_step(pipeline);
     stk_op_constants constants = pipeline->constants;
     const size_t n = pipeline->constants.n_swap;
-    int r = step->op->check(step->args.bytes, &constants, err);
+    int r = check_company(pipeline, step->op, err);
+    if (r) return r;
+    if (step->op->check) r = step->op->check(step->args.bytes, &constants, err);
     /* Two ops may both say what a mirror swaps, if they say the same. */
     if (!r && n &&
         (constants.n_swap != n ||
          memcmp(constants.swap, pipeline->constants.swap, n * sizeof constants.swap[0]) != 0))
         r = stk_fail(err, STOKE_E_INVALID, "an op before sets swap to other pairs");
-    if (!r) pipeline->constants = constants;
     if (r && err) stk_error_prefix(err, step->op->name);
-    return r;
-}
-
-int stk_pipeline_close(stoke_pipeline *pipeline, stoke_error *err)
-{
-    stk_pipeline_step *step = last_step(pipeline);
-    int r = check_company(pipeline, step->op, err);
-    if (!r && step->op->check) r = check_settings(pipeline, step, err);
     if (r) return r;
+    pipeline->constants = constants;
     pipeline->traits |= step->op->traits;
     for (unsigned kind = 0; kind < STOKE_COLOR_KINDS; kind++)
         pipeline->color_steps[kind] += step->op->color_steps >> kind & 1;
