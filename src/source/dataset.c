@@ -249,15 +249,6 @@ static int apply_split(stoke_dataset *dataset, const stoke_data_params *p, int s
     return kept ? STOKE_OK : none_in_split(dataset, all, p, split, err);
 }
 
-/* What is not used any more after matching and split goes back. Failing to shrink is no failure. */
-static void trim(stoke_dataset *dataset)
-{
-    void *smaller = stk_realloc(dataset->samples, dataset->count * sizeof *dataset->samples);
-    if (!smaller) return;
-    dataset->samples = smaller;
-    dataset->capacity = dataset->count;
-}
-
 static void take_fingerprint(stoke_dataset *dataset)
 {
     dataset->fingerprint = 0;
@@ -313,7 +304,12 @@ int stoke_dataset_open(stoke_dataset **out, const stoke_data_params *params, sto
         stoke_dataset_close(&dataset);
         return r;
     }
-    trim(dataset);
+    /* What is not used any more after matching and split goes back. Failing to shrink is no failure. */
+    void *smaller = stk_realloc(dataset->samples, dataset->count * sizeof *dataset->samples);
+    if (smaller) {
+        dataset->samples = smaller;
+        dataset->capacity = dataset->count;
+    }
     take_fingerprint(dataset);
     *out = dataset;
     return STOKE_OK;

@@ -50,8 +50,7 @@ static const struct split_word {
 typedef struct search {
     const char *root;
     stk_string_arena *arena;
-    stk_layout_part part[STK_SPLITS]; /* by stoke_split */
-    int have[STK_SPLITS];
+    stk_layout_part part[STK_SPLITS]; /* by stoke_split; images NULL: not found */
     stoke_error *err;
 } search;
 
@@ -63,17 +62,17 @@ static int no_memory(search *s)
 static int record(search *s, const stk_layout_part *part)
 {
     int clash =
-        s->have[part->split] || (part->split == STOKE_SPLIT_ALL ? s->have[1] || s->have[2] : s->have[0]);
+        s->part[part->split].images ||
+        (part->split == STOKE_SPLIT_ALL ? s->part[1].images || s->part[2].images : !!s->part[0].images);
     if (clash) {
         const stk_layout_part *other = &s->part[part->split];
-        for (int i = 0; i < STK_SPLITS && !s->have[part->split]; i++)
-            if (s->have[i]) other = &s->part[i];
+        for (int i = 0; i < STK_SPLITS && !s->part[part->split].images; i++)
+            if (s->part[i].images) other = &s->part[i];
         return stk_fail(s->err, STOKE_E_INVALID,
                         "%s: two layouts fit: %s with %s, and %s with %s; say which by images and masks",
                         s->root, other->images, other->masks ? other->masks : "no masks", part->images,
                         part->masks ? part->masks : "no masks");
     }
-    s->have[part->split] = 1;
     s->part[part->split] = *part;
     return STOKE_OK;
 }
@@ -222,7 +221,7 @@ static int find_outer_split(search *s, const stk_scan_name_list *names, int test
             if (r == STOKE_OK && !pair) r = find_images_only(s, folder, &below, word->split);
             stk_free(below.items);
             if (r != STOKE_OK) return r;
-            *found |= s->have[word->split];
+            *found |= s->part[word->split].images != NULL;
         }
     }
     return STOKE_OK;
@@ -241,8 +240,7 @@ static void stand_alone(search *s)
     s->part[STOKE_SPLIT_ALL] = s->part[STOKE_SPLIT_TEST];
     s->part[STOKE_SPLIT_ALL].prefix = "";
     s->part[STOKE_SPLIT_ALL].split = STOKE_SPLIT_ALL;
-    s->have[STOKE_SPLIT_ALL] = 1;
-    s->have[STOKE_SPLIT_TEST] = 0;
+    s->part[STOKE_SPLIT_TEST] = (stk_layout_part){ 0 };
 }
 
 int stk_layout_find_test(const char *root, stk_string_arena *arena, stk_layout_part *part, stoke_error *err)
@@ -253,7 +251,7 @@ int stk_layout_find_test(const char *root, stk_string_arena *arena, stk_layout_p
     int r = stk_list_folders(root, arena, &names, &has_files, err);
     if (r == STOKE_OK) r = find_test_folders(&s, &names, &found);
     if (r == STOKE_OK && !found) r = find_pairs(&s, root, &names, STOKE_SPLIT_TEST, &found);
-    if (r == STOKE_OK && !s.have[STOKE_SPLIT_TEST])
+    if (r == STOKE_OK && !s.part[STOKE_SPLIT_TEST].images)
         r = stk_fail(
             err, STOKE_E_NOTFOUND,
             "%s has no test part: looked for test/testannot, test_images/test_masks, test/images with "
@@ -299,16 +297,16 @@ int stk_layout_find(const char *root, stk_string_arena *arena, stk_layout_part p
     if (r == STOKE_OK) r = find_split_pairs(&s, &names, "val", STOKE_SPLIT_VAL, &found);
     if (r == STOKE_OK) r = find_outer_split(&s, &names, 0, &found);
     if (r == STOKE_OK && !found) r = find_test_folders(&s, &names, &found);
-    if (r == STOKE_OK && s.have[STOKE_SPLIT_TEST]) stand_alone(&s);
+    if (r == STOKE_OK && s.part[STOKE_SPLIT_TEST].images) stand_alone(&s);
     /* Pictures in the root itself count only when no folder name is known: a set may have a preview beside
      * them. */
     if (r == STOKE_OK && !found) r = find_images_only(&s, root, &names, STOKE_SPLIT_ALL);
-    found |= s.have[STOKE_SPLIT_ALL];
+    found |= s.part[STOKE_SPLIT_ALL].images != NULL;
     if (r == STOKE_OK && !found && has_files)
         r = record(&s, &(stk_layout_part){ .images = root, .prefix = "", .bare = 1 });
     *n_parts = 0;
     for (int i = 0; r == STOKE_OK && i < STK_SPLITS; i++)
-        if (s.have[i]) parts[(*n_parts)++] = s.part[i];
+        if (s.part[i].images) parts[(*n_parts)++] = s.part[i];
     if (r == STOKE_OK && !*n_parts) r = nothing_found(&s, &names);
     stk_free(names.items);
     return r;
