@@ -25,25 +25,19 @@ typedef struct shadow_map {
     uint8_t *line;
 } shadow_map;
 
-static uint32_t half_pixel(int64_t x, uint32_t width)
-{
-    int64_t pixel = (x + 255) >> 9;
-    return pixel < 0 ? 0 : pixel > width ? width : (uint32_t)pixel;
-}
-
 /* Adds a shape's shadow to what lies below it, or (no offset) wipes out the shadows that fell on what it now
  * hides. */
 static void paint_shadow(shadow_map *map, const stk_synth_shape *s, int32_t dx, int32_t dy, int add)
 {
     int32_t crossing[STK_POINTS];
-    uint32_t top = half_pixel((int64_t)s->top + dy, map->height),
-             bottom = half_pixel((int64_t)s->bottom + dy, map->height);
+    uint32_t top = stk_first_pixel((int64_t)s->top + dy, map->height, 9),
+             bottom = stk_first_pixel((int64_t)s->bottom + dy, map->height, 9);
     for (uint32_t y = top; y < bottom; y++) {
         uint8_t *row = map->depth + (size_t)y * map->width;
         int count = stk_shape_cross(s, (int32_t)y * 512 + 256 - dy, crossing);
         for (int k = 0; k + 1 < count; k += 2) {
-            uint32_t from = half_pixel((int64_t)crossing[k] + dx, map->width);
-            uint32_t to = half_pixel((int64_t)crossing[k + 1] + dx, map->width);
+            uint32_t from = stk_first_pixel((int64_t)crossing[k] + dx, map->width, 9);
+            uint32_t to = stk_first_pixel((int64_t)crossing[k + 1] + dx, map->width, 9);
             for (uint32_t x = from; x < to; x++) {
                 int depth = add ? row[x] + SHADOW_DEPTH : 0;
                 row[x] = (uint8_t)(depth > SHADOW_MAX ? SHADOW_MAX : depth);

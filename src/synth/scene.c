@@ -256,25 +256,19 @@ int stk_shape_cross(const stk_synth_shape *s, int32_t y, int32_t *crossing)
     return count;
 }
 
-/* First pixel whose centre lies at or right of x (Q8), within 0 .. width. */
-static uint32_t first_pixel(int32_t x, uint32_t width)
-{
-    int32_t pixel = (x + 127) >> 8;
-    return pixel < 0 ? 0 : (uint32_t)pixel > width ? width : (uint32_t)pixel;
-}
-
 void stk_scene_paint(const stk_synth_scene *scene, stoke_image *indices)
 {
     int32_t crossing[STK_POINTS];
     for (int i = 0; i < scene->count; i++) {
         const stk_synth_shape *s = &scene->shapes[i];
-        uint32_t top = first_pixel(s->top, scene->height), bottom = first_pixel(s->bottom, scene->height);
+        uint32_t top = stk_first_pixel(s->top, scene->height, 8),
+                 bottom = stk_first_pixel(s->bottom, scene->height, 8);
         for (uint32_t y = top; y < bottom; y++) {
             uint8_t *row = (uint8_t *)indices->data + y * indices->stride;
             int count = stk_shape_cross(s, (int32_t)y * 256 + 128, crossing);
             for (int k = 0; k + 1 < count; k += 2) {
-                uint32_t from = first_pixel(crossing[k], scene->width),
-                         to = first_pixel(crossing[k + 1], scene->width);
+                uint32_t from = stk_first_pixel(crossing[k], scene->width, 8),
+                         to = stk_first_pixel(crossing[k + 1], scene->width, 8);
                 if (to > from) memset(row + from, i, to - from);
             }
         }
