@@ -26,7 +26,7 @@ typedef struct entry {
 
 struct stk_quarantine {
     pthread_mutex_t lock;
-    char *path;
+    const char *path;  /* NULL: none */
     int file;          /* -1: not open yet */
     char problem[512]; /* why nothing more is written; "" = it is */
     size_t recorded;   /* entries before the problem */
@@ -49,13 +49,11 @@ int stk_quarantine_open(stk_quarantine **out, const char *path, stoke_error *err
     *out = NULL;
     if (!q) return stk_fail(err, STOKE_E_NOMEM, "no memory for the quarantine list");
     q->file = -1;
-    if (path && *path && !(q->path = stk_strdup(path))) {
-        stk_free(q);
-        return stk_fail(err, STOKE_E_NOMEM, "no memory for the quarantine list");
-    }
     pthread_mutex_init(&q->lock, NULL);
     *out = q;
-    return STOKE_OK;
+    if (!path || !*path || (q->path = stk_string_arena_copy(&q->arena, path, strlen(path)))) return STOKE_OK;
+    stk_quarantine_close(out);
+    return stk_fail(err, STOKE_E_NOMEM, "no memory for the quarantine list");
 }
 
 static size_t id_slot(const stk_quarantine *q, const size_t *ids, size_t slots, uint64_t id)
@@ -253,7 +251,6 @@ void stk_quarantine_close(stk_quarantine **quarantine)
     stk_string_arena_free(&q->arena);
     stk_free(q->bad);
     stk_free(q->ids);
-    stk_free(q->path);
     stk_free(q);
     *quarantine = NULL;
 }

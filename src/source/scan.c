@@ -154,7 +154,7 @@ typedef struct walk {
         *seen; /* open-addressed set, seen_size is a power of two; node 0 = free (no inode is 0) */
     size_t n_seen, seen_size;
     int has_files;
-    stk_scan_unread unread;
+    stk_scan_unread *unread;
     char path[PATH_MAX]; /* of the folder being read */
     stoke_error *err;
 } walk;
@@ -239,7 +239,7 @@ static int read_folder(walk *w, size_t length, stk_scan_name_list *folders)
     while (r == STOKE_OK && fresh && (entry = stoke_readdir(handle))) {
         if (entry->d_name[0] == '.') continue;
         int known = stoke_format_known_extension(entry->d_name);
-        if (!known && entry->d_type != DT_DIR) count_unread(&w->unread, entry->d_name);
+        if (!known && entry->d_type != DT_DIR) count_unread(w->unread, entry->d_name);
         if (!known && entry->d_type == DT_REG) continue;
         enum entry_kind kind = kind_of(dirfd(handle), entry);
         if (kind == ENTRY_FILE && known) {
@@ -300,19 +300,16 @@ static int walk_from(walk *w, const char *root, stk_scan_name_list *names)
 int stk_scan(const char *root, const stk_scan_folder_id *skip, stk_string_arena *arena,
              stk_scan_file_list *found, stoke_error *err)
 {
-    walk w = { .arena = arena, .found = found, .skip = skip, .err = err };
-    const int r = walk_from(&w, root, NULL);
-    for (size_t i = 0; i < STK_SCAN_ENDINGS; i++) found->unread.count[i] += w.unread.count[i];
-    return r;
+    walk w = { .arena = arena, .found = found, .skip = skip, .unread = &found->unread, .err = err };
+    return walk_from(&w, root, NULL);
 }
 
 int stk_list_folders(const char *path, stk_string_arena *arena, stk_scan_name_list *names, int *has_files,
                      stoke_error *err)
 {
-    walk w = { .arena = arena, .err = err };
+    walk w = { .arena = arena, .unread = &names->unread, .err = err };
     const int r = walk_from(&w, path, names);
     *has_files = w.has_files;
-    names->unread = w.unread;
     return r;
 }
 
