@@ -7,7 +7,7 @@
  *       - hflip: {p: 0.25}
  *       - rotate: {degrees: [-10, 10]}
  *
- * or `augment: standard`, any list of pipeline_list.c. Other keys of stoke.yaml may stand beside it: one file
+ * or `augment: standard`, any list of ops. Other keys of stoke.yaml may stand beside it: one file
  * is a whole experiment. Every complaint has its line.
  */
 #include "src/augment/pipeline.h"

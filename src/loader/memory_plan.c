@@ -258,7 +258,7 @@ int stoke_verify_memory(const stoke_dataset *dataset, const stoke_data_params *p
     own.augment = "none";
     own.cache = NULL;
     own.cache_ram = 0;
-    /* Masks without a map are read as they are, two bytes a pixel; and there are two tallies (verify.h). */
+    /* Masks without a map are read as they are, two bytes a pixel; and there are two tallies (verify.c). */
     if (stk_is_identity(own.label_map)) own.classes = 0, own.ignore_index = UINT16_MAX;
     return plan_threads(dataset, &own, 2 * sizeof(stk_mask_tally), threads, sum, err);
 }
