@@ -160,12 +160,9 @@ enum { STK_CLASS_MAX = 65535 }; /* masks are 16 bits at most */
 /* Exactly `count` numbers within [low, high], or one that stands for all. `name` is the setting's. */
 int stk_op_numbers(const char *name, const char *text, double low, double high, double *values, size_t count,
                    stoke_error *err);
-/* Up to `limit` class ids; an empty text is an empty list. */
-int stk_op_ids(const char *name, const char *text, uint32_t *ids, size_t limit, size_t *count,
+/* Up to `limit` class ids (per 1), or pairs A-B (per 2) with no id twice; an empty text is an empty list. */
+int stk_op_ids(const char *name, const char *text, size_t per, uint32_t *ids, size_t limit, size_t *count,
                stoke_error *err);
-/* Up to `limit` pairs A-B, no id twice. */
-int stk_op_pairs(const char *name, const char *text, uint32_t (*pairs)[2], size_t limit, size_t *count,
-                 stoke_error *err);
 
 /* A random rectangle by torchvision's rule: up to ten tries of an area (share of the whole, uniform in
  * `scale`) and a ratio a / b (log-uniform in `ratio`) until it fits into `whole` = { a, b }, then a uniform

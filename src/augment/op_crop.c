@@ -72,7 +72,7 @@ static const stoke_option foreground_options[] = {
 static int check_foreground(void *args, stk_op_constants *constants, stoke_error *err)
 {
     const foreground_args *a = args;
-    return stk_op_ids("background", a->background, constants->background, STK_BACKGROUND_CLASSES,
+    return stk_op_ids("background", a->background, 1, constants->background, STK_BACKGROUND_CLASSES,
                       &constants->n_background, err);
 }
 

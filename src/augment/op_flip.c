@@ -20,7 +20,7 @@ static int check_hflip(void *args, stk_op_constants *constants, stoke_error *err
 {
     const hflip_args *a = args;
     if (!a->swap || !*a->swap) return STOKE_OK;
-    return stk_op_pairs("swap", a->swap, constants->swap, STK_SWAP_PAIRS, &constants->n_swap, err);
+    return stk_op_ids("swap", a->swap, 2, constants->swap[0], STK_SWAP_PAIRS, &constants->n_swap, err);
 }
 
 static void draw_hflip(const void *args, const stk_op_random *random, stk_draft *draft)
