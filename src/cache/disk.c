@@ -152,13 +152,24 @@ void stk_disk_close(stk_disk **pointer)
 
 /* ---- reading ---- */
 
-/* Moves on behind the first n bytes of the parts. */
-static void advance(struct iovec **parts, int *count, size_t n)
+/* Reads all parts from `offset` on, or writes them: 0, a number of errno, or STK_ENDED where there is no
+ * more. */
+static int move_parts(int fd, struct iovec *parts, int count, int writing, uint64_t offset)
 {
-    for (; *count && n >= (*parts)->iov_len; ++*parts, --*count) n -= (*parts)->iov_len;
-    if (!*count) return;
-    (*parts)->iov_base = (char *)(*parts)->iov_base + n;
-    (*parts)->iov_len -= n;
+    stoke_patience patience = { 0 };
+    while (count) {
+        const ssize_t moved = writing ? writev(fd, parts, count) : preadv(fd, parts, count, (off_t)offset);
+        if (moved < 0 && stoke_again(&patience, errno)) continue;
+        if (moved < 0) return errno;
+        if (!moved && !writing) return STK_ENDED;
+        size_t n = (size_t)moved;
+        offset += n;
+        for (; count && n >= parts->iov_len; parts++, count--) n -= parts->iov_len;
+        if (!count) break;
+        parts->iov_base = (char *)parts->iov_base + n;
+        parts->iov_len -= n;
+    }
+    return 0;
 }
 
 typedef struct open_entry {
@@ -170,16 +181,9 @@ typedef struct open_entry {
 static int read_parts(const void *context, struct iovec *parts, int count, uint64_t offset)
 {
     const open_entry *entry = context;
-    stoke_patience patience = { 0 };
-    while (count) {
-        ssize_t n = preadv(entry->fd, parts, count, (off_t)offset);
-        if (n < 0 && stoke_again(&patience, errno)) continue;
-        if (n < 0) *entry->failed = 1;
-        if (n <= 0) return 0;
-        offset += (uint64_t)n;
-        advance(&parts, &count, (size_t)n);
-    }
-    return 1;
+    const int number = move_parts(entry->fd, parts, count, 0, offset);
+    if (number > 0) *entry->failed = 1;
+    return !number;
 }
 
 stk_entry_result stk_disk_read(stk_disk *disk, stk_cache_key key, const stk_entry_goal *goal,
@@ -221,18 +225,6 @@ int stk_disk_has_room(stk_disk *disk, uint64_t bytes)
     return used <= disk->budget && disk->budget - used >= bytes;
 }
 
-static int write_whole(int fd, struct iovec *parts, int count)
-{
-    stoke_patience patience = { 0 };
-    while (count) {
-        ssize_t n = writev(fd, parts, count);
-        if (n < 0 && stoke_again(&patience, errno)) continue;
-        if (n < 0) return errno;
-        advance(&parts, &count, (size_t)n);
-    }
-    return 0;
-}
-
 /* Renames a finished file to its entry, making the folder when it is the first in it. */
 static int publish(stk_disk *disk, const char *temporary, const char *name)
 {
@@ -270,7 +262,7 @@ static int write_entry(stk_disk *disk, const char *name, const stk_entry_header 
     struct iovec parts[3] = { { (void *)header, sizeof *header },
                               { (void *)pixels, stk_entry_image_bytes(header) },
                               { (void *)packed, (size_t)header->mask_bytes } };
-    int number = write_whole(fd, parts, header->mask_bytes ? 3 : 2);
+    int number = move_parts(fd, parts, header->mask_bytes ? 3 : 2, 1, 0);
     if (close(fd) != 0 && !number) number = errno; /* network file systems tell of a full disk here */
     if (!number) number = publish(disk, temporary, name);
     if (number) unlinkat(disk->folder, temporary, 0);
