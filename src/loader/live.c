@@ -363,13 +363,6 @@ void stoke_live_reader_close(stoke_live_reader **pointer)
 
 /* ---- reading ---- */
 
-static int look(const stoke_live_reader *reader, stk_live_page *page, stoke_live_data *data, stoke_error *err)
-{
-    const ssize_t n = pread(reader->fd, page, sizeof *page, 0);
-    if (n < 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot read", reader->path);
-    return stk_live_take(page, (size_t)n, reader->path, data, err);
-}
-
 static int is_alive(const stoke_live_reader *reader, const stk_live_content *content, uint64_t pid)
 {
     if (content->place != reader->place) return -1;
@@ -385,7 +378,9 @@ static int look_until_whole(const stoke_live_reader *reader, stk_live_page *page
     int r = STOKE_E_STATE;
     for (int i = 0; r == STOKE_E_STATE && i < QUICK_TRIES + SLOW_TRIES; i++) {
         if (i >= QUICK_TRIES) nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-        r = look(reader, page, data, &own);
+        const ssize_t n = pread(reader->fd, page, sizeof *page, 0);
+        r = n < 0 ? stk_fail_errno(&own, STOKE_E_IO, errno, "%s: cannot read", reader->path)
+                  : stk_live_take(page, (size_t)n, reader->path, data, &own);
     }
     if (r && err) *err = own;
     return r;
