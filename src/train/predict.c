@@ -101,8 +101,8 @@ int stk_preset_read(const char *weights, stk_predict_preset *preset, stoke_error
 
 static int make_swap(stoke_predictor *p, const stoke_pipeline *pipeline, stoke_error *err)
 {
-    size_t n;
-    const uint32_t(*pair)[2] = stk_pipeline_swap(pipeline, &n);
+    const size_t n = pipeline->constants.n_swap;
+    const uint32_t(*pair)[2] = pipeline->constants.swap;
     if (!n) return STOKE_OK;
     p->swap = stk_calloc(p->classes, sizeof *p->swap);
     if (!p->swap) return stk_fail(err, STOKE_E_NOMEM, "no memory for the table of mirrored classes");

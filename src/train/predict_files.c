@@ -207,14 +207,14 @@ static int read_truth(const work *w, slot *s)
     stk_reader reader = { 0 };
     stoke_image_info info;
     stoke_image ids;
-    int status = stk_reader_start(&reader, &s->error);
+    int status = stk_reader_start(NULL, &reader, &s->error);
     if (!status)
         status = stk_reader_mask(&reader, w->job->data, w->job->labels, file, &info, &ids, &s->error);
     if (!status && (ids.width != s->mask.width || ids.height != s->mask.height))
         status = stk_fail(&s->error, STOKE_E_SIZE, "the mask is %ux%u (height x width), its image is %ux%u",
                           ids.height, ids.width, s->mask.height, s->mask.width);
     if (!status) status = keep(&s->truths, &ids, &s->truth, &s->error);
-    stk_reader_finish(&reader);
+    stk_reader_finish(NULL, &reader);
     if (status) stk_error_prefix(&s->error, file->mask_path);
     return status;
 }

@@ -114,15 +114,9 @@ typedef struct look {
 } look;
 
 typedef struct member {
-    stk_reader reader;
+    stk_reader reader; /* first: see stk_reader_start */
     stk_mask_tally tally;
 } member;
-
-static int start(void *context, void *state, stoke_error *err)
-{
-    (void)context;
-    return stk_reader_start(&((member *)state)->reader, err);
-}
 
 static void note(look *l, kind *k, uint64_t id, const stoke_error *why)
 {
@@ -170,7 +164,7 @@ static void finish(void *context, void *state)
 {
     member *self = state;
     stk_tally_merge(((look *)context)->sum, &self->tally);
-    stk_reader_finish(&self->reader);
+    stk_reader_finish(context, &self->reader);
 }
 
 /* ---- both sets ---- */
@@ -178,7 +172,7 @@ static void finish(void *context, void *state)
 static int look_at(const stk_resolve_ctx *s, look *l, int part, stk_resolve_count *progress,
                    stk_resolve_survey *survey)
 {
-    const stk_parallel_job job = { l->count, l, sizeof(member), start, read_one, finish };
+    const stk_parallel_job job = { l->count, l, sizeof(member), stk_reader_start, read_one, finish };
     int r = stk_parallel_for(&job, 0, stk_resolve_counted, progress, s->err);
     const uint64_t looked = l->count - l->bad.count;
     progress->before += l->count;

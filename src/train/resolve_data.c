@@ -15,7 +15,7 @@
 #include "src/source/pairs.h"
 #include "src/source/quarantine.h"
 #include "src/source/reader.h"
-#include "src/source/split.h"
+#include "src/source/dataset.h"
 #include <stoke/tools/data.h>
 #include <stoke/tools/dataset.h>
 #include <stoke/tools/terminal.h>

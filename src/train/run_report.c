@@ -59,7 +59,7 @@ static int embed_as_jpeg(FILE *out, const void *png, size_t size)
     params.max_pixels = PIXELS;
     if (!stoke_decoder_create(&decoder, NULL) &&
         !stoke_decoder_decode(decoder, png, size, &params, &image, NULL) && (file = tmpfile()) &&
-        !stk_jpeg_write(file, "picture", &image, QUALITY, NULL)) {
+        !stk_jpeg_write(file, "picture", &image, QUALITY, 0, NULL)) {
         const long length = ftell(file);
         rewind(file);
         done = length > 0 && stk_buffer_reserve(&bytes, (size_t)length) &&

@@ -41,18 +41,16 @@ enum { KEY_WORDS = 3 * 2 }; /* row keys of a line: two words a channel */
 stk_table_need stk_tables_need(const stk_loader_config *config)
 {
     const stoke_pipeline *pipeline = config->pipeline;
-    const uint32_t contrasts = stk_pipeline_colors(pipeline, STOKE_COLOR_CONTRAST),
-                   blurs = stk_pipeline_colors(pipeline, STOKE_COLOR_BLUR),
-                   clahes = stk_pipeline_colors(pipeline, STOKE_COLOR_CLAHE);
+    const uint32_t *steps = pipeline->color_steps;
+    const uint32_t contrasts = steps[STOKE_COLOR_CONTRAST], blurs = steps[STOKE_COLOR_BLUR];
     stk_table_need need = {
-        .keys = (uint64_t)stk_pipeline_colors(pipeline, STOKE_COLOR_NOISE) * config->height * KEY_WORDS,
+        .keys = (uint64_t)steps[STOKE_COLOR_NOISE] * config->height * KEY_WORDS,
         .sums = 2 * contrasts,
-        .tiles = stk_pipeline_tiles(pipeline),
-        .planes = contrasts || blurs || clahes,
+        .tiles = pipeline->constants.clahe_tiles,
+        .planes = contrasts || blurs || steps[STOKE_COLOR_CLAHE],
         .spare = blurs > 0,
+        .steps = stk_pipeline_color_steps(pipeline),
     };
-    for (int kind = 0; kind < STOKE_COLOR_KINDS; kind++)
-        need.steps += stk_pipeline_colors(pipeline, (stoke_color_kind)kind);
     if (config->elastic)
         need.points = stk_elastic_points(config->width, STK_ELASTIC_STEP_MIN) *
                       stk_elastic_points(config->height, STK_ELASTIC_STEP_MIN);

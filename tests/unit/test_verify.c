@@ -7,7 +7,7 @@
 #include <stoke/image.h>
 
 #include "src/base/mem.h"
-#include "src/source/weights.h"
+#include "src/source/dataset.h"
 
 /* An 8 x 4 picture whose right half has value `right`, the rest `left`. */
 static void write_picture(const char *path, uint8_t channels, uint32_t height, uint8_t left, uint8_t right)
