@@ -421,7 +421,7 @@ static void idle_card_and_full_list(void **state)
     a->n = 0;
     stk_why_slow(a, e);
     assert_int_equal(about(a, "the card is not busy").found, 0);
-    for (int i = 0; i < 2 * STK_REASONS; i++) assert_non_null(stk_reason_add(a, 0, 0, NULL));
+    for (int i = 0; i < 2 * STK_REASONS; i++) assert_non_null(stk_reason(a, 0, 0, "", NULL, "%s", ""));
     assert_int_equal(a->n, STK_REASONS);
     free(a);
     free(e);

@@ -400,7 +400,7 @@ static uint64_t ring_bytes(const stoke_estimate_params *p)
 }
 
 static int estimate_native(stoke_estimate *e, const stoke_estimate_params *p,
-                           const stk_segformer_config *config, int mode, stoke_error *err)
+                           const stk_segformer_config *config, stoke_error *err)
 {
     stoke_net_params net = stoke_net_defaults();
     stoke_net_plan plan;
@@ -413,7 +413,7 @@ static int estimate_native(stoke_estimate *e, const stoke_estimate_params *p,
     net.height = p->height;
     net.width = p->width;
     net.precision = p->precision;
-    net.memory = mode;
+    net.memory = p->memory;
     net.optimizer = p->optimizer;
     net.freeze_encoder = p->freeze_encoder;
     net.average = p->average;
@@ -443,14 +443,14 @@ static int estimate_native(stoke_estimate *e, const stoke_estimate_params *p,
 
 /* ---- both ---- */
 
-int stk_estimate_make(stoke_estimate *estimate, stoke_engine engine, const stoke_estimate_params *params,
-                      int mode, stoke_error *err)
+int stoke_estimate_make(stoke_estimate *estimate, stoke_engine engine, const stoke_estimate_params *params,
+                        stoke_error *err)
 {
     stk_segformer_config config = { 0 };
     memset(estimate, 0, sizeof *estimate);
     int r = check(params, &config, err);
     if (!r && engine == STOKE_ENGINE_NATIVE)
-        r = estimate_native(estimate, params, &config, mode, err);
+        r = estimate_native(estimate, params, &config, err);
     else if (!r)
         stk_estimate_torch(estimate, params, is_smallnet(params) ? NULL : &config);
     if (r) return r;
@@ -458,12 +458,6 @@ int stk_estimate_make(stoke_estimate *estimate, stoke_engine engine, const stoke
     for (int i = 1; i < STOKE_TERMS; i++)
         if (estimate->bytes[i] > estimate->bytes[estimate->dominant]) estimate->dominant = i;
     return STOKE_OK;
-}
-
-int stoke_estimate_make(stoke_estimate *estimate, stoke_engine engine, const stoke_estimate_params *params,
-                        stoke_error *err)
-{
-    return stk_estimate_make(estimate, engine, params, STOKE_MEMORY_PLAIN, err);
 }
 
 /* One question of the search. A batch beyond what a network takes at all is a no, not an error. */

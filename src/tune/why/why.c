@@ -7,6 +7,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -207,14 +208,20 @@ stoke_why_params stoke_why_defaults(void)
 
 /* ---- reasons ---- */
 
-stoke_reason *stk_reason_add(stoke_answer *answer, int found, double weight, const char *cause)
+stoke_reason *stk_reason(stoke_answer *answer, int found, double weight, const char *cause,
+                         const char *remedy, const char *evidence, ...)
 {
     /* Every cause there is stands in one of four files, and the tests count them. */
     if (answer->n == STK_REASONS) answer->n--;
     answer->weight[answer->n] = weight;
     stoke_reason *reason = &answer->reason[answer->n++];
     *reason = (stoke_reason){ .found = found };
-    if (cause) STK_SAY(reason->cause, "%s", cause);
+    STK_SAY(reason->cause, "%s", cause);
+    if (found && remedy) STK_SAY(reason->remedy, "%s", remedy);
+    va_list arguments;
+    va_start(arguments, evidence);
+    vsnprintf(reason->evidence, sizeof reason->evidence, evidence, arguments);
+    va_end(arguments);
     return reason;
 }
 
@@ -225,32 +232,38 @@ void stk_reason_line(stoke_answer *answer, const stk_why_evidence *e, const char
         const stoke_preflight_line *line = &e->list.line[i];
         if (strcmp(line->key, key) != 0) continue;
         const int seen = line->verdict != STOKE_VERDICT_NA, wrong = line->verdict > STOKE_VERDICT_NA;
-        stoke_reason *r = stk_reason_add(answer, seen ? wrong : -1, weight, cause);
-        STK_SAY(r->evidence, "%.60s: %.380s [%.16s]", line->title, line->figure,
-                stoke_source_name(line->source));
-        STK_SAY(r->remedy, "%s", wrong || !seen ? line->fix : "");
+        stk_reason(answer, seen ? wrong : -1, weight, cause, line->fix, "%.60s: %.380s [%.16s]", line->title,
+                   line->figure, stoke_source_name(line->source));
     }
+}
+
+stk_preflight_command stk_with(stk_preflight_command command, const char *more, ...)
+{
+    const size_t n = strlen(command.text);
+    va_list arguments;
+    va_start(arguments, more);
+    vsnprintf(command.text + n, sizeof command.text - n, more, arguments);
+    va_end(arguments);
+    return command;
 }
 
 stk_preflight_command stk_train_again(const stk_why_evidence *e)
 {
-    stk_preflight_command command;
-    if (e->has_config)
-        STK_SAY(command.text, "stoke train --config %s%s", e->config.config,
-                e->config.has_data ? "" : " --data DIR");
-    else if (e->state != STK_RUN_NONE)
-        STK_SAY(command.text, "stoke train --resume %s", e->run);
-    else
-        STK_SAY(command.text, "stoke train DIR");
-    return command;
+    if (!e->has_config && e->state == STK_RUN_NONE) return STK_REMEDY("stoke train DIR");
+    if (!e->has_config) return STK_REMEDY("stoke train --resume %s", e->run);
+    return STK_REMEDY("stoke train --config %s%s", e->config.config, e->config.has_data ? "" : " --data DIR");
 }
 
 stk_preflight_command stk_go_on(const stk_why_evidence *e)
 {
-    stk_preflight_command command = stk_train_again(e);
-    if (e->state != STK_RUN_ENDED && e->state != STK_RUN_NONE)
-        STK_SAY(command.text, "stoke train --resume %s", e->run);
-    return command;
+    const int stopped = e->state != STK_RUN_ENDED && e->state != STK_RUN_NONE;
+    return stopped ? STK_REMEDY("stoke train --resume %s", e->run) : stk_train_again(e);
+}
+
+stk_preflight_command stk_diagnose_it(const stk_why_evidence *e)
+{
+    return STK_REMEDY("stoke diagnose --config %s%s", e->config.config,
+                      e->config.has_data ? "" : " --data DIR");
 }
 
 /* ---- the answer ---- */

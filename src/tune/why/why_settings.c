@@ -155,26 +155,25 @@ static void one_setting(stoke_answer *answer, const stk_why_evidence *e, size_t 
     if (meanings[m].judge == judge_precision && !wrong) changes = 0;
     if (!changes && wrong < 0) return;
     if (!changes && !is_switch && !(e->plan && stk_has_card(&e->here))) return; /* nobody judged it */
-    stoke_reason *r = stk_reason_add(answer, changes || wrong == 1, meanings[m].weight, meanings[m].cause);
-    if (meanings[m].judge == judge_workers && stk_run_config_no_workers(&e->config))
-        STK_SAY(r->cause, "no workers make batches");
+    const int none = meanings[m].judge == judge_workers && stk_run_config_no_workers(&e->config);
+    const char *cause = none ? "no workers make batches" : meanings[m].cause;
+    const stk_preflight_command remedy =
+        !changes && is_of_class(e, setting)
+            ? STK_REMEDY("add %s to your class where it has none, and set it in %s", setting,
+                         e->config.config)
+            : stk_optimize_command(&e->config, &e->here);
     if (changes) {
         const char *because = wrong == 1 && *why ? why : c.why;
-        STK_SAY(r->evidence, "%.100s: %.60s%s%.60s, better %.40s [%.16s]%s%.150s", e->config.config, c.path,
-                *c.from ? " is " : " is not there", c.from, c.to, stoke_source_name(source),
-                *because ? ": " : "", because);
-    } else {
-        if (whose) STK_SAY(otherwise, ", so %.30s by %s default", text, whose);
-        STK_SAY(r->evidence, "%.200s: %s%s%.60s%s%s%s", e->config.config, setting,
-                text && !whose ? " is " : " is not there", text && !whose ? text : "", otherwise,
-                wrong == 1 ? ": " : "", wrong == 1 ? why : "");
+        stk_reason(answer, 1, meanings[m].weight, cause, remedy.text,
+                   "%.100s: %.60s%s%.60s, better %.40s [%.16s]%s%.150s", e->config.config, c.path,
+                   *c.from ? " is " : " is not there", c.from, c.to, stoke_source_name(source),
+                   *because ? ": " : "", because);
+        return;
     }
-    if (!r->found) return;
-    if (!changes && is_of_class(e, setting))
-        STK_SAY(r->remedy, "add %s to your class where it has none, and set it in %s", setting,
-                e->config.config);
-    else
-        STK_SAY(r->remedy, "%s", stk_optimize_command(&e->config, &e->here).text);
+    if (whose) STK_SAY(otherwise, ", so %.30s by %s default", text, whose);
+    stk_reason(answer, wrong == 1, meanings[m].weight, cause, remedy.text, "%.200s: %s%s%.60s%s%s%s",
+               e->config.config, setting, text && !whose ? " is " : " is not there",
+               text && !whose ? text : "", otherwise, wrong == 1 ? ": " : "", wrong == 1 ? why : "");
 }
 
 void stk_reason_settings(stoke_answer *answer, const stk_why_evidence *e, const char *const *settings)
@@ -201,16 +200,15 @@ static void high_rate(stoke_answer *a, const stk_why_evidence *e)
     const int sgd = e->config.optimizer == STOKE_OPTIMIZER_SGD;
     const double lr = rate_of(e), most = sgd ? SGD_MOST : ADAM_MOST;
     if (lr <= 0) return;
-    stoke_reason *r = stk_reason_add(a, lr > most * 1.0001, 0.6, "the learning rate is high");
-    STK_SAY(r->evidence, "%.300s: %.2g; usual for %s: %s [table]", e->config.config, lr,
-            sgd ? "SGD" : "Adam and AdamW", sgd ? "0.01 to 0.1" : "6e-5 (pretrained) to 1e-3");
-    if (!r->found) return;
-    if (e->config.engine == STOKE_ENGINE_NATIVE)
-        STK_SAY(r->remedy, "stoke find-lr --config %s%s", e->config.config,
-                e->config.has_data ? "" : " --data DIR");
-    else
-        STK_SAY(r->remedy, "set the learning rate to %s in %s, or a tenth of what it is",
-                sgd ? "0.01" : "1.0e-4", e->config.config);
+    const stk_preflight_command remedy =
+        e->config.engine == STOKE_ENGINE_NATIVE
+            ? STK_REMEDY("stoke find-lr --config %s%s", e->config.config,
+                         e->config.has_data ? "" : " --data DIR")
+            : STK_REMEDY("set the learning rate to %s in %s, or a tenth of what it is",
+                         sgd ? "0.01" : "1.0e-4", e->config.config);
+    stk_reason(a, lr > most * 1.0001, 0.6, "the learning rate is high", remedy.text,
+               "%.300s: %.2g; usual for %s: %s [table]", e->config.config, lr, sgd ? "SGD" : "Adam and AdamW",
+               sgd ? "0.01 to 0.1" : "6e-5 (pretrained) to 1e-3");
 }
 
 /* Whether the file speaks of a warm-up: any key of the name with a value, or a schedule that has one. */
@@ -229,17 +227,15 @@ static int warms_up(const stk_why_evidence *e)
 
 static void no_warm_up(stoke_answer *a, const stk_why_evidence *e)
 {
-    stoke_reason *r = stk_reason_add(a, !warms_up(e), 0.25, "the learning rate begins at its height");
-    STK_SAY(r->evidence, "%.300s: %s", e->config.config,
-            r->found ? "no warm-up is there" : "there is a warm-up");
-    if (!r->found) return;
-    if (e->config.engine == STOKE_ENGINE_NATIVE)
-        STK_SAY(r->remedy, "%s --warmup 0.1", stk_train_again(e).text);
-    else
-        STK_SAY(r->remedy,
-                "let it rise over the first 5 to 10 %% of the steps, where your trainer can: "
-                "warmup in %s",
-                e->config.config);
+    const int warm = warms_up(e);
+    const stk_preflight_command remedy =
+        e->config.engine == STOKE_ENGINE_NATIVE
+            ? stk_with(stk_train_again(e), " --warmup 0.1")
+            : STK_REMEDY("let it rise over the first 5 to 10 %% of the steps, where your trainer can: "
+                         "warmup in %s",
+                         e->config.config);
+    stk_reason(a, !warm, 0.25, "the learning rate begins at its height", remedy.text, "%.300s: %s",
+               e->config.config, warm ? "there is a warm-up" : "no warm-up is there");
 }
 
 static void not_clipped(stoke_answer *a, const stk_why_evidence *e)
@@ -250,9 +246,8 @@ static void not_clipped(stoke_answer *a, const stk_why_evidence *e)
         return;
     }
     const double norm = e->config.train.clip_norm;
-    stoke_reason *r = stk_reason_add(a, norm <= 0, 0.3, "large gradients are not clipped");
-    STK_SAY(r->evidence, "%.300s: clip_norm is %g", e->config.config, norm);
-    if (r->found) STK_SAY(r->remedy, "%s --clip-norm 1", stk_train_again(e).text);
+    stk_reason(a, norm <= 0, 0.3, "large gradients are not clipped", STK_AGAIN(e, " --clip-norm 1"),
+               "%.300s: clip_norm is %g", e->config.config, norm);
 }
 
 static void few_pictures(stoke_answer *a, const stk_why_evidence *e)
@@ -260,16 +255,14 @@ static void few_pictures(stoke_answer *a, const stk_why_evidence *e)
     const int64_t times = e->config.accumulate > 0 ? e->config.accumulate : 1;
     if (e->config.batch < 1) return;
     const int few = e->config.batch < STEP_LEAST && e->config.batch * times < STEP_LEAST;
-    stoke_reason *r = stk_reason_add(a, few, 0.28, "a step sees too few pictures to go by");
-    STK_SAY(r->evidence, "%.300s: batch %" PRId64 " x accumulation %" PRId64, e->config.config,
-            e->config.batch, times);
-    if (!r->found) return;
     const int64_t wanted = (2 * STEP_LEAST + e->config.batch - 1) / e->config.batch;
-    if (e->config.engine == STOKE_ENGINE_NATIVE)
-        STK_SAY(r->remedy, "%s --accumulate %" PRId64, stk_train_again(e).text, wanted);
-    else
-        STK_SAY(r->remedy, "add up gradients of %" PRId64 " batches: gradient accumulation in %s", wanted,
-                e->config.config);
+    const stk_preflight_command remedy =
+        e->config.engine == STOKE_ENGINE_NATIVE
+            ? stk_with(stk_train_again(e), " --accumulate %" PRId64, wanted)
+            : STK_REMEDY("add up gradients of %" PRId64 " batches: gradient accumulation in %s", wanted,
+                         e->config.config);
+    stk_reason(a, few, 0.28, "a step sees too few pictures to go by", remedy.text,
+               "%.300s: batch %" PRId64 " x accumulation %" PRId64, e->config.config, e->config.batch, times);
 }
 
 void stk_why_settings(stoke_answer *a, const stk_why_evidence *e)
