@@ -13,7 +13,7 @@
 typedef struct scene {
     stk_run_config wish;
     stk_preflight_surroundings here;
-    stk_preflight_list list;
+    stoke_preflight list;
 } scene;
 
 static scene s; /* 30 KB: a card's facts and the lines */
@@ -514,7 +514,7 @@ static void no_memory(void **state)
     }
     assert_true(failures > 2);
     assert_int_equal(stoke_preflight_run(&preflight, &p, NULL), STOKE_OK);
-    assert_int_equal(stoke_preflight_count(preflight, STOKE_VERDICT_FAIL), 1); /* the data */
+    assert_int_equal(preflight->count[STOKE_VERDICT_FAIL], 1); /* the data */
     stoke_preflight_destroy(&preflight);
 }
 

@@ -144,12 +144,6 @@ enum { SIZES = 4096 };
 /* Pictures of which it is asked how much is in the page cache: spread over the set, they tell it to 10 %. */
 enum { LOOKED_AT = 64 };
 
-struct stoke_preflight {
-    stk_run_config config;
-    stk_preflight_list list;
-    char no_card[384];
-};
-
 stoke_preflight_params stoke_preflight_defaults(void)
 {
     return (stoke_preflight_params){ .struct_size = sizeof(stoke_preflight_params),
@@ -278,57 +272,26 @@ int stoke_preflight_run(stoke_preflight **out, const stoke_preflight_params *par
         return stk_fail(err, STOKE_E_INVALID,
                         "no settings file is named, or the parameters are not those of "
                         "stoke_preflight_defaults");
+    stk_run_config config = { 0 };
     stoke_preflight *preflight = stk_calloc(1, sizeof *preflight);
     stk_preflight_surroundings *here =
         stk_calloc(1, sizeof *here); /* a card's facts are 10 KB: not for the stack */
     int r = preflight && here ? STOKE_OK : stk_fail(err, STOKE_E_NOMEM, "no memory for a pre-flight check");
-    if (!r) r = stk_run_config_read(&preflight->config, params, err);
-    if (!r) stk_run_config_see_size(&preflight->config);
-    if (!r) r = stk_look_around(here, &preflight->config, params, err);
-    if (!r) stk_resolve_ranks(&preflight->config, here);
-    if (!r) stk_preflight_judge(&preflight->list, &preflight->config, here);
-    if (!r && !stk_has_card(here)) STK_SAY(preflight->no_card, "%s", here->why_no_gpu);
+    if (!r) r = stk_run_config_read(&config, params, err);
+    if (!r) stk_run_config_see_size(&config);
+    if (!r) r = stk_look_around(here, &config, params, err);
+    if (!r) stk_resolve_ranks(&config, here);
+    if (!r) stk_preflight_judge(preflight, &config, here);
+    stk_run_config_free(&config);
     stk_free(here);
-    if (r)
-        stoke_preflight_destroy(&preflight);
-    else
-        *out = preflight;
+    if (r) stoke_preflight_destroy(&preflight);
+    *out = preflight;
     return r;
 }
 
 void stoke_preflight_destroy(stoke_preflight **preflight)
 {
-    if (!preflight || !*preflight) return;
-    stk_run_config_free(&(*preflight)->config);
+    if (!preflight) return;
     stk_free(*preflight);
     *preflight = NULL;
-}
-
-int stoke_preflight_at(const stoke_preflight *preflight, size_t index, stoke_preflight_line *line)
-{
-    if (index >= preflight->list.n) return 0;
-    *line = preflight->list.line[index];
-    return 1;
-}
-
-size_t stoke_preflight_count(const stoke_preflight *preflight, int verdict)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < preflight->list.n; i++) n += preflight->list.line[i].verdict == verdict;
-    return n;
-}
-
-const char *stoke_preflight_no_card(const stoke_preflight *preflight)
-{
-    return preflight->no_card;
-}
-
-stoke_engine stoke_preflight_engine(const stoke_preflight *preflight)
-{
-    return preflight->config.engine;
-}
-
-const char *stoke_preflight_dialect(const stoke_preflight *preflight)
-{
-    return preflight->config.dialect;
 }

@@ -212,10 +212,9 @@ stoke_reason *stk_reason(stoke_answer *answer, int found, double weight, const c
                          const char *remedy, const char *evidence, ...)
 {
     /* Every cause there is stands in one of four files, and the tests count them. */
-    if (answer->n == STK_REASONS) answer->n--;
-    answer->weight[answer->n] = weight;
+    if (answer->n == STOKE_REASONS) answer->n--;
     stoke_reason *reason = &answer->reason[answer->n++];
-    *reason = (stoke_reason){ .found = found };
+    *reason = (stoke_reason){ .weight = weight, .found = found };
     STK_SAY(reason->cause, "%s", cause);
     if (found && remedy) STK_SAY(reason->remedy, "%s", remedy);
     va_list arguments;
@@ -275,12 +274,10 @@ static void sort(stoke_answer *a)
     static const int place[] = { 1, 2, 0 }; /* of found -1, 0, 1 */
     for (size_t i = 1; i < a->n; i++)
         for (size_t j = i; j; j--) {
-            const int before = place[a->reason[j - 1].found + 1], after = place[a->reason[j].found + 1];
-            if (before < after || (before == after && (before || a->weight[j - 1] >= a->weight[j]))) break;
-            const stoke_reason reason = a->reason[j];
-            const double weight = a->weight[j];
-            a->reason[j] = a->reason[j - 1], a->weight[j] = a->weight[j - 1];
-            a->reason[j - 1] = reason, a->weight[j - 1] = weight;
+            const stoke_reason above = a->reason[j - 1], below = a->reason[j];
+            const int before = place[above.found + 1], after = place[below.found + 1];
+            if (before < after || (before == after && (before || above.weight >= below.weight))) break;
+            a->reason[j - 1] = below, a->reason[j] = above;
         }
 }
 
@@ -300,9 +297,8 @@ static void sum_up(stoke_answer *a, const stk_why_evidence *e, int trouble)
     size_t found = 0, untold = 0;
     for (size_t i = 0; i < a->n; i++) found += a->reason[i].found == 1, untold += a->reason[i].found < 0;
     if (!found) {
-        if (trouble == STOKE_TROUBLE_OOM && *a->depends)
-            STK_SAY(a->text, "%s", a->depends);
-        else if (trouble == STOKE_TROUBLE_LOADING && stk_waited(e) >= 0)
+        if (*a->text) return; /* on what it depends, where nobody said */
+        if (trouble == STOKE_TROUBLE_LOADING && stk_waited(e) >= 0)
             STK_SAY(a->text, "They do not: steps waited for them %.1f %% of the time", 100 * stk_waited(e));
         else
             STK_SAY(a->text, "%s%s",
@@ -349,16 +345,4 @@ void stoke_answer_free(stoke_answer **answer)
     if (!answer) return;
     stk_free(*answer);
     *answer = NULL;
-}
-
-const char *stoke_answer_text(const stoke_answer *answer)
-{
-    return answer->text;
-}
-
-int stoke_answer_reason(const stoke_answer *answer, size_t index, stoke_reason *reason)
-{
-    if (index >= answer->n) return 0;
-    *reason = answer->reason[index];
-    return 1;
 }

@@ -12,17 +12,6 @@
 #include <stoke/tools/optimize.h>
 #include <stoke/tools/why.h>
 
-enum { STK_REASONS = 32 };
-
-struct stoke_answer {
-    stoke_reason reason[STK_REASONS];
-    double
-        weight[STK_REASONS]; /* how much of the trouble it explains, 0 to 1: what is found is sorted by it */
-    size_t n;
-    char text[400];
-    char depends[320]; /* of memory: what it depends on, where nobody said; "" = nothing */
-};
-
 typedef enum stk_why_run_state {
     STK_RUN_NONE,   /* no run is named */
     STK_RUN_GOING,  /* its process is there */
@@ -43,7 +32,7 @@ typedef struct stk_why_evidence {
     stoke_live_rates rates; /* of it, since the job began */
     stk_run_config config;
     stk_preflight_surroundings here;
-    stk_preflight_list list;
+    stoke_preflight list;
     stoke_yaml *yaml;         /* of a PyTorch trainer; NULL = none, or it cannot be opened */
     stoke_optimization *plan; /* what optimize would change in that file; NULL = none */
     uint64_t kills;           /* oom_kill of the control group; 0 = none, or not known */

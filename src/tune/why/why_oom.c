@@ -151,7 +151,7 @@ static void not_enough(shortage *s, stoke_answer *a)
                stoke_memory_term_name(s->need.dominant), part, s->native ? "free" : "the card has",
                s->room.source ? have : "n/a", stoke_source_name(s->room.source));
     if (!unnamed) return;
-    STK_SAY(a->depends,
+    STK_SAY(a->text,
             "That depends on the card: batches of %" PRId64
             " need %s and 1 GiB to spare; --gpu NAME or --vram "
             "GB says which is meant",
