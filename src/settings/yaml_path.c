@@ -98,6 +98,7 @@ static const char *read_segment(const char *p, int first, segment *s)
 uint32_t stk_yaml_child(const stoke_yaml *yaml, uint32_t mapping, const char *key)
 {
     const stk_yaml_node *nodes = yaml->nodes;
+    if (nodes[mapping].kind != STK_YAML_MAPPING) return STK_YAML_NONE; /* of a list, at the top of a file */
     for (uint32_t i = nodes[mapping].first; i != STK_YAML_NONE; i = nodes[nodes[i].next].next)
         if (nodes[i].text && !nodes[nodes[i].next].replaced && !strcmp(nodes[i].text, key))
             return nodes[i].next;

@@ -493,6 +493,21 @@ static void dialects(void **state)
     stk_run_config_free(&s.wish);
 }
 
+/* Items of a list are no pairs of key and value. */
+static void lists_are_no_settings(void **state)
+{
+    static const char *const texts[] = { "- batch_size: 16\n", "[8]\n", "[a, b, c]\n" };
+    stoke_preflight_params p = stoke_preflight_defaults();
+    p.config = unit_path(state, "list.yaml");
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        stoke_error err = { 0 };
+        unit_write(p.config, texts[i], strlen(texts[i]));
+        assert_int_equal(stk_run_config_read(&s.wish, &p, &err), STOKE_E_UNSUPPORTED);
+        assert_non_null(strstr(err.message, "list.yaml:1: settings such as"));
+        stk_run_config_free(&s.wish);
+    }
+}
+
 static void no_memory(void **state)
 {
     stoke_preflight_params p = stoke_preflight_defaults();
@@ -521,11 +536,17 @@ static void no_memory(void **state)
 UNIT_GROUP(preflight)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_wrong),  unit_test_with_folder(nodes_and_pages),
-        cmocka_unit_test(nothing_seen),   cmocka_unit_test(the_card),
-        cmocka_unit_test(precision),      cmocka_unit_test(memory),
-        cmocka_unit_test(workers),        cmocka_unit_test(batches_held_ready),
-        cmocka_unit_test(data),           unit_test_with_folder(dialects),
+        cmocka_unit_test(nothing_wrong),
+        unit_test_with_folder(nodes_and_pages),
+        cmocka_unit_test(nothing_seen),
+        cmocka_unit_test(the_card),
+        cmocka_unit_test(precision),
+        cmocka_unit_test(memory),
+        cmocka_unit_test(workers),
+        cmocka_unit_test(batches_held_ready),
+        cmocka_unit_test(data),
+        unit_test_with_folder(dialects),
+        unit_test_with_folder(lists_are_no_settings),
         unit_test_with_folder(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
