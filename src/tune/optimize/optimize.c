@@ -223,23 +223,17 @@ static int is_marked(const stoke_optimization *o, size_t index)
     return 0;
 }
 
-/* Where the line begins; NULL: the text has fewer. */
-static const char *line_at(const char *text, uint32_t line)
-{
-    for (; text && line > 1; line--) {
-        text = strchr(text, '\n');
-        if (text) text++;
-    }
-    return text;
-}
-
 /* The line of a new key in the text with all changes; NULL: the key does not begin its line (braces). */
 static const char *line_of_key(const stoke_yaml *result, const char *text, const char *path)
 {
     stoke_yaml_value value;
     const char *key = stk_last_key(path);
     if (!stoke_yaml_get(result, path, &value)) return NULL;
-    const char *line = line_at(text, value.line);
+    const char *line = text;
+    for (uint32_t i = 1; line && i < value.line; i++) {
+        line = strchr(line, '\n');
+        if (line) line++;
+    }
     return line && !strncmp(line + strspn(line, " "), key, strlen(key)) ? line : NULL;
 }
 
@@ -296,17 +290,13 @@ static int mark(char **text, const char *name, const char *path, int *marked, st
     return r;
 }
 
-/* Whether somebody's own code reads the key: of Lightning's files all that is no argument of Trainer. */
-static int is_for_own_code(const stoke_optimization *o, const stoke_change *change)
-{
-    return o->framework != STOKE_FRAMEWORK_STOKE && !stk_is_of_loader(change->path) &&
-           !stk_is_argument(o->framework, change->setting);
-}
-
-/* Whether a comment belongs above this change. */
+/* Whether a comment belongs above this change: it is new, and somebody's own code reads it. Of Lightning's
+ * files that is all that is no argument of Trainer. */
 static int needs_mark(const stoke_optimization *o, size_t i)
 {
-    return !*o->changes[i].from && is_for_own_code(o, &o->changes[i]) && !is_marked(o, i);
+    const stoke_change *change = &o->changes[i];
+    return !*change->from && o->framework != STOKE_FRAMEWORK_STOKE && !stk_is_of_loader(change->path) &&
+           !stk_is_argument(o->framework, change->setting) && !is_marked(o, i);
 }
 
 int stoke_optimization_marked(const stoke_optimization *optimization)

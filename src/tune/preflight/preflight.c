@@ -61,16 +61,6 @@ void stk_look_at_nodes(stk_preflight_surroundings *here, const char *root)
 /* The card that is meant where it is in another machine: what the tables know of it by its name, or its
  * memory alone. */
 
-/* One of those seen here that has the name; -1: none. */
-static int seen_here(stk_preflight_surroundings *here, stoke_gpus *gpus, const stk_gpu *gpu)
-{
-    for (size_t i = 0; gpu && i < here->n_gpus; i++) {
-        stoke_gpus_read(gpus, i, &here->gpu);
-        if (!here->gpu.lost && stk_gpu_named(here->gpu.name).gpu == gpu) return (int)i;
-    }
-    return -1;
-}
-
 /* The card that is meant, from the tables; or one of those seen here that has its name. `gpus` may be empty.
  */
 static int find_meant(stk_preflight_surroundings *here, stoke_gpus *gpus, const stoke_preflight_params *p,
@@ -82,16 +72,16 @@ static int find_meant(stk_preflight_surroundings *here, stoke_gpus *gpus, const 
                         "no card is known as '%.80s'%s%s%s (`--vram` with its memory will do, too)", p->card,
                         name.nearest ? ": did you mean " : "", name.nearest ? name.nearest : "",
                         name.nearest ? "?" : "");
-    const int seen = p->card_memory ? -1 : seen_here(here, gpus, name.gpu);
-    if (seen >= 0) {
-        here->index = (size_t)seen;
-        return STOKE_OK;
+    for (size_t i = 0; name.gpu && !p->card_memory && i < here->n_gpus; i++) {
+        here->index = i;
+        stoke_gpus_read(gpus, i, &here->gpu);
+        if (!here->gpu.lost && stk_gpu_named(here->gpu.name).gpu == name.gpu) return STOKE_OK;
     }
     const uint32_t gb = name.gb ? name.gb : name.gpu ? name.gpu->gb : 0;
     const uint64_t memory = p->card_memory ? p->card_memory : (uint64_t)gb << 30;
     stoke_gpu *gpu = &here->gpu;
     *gpu = (stoke_gpu){ 0 };
-    here->n_gpus = 0;
+    here->n_gpus = here->index = 0;
     here->meant = 1;
     if (name.gpu)
         STK_SAY(gpu->name, "%s", name.gpu->name);
@@ -180,16 +170,6 @@ static void look_at_sizes(stk_preflight_surroundings *here, const stoke_dataset 
     here->data_bytes.source = looked == n ? STOKE_SOURCE_MEASURED : STOKE_SOURCE_ESTIMATED;
 }
 
-static void look_at_disk(stk_preflight_surroundings *here, const stoke_dataset *dataset)
-{
-    stoke_error err = { 0 };
-    const char *files[LOOKED_AT];
-    const uint64_t n = stoke_dataset_count(dataset), looked = n < LOOKED_AT ? n : LOOKED_AT;
-    for (uint64_t i = 0; i < looked; i++) files[i] = stoke_dataset_sample(dataset, i * n / looked).image.path;
-    if (stoke_disk_probe(&here->disk, files, looked, 0, &err))
-        STK_SAY(here->why_no_disk, "%.250s", err.message);
-}
-
 /* How many are left to train on; the split is by name and costs no more than opening. */
 static uint64_t count_training(const stk_run_config *config, uint64_t all)
 {
@@ -208,6 +188,7 @@ static void look_at_data(stk_preflight_surroundings *here, const stk_run_config 
 {
     stoke_error err = { 0 };
     stoke_dataset *dataset;
+    const char *files[LOOKED_AT];
     if (!config->has_data) return;
     if (stoke_dataset_open(&dataset, &config->data, &err)) {
         STK_SAY(here->why_no_data, "%.500s", err.message);
@@ -219,10 +200,12 @@ static void look_at_data(stk_preflight_surroundings *here, const stk_run_config 
     here->has_masks = stoke_dataset_has_masks(dataset);
     if (here->left_out) STK_SAY(here->first_left_out, "%.250s", stoke_dataset_note(dataset, 0).path);
     here->train_pairs = count_training(config, here->pairs);
-    if (here->pairs) {
-        look_at_sizes(here, dataset);
-        look_at_disk(here, dataset);
-    }
+    look_at_sizes(here, dataset);
+    const uint64_t looked = stk_least(here->pairs, LOOKED_AT);
+    for (uint64_t i = 0; i < looked; i++)
+        files[i] = stoke_dataset_sample(dataset, i * here->pairs / looked).image.path;
+    if (looked && stoke_disk_probe(&here->disk, files, looked, 0, &err))
+        STK_SAY(here->why_no_disk, "%.250s", err.message);
     stoke_dataset_close(&dataset);
 }
 

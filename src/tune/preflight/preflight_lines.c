@@ -343,19 +343,6 @@ static void check_threads(stoke_preflight *list, const stk_run_config *config,
     if (!fits) STK_SAY(line->fix, "export OMP_NUM_THREADS=1   and cv2.setNumThreads(0) in the workers");
 }
 
-static void check_loading(stoke_preflight *list, const stk_run_config *config,
-                          const stk_preflight_surroundings *here)
-{
-    check_workers(list, config, here);
-    if (config->engine != STOKE_ENGINE_TORCH) return;
-    check_pinned(list, config, here);
-    check_persistent(list, config, here);
-    check_prefetch(list, config, here);
-    if (here->meant) return; /* the rest is about this machine, and another one is meant */
-    check_shm(list, config, here);
-    check_threads(list, config, here);
-}
-
 /* ---- memory nodes and large pages ---- */
 
 static void check_nodes(stoke_preflight *list, const stk_run_config *config,
@@ -412,13 +399,6 @@ static void check_pages(stoke_preflight *list, const stk_run_config *config,
                     : ": the network gets them");
     if (line->verdict)
         STK_SAY(line->fix, "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled");
-}
-
-static void check_machine(stoke_preflight *list, const stk_run_config *config,
-                          const stk_preflight_surroundings *here)
-{
-    check_nodes(list, config, here);
-    check_pages(list, config, here);
 }
 
 /* ---- data ---- */
@@ -543,24 +523,29 @@ static void check_drop_last(stoke_preflight *list, const stk_run_config *config,
     }
 }
 
-static void check_data(stoke_preflight *list, const stk_run_config *config,
-                       const stk_preflight_surroundings *here)
+void stk_preflight_judge(stoke_preflight *list, const stk_run_config *config,
+                         const stk_preflight_surroundings *here)
 {
+    const int torch = config->engine == STOKE_ENGINE_TORCH;
+    *list = (stoke_preflight){ .engine = config->engine, .dialect = config->dialect };
+    if (!stk_has_card(here)) STK_SAY(list->no_card, "%s", here->why_no_gpu);
+    if (torch) stk_check_card(list, config, here);
+    check_memory(list, config, here);
+    check_workers(list, config, here);
+    if (torch) {
+        check_pinned(list, config, here);
+        check_persistent(list, config, here);
+        check_prefetch(list, config, here);
+    }
+    if (!here->meant) { /* what is about this machine, where no other one is meant */
+        if (torch) check_shm(list, config, here);
+        if (torch) check_threads(list, config, here);
+        check_nodes(list, config, here);
+        check_pages(list, config, here);
+    }
     check_set(list, config, here);
     check_drop_last(list, config, here);
     check_disk(list, config, here);
     check_cache(list, config, here);
-}
-
-void stk_preflight_judge(stoke_preflight *list, const stk_run_config *config,
-                         const stk_preflight_surroundings *here)
-{
-    *list = (stoke_preflight){ .engine = config->engine, .dialect = config->dialect };
-    if (!stk_has_card(here)) STK_SAY(list->no_card, "%s", here->why_no_gpu);
-    if (config->engine == STOKE_ENGINE_TORCH) stk_check_card(list, config, here);
-    check_memory(list, config, here);
-    check_loading(list, config, here);
-    if (!here->meant) check_machine(list, config, here);
-    check_data(list, config, here);
     for (size_t i = 0; i < list->n; i++) list->count[list->line[i].verdict]++;
 }

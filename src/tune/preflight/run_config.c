@@ -57,18 +57,13 @@ static void take_own(stk_run_config *config)
     config->has_data = data->data || data->images || data->list;
 }
 
-static void own_defaults(stk_run_config *config)
+/* Every key of the file is one of ours, or it is not our file. yaml NULL: nothing but the defaults. */
+static int read_own(stk_run_config *config, const stoke_yaml *yaml, stoke_error *err)
 {
     config->train = stoke_train_defaults();
     config->data = stoke_data_defaults();
     config->upload = stoke_upload_defaults();
     config->data.batch = -1; /* `stoke train` chooses, unless told */
-}
-
-/* Every key of the file is one of ours, or it is not our file. yaml NULL: nothing but the defaults. */
-static int read_own(stk_run_config *config, const stoke_yaml *yaml, stoke_error *err)
-{
-    own_defaults(config);
     const stoke_option_group groups[] = { stoke_data_options(&config->data),
                                           stoke_train_options(&config->train),
                                           stoke_upload_options(&config->upload) };
@@ -85,17 +80,6 @@ static int64_t whole(const char *text)
     char *end;
     const long long value = strtoll(text, &end, 10);
     return end == text || *end || value < 0 || value > INT32_MAX ? STK_UNSAID : value;
-}
-
-/* The text of a setting; NULL = not in the file. */
-static int value_of(const stoke_yaml *yaml, const char *const *map, const char *setting, char room[256],
-                    const char **text, stoke_error *err)
-{
-    uint32_t node;
-    *text = NULL;
-    const int r = stk_setting_node(yaml, stk_setting_named(setting), map, &node, err);
-    if (!r && node != STK_YAML_NONE) *text = stk_value_text(yaml, node, room, 256);
-    return r;
 }
 
 /* A whole number as it is meant: 8.0 is 8, of 16-32 the lower end. */
@@ -245,6 +229,7 @@ static int read_others(stk_run_config *config, const stoke_yaml *yaml, const cha
     };
     char room[256];
     const char *text;
+    uint32_t node;
     config->engine = STOKE_ENGINE_TORCH;
     config->dialect = stoke_dialect_name(stoke_config_dialect(yaml));
     config->framework = stoke_config_framework(yaml);
@@ -252,8 +237,10 @@ static int read_others(stk_run_config *config, const stoke_yaml *yaml, const cha
     config->train = stoke_train_defaults();
     config->precision = STOKE_PRECISION_FP32;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        const int r = value_of(yaml, map, all[i].setting, room, &text, all[i].told ? NULL : err);
+        const int r =
+            stk_setting_node(yaml, stk_setting_named(all[i].setting), map, &node, all[i].told ? NULL : err);
         if (r && !all[i].told) return r;
+        text = r || node == STK_YAML_NONE ? NULL : stk_value_text(yaml, node, room, sizeof room);
         if (text && all[i].to == &config->workers && is_unreadable(text))
             STK_SAY(config->workers_said, "%.60s", text);
         if (text && all[i].to == &config->batch && is_unreadable(text))
@@ -381,24 +368,20 @@ void stk_run_config_free(stk_run_config *config)
 /* Headers that are read, spread over the set: 10 us each, so no set makes a person wait. */
 enum { HEADERS = 64, HEADER_FILE = 64 << 20 };
 
-static void widen(stk_run_config *config, const stoke_image_info *info)
-{
-    uint32_t width, height;
-    stk_size_shown(info, STOKE_ORIENTATION_IGNORE, &width, &height);
-    if ((int64_t)width * height <= config->height * config->width) return;
-    config->height = height;
-    config->width = width;
-}
-
 static void look(stk_run_config *config, const stoke_dataset *dataset, stoke_decoder *decoder)
 {
     const uint64_t n = stoke_dataset_count(dataset), looked = n < HEADERS ? n : HEADERS;
     stk_mem_buffer buffer = { 0 };
     stoke_image_info info;
+    uint32_t width, height;
     config->height = config->width = 0;
     for (uint64_t i = 0; i < looked; i++) {
         const stoke_sample sample = stoke_dataset_sample(dataset, i * n / looked);
-        if (stk_header_read(decoder, &buffer, &sample.image, HEADER_FILE, &info)) widen(config, &info);
+        if (!stk_header_read(decoder, &buffer, &sample.image, HEADER_FILE, &info)) continue;
+        stk_size_shown(&info, STOKE_ORIENTATION_IGNORE, &width, &height);
+        if ((int64_t)width * height <= config->height * config->width) continue;
+        config->height = height;
+        config->width = width;
     }
     stk_buffer_free(&buffer);
     config->size_seen = config->height > 0;

@@ -148,7 +148,7 @@ static void read_load(stk_why_evidence *e, const char *root)
     if (end != text && load >= 0) e->load = stk_figure(load, STOKE_SOURCE_PROC);
 }
 
-/* Starts from a zeroed struct; free it in every case. */
+/* Starts from a zeroed struct; what is in it is to be freed in every case. */
 static int evidence_gather(stk_why_evidence *e, const stoke_why_params *params, stoke_error *err)
 {
     stoke_preflight_params ask = stoke_preflight_defaults();
@@ -176,14 +176,6 @@ static int evidence_gather(stk_why_evidence *e, const stoke_why_params *params, 
     plan_changes(e, ask.config, params->card ? params->card : "");
     read_load(e, params->root ? params->root : "");
     return STOKE_OK;
-}
-
-static void evidence_free(stk_why_evidence *e)
-{
-    stk_run_log_free(&e->log);
-    stk_run_config_free(&e->config);
-    stoke_optimization_destroy(&e->plan);
-    stoke_yaml_close(&e->yaml);
 }
 
 /* In fewer steps than these the first batch, which everything waits for, is most of it. */
@@ -335,7 +327,12 @@ int stoke_why(stoke_answer **out, const stoke_why_params *params, stoke_error *e
     } else {
         stk_free(answer);
     }
-    if (e) evidence_free(e);
+    if (e) {
+        stk_run_log_free(&e->log);
+        stk_run_config_free(&e->config);
+        stoke_optimization_destroy(&e->plan);
+        stoke_yaml_close(&e->yaml);
+    }
     stk_free(e);
     return r;
 }

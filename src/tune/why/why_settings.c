@@ -120,13 +120,6 @@ static const struct {
     { "compile", "small kernels are not fused", 0.1, NULL },
 };
 
-static int planned(const stk_why_evidence *e, const char *setting, stoke_change *change)
-{
-    for (size_t i = 0; e->plan && stoke_optimization_change(e->plan, i, change); i++)
-        if (!strcmp(change->setting, setting)) return 1;
-    return 0;
-}
-
 /* What optimize leaves to the user: the section is handed to a class of theirs, which may not take the key.
  */
 static int is_of_class(const stk_why_evidence *e, const char *setting)
@@ -142,7 +135,9 @@ static void one_setting(stoke_answer *answer, const stk_why_evidence *e, size_t 
     const char *setting = meanings[m].setting, *whose, *text = text_of(e, setting, &whose);
     char why[160] = "", otherwise[80] = "";
     stoke_change c;
-    int changes = planned(e, setting, &c);
+    int changes = 0;
+    for (size_t i = 0; !changes && e->plan && stoke_optimization_change(e->plan, i, &c); i++)
+        changes = !strcmp(c.setting, setting);
     /* The plan was given this machine's cores: where they are from is known here. */
     const int of_cores =
         changes && meanings[m].judge == judge_workers && !e->here.cores_given && stk_cores(&e->here).source;
@@ -186,20 +181,14 @@ void stk_reason_settings(stoke_answer *answer, const stk_why_evidence *e, const 
 
 /* ---- settings that make a training unstable ---- */
 
-/* The rate as the file says it; 0 = it does not. */
-static double rate_of(const stk_why_evidence *e)
-{
-    double lr = 0;
-    if (e->config.engine == STOKE_ENGINE_NATIVE) return e->config.train.lr > 0 ? e->config.train.lr : 0;
-    const char *whose, *text = text_of(e, "learning_rate", &whose);
-    return text && stk_parse_real(text, &lr) && lr > 0 ? lr : 0;
-}
-
 static void high_rate(stoke_answer *a, const stk_why_evidence *e)
 {
     const int sgd = e->config.optimizer == STOKE_OPTIMIZER_SGD;
-    const double lr = rate_of(e), most = sgd ? SGD_MOST : ADAM_MOST;
-    if (lr <= 0) return;
+    const double most = sgd ? SGD_MOST : ADAM_MOST;
+    double lr = e->config.train.lr;
+    const char *whose, *text = text_of(e, "learning_rate", &whose);
+    if (e->config.engine != STOKE_ENGINE_NATIVE && !(text && stk_parse_real(text, &lr))) return;
+    if (!(lr > 0)) return;
     const stk_preflight_command remedy =
         e->config.engine == STOKE_ENGINE_NATIVE
             ? STK_REMEDY("stoke find-lr --config %s%s", e->config.config,
