@@ -150,13 +150,6 @@ static uint64_t block_bytes(const stage *s, widths w)
     return bytes;
 }
 
-static uint64_t stage_bytes(const stage *s, widths w)
-{
-    /* the inputs of both norms; the feature as the input of the next stage and of the head */
-    const uint64_t ends = s->tokens * (s->channels * (2 * w.kept + 2 * w.product) + 4 * 4);
-    return ends + s->depth * block_bytes(s, w);
-}
-
 /* Eight maps of the decoder's width at a quarter of the size: four concatenated, then norm, ReLU, dropout and
  * classifier. Two more are gradients on their way: that is what measured peaks lie above the saved tensors,
  * 28 to 33 MiB a picture for 768 channels at 288 x 288. */
@@ -170,11 +163,12 @@ static uint64_t segformer_bytes(const stoke_estimate_params *p, const stk_segfor
     stage stages[STK_CONFIG_STAGES];
     uint64_t features = 0, largest = 0, all = 0;
     stages_of(stages, config, p->height, p->width);
-    for (int i = 0; i < STK_CONFIG_STAGES; i++) {
-        const uint64_t block = block_bytes(&stages[i], w);
-        if (block > largest) largest = block;
-        features += stages[i].tokens * stages[i].channels * w.product;
-        all += stage_bytes(&stages[i], w);
+    for (const stage *s = stages; s < stages + STK_CONFIG_STAGES; s++) {
+        const uint64_t block = block_bytes(s, w);
+        largest = stk_most(largest, block);
+        features += s->tokens * s->channels * w.product;
+        /* the inputs of both norms; the feature as the input of the next stage and of the head */
+        all += s->tokens * (s->channels * (2 * w.kept + 2 * w.product) + 4 * 4) + s->depth * block;
     }
     /* A frozen encoder keeps nothing but its features; one block at a time passes through. */
     return (p->freeze_encoder ? features + largest : all) + head_bytes(&stages[0], config, w);
@@ -391,14 +385,6 @@ static int check(const stoke_estimate_params *p, stk_segformer_config *config, s
 
 /* ---- the native engine ---- */
 
-/* f32 pictures and masks of one byte, two above 255 classes: what the trainer asks of the loader. `prefetch`
- * batches wait, one is with the network. */
-static uint64_t ring_bytes(const stoke_estimate_params *p)
-{
-    const uint64_t pixel = 3 * sizeof(float) + (p->classes > 255 ? 2 : 1);
-    return (uint64_t)(p->prefetch + 1) * p->batch * p->height * p->width * pixel;
-}
-
 static int estimate_native(stoke_estimate *e, const stoke_estimate_params *p,
                            const stk_segformer_config *config, stoke_error *err)
 {
@@ -422,6 +408,7 @@ static int estimate_native(stoke_estimate *e, const stoke_estimate_params *p,
 
     const estimate_parameter_count count = segformer_parameters(config);
     const uint64_t trained = count.all - (p->freeze_encoder ? count.encoder : 0);
+    const uint64_t pixels = (uint64_t)(p->prefetch + 1) * p->batch * p->height * p->width;
     uint64_t *bytes = e->bytes;
     e->parameters = plan.parameter_count;
     bytes[STOKE_TERM_WEIGHTS] = 4 * count.all;
@@ -432,7 +419,9 @@ static int estimate_native(stoke_estimate *e, const stoke_estimate_params *p,
         bytes[STOKE_TERM_WEIGHTS] + bytes[STOKE_TERM_GRADIENTS] + bytes[STOKE_TERM_OPTIMIZER];
     bytes[STOKE_TERM_EXTRA] = plan.packed + (plan.parameters > named ? plan.parameters - named : 0);
     bytes[STOKE_TERM_ACTIVATIONS] = plan.activations; /* with the logits, at a quarter of the size */
-    bytes[STOKE_TERM_BATCHES] = ring_bytes(p);
+    /* f32 pictures and masks of one byte, two above 255 classes: what the trainer asks of the loader.
+     * `prefetch` batches wait, one is with the network. */
+    bytes[STOKE_TERM_BATCHES] = pixels * (3 * sizeof(float) + (p->classes > 255 ? 2 : 1));
     bytes[STOKE_TERM_WORKSPACE] = plan.workspace;
     bytes[STOKE_TERM_CONTEXT] = plan.process;
     for (int i = 0; i < STOKE_TERMS; i++) e->total += bytes[i];

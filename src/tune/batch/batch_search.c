@@ -116,14 +116,6 @@ static int take_over(trial_log *j, const char *text, size_t size, const char *ke
     return STOKE_OK;
 }
 
-static int read_all(trial_log *j, char *text, size_t size, stoke_error *err)
-{
-    const int number = stk_pread(j->file, text, size, 0);
-    if (number == STK_ENDED)
-        return stk_fail(err, STOKE_E_IO, "%s: became shorter while it was read", j->path);
-    return number ? stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot be read", j->path) : STOKE_OK;
-}
-
 static int begin(trial_log *j, const char *key, stoke_error *err)
 {
     struct stat st;
@@ -139,7 +131,10 @@ static int begin(trial_log *j, const char *key, stoke_error *err)
     const size_t size = (size_t)st.st_size;
     char *text = stk_alloc(size + 1);
     if (!text) return stk_fail(err, STOKE_E_NOMEM, "no memory for the journal");
-    int r = read_all(j, text, size, err);
+    const int number = stk_pread(j->file, text, size, 0);
+    int r = number == STK_ENDED ? stk_fail(err, STOKE_E_IO, "%s: became shorter while it was read", j->path)
+            : number            ? stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot be read", j->path)
+                                : STOKE_OK;
     if (!r) r = take_over(j, text, size, key, &whole, err);
     if (!r && ftruncate(j->file, (off_t)whole) != 0)
         r = stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot be cut to its whole lines", j->path);
@@ -260,16 +255,6 @@ static void say_busy(const batch_search *s, const char *what)
         SAY(s->result, "%s (steps of one trial differ by half and more)", what);
 }
 
-/* What is certain when times are not. */
-static void say_too_busy(batch_search *s)
-{
-    stoke_batch_result *result = s->result;
-    say_busy(s, "This machine is too busy to tell");
-    SAY(result, ": the times scatter, and no batch is suggested from them. Only this is certain. ");
-    say_memory(s);
-    SAY(result, "Search again when the machine is quiet, or with more --steps.");
-}
-
 /* Samples a second with the loader on. */
 static double batch_whole_rate(const stoke_trial *t)
 {
@@ -287,15 +272,6 @@ static void say_throughput(const batch_search *s)
         s->fit.timed ? "line" : "trials", (unsigned)result->batch, result->batch == 1 ? "es" : "", places,
         result->images_s, 100 * result->images_s / best, places, best);
     SAY(result, "; the confirming trial made %.*f. ", places, made);
-}
-
-static void say_loader(stoke_batch_result *result, const stoke_batch_params *p)
-{
-    if (isnan(result->busy))
-        SAY(result, "Loader: n/a, the trials were without data. ");
-    else
-        SAY(result, "Loader: keeps the device busy %.0f %% of the time; wanted are %.0f %%. ",
-            100 * result->busy, 100 * p->target_busy);
 }
 
 static void say_bound(const batch_search *s)
@@ -332,7 +308,10 @@ static void batch_tell(batch_search *s)
     stoke_batch_result *result = s->result;
     if (result->too_busy) {
         result->bound = STOKE_BOUND_MEMORY;
-        say_too_busy(s);
+        say_busy(s, "This machine is too busy to tell");
+        SAY(result, ": the times scatter, and no batch is suggested from them. Only this is certain. ");
+        say_memory(s);
+        SAY(result, "Search again when the machine is quiet, or with more --steps.");
         return;
     }
     if (!result->batch) {
@@ -352,7 +331,11 @@ static void batch_tell(batch_search *s)
     }
     say_memory(s);
     say_throughput(s);
-    say_loader(result, s->params);
+    if (isnan(result->busy))
+        SAY(result, "Loader: n/a, the trials were without data. ");
+    else
+        SAY(result, "Loader: keeps the device busy %.0f %% of the time; wanted are %.0f %%. ",
+            100 * result->busy, 100 * s->params->target_busy);
     say_bound(s);
 }
 
@@ -385,16 +368,6 @@ static int check_params(const stoke_batch_params *p, stoke_error *err)
             "counts begin at 1",
             p->margin, p->near, (unsigned)p->multiple, (unsigned)p->accumulate, (unsigned)p->world);
     return STOKE_OK;
-}
-
-/* What may be taken: what there is, less a margin for others and for luck, less what a process takes anyhow.
- */
-static uint64_t budget_of(const stoke_batch_params *p)
-{
-    uint64_t spare = (uint64_t)(p->margin * (double)p->memory);
-    if (spare < p->margin_bytes) spare = p->margin_bytes;
-    spare += p->context;
-    return p->memory > spare ? p->memory - spare : 0;
 }
 
 /* ---- trials ---- */
@@ -546,14 +519,6 @@ static int halve(batch_search *s, stoke_error *err)
     }
 }
 
-static int find_largest(batch_search *s, stoke_error *err)
-{
-    int right = 0, r = probe_all(s, err);
-    if (r || !s->low || s->flat || has_stopped(s)) return r;
-    r = follow_line(s, &right, err);
-    return r || right ? r : halve(s, err);
-}
-
 /* ---- the choice ---- */
 
 /* A fifth less, as far as a batch can be; 0 = there is none below. */
@@ -639,7 +604,11 @@ static void report_fit(batch_search *s)
 
 static int search(batch_search *s, stoke_error *err)
 {
-    int r = find_largest(s, err);
+    int right = 0, r = probe_all(s, err);
+    if (!r && s->low && !s->flat && !has_stopped(s)) {
+        r = follow_line(s, &right, err);
+        if (!r && !right) r = halve(s, err);
+    }
     if (!r && !s->low && has_stopped(s))
         return stk_fail(
             err, STOKE_E_STATE,
@@ -672,7 +641,11 @@ int stoke_batch_search(stoke_batch_result *result, const stoke_batch_params *par
     s->context = context;
     s->result = result;
     s->most = params->largest && params->largest < STK_NET_BATCH ? params->largest : STK_NET_BATCH;
-    result->budget = budget_of(params);
+    /* What there is, less a margin for others and for luck, less what a process takes anyhow. */
+    const uint64_t margin =
+        stk_most((uint64_t)(params->margin * (double)params->memory), params->margin_bytes);
+    const uint64_t spare = margin + params->context;
+    result->budget = params->memory > spare ? params->memory - spare : 0;
     r = journal_open(&s->journal, journal, key, err);
     if (!r) r = search(s, err);
     journal_close(&s->journal);

@@ -53,32 +53,23 @@ static int says_any(const char *message, const char *const *texts)
 }
 
 /* What PyTorch, its libraries and ours say. The last is how a MIG slice runs out of memory: an assertion. */
-static int says_no_memory(const char *message)
-{
-    static const char *const texts[] = {
-        "out of memory",       "CUDNN_STATUS_NOT_SUPPORTED", "CUBLAS_STATUS_ALLOC_FAILED",
-        "DefaultCPUAllocator", "NVML_SUCCESS == r",          NULL
-    };
-    return says_any(message, texts);
-}
-
+static const char *const no_memory[] = {
+    "out of memory",       "CUDNN_STATUS_NOT_SUPPORTED", "CUBLAS_STATUS_ALLOC_FAILED",
+    "DefaultCPUAllocator", "NVML_SUCCESS == r",          NULL
+};
 /* Errors after which a CUDA context is of no more use. */
-static int says_device(const char *message)
-{
-    static const char *const texts[] = { "CUDA error",
-                                         "CUDA_ERROR_",
-                                         "illegal memory access",
-                                         "device-side assert",
-                                         "unspecified launch failure",
-                                         "the device is lost",
-                                         "fell off the bus",
-                                         "uncorrectable ECC",
-                                         "CUDNN_STATUS_EXECUTION_FAILED",
-                                         "CUDNN_STATUS_INTERNAL_ERROR",
-                                         "CUBLAS_STATUS_EXECUTION_FAILED",
-                                         NULL };
-    return says_any(message, texts);
-}
+static const char *const device_broken[] = { "CUDA error",
+                                             "CUDA_ERROR_",
+                                             "illegal memory access",
+                                             "device-side assert",
+                                             "unspecified launch failure",
+                                             "the device is lost",
+                                             "fell off the bus",
+                                             "uncorrectable ECC",
+                                             "CUDNN_STATUS_EXECUTION_FAILED",
+                                             "CUDNN_STATUS_INTERNAL_ERROR",
+                                             "CUBLAS_STATUS_EXECUTION_FAILED",
+                                             NULL };
 
 int stoke_outcome_of(int status, uint64_t kills_before, uint64_t kills_after, int timed_out,
                      const char *message)
@@ -90,9 +81,9 @@ int stoke_outcome_of(int status, uint64_t kills_before, uint64_t kills_after, in
     }
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return STOKE_OUTCOME_OK;
     if (!message) return STOKE_OUTCOME_ERROR;
-    return says_no_memory(message) ? STOKE_OUTCOME_OOM
-           : says_device(message)  ? STOKE_OUTCOME_DEVICE
-                                   : STOKE_OUTCOME_ERROR;
+    return says_any(message, no_memory)       ? STOKE_OUTCOME_OOM
+           : says_any(message, device_broken) ? STOKE_OUTCOME_DEVICE
+                                              : STOKE_OUTCOME_ERROR;
 }
 
 uint64_t stoke_oom_kills(void)

@@ -207,15 +207,6 @@ static int take_steps(native_trial *n, stoke_trial *trial, stoke_error *err)
     return STOKE_OK;
 }
 
-static void close_native(native_trial *n)
-{
-    stoke_loader_destroy(&n->loader);
-    stoke_net_close(&n->net);
-    stk_setup_free(&n->setup);
-    stk_free(n->images);
-    stk_free(n->masks);
-}
-
 int stk_trial_native(stoke_trial *trial, const stoke_trial_params *params, stoke_error *err)
 {
     native_trial n = { .params = params };
@@ -231,7 +222,11 @@ int stk_trial_native(stoke_trial *trial, const stoke_trial_params *params, stoke
         trial->allocated = planned;
         trial->reserved = held > planned ? held : planned; /* pages that were not touched count as taken */
     }
-    close_native(&n);
+    stoke_loader_destroy(&n.loader);
+    stoke_net_close(&n.net);
+    stk_setup_free(&n.setup);
+    stk_free(n.images);
+    stk_free(n.masks);
     setrlimit(RLIMIT_DATA, &before);
     return r;
 }

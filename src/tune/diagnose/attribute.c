@@ -279,12 +279,6 @@ static void divide_input(attributing *a, size_t i, uint64_t start, uint64_t end,
         add_unknown(a, row, STOKE_IDLE_INSIDE, ns - out_of_order);
 }
 
-/* What a missing moment comes after: the last part of making a batch stands for all of it. */
-static int part_of(int cause)
-{
-    return cause == INPUT ? STOKE_IDLE_COLLATE : cause;
-}
-
 static void divide_gap(attributing *a, size_t i, chain *c, uint64_t low, uint64_t high, uint64_t *row)
 {
     int after = STOKE_IDLE_INSIDE, missing = 0;
@@ -302,7 +296,8 @@ static void divide_gap(attributing *a, size_t i, chain *c, uint64_t low, uint64_
             divide_input(a, i, at, p->at, row);
         else
             row[p->cause] += idle_within(a, at, p->at);
-        after = part_of(p->cause);
+        /* What a missing moment comes after: the last part of making a batch stands for all of it. */
+        after = p->cause == INPUT ? STOKE_IDLE_COLLATE : p->cause;
         at = p->at;
         missing = 0;
     }

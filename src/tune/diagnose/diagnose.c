@@ -87,26 +87,20 @@ static int plan_native(const stoke_diagnose_params *p, const stoke_data_params *
     return r;
 }
 
-/* STOKE_E_LIMIT: *host is the least that would do. */
-static int plan_largest(const stoke_diagnose_params *p, const stoke_setup *now, uint64_t limit,
-                        stoke_memory_plan *host, stoke_error *err)
-{
-    const stoke_setup setup = p->pairs ? stk_fixes_largest(now, stoke_machine_cores().usable) : *now;
-    stoke_data_params data = stk_diagnose_data(p, &setup);
-    data.memory_limit = limit;
-    return p->device ? plan_feed(p, &setup, &data, host, err) : plan_native(p, &data, host, err);
-}
-
 /* Of everything, before the first stretch. *room: what memory_limit leaves to the loader of a stretch,
  * without the process; 0 = no limit. */
 static int stk_diagnose_memory(stoke_memory_sum *sum, uint64_t *room, const stoke_diagnose_params *p,
-                               const stoke_setup *setup, stoke_error *err)
+                               const stoke_setup *now, stoke_error *err)
 {
     /* Forecasts, pictures, and what workers that have ended leave in the C library's heaps: 0.7-2.4 MB. */
     enum { LEFT_BEHIND = 3 << 20 };
-    const uint64_t limit = p->data.memory_limit, times = times_bytes(p, setup), own = times + LEFT_BEHIND;
+    const uint64_t limit = p->data.memory_limit, times = times_bytes(p, now), own = times + LEFT_BEHIND;
+    const stoke_setup setup = p->pairs ? stk_fixes_largest(now, stoke_machine_cores().usable) : *now;
+    stoke_data_params data = stk_diagnose_data(p, &setup);
     stoke_memory_plan host = { 0 };
-    const int r = plan_largest(p, setup, !limit ? 0 : limit > own ? limit - own : 1, &host, err);
+    data.memory_limit = !limit ? 0 : limit > own ? limit - own : 1;
+    /* STOKE_E_LIMIT: the plan is the least that would do. */
+    const int r = p->device ? plan_feed(p, &setup, &data, &host, err) : plan_native(p, &data, &host, err);
     if (r && !(r == STOKE_E_LIMIT && host.fixed_bytes)) return r;
     *sum = (stoke_memory_sum){ .limit_bytes = limit };
     stoke_memory_add_loader(sum, &host);
@@ -200,13 +194,6 @@ static int compare(const verifier *v, const stoke_setup *with, double predicted,
 
 /* ---- every fix in turn ---- */
 
-static int any_applies(const stoke_fixes *fixes)
-{
-    for (int i = 0; i < STOKE_CAUSES; i++)
-        if (fixes->fix[i].applies) return 1;
-    return 0;
-}
-
 /* Steps that it will take. */
 static uint64_t diagnose_verify_steps(const stoke_fixes *fixes, const stoke_diagnose_params *params,
                                       const stoke_setup *now)
@@ -225,14 +212,15 @@ static int stk_diagnose_verify(stoke_fixes *fixes, const stoke_diagnose_params *
                                const stoke_setup *now, stk_diagnose_progress *progress, stoke_error *err)
 {
     const verifier v = { params, now, progress };
+    int any = 0;
     for (int i = 0; i < STOKE_CAUSES; i++) {
         stoke_fix *fix = &fixes->fix[i];
         if (!fix->applies) continue;
+        any = 1;
         const int r = compare(&v, &fix->setup, fix->gain_ms, &fix->measured, err);
         if (r) return r;
     }
-    if (!any_applies(fixes)) return STOKE_OK;
-    return compare(&v, &fixes->all, fixes->gain_all_ms, &fixes->measured, err);
+    return any ? compare(&v, &fixes->all, fixes->gain_all_ms, &fixes->measured, err) : STOKE_OK;
 }
 
 enum {
@@ -284,19 +272,6 @@ static int check(const stoke_diagnose_params *p, stoke_error *err)
 
 /* ---- measuring ---- */
 
-static int measure(stoke_diagnosis *d, const stoke_diagnose_params *p, stk_diagnose_progress *progress,
-                   stoke_error *err)
-{
-    const stk_diagnose_run_job job = { .params = p,
-                                       .setup = d->setup,
-                                       .steps = p->steps,
-                                       .warm_up = diagnose_warm_up(p->warm_up, &d->setup),
-                                       .restarts = RESTARTS,
-                                       .trace = p->trace,
-                                       .progress = progress };
-    return stk_diagnose_run_run(&d->run, &job, err);
-}
-
 /* A short stretch, for what a batch costs on its way: steps take next to nothing, and workers stay. */
 static stk_diagnose_run_job short_job(const stoke_diagnosis *d, const stoke_diagnose_params *p,
                                       uint32_t steps, stk_diagnose_progress *progress)
@@ -337,15 +312,6 @@ static int measure_other_side(stoke_diagnosis *d, const stoke_diagnose_params *p
 static int other_way(const stoke_setup *setup)
 {
     return setup->transfer == STOKE_TRANSFER_PAGEABLE ? STOKE_TRANSFER_STREAM : STOKE_TRANSFER_PAGEABLE;
-}
-
-/* Copies that way, and workers started again. */
-static int measure_link(stoke_diagnosis *d, const stoke_diagnose_params *p, stk_diagnose_progress *progress,
-                        stoke_error *err)
-{
-    stk_diagnose_run_job job = short_job(d, p, LINK_STEPS, progress);
-    job.setup.transfer = other_way(&d->setup);
-    return stk_diagnose_run_run(&d->link, &job, err);
 }
 
 /* ---- costs ---- */
@@ -416,15 +382,7 @@ static int fill_costs(stoke_diagnosis *d, stoke_error *err)
     return STOKE_OK;
 }
 
-/* ---- causes ---- */
-
-static int attribute(stoke_diagnosis *d, stoke_error *err)
-{
-    const stk_diagnose_run *run = &d->run;
-    d->per_step = stk_calloc(run->n - run->from, sizeof *d->per_step);
-    if (!d->per_step) return stk_fail(err, STOKE_E_NOMEM, "no memory for the causes of each step");
-    return stoke_attribute(run->records, run->n, run->from, &d->setup, &d->attribution, d->per_step, err);
-}
+/* ---- fixes ---- */
 
 static int find_fixes(stoke_diagnosis *d, const stoke_diagnose_params *p, const char *why_not,
                       stoke_error *err)
@@ -449,11 +407,24 @@ static int diagnose(stoke_diagnosis *d, const stoke_diagnose_params *p, stoke_er
         .total = diagnose_warm_up(p->warm_up, &d->setup) + p->steps +
                  (d->native ? 0 : 2 + OTHER_STEPS + LINK_STEPS),
     };
+    const stk_diagnose_run_job job = { .params = p,
+                                       .setup = d->setup,
+                                       .steps = p->steps,
+                                       .warm_up = diagnose_warm_up(p->warm_up, &d->setup),
+                                       .restarts = RESTARTS,
+                                       .trace = p->trace,
+                                       .progress = &progress };
+    stk_diagnose_run_job link = short_job(d, p, LINK_STEPS, &progress); /* and workers started again */
+    link.setup.transfer = other_way(&d->setup);
+    const stk_diagnose_run *run = &d->run;
     char why_not[160] = "";
-    int r = measure(d, p, &progress, err);
-    if (!r) r = attribute(d, err);
+    int r = stk_diagnose_run_run(&d->run, &job, err);
+    if (r) return r;
+    d->per_step = stk_calloc(run->n - run->from, sizeof *d->per_step);
+    if (!d->per_step) return stk_fail(err, STOKE_E_NOMEM, "no memory for the causes of each step");
+    r = stoke_attribute(run->records, run->n, run->from, &d->setup, &d->attribution, d->per_step, err);
     if (!r && !d->native) r = measure_other_side(d, p, &progress, why_not, sizeof why_not, err);
-    if (!r && !d->native) r = measure_link(d, p, &progress, err);
+    if (!r && !d->native) r = stk_diagnose_run_run(&d->link, &link, err);
     if (!r) r = fill_costs(d, err);
     if (!r) r = find_fixes(d, p, why_not, err);
     if (!r && p->pairs) {

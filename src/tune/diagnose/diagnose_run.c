@@ -95,17 +95,6 @@ typedef struct run {
     double restart_cpu_ns; /* of the loop, since warm-up ended */
 } run;
 
-/* One more step; STOKE_E_CANCELLED when the caller has had enough. */
-static int diagnose_step_done(stk_diagnose_progress *progress, stoke_error *err)
-{
-    if (!progress) return STOKE_OK;
-    progress->done++;
-    if (progress->total < progress->done) progress->total = progress->done;
-    if (progress->tell && progress->tell(progress->context, progress->done, progress->total))
-        return stk_fail(err, STOKE_E_CANCELLED, "interrupted");
-    return STOKE_OK;
-}
-
 /* ---- epochs ---- */
 
 /* What the stretches before have left in the process does not count twice. */
@@ -158,19 +147,24 @@ static int take(run *r, stoke_error *err)
 
 /* ---- the loop ---- */
 
-static double step_ms(const stk_diagnose_loop *loop)
-{
-    const stoke_diagnose_params *p = loop->job->params;
-    return loop->job->idle_steps || !p->n_steps ? next_to_nothing_ms : p->step_ms[loop->taken % p->n_steps];
-}
-
+/* STOKE_E_CANCELLED when the caller has had enough. */
 static int one_step(run *r, stoke_error *err)
 {
+    stk_diagnose_loop *loop = &r->loop;
+    const stoke_diagnose_params *p = loop->job->params;
+    stk_diagnose_progress *progress = loop->job->progress;
+    const double ms =
+        loop->job->idle_steps || !p->n_steps ? next_to_nothing_ms : p->step_ms[loop->taken % p->n_steps];
     int status = take(r, err);
-    if (!status) status = r->way->step(&r->loop, step_ms(&r->loop), err);
+    if (!status) status = r->way->step(loop, ms, err);
     if (status) return status;
-    r->loop.taken++;
-    return diagnose_step_done(r->loop.job->progress, err);
+    loop->taken++;
+    if (!progress) return STOKE_OK;
+    progress->done++;
+    progress->total = stk_most(progress->total, progress->done);
+    if (progress->tell && progress->tell(progress->context, progress->done, progress->total))
+        return stk_fail(err, STOKE_E_CANCELLED, "interrupted");
+    return STOKE_OK;
 }
 
 /* What making the batches that count took, in all. */
@@ -270,11 +264,8 @@ void stk_diagnose_run_free(stk_diagnose_run *stretch)
 /* From the last thing it had to wait for to its first kernel. */
 static double launch_ms(const stoke_step_record *before, const stoke_step_record *r)
 {
-    uint64_t last = r->launched;
-    if (!last) return NAN;
-    if (r->copy_end > last) last = r->copy_end;
-    if (r->augment_end > last) last = r->augment_end;
-    if (before->end > last) last = before->end;
+    const uint64_t last = stk_most(stk_most(r->launched, r->copy_end), stk_most(r->augment_end, before->end));
+    if (!r->launched) return NAN;
     return r->start > last ? (double)(r->start - last) / 1e6 : 0;
 }
 

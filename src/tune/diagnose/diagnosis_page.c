@@ -249,13 +249,6 @@ static int put_legend(const bars *b, double y, int draw)
     return lines;
 }
 
-static const char *remark_of(const stoke_diagnosis *d)
-{
-    return d->fixes.measured.pairs
-               ? "pale: predicted, the thin line its 90 % interval; dark mark: measured in turns"
-               : "pale: predicted, the thin line its 90 % interval";
-}
-
 /* alone: with the verdict, as a picture that nothing stands around. */
 static void diagnosis_bars(const stoke_diagnosis *d, FILE *out, const char *title, int alone)
 {
@@ -274,7 +267,8 @@ static void diagnosis_bars(const stoke_diagnosis *d, FILE *out, const char *titl
     put_axis(&b, top - 4, bottom);
     put_rows(&b, top, 1);
     put_columns(&b, columns);
-    snprintf(remark, sizeof remark, "%s. %s", remark_of(d),
+    snprintf(remark, sizeof remark, "pale: predicted, the thin line its 90 %% interval%s. %s",
+             d->fixes.measured.pairs ? "; dark mark: measured in turns" : "",
              d->emulated ? "Times of the device are emulated: a model's, not measured." : "");
     stk_svg_text(out, MARGIN, columns + COLUMNS_HIGH + 32, "start", "f", remark);
     stk_svg_end(out);

@@ -357,25 +357,20 @@ static double difference(double before, double after)
     return fabs(before - after) < 1e-6 ? 0 : before - after;
 }
 
-/* Draw by draw: what both have in common, such as a slow disk, does not blur the difference. */
-static void book_gain(stoke_fix *fix, const outlook *now, const outlook *to)
-{
-    double gain[STK_RESAMPLES];
-    for (int i = 0; i < STK_RESAMPLES; i++) gain[i] = difference(now->steps[i], to->steps[i]);
-    fix->gain_ms = difference(now->forecast.step_ms, to->forecast.step_ms);
-    fix->gain_low = fmin(stk_quantile(gain, STK_RESAMPLES, 0.05), fix->gain_ms);
-    fix->gain_high = fmax(stk_quantile(gain, STK_RESAMPLES, 0.95), fix->gain_ms);
-}
-
 static void book_alone(stoke_fix *fix, const outlook *now, const outlook *to, int applies)
 {
+    double gain[STK_RESAMPLES];
     fix->applies = applies;
     fix->setup = to->proposal.setup;
     memcpy(fix->what, to->proposal.what, sizeof fix->what);
     memcpy(fix->change, to->proposal.change, sizeof fix->change);
     if (!applies) return;
     fix->alone = to->forecast;
-    book_gain(fix, now, to);
+    /* Draw by draw: what both have in common, such as a slow disk, does not blur the difference. */
+    for (int i = 0; i < STK_RESAMPLES; i++) gain[i] = difference(now->steps[i], to->steps[i]);
+    fix->gain_ms = difference(now->forecast.step_ms, to->forecast.step_ms);
+    fix->gain_low = fmin(stk_quantile(gain, STK_RESAMPLES, 0.05), fix->gain_ms);
+    fix->gain_high = fmax(stk_quantile(gain, STK_RESAMPLES, 0.95), fix->gain_ms);
 }
 
 /* ---- in order ---- */
@@ -427,20 +422,12 @@ static int best_single(const fixes_ctx *fixing, const sequence *s, const outlook
     return STOKE_OK;
 }
 
-/* Why one that helps nothing where it stands, or does harm, is in the sequence. */
-static void say_pair(const sequence *s, const outlook *second, outlook *first)
-{
-    const double now = s->at.forecast.step_ms, alone = now - first->forecast.step_ms;
-    snprintf(first->reason, sizeof first->reason, "; %.1f ms %s by itself, %.1f ms faster with %.60s",
-             fabs(alone), alone < 0 ? "slower" : "faster", now - second->forecast.step_ms,
-             second->proposal.what);
-}
-
 /* Two chains of the same length: none of the fixes helps alone. Takes the first one of the best pair. */
 static int best_of_pairs(const fixes_ctx *fixing, const sequence *s, outlook *best, int *which,
                          stoke_error *err)
 {
-    double shortest = s->at.forecast.step_ms * (1 - worth);
+    const double now = s->at.forecast.step_ms;
+    double shortest = now * (1 - worth);
     *which = -1;
     for (int cause = 0; cause < STOKE_CAUSES; cause++) {
         if (is_through(s, cause)) continue;
@@ -452,7 +439,10 @@ static int best_of_pairs(const fixes_ctx *fixing, const sequence *s, outlook *be
         if (r) return r;
         if (then < 0 || second.forecast.step_ms >= shortest) continue;
         shortest = second.forecast.step_ms;
-        say_pair(s, &second, &first);
+        /* Why one that helps nothing where it stands, or does harm, is in the sequence. */
+        const double alone = now - first.forecast.step_ms;
+        snprintf(first.reason, sizeof first.reason, "; %.1f ms %s by itself, %.1f ms faster with %.60s",
+                 fabs(alone), alone < 0 ? "slower" : "faster", now - shortest, second.proposal.what);
         *best = first;
         *which = cause;
     }

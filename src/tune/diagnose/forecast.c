@@ -394,14 +394,6 @@ static const stk_forecast_moments *past(const replaying *r, size_t i, size_t bac
     return i >= back ? &r->m[i - back] : &before;
 }
 
-/* Workers that make whole batches share cores when there are more of them. */
-static void set_out_cores(replaying *r)
-{
-    const double cores = r->model->cores;
-    if (r->hands > cores && cores < CORES) r->cores = (size_t)ceil(cores);
-    r->spent = r->round = r->hands * r->model->mean.cpu / cores;
-}
-
 /* A batch on the core that is free first. Of a core that is there in part the workers have all of it now and
  * nothing then: what counts is that over a round they do not get more than there is. */
 static double run_on_core(replaying *r, double begin, stk_forecast_batch_cost cost)
@@ -530,7 +522,9 @@ double stk_replay(const stk_forecast_model *model, const stk_forecast_draw *draw
                     .m = moments,
                     .hands = model_hands(model),
                     .places = model->setup.prefetch ? model->setup.prefetch : 1 };
-    set_out_cores(&r);
+    /* Workers that make whole batches share cores when there are more of them. */
+    if (r.hands > model->cores && model->cores < CORES) r.cores = (size_t)ceil(model->cores);
+    r.spent = r.round = r.hands * model->mean.cpu / model->cores;
     const size_t epoch = replayed_epoch(model);
     double computed = 0;
     for (size_t i = 0; i < size.warm_up + size.counted; i++) {
@@ -615,12 +609,6 @@ static int make_room(room *space, const stk_forecast_model *model, size_t batche
     return STOKE_OK;
 }
 
-static void free_room(room *space)
-{
-    stk_free(space->moments);
-    stk_free(space->indices);
-}
-
 /* ---- the forecast ---- */
 
 static void summarise(stoke_forecast *out, const double *step_ms, double *busy, size_t n)
@@ -655,7 +643,8 @@ int stk_forecast_make(const stoke_costs *costs, const stoke_setup *setup, uint64
         out->closed_ms = closed_form(&model, &out->limit);
         summarise(out, steps, busy, resamples);
     }
-    free_room(&space);
+    stk_free(space.moments);
+    stk_free(space.indices);
     model_free(&model);
     return r;
 }

@@ -33,14 +33,6 @@ static void say_default(run_plan *plan, const char *setting, const char *value)
     if (whose) stk_remark(&plan->remarks, "%s is not in the file: %s, %s default", setting, value, whose);
 }
 
-static int is_preset(const char *name)
-{
-    stoke_preset_info preset;
-    for (size_t i = 0; stoke_preset_at(i, &preset); i++)
-        if (!strcmp(preset.name, name)) return 1;
-    return 0;
-}
-
 static void take_their_workers(run_plan *plan)
 {
     const stk_run_config *config = &plan->config;
@@ -80,10 +72,14 @@ static void take_their_pictures(run_plan *plan)
 {
     const stk_run_config *config = &plan->config;
     stoke_data_params *data = &plan->out.data;
+    stoke_preset_info preset;
+    int is_preset = 0;
+    for (size_t i = 0; !is_preset && stoke_preset_at(i, &preset); i++)
+        is_preset = !strcmp(preset.name, config->augment);
     data->normalize = STOKE_NORMALIZE_IMAGENET;
     data->quarantine = ""; /* a file nobody asked for */
     data->augment = "standard";
-    if (is_preset(config->augment))
+    if (is_preset)
         data->augment = config->augment;
     else if (*config->augment)
         stk_remark(
