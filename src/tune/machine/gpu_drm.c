@@ -63,19 +63,10 @@ static void find_hwmon(drm_card *card)
     if (list) closedir(list);
 }
 
-static void name_card(drm_card *card, const char *maker)
-{
-    char number[16] = "";
-    stoke_gpu *fixed = &card->fixed;
-    if (stk_tree_text(fixed->name, sizeof fixed->name, card->device, "product_name")) return;
-    stk_tree_text(number, sizeof number, card->device, "device");
-    snprintf(fixed->name, sizeof fixed->name, "%s graphics%s%s", maker, *number ? " " : "", number);
-}
-
 /* Returns 1 when the card is of a maker that is read here. */
 static int open_card(drm_card *card)
 {
-    char vendor[16];
+    char vendor[16], number[16] = "";
     if (!stk_tree_text(vendor, sizeof vendor, card->device, "vendor")) return 0;
     const int amd = !strcmp(vendor, "0x1002"), intel = !strcmp(vendor, "0x8086");
     if (!amd && !intel) return 0;
@@ -84,7 +75,10 @@ static int open_card(drm_card *card)
     uevent_value(card, "PCI_SLOT_NAME", fixed->pci, sizeof fixed->pci);
     uevent_value(card, "DRIVER", fixed->driver, sizeof fixed->driver);
     stk_tree_text(fixed->uuid, sizeof fixed->uuid, card->device, "unique_id");
-    name_card(card, amd ? "AMD" : "Intel");
+    stk_tree_text(number, sizeof number, card->device, "device");
+    if (!stk_tree_text(fixed->name, sizeof fixed->name, card->device, "product_name"))
+        snprintf(fixed->name, sizeof fixed->name, "%s graphics%s%s", amd ? "AMD" : "Intel",
+                 *number ? " " : "", number);
     find_hwmon(card);
     return 1;
 }

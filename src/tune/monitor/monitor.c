@@ -42,14 +42,6 @@ typedef struct monitor_links {
     link_reading *reading; /* one for each card */
 } monitor_links;
 
-static void read_card(monitor_links *links, size_t index, stoke_gpu *gpu)
-{
-    stk_gpus_read_link(links->gpus, index, gpu); /* blocks */
-    pthread_mutex_lock(&links->lock);
-    links->reading[index] = (link_reading){ gpu->pcie_to_device, gpu->pcie_from_device, stk_now_ns() };
-    pthread_mutex_unlock(&links->lock);
-}
-
 /* 1: it is time to go. */
 static int wait_until(monitor_links *links, uint64_t ns)
 {
@@ -67,7 +59,12 @@ static void *run(void *argument)
     uint64_t next = stk_now_ns();
     do {
         next += PERIOD_NS;
-        for (size_t i = 0; i < links->count && !wait_until(links, 0); i++) read_card(links, i, &gpu);
+        for (size_t i = 0; i < links->count && !wait_until(links, 0); i++) {
+            stk_gpus_read_link(links->gpus, i, &gpu); /* blocks */
+            pthread_mutex_lock(&links->lock);
+            links->reading[i] = (link_reading){ gpu.pcie_to_device, gpu.pcie_from_device, stk_now_ns() };
+            pthread_mutex_unlock(&links->lock);
+        }
         if (next < stk_now_ns()) next = stk_now_ns(); /* it took longer than that */
     } while (!wait_until(links, next));
     return NULL;
@@ -402,22 +399,18 @@ const stoke_gpu *stoke_monitor_gpu(const stoke_monitor *monitor, size_t index)
     return &monitor->gpu[index];
 }
 
-static int source_of(const stoke_monitor *m, stoke_monitor_series series, size_t gpu)
-{
-    if (series < STOKE_SERIES_GPU) return STOKE_SOURCE_PROC;
-    const stk_monitor_gpu_sums *sums = &m->gpu_sums[gpu];
-    return series == STOKE_SERIES_GPU ? sums->busy.all.source : sums->sum[STK_GPU_MEMORY].source;
-}
-
 stoke_figure stoke_monitor_history(const stoke_monitor *m, stoke_monitor_series series, size_t gpu,
                                    size_t back, size_t count)
 {
     const uint64_t held = m->readings < m->history ? m->readings : m->history;
     size_t column = series, n = 0;
+    int source = STOKE_SOURCE_PROC;
     double sum = 0;
     if (series >= STOKE_SERIES_GPU) {
         if (gpu >= m->n_gpus) return stk_figure(0, STOKE_SOURCE_NA);
+        const stk_monitor_gpu_sums *sums = &m->gpu_sums[gpu];
         column += GPU_SERIES * gpu;
+        source = series == STOKE_SERIES_GPU ? sums->busy.all.source : sums->sum[STK_GPU_MEMORY].source;
     }
     for (uint64_t i = back; i < held && i - back < count; i++) {
         const float value = m->ring[(m->readings - 1 - i) % m->history * m->row + column];
@@ -425,7 +418,7 @@ stoke_figure stoke_monitor_history(const stoke_monitor *m, stoke_monitor_series 
         sum += (double)value;
         n++;
     }
-    return n ? stk_figure(sum / (double)n, source_of(m, series, gpu)) : stk_figure(0, STOKE_SOURCE_NA);
+    return n ? stk_figure(sum / (double)n, source) : stk_figure(0, STOKE_SOURCE_NA);
 }
 
 void stoke_monitor_summarise(const stoke_monitor *monitor, stoke_monitor_summary *summary)

@@ -84,15 +84,6 @@ static void add_idle(stk_monitor_gpu_sums *sums, stoke_figure busy, double secon
     sums->in_burst = idle;
 }
 
-static void add_reasons(stk_monitor_gpu_sums *sums, stoke_figure reasons)
-{
-    if (!reasons.source) return;
-    const uint64_t bits = reasons.value > 0 ? (uint64_t)reasons.value : 0;
-    for (unsigned i = 0; i < STOKE_CLOCKS_REASONS; i++) sums->reason[i] += bits >> i & 1;
-    sums->reason_readings++;
-    sums->reason_source = reasons.source;
-}
-
 /* From a reading to the summary. */
 #define SUMMED(field)                                                                                        \
     {                                                                                                        \
@@ -128,7 +119,13 @@ void stk_gpu_sums_add(stk_monitor_gpu_sums *sums, const stoke_gpu *gpu, double s
         if (!sums->energy_first.source) sums->energy_first = gpu->energy_joule;
         sums->energy_last = gpu->energy_joule;
     }
-    add_reasons(sums, gpu->clocks_reasons);
+    const stoke_figure reasons = gpu->clocks_reasons;
+    if (reasons.source) {
+        const uint64_t bits = reasons.value > 0 ? (uint64_t)reasons.value : 0;
+        for (unsigned i = 0; i < STOKE_CLOCKS_REASONS; i++) sums->reason[i] += bits >> i & 1;
+        sums->reason_readings++;
+        sums->reason_source = reasons.source;
+    }
     add_idle(sums, gpu->busy_percent, seconds);
     for (uint32_t i = 0; i < gpu->n_processes; i++) add_process(seen, &gpu->process[i]);
     if (gpu->more_processes) seen->more_processes = 1;
