@@ -80,13 +80,6 @@ static int remember(reader *r, entry fresh)
     return STOKE_OK;
 }
 
-static int unknown_key(const reader *r, const char *key, size_t line)
-{
-    const char *near = stk_option_nearest(r->groups, r->n_groups, key);
-    return stk_yaml_fail(r->yaml, line, r->err, STOKE_E_NOTFOUND, "unknown setting '%.80s'%s%s%s", key,
-                         near ? ": did you mean " : "", near ? near : "", near ? "?" : "");
-}
-
 /* A list of plain values as one text with commas, a mapping with colons as well. */
 static int list_text(const reader *r, const char *key, const stk_yaml_node *list, const char **text)
 {
@@ -166,8 +159,13 @@ static int read_section(reader *r, const stk_yaml_node *mapping, int level)
             if (!status) status = read_section(r, value, level + 1);
         } else if (stk_option_find(r->groups, r->n_groups, fresh.key, strlen(fresh.key), &fresh.hit)) {
             status = read_setting(r, fresh, value);
+        } else if (passed_over) {
+            status = remember(r, fresh);
         } else {
-            status = passed_over ? remember(r, fresh) : unknown_key(r, fresh.key, fresh.line);
+            const char *near = stk_option_nearest(r->groups, r->n_groups, fresh.key);
+            return stk_yaml_fail(r->yaml, fresh.line, r->err, STOKE_E_NOTFOUND,
+                                 "unknown setting '%.80s'%s%s%s", fresh.key, near ? ": did you mean " : "",
+                                 near ? near : "", near ? "?" : "");
         }
     }
     return status;

@@ -256,14 +256,6 @@ static int read_plain(reader *r, uint32_t index)
 
 static int read_value(reader *r, uint32_t parent, uint32_t key, int depth, uint32_t *index);
 
-/* An expression from here to the end of its argument or item; of a statement (not `inside`), to its end. */
-static size_t expression_end(const reader *r, int inside)
-{
-    size_t at = scan_to(r->text, r->at, r->end, inside ? "#,)]}" : "#", NULL);
-    while (at > r->at && strchr(" \t\r\n\\", r->text[at - 1])) at--;
-    return at;
-}
-
 /* Items up to the closing bracket. Of a mapping: "key": value, or key=value. */
 static int read_items(reader *r, uint32_t index, char close, char between, int depth)
 {
@@ -389,7 +381,9 @@ static int read_value(reader *r, uint32_t parent, uint32_t key, int depth, uint3
     forget_children(r, *index);
     r->yaml->nodes[*index].begin = begin;
     r->yaml->nodes[*index].line = line;
-    const size_t end = expression_end(r, depth > 0);
+    /* To the end of its argument or item; of a statement, to its end. */
+    size_t end = scan_to(r->text, begin, r->end, depth > 0 ? "#,)]}" : "#", NULL);
+    while (end > begin && strchr(" \t\r\n\\", r->text[end - 1])) end--;
     if (end == begin) return 0;
     end_node(r, *index, end);
     r->yaml->nodes[*index].computed = 1;

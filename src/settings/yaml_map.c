@@ -101,7 +101,7 @@ typedef struct builder {
     char_map map;
     yaml_parser_t parser;
     yaml_event_t event;
-    int has_event, documents;
+    int documents;
     level open[STK_YAML_DEPTH];
     size_t depth;
     uint32_t anchors[STK_YAML_ANCHORS];
@@ -137,15 +137,6 @@ static int parser_failure(builder *b)
                          p->problem ? p->problem : "unknown problem", hint(p->problem));
 }
 
-static int advance(builder *b)
-{
-    if (b->has_event) yaml_event_delete(&b->event);
-    b->has_event = 0;
-    if (!yaml_parser_parse(&b->parser, &b->event)) return parser_failure(b);
-    b->has_event = 1;
-    return STOKE_OK;
-}
-
 void stk_yaml_attach(stoke_yaml *yaml, uint32_t parent, uint32_t index)
 {
     stk_yaml_node *above = &yaml->nodes[parent];
@@ -156,17 +147,6 @@ void stk_yaml_attach(stoke_yaml *yaml, uint32_t parent, uint32_t index)
     above->last = index;
     yaml->nodes[index].parent = parent;
     yaml->nodes[index].position = above->children++;
-}
-
-/* Hangs a node into the mapping or list that is open. */
-static void attach(builder *b, uint32_t index)
-{
-    if (!b->depth) return;
-    level *top = &b->open[b->depth - 1];
-    stk_yaml_attach(b->yaml, top->node, index);
-    if (b->yaml->nodes[top->node].kind != STK_YAML_MAPPING) return;
-    b->yaml->nodes[index].key = top->key;
-    top->key = top->key == STK_YAML_NONE ? index : STK_YAML_NONE;
 }
 
 /* libyaml's mark of a node with an anchor is that of the anchor: the value begins behind it. */
@@ -223,7 +203,12 @@ static int add_node(builder *b, stk_yaml_kind kind, const void *anchor, const vo
         node->begin = behind_anchor(yaml, node->begin, node->end);
         b->anchors[b->n_anchors++] = *index;
     }
-    attach(b, *index);
+    if (!b->depth) return STOKE_OK;
+    level *top = &b->open[b->depth - 1]; /* the mapping or list that is open */
+    stk_yaml_attach(yaml, top->node, *index);
+    if (yaml->nodes[top->node].kind != STK_YAML_MAPPING) return STOKE_OK;
+    node->key = top->key;
+    top->key = top->key == STK_YAML_NONE ? *index : STK_YAML_NONE;
     return STOKE_OK;
 }
 
@@ -333,10 +318,10 @@ static int build(stoke_yaml *yaml, stoke_error *err)
     yaml_parser_set_input_string(&b.parser, (const unsigned char *)yaml->text + b.map.from,
                                  yaml->bytes - b.map.from);
     do {
-        r = advance(&b);
-        if (!r) r = take_event(&b);
+        yaml_event_delete(&b.event); /* a zeroed one too */
+        r = yaml_parser_parse(&b.parser, &b.event) ? take_event(&b) : parser_failure(&b);
     } while (!r && b.event.type != YAML_STREAM_END_EVENT);
-    if (b.has_event) yaml_event_delete(&b.event);
+    yaml_event_delete(&b.event);
     yaml_parser_delete(&b.parser);
     stk_free(b.map.at);
     return r;
