@@ -3,7 +3,7 @@
  * The file of another trainer, setting by setting of the table: what one says becomes the option of ours;
  * what nothing here uses is named in one line, what cannot be understood in a separate line.
  */
-#include "src/settings/foreign.h"
+#include "src/settings/read.h"
 
 #include <limits.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 #include "src/base/retry.h"
 #include "src/base/number.h"
 #include "src/base/remarks.h"
-#include "src/settings/values.h"
+#include "src/settings/keys.h"
 
 enum { NAMED = 8 }; /* keys of no use that are named; of more there is the number */
 

@@ -8,7 +8,7 @@
  *
  * The file is read and checked whole before the first field changes: a bad file changes nothing.
  */
-#include "src/settings/own.h"
+#include "src/settings/read.h"
 
 #include <stdio.h>
 #include <string.h>

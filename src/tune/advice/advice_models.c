@@ -10,7 +10,7 @@
 #include "src/base/error.h"
 #include "src/tune/decide/decide.h"
 #include "src/tune/advice/advice.h"
-#include "src/tune/batch/trial.h"
+#include "src/tune/batch/batch.h"
 #include <stoke/tools/machine.h>
 #include <stoke/net.h>
 #include <stoke/tools/device.h>

@@ -3,7 +3,7 @@
  * Two lines through a handful of trials. Memory is fitted by plain least squares: what matters is the far
  * end. Times are fitted by relative error: a step of 10 ms must count as much as one of a second.
  */
-#include "src/tune/batch/batch_fit.h"
+#include "src/tune/batch/batch.h"
 
 #include <math.h>
 

@@ -19,7 +19,7 @@
 #include "src/base/remarks.h"
 #include "src/base/retry.h"
 #include "src/net/segformer/segformer.h"
-#include "src/tune/batch/batch_fit.h"
+#include "src/tune/batch/batch.h"
 #include <stoke/tools/report.h>
 #include <stoke/tools/terminal.h>
 

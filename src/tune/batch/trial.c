@@ -2,7 +2,7 @@
  *
  * A trial: where it runs, and what it depends on.
  */
-#include "src/tune/batch/trial.h"
+#include "src/tune/batch/batch.h"
 
 #include <math.h>
 #include <signal.h>

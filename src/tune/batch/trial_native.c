@@ -13,7 +13,7 @@
 #include "src/base/mem.h"
 #include "src/train/evaluate.h"
 #include "src/train/setup.h"
-#include "src/tune/batch/trial.h"
+#include "src/tune/batch/batch.h"
 #include <stoke/loader.h>
 #include <stoke/tools/machine.h>
 

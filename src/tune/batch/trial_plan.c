@@ -11,7 +11,7 @@
 #include "src/net/files/pretrained.h"
 #include "src/train/setup.h"
 #include "src/tune/preflight/preflight.h"
-#include "src/tune/batch/trial.h"
+#include "src/tune/batch/batch.h"
 
 enum { ASSUMED_SIDE = 288 }; /* as `stoke estimate` */
 

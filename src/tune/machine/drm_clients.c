@@ -3,7 +3,7 @@
  * Reading /proc/PID/fdinfo of DRM clients. The keys are those of the kernel's drm-usage-stats document;
  * i915 and amdgpu count nanoseconds, xe counts cycles.
  */
-#include "src/tune/machine/drm_clients.h"
+#include "src/tune/machine/gpus.h"
 
 #include <ctype.h>
 #include <dirent.h>

@@ -11,7 +11,6 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
-#include "src/tune/machine/drm_clients.h"
 #include "src/tune/machine/gpus.h"
 #include "src/tune/machine/tree.h"
 

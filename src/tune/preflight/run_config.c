@@ -15,8 +15,8 @@
 #include "src/base/number.h"
 #include "src/base/option_table.h"
 #include "src/base/terminal.h"
-#include "src/settings/foreign.h"
-#include "src/settings/values.h"
+#include "src/settings/read.h"
+#include "src/settings/keys.h"
 #include "src/source/pairs.h"
 #include "src/tune/preflight/preflight.h"
 #include <stoke/tools/data.h>
