@@ -384,17 +384,6 @@ static void put_fix(const page *p, const stoke_fix *fix, int verified)
     fputs("</tr>\n", p->out);
 }
 
-static void put_together(const page *p, int verified)
-{
-    const stoke_fixes *f = &p->d->fixes;
-    fputs("</tbody><tfoot><tr><td>all of them</td><td></td>", p->out);
-    put_number(p, f->gain_all_ms, 2, "");
-    put_number(p, f->gain_all_ms, 2, "");
-    put_number(p, 100 * f->together.busy, 1, " %");
-    if (verified) put_measured_gain(p, &f->measured, f->gain_all_ms);
-    fputs("</tr></tfoot></table>\n", p->out);
-}
-
 static void put_fixes(const page *p)
 {
     const stoke_fixes *f = &p->d->fixes;
@@ -410,7 +399,12 @@ static void put_fixes(const page *p)
         put_fix(p, &f->fix[i], verified);
         if (f->fix[i].applies) alone += fmax(0, f->fix[i].gain_ms);
     }
-    put_together(p, verified);
+    fputs("</tbody><tfoot><tr><td>all of them</td><td></td>", p->out);
+    put_number(p, f->gain_all_ms, 2, "");
+    put_number(p, f->gain_all_ms, 2, "");
+    put_number(p, 100 * f->together.busy, 1, " %");
+    if (verified) put_measured_gain(p, &f->measured, f->gain_all_ms);
+    fputs("</tr></tfoot></table>\n", p->out);
     stk_html_print(p->out,
                    "<p class=\"note\">Predicted from measured costs. They do not add: alone they sum to %.1f "
                    "ms, together they give %.1f ms.</p></section>\n",

@@ -56,14 +56,22 @@ static const struct {
     [STOKE_IDLE_UNKNOWN] = { "unknown", "a moment was not recorded" },
 };
 
-static const char *const causes[STOKE_CAUSES] = {
-    [STOKE_CAUSE_CPU_AUGMENT] = "augmentation on the CPU",
-    [STOKE_CAUSE_FEW_WORKERS] = "too few workers",
-    [STOKE_CAUSE_NO_PINNING] = "no pinned memory",
-    [STOKE_CAUSE_SYNC_COPIES] = "copies that nothing overlaps",
-    [STOKE_CAUSE_RESTARTED_WORKERS] = "workers restarted every epoch",
-    [STOKE_CAUSE_SYNC_LOOP] = "a loop that waits for every step",
-    [STOKE_CAUSE_SHORT_PREFETCH] = "too few batches made ahead",
+/* What causes of a slow step are called, the setting that mends each, and why it cannot be where the
+ * processor is the device (NULL: it can). */
+#define IS_DEVICE "the processor is the device: "
+static const struct {
+    const char *name, *setting, *not_on_processor;
+} causes[STOKE_CAUSES] = {
+    [STOKE_CAUSE_CPU_AUGMENT] = { "augmentation on the CPU", "gpu_augmentation",
+                                  IS_DEVICE "there is nowhere else to augment" },
+    [STOKE_CAUSE_FEW_WORKERS] = { "too few workers", "num_workers", NULL },
+    [STOKE_CAUSE_NO_PINNING] = { "no pinned memory", "pin_memory", IS_DEVICE "nothing is copied" },
+    [STOKE_CAUSE_SYNC_COPIES] = { "copies that nothing overlaps", "device_prefetch",
+                                  IS_DEVICE "nothing is copied" },
+    [STOKE_CAUSE_RESTARTED_WORKERS] = { "workers restarted every epoch", "persistent_workers", NULL },
+    [STOKE_CAUSE_SYNC_LOOP] = { "a loop that waits for every step", "log_every",
+                                IS_DEVICE "the loop cannot run ahead of it" },
+    [STOKE_CAUSE_SHORT_PREFETCH] = { "too few batches made ahead", "prefetch_factor", NULL },
 };
 
 const char *stoke_idle_name(int idle)
@@ -78,7 +86,7 @@ const char *stoke_idle_meaning(int idle)
 
 const char *stoke_cause_name(int cause)
 {
-    return cause >= 0 && cause < STOKE_CAUSES ? causes[cause] : "none";
+    return cause >= 0 && cause < STOKE_CAUSES ? causes[cause].name : "none";
 }
 
 /* What each fix makes of a setup. How many workers, and how far ahead, is answered by the forecast: the
@@ -136,13 +144,11 @@ static int find_smallest(const fixes_ctx *fixing, const search *tried, size_t *f
 static int files_dominate(const stoke_side *side)
 {
     double on_core = 0, elsewhere = 0;
-    for (size_t i = 0; i < side->n; i++)
-        for (int k = 0; k < STOKE_WORK_KINDS; k++) {
-            const stoke_work_time *time = &side->records[i].making[k];
-            const double io = (double)time->wall_ns - (double)time->cpu_ns - (double)time->queued_ns;
-            on_core += (double)time->cpu_ns;
-            if (io > 0) elsewhere += io;
-        }
+    for (size_t i = 0; i < side->n; i++) {
+        const stk_forecast_batch_cost cost = stk_batch_cost(&side->records[i], NULL);
+        on_core += cost.cpu;
+        elsewhere += cost.io;
+    }
     return elsewhere > on_core;
 }
 
@@ -251,25 +257,13 @@ static int put(fixes_proposal *proposal, const char *what, const char *change, s
     return yes(proposal, err);
 }
 
-/* NULL: it can be made, where a device computes. */
-static const char *not_on_processor(int cause)
-{
-    switch (cause) {
-    case STOKE_CAUSE_CPU_AUGMENT: return "the processor is the device: there is nowhere else to augment";
-    case STOKE_CAUSE_NO_PINNING:
-    case STOKE_CAUSE_SYNC_COPIES: return "the processor is the device: nothing is copied";
-    case STOKE_CAUSE_SYNC_LOOP: return "the processor is the device: the loop cannot run ahead of it";
-    }
-    return NULL;
-}
-
 /* 1: there is one; 0: there is not, and `what` says why; negative: an error. */
 static int fix_propose(const fixes_ctx *fixing, int cause, const stoke_setup *from, fixes_proposal *proposal,
                        stoke_error *err)
 {
     *proposal = (fixes_proposal){ .setup = *from };
     if (fixing->not_here && fixing->not_here[cause]) return no(proposal, "%s", fixing->not_here[cause]);
-    const char *why_not = fixing->costs->processor ? not_on_processor(cause) : NULL;
+    const char *why_not = fixing->costs->processor ? causes[cause].not_on_processor : NULL;
     if (why_not) return no(proposal, "%s", why_not);
     const int pageable = from->transfer == STOKE_TRANSFER_PAGEABLE;
     switch (cause) {
@@ -304,16 +298,6 @@ static int fix_propose(const fixes_ctx *fixing, int cause, const stoke_setup *fr
 static const double worth = 0.005;
 /* What the replay cannot tell from nothing. */
 static const double harmless = 1.001;
-
-static const char *const settings[STOKE_CAUSES] = {
-    [STOKE_CAUSE_CPU_AUGMENT] = "gpu_augmentation",
-    [STOKE_CAUSE_FEW_WORKERS] = "num_workers",
-    [STOKE_CAUSE_NO_PINNING] = "pin_memory",
-    [STOKE_CAUSE_SYNC_COPIES] = "device_prefetch",
-    [STOKE_CAUSE_RESTARTED_WORKERS] = "persistent_workers",
-    [STOKE_CAUSE_SYNC_LOOP] = "log_every",
-    [STOKE_CAUSE_SHORT_PREFETCH] = "prefetch_factor",
-};
 
 /* A setup with its forecast. */
 typedef struct outlook {
@@ -521,7 +505,7 @@ int stk_fixes_find(stoke_fixes *out, const stoke_costs *costs, uint32_t usable, 
         stoke_fix *fix = &out->fix[cause];
         outlook alone;
         fix->cause = cause;
-        fix->setting = settings[cause];
+        fix->setting = causes[cause].setting;
         r = try_fix(&fixing, cause, &costs->measured, &alone, err);
         if (r < 0) return r;
         book_alone(fix, &now, &alone, r);

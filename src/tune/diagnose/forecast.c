@@ -59,21 +59,18 @@ static int check_costs(const stoke_costs *costs, stoke_error *err)
 
 /* ---- samples ---- */
 
-static stk_forecast_batch_cost cost_of(const stoke_step_record *record, double part[STOKE_IDLES])
+stk_forecast_batch_cost stk_batch_cost(const stoke_step_record *record, double part[STOKE_IDLES])
 {
-    static const int stage[STOKE_WORK_KINDS] = { STOKE_IDLE_READ, STOKE_IDLE_DECODE, STOKE_IDLE_FIT,
-                                                 STOKE_IDLE_AUGMENT, STOKE_IDLE_COLLATE };
     stk_forecast_batch_cost cost = { .kernels = NAN };
     for (int i = 0; i < STOKE_WORK_KINDS; i++) {
         const double cpu = (double)record->making[i].cpu_ns / 1e6;
         const double io =
             ((double)record->making[i].wall_ns - (double)record->making[i].queued_ns) / 1e6 - cpu;
         cost.cpu += cpu;
-        part[stage[i]] += cpu;
-        if (io > 0) {
-            cost.io += io;
-            part[STOKE_IDLE_FILES] += io;
-        }
+        cost.io += fmax(0, io);
+        if (!part) continue;
+        part[stk_idle_of_work[i]] += cpu;
+        part[STOKE_IDLE_FILES] += fmax(0, io);
     }
     if (record->augment_start && record->augment_end >= record->augment_start)
         cost.kernels = (double)(record->augment_end - record->augment_start) / 1e6;
@@ -108,7 +105,7 @@ static int take_samples(stk_forecast_model *model, const stoke_side *side, doubl
     model->batch = stk_calloc(side->n, sizeof *model->batch);
     if (!model->batch) return stk_fail(err, STOKE_E_NOMEM, "no memory for the costs of %zu batches", side->n);
     model->n_batches = side->n;
-    for (size_t i = 0; i < side->n; i++) model->batch[i] = cost_of(&side->records[i], model->part);
+    for (size_t i = 0; i < side->n; i++) model->batch[i] = stk_batch_cost(&side->records[i], model->part);
     const int r = settle_kernels(model, err);
     if (r) return r;
     for (int i = 0; i < STOKE_IDLES; i++) model->part[i] *= scale / (double)side->n;
@@ -134,10 +131,9 @@ static const stoke_start *start_of(const stoke_side *side, const stoke_setup *se
 static stk_forecast_batch_cost first_of(const stoke_side *side, const stoke_start *start)
 {
     stk_forecast_batch_cost first = { 0 };
-    double part[STOKE_IDLES] = { 0 };
     if (is_time(start->first_ms)) return (stk_forecast_batch_cost){ .cpu = start->first_ms };
     for (size_t i = 0; i < side->n; i++) {
-        const stk_forecast_batch_cost cost = cost_of(&side->records[i], part);
+        const stk_forecast_batch_cost cost = stk_batch_cost(&side->records[i], NULL);
         first.cpu += cost.cpu / (double)side->n;
         first.io += cost.io / (double)side->n;
     }
