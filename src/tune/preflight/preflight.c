@@ -157,19 +157,6 @@ static double blob_bytes(const stoke_blob *blob)
     return stoke_stat(blob->path, &s) ? 0 : (double)s.st_size;
 }
 
-static void look_at_sizes(stk_preflight_surroundings *here, const stoke_dataset *dataset)
-{
-    const uint64_t n = stoke_dataset_count(dataset), looked = n < SIZES ? n : SIZES;
-    double bytes = 0;
-    for (uint64_t i = 0; i < looked; i++) {
-        const stoke_sample sample = stoke_dataset_sample(dataset, i * n / looked);
-        bytes += blob_bytes(&sample.image) + blob_bytes(&sample.mask);
-    }
-    if (!looked) return;
-    here->data_bytes.value = bytes / (double)looked * (double)n;
-    here->data_bytes.source = looked == n ? STOKE_SOURCE_MEASURED : STOKE_SOURCE_ESTIMATED;
-}
-
 /* How many are left to train on; the split is by name and costs no more than opening. */
 static uint64_t count_training(const stk_run_config *config, uint64_t all)
 {
@@ -200,10 +187,16 @@ static void look_at_data(stk_preflight_surroundings *here, const stk_run_config 
     here->has_masks = stoke_dataset_has_masks(dataset);
     if (here->left_out) STK_SAY(here->first_left_out, "%.250s", stoke_dataset_note(dataset, 0).path);
     here->train_pairs = count_training(config, here->pairs);
-    look_at_sizes(here, dataset);
-    const uint64_t looked = stk_least(here->pairs, LOOKED_AT);
-    for (uint64_t i = 0; i < looked; i++)
-        files[i] = stoke_dataset_sample(dataset, i * here->pairs / looked).image.path;
+    const uint64_t n = here->pairs, sized = stk_least(n, SIZES), looked = stk_least(n, LOOKED_AT);
+    double bytes = 0;
+    for (uint64_t i = 0; i < sized; i++) {
+        const stoke_sample sample = stoke_dataset_sample(dataset, i * n / sized);
+        bytes += blob_bytes(&sample.image) + blob_bytes(&sample.mask);
+    }
+    if (n)
+        here->data_bytes = stk_figure(bytes / (double)sized * (double)n,
+                                      sized == n ? STOKE_SOURCE_MEASURED : STOKE_SOURCE_ESTIMATED);
+    for (uint64_t i = 0; i < looked; i++) files[i] = stoke_dataset_sample(dataset, i * n / looked).image.path;
     if (looked && stoke_disk_probe(&here->disk, files, looked, 0, &err))
         STK_SAY(here->why_no_disk, "%.250s", err.message);
     stoke_dataset_close(&dataset);
