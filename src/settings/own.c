@@ -171,29 +171,6 @@ static int read_section(reader *r, const stk_yaml_node *mapping, int level)
     return status;
 }
 
-static int read_document(reader *r)
-{
-    const stoke_yaml *yaml = r->yaml;
-    if (!yaml->n_nodes || stk_yaml_is_null(yaml->nodes)) return STOKE_OK; /* of nothing: all defaults */
-    if (yaml->nodes[0].kind != STK_YAML_MAPPING)
-        return stk_yaml_fail(yaml, yaml->nodes[0].line, r->err, STOKE_E_FORMAT,
-                             "expected settings such as `batch: 32`");
-    const int status = refuse_machinery(r);
-    return status ? status : read_section(r, yaml->nodes, 0);
-}
-
-static void apply(const reader *r)
-{
-    for (size_t i = 0; i < r->n_entries; i++) {
-        const entry *e = &r->entries[i];
-        if (!e->hit.option) continue;
-        if (e->value)
-            stk_option_assign(e->hit, e->key, e->value, NULL); /* was tried before: cannot fail */
-        else
-            stk_option_reset(e->hit);
-    }
-}
-
 int stk_own_read(const stoke_yaml *yaml, const stoke_option_group *groups, size_t n_groups,
                  const char *const *passed_over, stoke_option_storage **storage, stoke_error *err)
 {
@@ -203,8 +180,21 @@ int stk_own_read(const stoke_yaml *yaml, const stoke_option_group *groups, size_
     *storage = NULL;
     r.storage = stk_option_storage();
     if (!r.storage) return stk_yaml_no_memory(yaml, err);
-    const int status = read_document(&r);
-    if (!status) apply(&r);
+    int status = STOKE_OK;
+    if (yaml->n_nodes && !stk_yaml_is_null(yaml->nodes)) { /* else of nothing: all defaults */
+        if (yaml->nodes[0].kind != STK_YAML_MAPPING)
+            status = stk_yaml_fail(yaml, yaml->nodes[0].line, err, STOKE_E_FORMAT,
+                                   "expected settings such as `batch: 32`");
+        if (!status) status = refuse_machinery(&r);
+        if (!status) status = read_section(&r, yaml->nodes, 0);
+    }
+    for (size_t i = 0; !status && i < r.n_entries; i++) {
+        const entry *e = &r.entries[i];
+        if (e->hit.option && e->value)
+            stk_option_assign(e->hit, e->key, e->value, NULL); /* was tried before: cannot fail */
+        else if (e->hit.option)
+            stk_option_reset(e->hit);
+    }
     stk_free(r.entries);
     if (status) stoke_options_free_storage(&r.storage);
     *storage = r.storage;

@@ -56,28 +56,21 @@ static size_t line_of(const char *text, size_t byte)
     return line;
 }
 
-static int check_utf8(const stoke_yaml *yaml, stoke_error *err)
-{
-    for (const char *p = yaml->text, *end = p + yaml->bytes; p < end;) {
-        const char *start = p;
-        const uint32_t code = stk_utf8_next(&p);
-        if (!code || (code == STK_UTF8_BAD && p - start == 1))
-            return stk_yaml_fail(yaml, line_of(yaml->text, (size_t)(start - yaml->text)), err, STOKE_E_FORMAT,
-                                 "%s; save the file as UTF-8",
-                                 code ? "bytes that are not UTF-8" : "a zero byte");
-    }
-    return STOKE_OK;
-}
-
-static int map_characters(stoke_yaml *yaml, char_map *map, stoke_error *err)
+/* And refuses what is no UTF-8. */
+static int map_characters(const stoke_yaml *yaml, char_map *map, stoke_error *err)
 {
     const char *p = yaml->text, *end = p + yaml->bytes;
     *map = (char_map){ .text = p, .from = yaml->bytes >= 3 && !memcmp(p, "\xef\xbb\xbf", 3) ? 3 : 0 };
     map->at = stk_alloc((yaml->bytes / STRIDE + 2) * sizeof *map->at);
     if (!map->at) return stk_yaml_no_memory(yaml, err);
     for (p += map->from; p < end; map->characters++) {
-        if (map->characters % STRIDE == 0) map->at[map->characters / STRIDE] = (uint32_t)(p - yaml->text);
-        stk_utf8_next(&p);
+        const char *start = p;
+        const uint32_t code = stk_utf8_next(&p);
+        if (!code || (code == STK_UTF8_BAD && p - start == 1))
+            return stk_yaml_fail(yaml, line_of(yaml->text, (size_t)(start - yaml->text)), err, STOKE_E_FORMAT,
+                                 "%s; save the file as UTF-8",
+                                 code ? "bytes that are not UTF-8" : "a zero byte");
+        if (map->characters % STRIDE == 0) map->at[map->characters / STRIDE] = (uint32_t)(start - yaml->text);
     }
     return STOKE_OK;
 }
@@ -309,8 +302,11 @@ static int build(stoke_yaml *yaml, stoke_error *err)
 {
     builder b = { .yaml = yaml, .err = err };
     int r = map_characters(yaml, &b.map, err);
-    if (!r && !yaml_parser_initialize(&b.parser)) r = stk_yaml_no_memory(yaml, err);
-    if (r) {
+    if (!r && yaml->form == STK_FORM_PYTHON)
+        r = stk_python_build(yaml, err);
+    else if (!r && !yaml_parser_initialize(&b.parser))
+        r = stk_yaml_no_memory(yaml, err);
+    if (r || yaml->form == STK_FORM_PYTHON) {
         stk_free(b.map.at);
         return r;
     }
@@ -346,8 +342,7 @@ int stk_yaml_read(stoke_yaml **out, const char *text, size_t bytes, const char *
         yaml->text[bytes] = 0;
         yaml->bytes = bytes;
         yaml->form = form_of(name);
-        r = check_utf8(yaml, err);
-        if (!r) r = yaml->form == STK_FORM_PYTHON ? stk_python_build(yaml, err) : build(yaml, err);
+        r = build(yaml, err);
         if (!r) r = stk_yaml_name(yaml, err);
     }
     if (r) stoke_yaml_close(&yaml);
