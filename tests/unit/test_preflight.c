@@ -50,7 +50,7 @@ static void all_is_right(void)
                                .persistent_workers = 1,
                                .mixed_precision = 1,
                                .drop_last = 1,
-                               .precision = STOKE_PRECISION_BF16,
+                               .train = { .precision = STOKE_PRECISION_BF16 },
                                .has_data = 1 };
     s.here.machine.usable = measured(8);
     s.here.machine.available_bytes = measured(32 * GIB);
@@ -265,7 +265,7 @@ static void precision(void **state)
     expect("bf16", FAIL);
     s.here.gpu.compute_capability = (stoke_figure){ 0 };
     expect("bf16", NA);
-    s.wish.precision = STOKE_PRECISION_FP16;
+    s.wish.train.precision = STOKE_PRECISION_FP16;
     expect_no("bf16");
 }
 
@@ -442,7 +442,7 @@ static void dialects(void **state)
     assert_int_equal(w->height, 288);
     assert_int_equal(w->width, 320);
     assert_int_equal(w->mixed_precision, 1);
-    assert_int_equal(w->precision, STOKE_PRECISION_FP16);
+    assert_int_equal(w->train.precision, STOKE_PRECISION_FP16);
     assert_int_equal(w->drop_last, 1);
     assert_int_equal(w->pin_memory, 0);
     assert_string_equal(stk_run_config_default(w, "pin_memory"), "PyTorch's");
@@ -467,7 +467,7 @@ static void dialects(void **state)
     assert_int_equal(w->pin_memory, 0);
     assert_int_equal(w->height, STK_UNSAID); /* of validation */
     assert_int_equal(w->mixed_precision, 1);
-    assert_int_equal(w->precision, STOKE_PRECISION_BF16);
+    assert_int_equal(w->train.precision, STOKE_PRECISION_BF16);
     assert_false(w->has_data);
     w = read_text(state, "batch_size: 1\ndata_root: ~\nimages_dir: a b\nmask_dir: m\n");
     assert_true(w->has_data);
@@ -479,7 +479,7 @@ static void dialects(void **state)
                   "base_channels: 64\nnum_blocks: 6\npatch_size: 128\nbatch_size: 16\noptimizer: SGD\n");
     assert_string_equal(w->model, "smallnet");
     assert_int_equal(w->height, 128);
-    assert_int_equal(w->optimizer, STOKE_OPTIMIZER_SGD);
+    assert_int_equal(w->train.optimizer, STOKE_OPTIMIZER_SGD);
     w = read_text(state, "model: b3\nbatch: 6\nsize: 96x64\nworkers: 2\n");
     assert_int_equal(w->engine, STOKE_ENGINE_NATIVE);
     assert_string_equal(w->model, "b3");

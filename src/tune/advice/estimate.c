@@ -245,29 +245,29 @@ static void stk_estimate_torch(stoke_estimate *e, const stoke_estimate_params *p
 
 /* ---- estimates in words: the same for the command and for Python ---- */
 
+static const struct {
+    const char *name, *meaning;
+} terms[STOKE_TERMS] = {
+    [STOKE_TERM_WEIGHTS] = { "weights", "fp32 masters" },
+    [STOKE_TERM_GRADIENTS] = { "gradients", "of the trained weights, fp32" },
+    [STOKE_TERM_OPTIMIZER] = { "optimizer", "moments, fp32" },
+    [STOKE_TERM_EXTRA] = { "extra", "copies: autocast's, packed ones, the average" },
+    [STOKE_TERM_ACTIVATIONS] = { "activations", "kept for the backward pass" },
+    [STOKE_TERM_LOGITS] = { "logits", "in full size, and their gradient; native: fused" },
+    [STOKE_TERM_BATCHES] = { "batches", "the one in use and those that wait" },
+    [STOKE_TERM_WORKSPACE] = { "workspace", "of cuBLAS and cuDNN; of the native kernels" },
+    [STOKE_TERM_CONTEXT] = { "context", "the driver's; native: the process" },
+    [STOKE_TERM_FRAGMENTS] = { "fragments", "what the allocator rounds up" },
+};
+
 const char *stoke_memory_term_name(int term)
 {
-    static const char *const names[STOKE_TERMS] = { "weights",     "gradients", "optimizer", "extra",
-                                                    "activations", "logits",    "batches",   "workspace",
-                                                    "context",     "fragments" };
-    return term >= 0 && term < STOKE_TERMS ? names[term] : "n/a";
+    return term >= 0 && term < STOKE_TERMS ? terms[term].name : "n/a";
 }
 
 const char *stoke_memory_term_meaning(int term)
 {
-    static const char *const meanings[STOKE_TERMS] = {
-        [STOKE_TERM_WEIGHTS] = "fp32 masters",
-        [STOKE_TERM_GRADIENTS] = "of the trained weights, fp32",
-        [STOKE_TERM_OPTIMIZER] = "moments, fp32",
-        [STOKE_TERM_EXTRA] = "copies: autocast's, packed ones, the average",
-        [STOKE_TERM_ACTIVATIONS] = "kept for the backward pass",
-        [STOKE_TERM_LOGITS] = "in full size, and their gradient; native: fused",
-        [STOKE_TERM_BATCHES] = "the one in use and those that wait",
-        [STOKE_TERM_WORKSPACE] = "of cuBLAS and cuDNN; of the native kernels",
-        [STOKE_TERM_CONTEXT] = "the driver's; native: the process",
-        [STOKE_TERM_FRAGMENTS] = "what the allocator rounds up",
-    };
-    return term >= 0 && term < STOKE_TERMS ? meanings[term] : "n/a";
+    return term >= 0 && term < STOKE_TERMS ? terms[term].meaning : "n/a";
 }
 
 void stoke_estimate_subject(FILE *out, const stoke_estimate *estimate, const stoke_estimate_params *params)

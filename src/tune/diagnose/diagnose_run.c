@@ -167,23 +167,16 @@ static int one_step(run *r, stoke_error *err)
     return STOKE_OK;
 }
 
-/* What making the batches that count took, in all. */
-static stoke_work_time making_of(const stk_diagnose_run *s)
-{
-    stoke_work_time sum = { 0 };
-    for (size_t i = s->from; i < s->n; i++)
-        for (int k = 0; k < STOKE_WORK_KINDS; k++) {
-            sum.cpu_ns += s->records[i].making[k].cpu_ns;
-            sum.queued_ns += s->records[i].making[k].queued_ns;
-        }
-    return sum;
-}
-
 static void sum_up(run *r, const stk_diagnose_load_seen *seen)
 {
     const stoke_setup *setup = &r->loop.job->setup;
     stk_diagnose_run *out = r->loop.out;
-    const stoke_work_time sum = making_of(out);
+    stoke_work_time sum = { 0 }; /* of making the batches that count */
+    for (size_t i = out->from; i < out->n; i++)
+        for (int k = 0; k < STOKE_WORK_KINDS; k++) {
+            sum.cpu_ns += out->records[i].making[k].cpu_ns;
+            sum.queued_ns += out->records[i].making[k].queued_ns;
+        }
     const double making = (double)sum.cpu_ns;
     const int serial = !setup->workers && setup->transfer != STOKE_TRANSFER_STREAM;
     const double loop = seen->thread_ns - r->restart_cpu_ns - r->loop.step_cpu_ns - (serial ? making : 0);

@@ -121,7 +121,7 @@ static void check_bf16(stoke_preflight *list, const stk_run_config *config,
                        const stk_preflight_surroundings *here)
 {
     const stoke_figure cc = here->gpu.compute_capability;
-    if (config->precision != STOKE_PRECISION_BF16) return;
+    if (config->train.precision != STOKE_PRECISION_BF16) return;
     stoke_preflight_line *line = stk_check_add(list, "bf16", "bf16");
     line->source = cc.source;
     if (!cc.source) {

@@ -58,10 +58,10 @@ stk_preflight_command stk_estimate_command(const stk_run_config *config, int64_t
     if (config->base_channels > 0) PUT("--base-channels %" PRId64, config->base_channels);
     if (config->num_blocks > 0) PUT("--num-blocks %" PRId64, config->num_blocks);
     if (config->classes > 0) PUT("--classes %" PRId64, config->classes);
-    PUT("--precision %s", stoke_precision_name(config->precision));
-    if (config->optimizer != usual.optimizer) PUT("--optimizer sgd");
-    if (config->freeze_encoder) PUT("--freeze-encoder");
-    if (config->average) PUT("--average");
+    PUT("--precision %s", stoke_precision_name(config->train.precision));
+    if (config->train.optimizer != usual.optimizer) PUT("--optimizer sgd");
+    if (config->train.freeze_encoder) PUT("--freeze-encoder");
+    if (config->train.average > 0) PUT("--average");
     if (room > 0) PUT("--vram %.4g", floor(room / SPARE * 100) / 100);
 #undef PUT
     return command;

@@ -50,10 +50,6 @@ static void take_own(stk_run_config *config)
     config->prefetch = data->prefetch;
     config->accumulate = train->accumulate;
     config->drop_last = data->drop_last;
-    config->precision = train->precision;
-    config->optimizer = train->optimizer;
-    config->freeze_encoder = train->freeze_encoder;
-    config->average = train->average > 0;
     config->has_data = data->data || data->images || data->list;
 }
 
@@ -149,7 +145,7 @@ static void take_shape(stk_run_config *config, const stoke_yaml *yaml, const cha
     }
     text = stk_setting_text(yaml, "optimizer", map, room, sizeof room);
     if (text && stk_meaning(STK_READ_OPTIMIZER, text, meant, remark) != STK_MEANT_UNKNOWN)
-        config->optimizer = strcmp(meant, "sgd") ? STOKE_OPTIMIZER_ADAMW : STOKE_OPTIMIZER_SGD;
+        config->train.optimizer = strcmp(meant, "sgd") ? STOKE_OPTIMIZER_ADAMW : STOKE_OPTIMIZER_SGD;
 }
 
 static void take_precision(stk_run_config *config, const stoke_yaml *yaml, const char *const *map)
@@ -159,9 +155,9 @@ static void take_precision(stk_run_config *config, const stoke_yaml *yaml, const
     if (word && !*word && take_default(config, "mixed_precision")) word = "fp32";
     if (!word || !*word) return;
     config->mixed_precision = strcmp(word, "fp32") != 0;
-    config->precision = !strcmp(word, "bf16")   ? STOKE_PRECISION_BF16
-                        : !strcmp(word, "fp16") ? STOKE_PRECISION_FP16
-                                                : STOKE_PRECISION_FP32;
+    config->train.precision = !strcmp(word, "bf16")   ? STOKE_PRECISION_BF16
+                              : !strcmp(word, "fp16") ? STOKE_PRECISION_FP16
+                                                      : STOKE_PRECISION_FP32;
 }
 
 /* What lies where is read as training reads it. */
@@ -235,7 +231,7 @@ static int read_others(stk_run_config *config, const stoke_yaml *yaml, const cha
     config->framework = stoke_config_framework(yaml);
     config->data = stoke_data_defaults();
     config->train = stoke_train_defaults();
-    config->precision = STOKE_PRECISION_FP32;
+    config->train.precision = STOKE_PRECISION_FP32;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         const int r =
             stk_setting_node(yaml, stk_setting_named(all[i].setting), map, &node, all[i].told ? NULL : err);
@@ -254,8 +250,6 @@ static int read_others(stk_run_config *config, const stoke_yaml *yaml, const cha
     take_precision(config, yaml, map);
     take_model(config, yaml, map);
     take_shape(config, yaml, map);
-    config->train.precision = config->precision;
-    config->train.optimizer = config->optimizer;
     if (config->accumulate > 0) config->train.accumulate = config->accumulate;
     return take_data(config, yaml, map, err);
 }
@@ -282,10 +276,10 @@ unsigned stk_run_config_take(stoke_estimate_params *p, const stk_run_config *con
     p->classes = config->classes > 0 ? (uint32_t)config->classes : stoke_estimate_classes(p->model);
     if (config->engine == STOKE_ENGINE_TORCH && stk_run_config_default(config, "mixed_precision"))
         assumed |= STOKE_ASSUMED_PRECISION;
-    p->precision = config->precision;
-    p->optimizer = config->optimizer;
-    p->freeze_encoder = config->freeze_encoder;
-    p->average = config->average;
+    p->precision = config->train.precision;
+    p->optimizer = config->train.optimizer;
+    p->freeze_encoder = config->train.freeze_encoder;
+    p->average = config->train.average > 0;
     if (config->base_channels > 0) p->base_channels = (uint32_t)config->base_channels;
     if (config->num_blocks > 0) p->num_blocks = (uint32_t)config->num_blocks;
     return assumed;

@@ -87,7 +87,7 @@ static void take_start(stk_why_evidence *e)
     if (height && width && height < 65536 && width < 65536)
         w->height = (int64_t)height, w->width = (int64_t)width;
     for (int p = STOKE_PRECISION_FP32; precision && p < STOKE_PRECISION_AUTO; p++)
-        if (!strcmp(precision, stoke_precision_name(p))) w->precision = p;
+        if (!strcmp(precision, stoke_precision_name(p))) w->train.precision = p;
 }
 
 /* ---- settings ---- */

@@ -167,16 +167,16 @@ static void smaller_numbers(const shortage *s, stoke_answer *a)
     stoke_estimate less;
     if (!s->estimated || !need_of(s->e, w->train.memory, halves, &less)) return;
     const int gains =
-        w->precision == STOKE_PRECISION_FP32 && (double)less.total < 0.9 * (double)s->need.total;
+        w->train.precision == STOKE_PRECISION_FP32 && (double)less.total < 0.9 * (double)s->need.total;
     stoke_reason *r = stk_reason(
         a, gains && s->is_short, 0.3, "numbers of 32 bits take more memory than those of 16",
         s->native ? STK_AGAIN(s->e, " --precision bf16") : stk_optimize_command(w, &s->e->here).text, "%s",
         "");
     const char *now = STOKE_MEMORY(s->need.total);
-    if (w->precision != STOKE_PRECISION_FP32)
-        STK_SAY(r->evidence, "%s already: %s [estimated]", stoke_precision_name(w->precision), now);
+    if (w->train.precision != STOKE_PRECISION_FP32)
+        STK_SAY(r->evidence, "%s already: %s [estimated]", stoke_precision_name(w->train.precision), now);
     else
-        STK_SAY(r->evidence, "%s: %s, with %s %s [estimated]", stoke_precision_name(w->precision), now,
+        STK_SAY(r->evidence, "%s: %s, with %s %s [estimated]", stoke_precision_name(w->train.precision), now,
                 stoke_precision_name(halves), STOKE_MEMORY(less.total));
 }
 
@@ -184,7 +184,7 @@ static void keep_less(const shortage *s, stoke_answer *a)
 {
     const stk_run_config *w = &s->e->config;
     stoke_estimate less;
-    if (!s->native || !s->estimated || !need_of(s->e, STOKE_MEMORY_MIN, w->precision, &less)) return;
+    if (!s->native || !s->estimated || !need_of(s->e, STOKE_MEMORY_MIN, w->train.precision, &less)) return;
     stk_reason(a, s->is_short && w->train.memory != STOKE_MEMORY_MIN, 0.35,
                "more activations are kept for the backward pass than must be",
                STK_AGAIN(s->e, " --memory min"),
@@ -237,7 +237,7 @@ static void held_now(const shortage *s, stoke_answer *a)
 void stk_why_oom(stoke_answer *a, const stk_why_evidence *e)
 {
     shortage s = { .e = e, .native = e->config.engine == STOKE_ENGINE_NATIVE };
-    s.estimated = need_of(e, e->config.train.memory, e->config.precision, &s.need);
+    s.estimated = need_of(e, e->config.train.memory, e->config.train.precision, &s.need);
     s.room = s.native ? stk_host_free(&e->here.machine) : stk_card_memory(&e->here);
     the_end(&s, a);
     not_enough(&s, a);

@@ -183,7 +183,7 @@ void stk_reason_settings(stoke_answer *answer, const stk_why_evidence *e, const 
 
 static void high_rate(stoke_answer *a, const stk_why_evidence *e)
 {
-    const int sgd = e->config.optimizer == STOKE_OPTIMIZER_SGD;
+    const int sgd = e->config.train.optimizer == STOKE_OPTIMIZER_SGD;
     const double most = sgd ? SGD_MOST : ADAM_MOST;
     double lr = e->config.train.lr;
     const char *whose, *text = text_of(e, "learning_rate", &whose);

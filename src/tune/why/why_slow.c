@@ -95,7 +95,7 @@ static void few_threads(stoke_answer *a, const stk_why_evidence *e)
 static void slow_numbers(stoke_answer *a, const stk_why_evidence *e)
 {
     const char *cpu = stk_run_text(&e->log.start, "cpu");
-    const int precision = e->config.precision;
+    const int precision = e->config.train.precision;
     char cause[96];
     if (!cpu) return;
     const int able = strstr(cpu, "amx") != NULL && precision == STOKE_PRECISION_BF16;

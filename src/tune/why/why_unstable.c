@@ -190,7 +190,7 @@ static void gradients(const course *c, stoke_answer *a)
 static void loss_scale(const course *c, stoke_answer *a)
 {
     const stk_run_log *log = &c->e->log;
-    const int half = c->e->config.precision == STOKE_PRECISION_FP16;
+    const int half = c->e->config.train.precision == STOKE_PRECISION_FP16;
     if (!c->n) return;
     const int falls = half && c->scale_last < c->scale_first / 8;
     const int skips = log->skipped > 1 + log->step / 50;
