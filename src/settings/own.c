@@ -110,15 +110,6 @@ static int list_text(const reader *r, const char *key, const stk_yaml_node *list
     return *text ? STOKE_OK : stk_yaml_no_memory(r->yaml, r->err);
 }
 
-/* NULL in *text: null. */
-static int scalar_text(const reader *r, const stk_yaml_node *node, const char **text)
-{
-    *text = NULL;
-    if (stk_yaml_is_null(node)) return STOKE_OK;
-    *text = stk_option_keep(r->storage, node->text, strlen(node->text));
-    return *text ? STOKE_OK : stk_yaml_no_memory(r->yaml, r->err);
-}
-
 static int read_setting(reader *r, entry fresh, const stk_yaml_node *value)
 {
     const int list = value->kind == STK_YAML_SEQUENCE;
@@ -129,7 +120,11 @@ static int read_setting(reader *r, entry fresh, const stk_yaml_node *value)
     if (value->kind != STK_YAML_SCALAR && !joins)
         return stk_yaml_fail(r->yaml, value->line, r->err, STOKE_E_INVALID,
                              "%.80s: one value is expected, not a list or section", fresh.key);
-    int status = joins ? list_text(r, fresh.key, value, &fresh.value) : scalar_text(r, value, &fresh.value);
+    int status = joins ? list_text(r, fresh.key, value, &fresh.value) : STOKE_OK;
+    if (!joins && !stk_yaml_is_null(value)) {
+        fresh.value = stk_option_keep(r->storage, value->text, strlen(value->text));
+        if (!fresh.value) status = stk_yaml_no_memory(r->yaml, r->err);
+    }
     if (!status && fresh.value) {
         stk_option_value trial;
         stoke_error reason;

@@ -118,18 +118,6 @@ static int name_nodes(stoke_yaml *yaml, stoke_error *err)
     return STOKE_OK;
 }
 
-/* For stoke_yaml_at: scalars, and aliases of them. */
-static int list_values(stoke_yaml *yaml, stoke_error *err)
-{
-    yaml->named = stk_alloc((yaml->n_nodes + 1) * sizeof *yaml->named);
-    if (!yaml->named) return stk_yaml_no_memory(yaml, err);
-    for (uint32_t i = 0; i < yaml->n_nodes; i++) {
-        const stk_yaml_node *shown = &yaml->nodes[stk_yaml_followed(yaml, i)];
-        if (yaml->nodes[i].path && shown->kind == STK_YAML_SCALAR) yaml->named[yaml->n_named++] = i;
-    }
-    return STOKE_OK;
-}
-
 /* ---- what makes the whole file unsafe ---- */
 
 /* Python assigns again as it likes; only of a setting's value it must be clear which line counts. */
@@ -190,5 +178,13 @@ int stk_yaml_name(stoke_yaml *yaml, stoke_error *err)
     mark_fixed(yaml);
     int r = mark_replaced(yaml, err);
     if (!r) r = name_nodes(yaml, err);
-    return r ? r : list_values(yaml, err);
+    if (r) return r;
+    /* For stoke_yaml_at: scalars, and aliases of them. */
+    yaml->named = stk_alloc((yaml->n_nodes + 1) * sizeof *yaml->named);
+    if (!yaml->named) return stk_yaml_no_memory(yaml, err);
+    for (uint32_t i = 0; i < yaml->n_nodes; i++) {
+        const stk_yaml_node *shown = &yaml->nodes[stk_yaml_followed(yaml, i)];
+        if (yaml->nodes[i].path && shown->kind == STK_YAML_SCALAR) yaml->named[yaml->n_named++] = i;
+    }
+    return STOKE_OK;
 }
