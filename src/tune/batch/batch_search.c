@@ -116,10 +116,18 @@ static int take_over(trial_log *j, const char *text, size_t size, const char *ke
     return STOKE_OK;
 }
 
-static int begin(trial_log *j, const char *key, stoke_error *err)
+/* path NULL: none is kept. A file with another key begins again; one that is no journal is refused and left
+ * as it is, so is one that another search has open. */
+static int journal_open(trial_log *j, const char *path, const char *key, stoke_error *err)
 {
     struct stat st;
     size_t whole = 0;
+    *j = (trial_log){ .file = -1, .path = path };
+    if (!path) return STOKE_OK;
+    if (!key || strlen(key) > KEY_LETTERS)
+        return stk_fail(err, STOKE_E_INVALID, "a journal needs a key of at most %d letters", KEY_LETTERS);
+    j->file = stoke_open(path, O_RDWR | O_CREAT | O_APPEND, 0666);
+    if (j->file < 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot be opened", path);
     if (stoke_fstat(j->file, &st) != 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s", j->path);
     if (!S_ISREG(st.st_mode)) return stk_fail(err, STOKE_E_INVALID, "%s: is no regular file", j->path);
     if (flock(j->file, LOCK_EX | LOCK_NB) != 0)
@@ -140,27 +148,6 @@ static int begin(trial_log *j, const char *key, stoke_error *err)
         r = stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot be cut to its whole lines", j->path);
     if (!r && !whole) r = write_key(j, key, err);
     stk_free(text);
-    return r;
-}
-
-static void journal_close(trial_log *journal)
-{
-    if (journal->file >= 0) close(journal->file);
-    journal->file = -1;
-}
-
-/* path NULL: none is kept. A file with another key begins again; one that is no journal is refused and left
- * as it is, so is one that another search has open. */
-static int journal_open(trial_log *journal, const char *path, const char *key, stoke_error *err)
-{
-    *journal = (trial_log){ .file = -1, .path = path };
-    if (!path) return STOKE_OK;
-    if (!key || strlen(key) > KEY_LETTERS)
-        return stk_fail(err, STOKE_E_INVALID, "a journal needs a key of at most %d letters", KEY_LETTERS);
-    journal->file = stoke_open(path, O_RDWR | O_CREAT | O_APPEND, 0666);
-    if (journal->file < 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot be opened", path);
-    const int r = begin(journal, key, err);
-    if (r) journal_close(journal);
     return r;
 }
 
@@ -588,22 +575,10 @@ static int choose(batch_search *s, stoke_error *err)
     return r;
 }
 
-static void report_fit(batch_search *s)
+static int search(batch_search *s, stoke_error *err)
 {
     stoke_batch_result *result = s->result;
     const stk_batch_fit *fit = &s->fit;
-    result->linear = fit->linear;
-    result->memory0 = fit->memory0;
-    result->memory1 = fit->memory1;
-    result->memory_r2 = fit->memory_r2;
-    result->timed = fit->timed;
-    result->time0 = fit->time0;
-    result->time1 = fit->time1;
-    result->largest_fit = largest_fit(s, s->most);
-}
-
-static int search(batch_search *s, stoke_error *err)
-{
     int right = 0, r = probe_all(s, err);
     if (!r && s->low && !s->flat && !has_stopped(s)) {
         r = follow_line(s, &right, err);
@@ -618,12 +593,19 @@ static int search(batch_search *s, stoke_error *err)
             *s->stopped.message ? s->stopped.message : "it said nothing");
     /* A line that fits every time within 5 % is no accident, however busy the machine. */
     const int disturbed = !r && s->low && s->fit.disturbed && !s->fit.timed;
-    s->result->too_busy = disturbed && !s->params->although_busy;
-    s->result->doubtful = disturbed && s->params->although_busy;
-    if (!r && s->low && !s->result->too_busy) r = choose(s, err);
+    result->too_busy = disturbed && !s->params->although_busy;
+    result->doubtful = disturbed && s->params->although_busy;
+    if (!r && s->low && !result->too_busy) r = choose(s, err);
     if (r) return r;
-    stk_batch_fit_make(&s->fit, s->result->trial, s->result->n_trials);
-    report_fit(s);
+    stk_batch_fit_make(&s->fit, result->trial, result->n_trials);
+    result->linear = fit->linear;
+    result->memory0 = fit->memory0;
+    result->memory1 = fit->memory1;
+    result->memory_r2 = fit->memory_r2;
+    result->timed = fit->timed;
+    result->time0 = fit->time0;
+    result->time1 = fit->time1;
+    result->largest_fit = largest_fit(s, s->most);
     batch_tell(s);
     return STOKE_OK;
 }
@@ -648,7 +630,7 @@ int stoke_batch_search(stoke_batch_result *result, const stoke_batch_params *par
     result->budget = params->memory > spare ? params->memory - spare : 0;
     r = journal_open(&s->journal, journal, key, err);
     if (!r) r = search(s, err);
-    journal_close(&s->journal);
+    if (s->journal.file >= 0) close(s->journal.file);
     stk_free(s);
     return r;
 }

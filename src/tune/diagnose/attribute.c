@@ -356,18 +356,6 @@ static int unite_busy(attributing *a, uint64_t low, uint64_t high, stoke_error *
     return STOKE_OK;
 }
 
-static int look_ahead(attributing *a, stoke_error *err)
-{
-    a->later_ready = stk_calloc(a->n, sizeof *a->later_ready);
-    if (!a->later_ready) return stk_fail(err, STOKE_E_NOMEM, "no memory for %zu steps", a->n);
-    uint64_t first = UINT64_MAX;
-    for (size_t i = a->n; i-- > 0;) {
-        a->later_ready[i] = first;
-        if (a->records[i].ready) first = stk_least(first, a->records[i].ready);
-    }
-    return STOKE_OK;
-}
-
 /* Copies and kernels, as far as they lie in the window. */
 static void sum_work(const attributing *a, uint64_t low, uint64_t high)
 {
@@ -436,8 +424,14 @@ int stoke_attribute(const stoke_step_record *records, size_t n, size_t from, con
     if (r) return r;
     const uint64_t low = records[from - 1].end, high = records[n - 1].end;
     r = unite_busy(&a, low, high, err);
-    if (!r) r = look_ahead(&a, err);
+    if (!r && !(a.later_ready = stk_calloc(n, sizeof *a.later_ready)))
+        r = stk_fail(err, STOKE_E_NOMEM, "no memory for %zu steps", n);
     if (!r) {
+        uint64_t first = UINT64_MAX;
+        for (size_t i = n; i-- > 0;) {
+            a.later_ready[i] = first;
+            if (records[i].ready) first = stk_least(first, records[i].ready);
+        }
         go_through(&a, per_step);
         sum_work(&a, low, high);
         r = close_books(&a, low, high, err);

@@ -382,21 +382,6 @@ static int fill_costs(stoke_diagnosis *d, stoke_error *err)
     return STOKE_OK;
 }
 
-/* ---- fixes ---- */
-
-static int find_fixes(stoke_diagnosis *d, const stoke_diagnose_params *p, const char *why_not,
-                      stoke_error *err)
-{
-    const char *not_here[STOKE_CAUSES] = { 0 };
-    char short_epoch[128];
-    snprintf(short_epoch, sizeof short_epoch,
-             "the set is too small to tell: an epoch has %" PRIu64 " step%s, and its start is left out",
-             d->short_epoch, d->short_epoch == 1 ? "" : "s");
-    if (*why_not) not_here[STOKE_CAUSE_CPU_AUGMENT] = why_not;
-    if (d->short_epoch) not_here[STOKE_CAUSE_RESTARTED_WORKERS] = short_epoch;
-    return stk_fixes_find(&d->fixes, &d->costs, stoke_machine_cores().usable, p->seed, not_here, err);
-}
-
 /* ---- the whole ---- */
 
 static int diagnose(stoke_diagnosis *d, const stoke_diagnose_params *p, stoke_error *err)
@@ -417,7 +402,8 @@ static int diagnose(stoke_diagnosis *d, const stoke_diagnose_params *p, stoke_er
     stk_diagnose_run_job link = short_job(d, p, LINK_STEPS, &progress); /* and workers started again */
     link.setup.transfer = other_way(&d->setup);
     const stk_diagnose_run *run = &d->run;
-    char why_not[160] = "";
+    const char *not_here[STOKE_CAUSES] = { 0 };
+    char why_not[160] = "", short_epoch[128];
     int r = stk_diagnose_run_run(&d->run, &job, err);
     if (r) return r;
     d->per_step = stk_calloc(run->n - run->from, sizeof *d->per_step);
@@ -426,7 +412,12 @@ static int diagnose(stoke_diagnosis *d, const stoke_diagnose_params *p, stoke_er
     if (!r && !d->native) r = measure_other_side(d, p, &progress, why_not, sizeof why_not, err);
     if (!r && !d->native) r = stk_diagnose_run_run(&d->link, &link, err);
     if (!r) r = fill_costs(d, err);
-    if (!r) r = find_fixes(d, p, why_not, err);
+    snprintf(short_epoch, sizeof short_epoch,
+             "the set is too small to tell: an epoch has %" PRIu64 " step%s, and its start is left out",
+             d->short_epoch, d->short_epoch == 1 ? "" : "s");
+    if (*why_not) not_here[STOKE_CAUSE_CPU_AUGMENT] = why_not;
+    if (d->short_epoch) not_here[STOKE_CAUSE_RESTARTED_WORKERS] = short_epoch;
+    if (!r) r = stk_fixes_find(&d->fixes, &d->costs, stoke_machine_cores().usable, p->seed, not_here, err);
     if (!r && p->pairs) {
         progress.total = progress.done + diagnose_verify_steps(&d->fixes, p, &d->setup);
         r = stk_diagnose_verify(&d->fixes, p, &d->setup, &progress, err);

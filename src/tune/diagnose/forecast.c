@@ -583,28 +583,6 @@ static void draw_blocks(uint32_t *index, size_t n, size_t of, uint64_t seed, uin
     }
 }
 
-/* ---- room ---- */
-
-typedef struct room {
-    stk_forecast_moments *moments;
-    stk_forecast_draw draw;
-    uint32_t *indices;
-} room;
-
-static int make_room(room *space, const stk_forecast_model *model, size_t batches, stoke_error *err)
-{
-    *space = (room){ 0 };
-    space->draw.n_batches = stk_least(model->n_batches, STK_REPLAYED_MOST);
-    space->draw.n_steps = stk_least(model->n_steps, STK_REPLAYED_MOST);
-    space->moments = stk_calloc(batches, sizeof *space->moments);
-    space->indices = stk_calloc(space->draw.n_batches + space->draw.n_steps, sizeof *space->indices);
-    if (!space->moments || !space->indices)
-        return stk_fail(err, STOKE_E_NOMEM, "no memory to replay %zu steps", batches);
-    space->draw.batch = space->indices;
-    space->draw.step = space->indices + space->draw.n_batches;
-    return STOKE_OK;
-}
-
 /* ---- the forecast ---- */
 
 static void summarise(stoke_forecast *out, const double *step_ms, double *busy, size_t n)
@@ -623,24 +601,29 @@ int stk_forecast_make(const stoke_costs *costs, const stoke_setup *setup, uint64
                       stoke_forecast *out, double step_ms[STK_RESAMPLES], stoke_error *err)
 {
     stk_forecast_model model;
-    room space = { 0 };
     double own[STK_RESAMPLES], busy[STK_RESAMPLES], *steps = step_ms ? step_ms : own;
     *out = (stoke_forecast){ .limit = -1 };
     int r = model_make(&model, costs, setup, err);
     if (r) return r;
     const stk_forecast_replay_size size = replay_measure(&model);
-    r = make_room(&space, &model, size.warm_up + size.counted, err);
+    const size_t batches = size.warm_up + size.counted;
+    stk_forecast_draw draw = { .n_batches = stk_least(model.n_batches, STK_REPLAYED_MOST),
+                               .n_steps = stk_least(model.n_steps, STK_REPLAYED_MOST) };
+    stk_forecast_moments *moments = stk_calloc(batches, sizeof *moments);
+    draw.batch = stk_calloc(draw.n_batches + draw.n_steps, sizeof *draw.batch);
+    draw.step = draw.batch ? draw.batch + draw.n_batches : NULL;
+    if (!moments || !draw.batch) r = stk_fail(err, STOKE_E_NOMEM, "no memory to replay %zu steps", batches);
     for (uint32_t i = 0; i < resamples && !r; i++) {
-        draw_blocks(space.draw.batch, space.draw.n_batches, model.n_batches, seed, i, 0);
-        draw_blocks(space.draw.step, space.draw.n_steps, model.n_steps, seed, i, 1);
-        steps[i] = stk_replay(&model, &space.draw, size, space.moments, &busy[i]);
+        draw_blocks(draw.batch, draw.n_batches, model.n_batches, seed, i, 0);
+        draw_blocks(draw.step, draw.n_steps, model.n_steps, seed, i, 1);
+        steps[i] = stk_replay(&model, &draw, size, moments, &busy[i]);
     }
     if (!r) {
         out->closed_ms = closed_form(&model, &out->limit);
         summarise(out, steps, busy, resamples);
     }
-    stk_free(space.moments);
-    stk_free(space.indices);
+    stk_free(moments);
+    stk_free(draw.batch);
     model_free(&model);
     return r;
 }
