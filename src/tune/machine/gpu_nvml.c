@@ -487,29 +487,23 @@ static int cards_on_bus(const char *root, char first[32])
     return found;
 }
 
-/* The kernel module knows the card's name even where the library cannot be had. "" = it is not loaded. */
-static void name_from_module(const char *root, const char *pci, char name[96])
-{
-    char text[1024];
-    const char *model;
-    *name = 0;
-    if (!stk_tree_text(text, sizeof text, root, "proc/driver/nvidia/gpus/%.31s/information", pci) ||
-        !(model = strstr(text, "Model:")))
-        return;
-    model += strlen("Model:");
-    model += strspn(model, " \t");
-    snprintf(name, 96, ", %.*s", (int)(strcspn(model, "\n") < 80 ? strcspn(model, "\n") : 80), model);
-}
-
 static void say_why(stk_gpus_nvml *nvml, const char *reason, char why[STK_WHY_BYTES])
 {
-    char first[32], name[96];
+    char first[32], text[1024], name[96] = "";
     const int found = nvml->expected = cards_on_bus(nvml->root, first);
     if (!found) {
         snprintf(why, STK_WHY_BYTES, "%.400s", reason);
         return;
     }
-    name_from_module(nvml->root, first, name);
+    /* The kernel module, where it is loaded, knows the card's name even where the library cannot be had. */
+    const char *model = NULL;
+    if (stk_tree_text(text, sizeof text, nvml->root, "proc/driver/nvidia/gpus/%.31s/information", first))
+        model = strstr(text, "Model:");
+    if (model) {
+        model += strlen("Model:");
+        model += strspn(model, " \t");
+        snprintf(name, sizeof name, ", %.*s", (int)stk_least(strcspn(model, "\n"), 80), model);
+    }
     snprintf(why, STK_WHY_BYTES, "%.340s (%d NVIDIA card%s on the bus, at %.16s%s)", reason, found,
              found > 1 ? "s are" : " is", first, name);
 }

@@ -141,22 +141,6 @@ static void links_take(monitor_links *links, size_t index, stoke_gpu *gpu)
 
 /* Processor, memory and disks of the machine, from /proc/stat, /proc/meminfo and /proc/diskstats. */
 
-static void count_cpu(stk_monitor_load_count *count, const char *root)
-{
-    char text[256]; /* the line of all processors is the first */
-    uint64_t user, nice, system, idle, iowait = 0, irq = 0, softirq = 0, steal = 0;
-    if (!stk_tree_text(text, sizeof text, root, "proc/stat")) return;
-    /* What guests use is in `user` and `nice` already. */
-    if (sscanf(text,
-               "cpu %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64
-               " %" SCNu64,
-               &user, &nice, &system, &idle, &iowait, &irq, &softirq, &steal) < 4)
-        return;
-    count->has_cpu = 1;
-    count->cpu_busy = user + nice + system + irq + softirq + steal;
-    count->cpu_all = count->cpu_busy + idle + iowait;
-}
-
 /* Disks that lie on others would count twice; those of memory and of files are no disks. */
 static int is_disk(const char *name)
 {
@@ -176,9 +160,21 @@ static int is_part_of(const char *name, const char *disk)
     return isdigit((unsigned char)*rest) != 0;
 }
 
-static void count_disks(stk_monitor_load_count *count, const char *root)
+void stk_load_count_read(stk_monitor_load_count *count, const char *root)
 {
     char text[32768], *rest = text;
+    uint64_t user, nice, system, idle, iowait = 0, irq = 0, softirq = 0, steal = 0;
+    *count = (stk_monitor_load_count){ 0 };
+    /* The line of all processors is the first. What guests use is in `user` and `nice` already. */
+    if (stk_tree_text(text, 256, root, "proc/stat") &&
+        sscanf(text,
+               "cpu %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64
+               " %" SCNu64,
+               &user, &nice, &system, &idle, &iowait, &irq, &softirq, &steal) >= 4) {
+        count->has_cpu = 1;
+        count->cpu_busy = user + nice + system + irq + softirq + steal;
+        count->cpu_all = count->cpu_busy + idle + iowait;
+    }
     if (!stk_tree_text(text, sizeof text, root, "proc/diskstats")) return;
     count->has_disks = 1;
     for (char *line; (line = strsep(&rest, "\n")) && count->n_disks < STK_DISKS;) {
@@ -190,13 +186,6 @@ static void count_disks(stk_monitor_load_count *count, const char *root)
         if (count->n_disks && is_part_of(disk.name, count->disk[count->n_disks - 1].name)) continue;
         count->disk[count->n_disks++] = disk;
     }
-}
-
-void stk_load_count_read(stk_monitor_load_count *count, const char *root)
-{
-    *count = (stk_monitor_load_count){ 0 };
-    count_cpu(count, root);
-    count_disks(count, root);
 }
 
 static void read_memory(stoke_load *load, const char *root)
@@ -211,19 +200,14 @@ static void read_memory(stoke_load *load, const char *root)
     load->memory_used = stk_figure((double)(total - available) * 1024, STOKE_SOURCE_PROC);
 }
 
-static const stk_monitor_disk_count *find_disk(const stk_monitor_load_count *count, const char *name)
-{
-    for (size_t i = 0; i < count->n_disks; i++)
-        if (!strcmp(count->disk[i].name, name)) return &count->disk[i];
-    return NULL;
-}
-
 static void disks_between(stoke_load *load, const stk_monitor_load_count *before,
                           const stk_monitor_load_count *after, double seconds)
 {
     double read = 0, written = 0, busiest = -1;
     for (size_t i = 0; i < after->n_disks; i++) {
-        const stk_monitor_disk_count *now = &after->disk[i], *then = find_disk(before, now->name);
+        const stk_monitor_disk_count *now = &after->disk[i], *then = NULL;
+        for (size_t k = 0; !then && k < before->n_disks; k++)
+            if (!strcmp(before->disk[k].name, now->name)) then = &before->disk[k];
         /* A disk that came just now, or came again with its counters at 0. */
         if (!then || now->read < then->read || now->written < then->written || now->busy_ms < then->busy_ms)
             continue;

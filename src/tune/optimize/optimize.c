@@ -98,20 +98,6 @@ static void count_cores(stoke_optimization *o)
     if (o->params.ranks < 2) o->params.ranks = cards > 0 ? (uint32_t)cards : 1;
 }
 
-static int advise(stoke_optimization *o, stoke_error *err)
-{
-    stoke_recommend_params ask = stoke_recommend_defaults();
-    ask.gpu = o->params.gpu;
-    ask.memory = o->params.memory;
-    ask.some_card = o->place == STK_ON_SOME_CARD;
-    ask.task = strcmp(o->model, "smallnet") ? "segformer" : "smallnet";
-    ask.cores = o->params.cores;
-    ask.cores_source = o->cores_source;
-    ask.ranks = o->params.ranks;
-    if (o->params.host_memory) ask.host_memory = o->params.host_memory;
-    return stoke_recommend(&o->advice, &ask, err);
-}
-
 /* Values that stand there twice, of which one section's counts. */
 static void say_outvoted(stoke_optimization *o)
 {
@@ -129,13 +115,22 @@ static void say_outvoted(stoke_optimization *o)
 
 static int decide(stoke_optimization *o, stoke_error *err)
 {
+    stoke_recommend_params ask = stoke_recommend_defaults();
     int r = stoke_yaml_open_checked(&o->yaml, o->params.config, err);
     if (r) return r;
     o->dialect = stoke_config_dialect(o->yaml);
     stk_optimize_recognize(o);
     count_cores(o);
     r = read_network(o, err);
-    if (!r) r = advise(o, err);
+    ask.gpu = o->params.gpu;
+    ask.memory = o->params.memory;
+    ask.some_card = o->place == STK_ON_SOME_CARD;
+    ask.task = strcmp(o->model, "smallnet") ? "segformer" : "smallnet";
+    ask.cores = o->params.cores;
+    ask.cores_source = o->cores_source;
+    ask.ranks = o->params.ranks;
+    if (o->params.host_memory) ask.host_memory = o->params.host_memory;
+    if (!r) r = stoke_recommend(&o->advice, &ask, err);
     if (r) return r;
     complete_network(o);
     if (o->place == STK_ON_CARD)

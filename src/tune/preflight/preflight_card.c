@@ -47,15 +47,6 @@ static void check_driver(stoke_preflight *list, const stk_run_config *config,
     if (*gpu->problem) STK_SAY(line->fix, "stoke doctor");
 }
 
-/* Seen from inside Python only: said, so that nobody takes the list for all there is. */
-static void check_versions(stoke_preflight *list, const stk_run_config *config)
-{
-    stoke_preflight_line *line = stk_check_add(list, "versions", "PyTorch and driver");
-    STK_SAY(line->figure, "which CUDA PyTorch was built for is seen from inside Python");
-    STK_SAY(line->fix, "python3 -c 'import sys, torch, stokehold; print(stokehold.check(sys.argv[1]))' %s",
-            config->config);
-}
-
 static void check_others(stoke_preflight *list, const stk_preflight_surroundings *here)
 {
     const stoke_gpu *gpu = &here->gpu;
@@ -233,7 +224,11 @@ void stk_check_card(stoke_preflight *list, const stk_run_config *config,
 {
     const int seen = here->n_gpus && !here->gpu.lost;
     check_driver(list, config, here);
-    check_versions(list, config);
+    /* Seen from inside Python only: said, so that nobody takes the list for all there is. */
+    stoke_preflight_line *line = stk_check_add(list, "versions", "PyTorch and driver");
+    STK_SAY(line->figure, "which CUDA PyTorch was built for is seen from inside Python");
+    STK_SAY(line->fix, "python3 -c 'import sys, torch, stokehold; print(stokehold.check(sys.argv[1]))' %s",
+            config->config);
     check_devices(list, config, here);
     if (seen) check_others(list, here);
     check_mixed(list, config, here);

@@ -174,15 +174,6 @@ static int take_data(stk_run_config *config, const stoke_yaml *yaml, const char 
     return r;
 }
 
-/* Cards of "0,1", and of a list; 0: it is one number, which counts them, or a word. */
-static int64_t listed(const stoke_yaml *yaml, uint32_t node, const char *text)
-{
-    int64_t n = 1;
-    if (yaml->nodes[node].kind != STK_YAML_SEQUENCE && !strchr(text, ',')) return 0;
-    for (; (text = strchr(text, ',')); text++) n++;
-    return n;
-}
-
 int64_t stk_cards_asked(const stoke_yaml *yaml, char said[32])
 {
     const char *text;
@@ -195,8 +186,10 @@ int64_t stk_cards_asked(const stoke_yaml *yaml, char said[32])
         return 0;
     snprintf(said, 32, "%.31s", text);
     if (!strcmp(text, "-1") || !strcasecmp(text, "auto") || !strcasecmp(text, "all")) return -1;
-    const int64_t in_list = listed(yaml, node, text);
-    if (in_list) return in_list;
+    if (yaml->nodes[node].kind == STK_YAML_SEQUENCE || strchr(text, ',')) { /* a list, or "0,1" */
+        for (n = 1; (text = strchr(text, ',')); text++) n++;
+        return n;
+    }
     return stk_parse_int(text, &n) && n > 0 && n <= 1024 ? n : 0;
 }
 
