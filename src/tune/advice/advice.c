@@ -348,16 +348,6 @@ static void precision_lines(adviser *a)
 
 /* ---- which row ---- */
 
-static int unknown_card(const char *name, const stk_gpu_name *found, stoke_error *err)
-{
-    if (found->portable)
-        return stk_fail(
-            err, STOKE_E_INVALID,
-            "\"%s\" is a laptop's, whose memory differs from model to model: give its memory, too", name);
-    return stk_fail(err, STOKE_E_INVALID, "no card called \"%s\" is known%s%s: give its memory, too", name,
-                    found->nearest ? "; the nearest is " : "", found->nearest ? found->nearest : "");
-}
-
 /* The card by name, its memory, and the subject. A given memory goes before what the name stands for. */
 static int find_subject(adviser *a, stoke_error *err)
 {
@@ -382,7 +372,13 @@ static int find_subject(adviser *a, stoke_error *err)
         a->memory = (uint64_t)found.gb << 30;
     else if (!p->memory && known)
         a->memory = (uint64_t)found.gpu->gb << 30;
-    if (!a->memory) return unknown_card(p->gpu, &found, err);
+    if (!a->memory && found.portable)
+        return stk_fail(
+            err, STOKE_E_INVALID,
+            "\"%s\" is a laptop's, whose memory differs from model to model: give its memory, too", p->gpu);
+    if (!a->memory)
+        return stk_fail(err, STOKE_E_INVALID, "no card called \"%s\" is known%s%s: give its memory, too",
+                        p->gpu, found.nearest ? "; the nearest is " : "", found.nearest ? found.nearest : "");
     a->on_card = 1;
     snprintf(subject, size, "%.100s, %.4g GB", known ? found.gpu->name : p->gpu, STK_GIB(a->memory));
     if (!known) return STOKE_OK;

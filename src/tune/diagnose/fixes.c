@@ -446,18 +446,6 @@ static int next_in_sequence(const fixes_ctx *fixing, const sequence *s, outlook 
     return best_of_pairs(fixing, s, to, which, err);
 }
 
-/* One that matters after others only: what it gives alone is known now. */
-static int book_late(const fixes_ctx *fixing, stoke_fix *fix, const outlook *now, const outlook *to,
-                     stoke_error *err)
-{
-    outlook alone = *to;
-    alone.proposal.setup = now->proposal.setup;
-    int r = stoke_setup_change(&alone.proposal.setup, to->proposal.change, err);
-    if (!r) r = look(fixing, &alone, err);
-    if (!r) book_alone(fix, now, &alone, 1);
-    return r;
-}
-
 /* With the others it may take another number than alone. */
 static void say_number(stoke_fix *fix, uint32_t alone, uint32_t all)
 {
@@ -475,8 +463,14 @@ static int order_fixes(stoke_fixes *out, const fixes_ctx *fixing, const outlook 
         if (r) return r;
         if (which < 0) break;
         stoke_fix *fix = &out->fix[which];
-        if (!fix->applies) r = book_late(fixing, fix, now, &to, err);
-        if (r) return r;
+        if (!fix->applies) { /* it matters after others only: what it gives alone is known now */
+            outlook alone = to;
+            alone.proposal.setup = now->proposal.setup;
+            r = stoke_setup_change(&alone.proposal.setup, to.proposal.change, err);
+            if (!r) r = look(fixing, &alone, err);
+            if (r) return r;
+            book_alone(fix, now, &alone, 1);
+        }
         if (!fix->order) fix->order = s->taken[which] = ++s->length;
         stk_text_add(fix->what, sizeof fix->what, "", "%s", to.reason);
         fix->marginal_ms += s->at.forecast.step_ms - to.forecast.step_ms;

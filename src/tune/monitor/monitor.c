@@ -188,18 +188,6 @@ void stk_load_count_read(stk_monitor_load_count *count, const char *root)
     }
 }
 
-static void read_memory(stoke_load *load, const char *root)
-{
-    char text[512]; /* both lie in the first three lines */
-    uint64_t total, available;
-    if (!stk_tree_text(text, sizeof text, root, "proc/meminfo")) return;
-    const char *a = strstr(text, "MemTotal:"), *b = strstr(text, "MemAvailable:");
-    if (!a || sscanf(a, "MemTotal: %" SCNu64, &total) != 1) return;
-    load->memory_total = stk_figure((double)total * 1024, STOKE_SOURCE_PROC);
-    if (!b || sscanf(b, "MemAvailable: %" SCNu64, &available) != 1 || available > total) return;
-    load->memory_used = stk_figure((double)(total - available) * 1024, STOKE_SOURCE_PROC);
-}
-
 static void disks_between(stoke_load *load, const stk_monitor_load_count *before,
                           const stk_monitor_load_count *after, double seconds)
 {
@@ -229,8 +217,16 @@ static void disks_between(stoke_load *load, const stk_monitor_load_count *before
 void stk_load_between(stoke_load *load, const stk_monitor_load_count *before,
                       const stk_monitor_load_count *after, double seconds, const char *root)
 {
+    char text[512] = ""; /* both lie in the first three lines */
+    uint64_t total, available;
     *load = (stoke_load){ 0 };
-    read_memory(load, root);
+    stk_tree_text(text, sizeof text, root, "proc/meminfo");
+    const char *a = strstr(text, "MemTotal:"), *b = strstr(text, "MemAvailable:");
+    if (a && sscanf(a, "MemTotal: %" SCNu64, &total) == 1) {
+        load->memory_total = stk_figure((double)total * 1024, STOKE_SOURCE_PROC);
+        if (b && sscanf(b, "MemAvailable: %" SCNu64, &available) == 1 && available <= total)
+            load->memory_used = stk_figure((double)(total - available) * 1024, STOKE_SOURCE_PROC);
+    }
     /* Idle time may run backwards by a tick on some kernels: such a reading is n/a. */
     if (before->has_cpu && after->has_cpu && after->cpu_all > before->cpu_all &&
         after->cpu_busy >= before->cpu_busy &&

@@ -71,19 +71,15 @@ static int read_own(stk_run_config *config, const stoke_yaml *yaml, stoke_error 
 
 /* ---- those of others ---- */
 
-static int64_t whole(const char *text)
-{
-    char *end;
-    const long long value = strtoll(text, &end, 10);
-    return end == text || *end || value < 0 || value > INT32_MAX ? STK_UNSAID : value;
-}
-
 /* A whole number as it is meant: 8.0 is 8, of 16-32 the lower end. */
 static int64_t number(const char *text)
 {
     char meant[STK_MEANING], remark[160];
     const stk_value_meant how = stk_meaning(STK_READ_WHOLE, text, meant, remark);
-    return how == STK_MEANT || how == STK_MEANT_ABOUT ? whole(meant) : STK_UNSAID;
+    if (how != STK_MEANT && how != STK_MEANT_ABOUT) return STK_UNSAID;
+    char *end;
+    const long long value = strtoll(meant, &end, 10);
+    return end == meant || *end || value < 0 || value > INT32_MAX ? STK_UNSAID : value;
 }
 
 /* "auto", "os.cpu_count() // 2": something is said, and only the trainer knows which number it is. */
