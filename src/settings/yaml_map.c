@@ -291,13 +291,6 @@ static int take_event(builder *b)
     }
 }
 
-static stk_yaml_form form_of(const char *name)
-{
-    const char *dot = strrchr(name, '.');
-    if (dot && !strcasecmp(dot, ".py")) return STK_FORM_PYTHON;
-    return dot && !strcasecmp(dot, ".json") ? STK_FORM_JSON : STK_FORM_YAML;
-}
-
 static int build(stoke_yaml *yaml, stoke_error *err)
 {
     builder b = { .yaml = yaml, .err = err };
@@ -341,7 +334,10 @@ int stk_yaml_read(stoke_yaml **out, const char *text, size_t bytes, const char *
         if (bytes) memcpy(yaml->text, text, bytes);
         yaml->text[bytes] = 0;
         yaml->bytes = bytes;
-        yaml->form = form_of(name);
+        const char *dot = strrchr(name, '.');
+        yaml->form = dot && !strcasecmp(dot, ".py")     ? STK_FORM_PYTHON
+                     : dot && !strcasecmp(dot, ".json") ? STK_FORM_JSON
+                                                        : STK_FORM_YAML;
         r = build(yaml, err);
         if (!r) r = stk_yaml_name(yaml, err);
     }
