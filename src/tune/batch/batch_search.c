@@ -163,16 +163,6 @@ static const stoke_trial *journal_take(trial_log *journal, uint32_t batch, int w
     return NULL;
 }
 
-static int journal_add(trial_log *journal, const stoke_trial *trial, stoke_error *err)
-{
-    char line[LINE_BYTES];
-    if (journal->file < 0) return STOKE_OK;
-    const int length = stoke_trial_text(trial, line, sizeof line - 1);
-    if (length < 0 || length >= (int)sizeof line - 1)
-        return stk_fail(err, STOKE_E_LIMIT, "%s: a trial is too long for a line", journal->path);
-    return write_line(journal, line, (size_t)length, err);
-}
-
 /* ---- the search ---- */
 
 typedef struct batch_search {
@@ -377,10 +367,15 @@ static int ask(batch_search *s, uint32_t batch, int with_loader, stoke_trial *tr
     if (known) {
         *trial = *known;
     } else {
+        char line[LINE_BYTES];
         int r = s->run(s->context, batch, trial, err);
+        if (r) return r;
         trial->batch = batch;
         trial->with_loader = with_loader;
-        if (!r) r = journal_add(&s->journal, trial, err);
+        const int length = stoke_trial_text(trial, line, sizeof line - 1);
+        if (s->journal.file >= 0 && (length < 0 || length >= (int)sizeof line - 1))
+            return stk_fail(err, STOKE_E_LIMIT, "%s: a trial is too long for a line", s->journal.path);
+        if (s->journal.file >= 0) r = write_line(&s->journal, line, (size_t)length, err);
         if (r) return r;
     }
     result->trial[result->n_trials++] = *trial;

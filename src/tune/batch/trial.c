@@ -144,23 +144,18 @@ static int read_figure(const stk_json *json, const struct trial_figure *figure, 
     return stk_json_real(json, value, to) && *to >= 0 && *to <= figure->most;
 }
 
-static int read_outcome(const stk_json *json, int *outcome)
-{
-    const char *text = stk_json_text(json, stk_json_find(json, &json->values[0], "outcome"));
-    for (*outcome = 0; text && *outcome <= STOKE_OUTCOME_ERROR; ++*outcome)
-        if (!strcmp(text, stoke_outcome_name(*outcome))) return 1;
-    return 0;
-}
-
 static int read_fields(const stk_json *json, stoke_trial *t)
 {
     const stk_json_value *root = &json->values[0];
     const stk_json_value *loader = stk_json_find(json, root, "with_loader");
     const char *message = stk_json_text(json, stk_json_find(json, root, "message"));
+    const char *outcome = stk_json_text(json, stk_json_find(json, root, "outcome"));
     uint64_t batch = 0;
+    while (outcome && t->outcome <= STOKE_OUTCOME_ERROR && strcmp(outcome, stoke_outcome_name(t->outcome)))
+        t->outcome++;
     if (!stk_json_uint(json, stk_json_find(json, root, "batch"), &batch) || !batch || batch > STK_NET_BATCH ||
-        !loader || (loader->kind != STK_JSON_TRUE && loader->kind != STK_JSON_FALSE) ||
-        !read_outcome(json, &t->outcome) ||
+        !loader || (loader->kind != STK_JSON_TRUE && loader->kind != STK_JSON_FALSE) || !outcome ||
+        t->outcome > STOKE_OUTCOME_ERROR ||
         !stk_json_uint(json, stk_json_find(json, root, "allocated_bytes"), &t->allocated) ||
         !stk_json_uint(json, stk_json_find(json, root, "reserved_bytes"), &t->reserved) || !message)
         return 0;

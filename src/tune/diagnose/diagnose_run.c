@@ -254,22 +254,16 @@ void stk_diagnose_run_free(stk_diagnose_run *stretch)
 
 /* ---- what records come to ---- */
 
-/* From the last thing it had to wait for to its first kernel. */
-static double launch_ms(const stoke_step_record *before, const stoke_step_record *r)
-{
-    const uint64_t last = stk_most(stk_most(r->launched, r->copy_end), stk_most(r->augment_end, before->end));
-    if (!r->launched) return NAN;
-    return r->start > last ? (double)(r->start - last) / 1e6 : 0;
-}
-
+/* NaN: the record does not have it. */
 static double figure_of(const stoke_step_record *r, stk_diagnose_figure figure)
 {
-    switch (figure) {
-    case STK_RUN_COPY_MS:
+    if (figure == STK_RUN_COPY_MS)
         return r->copy_end > r->copy_start ? (double)(r->copy_end - r->copy_start) / 1e6 : NAN;
-    case STK_RUN_COPY_BYTES: return r->copy_bytes ? (double)r->copy_bytes : NAN;
-    default: return launch_ms(r - 1, r);
-    }
+    if (figure == STK_RUN_COPY_BYTES) return r->copy_bytes ? (double)r->copy_bytes : NAN;
+    if (!r->launched) return NAN;
+    /* From the last thing it had to wait for to its first kernel. */
+    const uint64_t last = stk_most(stk_most(r->launched, r->copy_end), stk_most(r->augment_end, r[-1].end));
+    return r->start > last ? (double)(r->start - last) / 1e6 : 0;
 }
 
 double stk_diagnose_run_mean(const stk_diagnose_run *stretch, stk_diagnose_figure figure)

@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
@@ -585,23 +586,11 @@ static void draw_blocks(uint32_t *index, size_t n, size_t of, uint64_t seed, uin
 
 /* ---- the forecast ---- */
 
-static void summarise(stoke_forecast *out, const double *step_ms, double *busy, size_t n)
-{
-    double sorted[STK_RESAMPLES];
-    for (size_t i = 0; i < n; i++) sorted[i] = step_ms[i];
-    out->step_ms = stk_quantile(sorted, n, 0.5);
-    out->low_ms = stk_quantile(sorted, n, 0.05);
-    out->high_ms = stk_quantile(sorted, n, 0.95);
-    out->busy = stk_quantile(busy, n, 0.5);
-    out->busy_low = stk_quantile(busy, n, 0.05);
-    out->busy_high = stk_quantile(busy, n, 0.95);
-}
-
 int stk_forecast_make(const stoke_costs *costs, const stoke_setup *setup, uint64_t seed, uint32_t resamples,
                       stoke_forecast *out, double step_ms[STK_RESAMPLES], stoke_error *err)
 {
     stk_forecast_model model;
-    double own[STK_RESAMPLES], busy[STK_RESAMPLES], *steps = step_ms ? step_ms : own;
+    double sorted[STK_RESAMPLES], busy[STK_RESAMPLES];
     *out = (stoke_forecast){ .limit = -1 };
     int r = model_make(&model, costs, setup, err);
     if (r) return r;
@@ -616,11 +605,17 @@ int stk_forecast_make(const stoke_costs *costs, const stoke_setup *setup, uint64
     for (uint32_t i = 0; i < resamples && !r; i++) {
         draw_blocks(draw.batch, draw.n_batches, model.n_batches, seed, i, 0);
         draw_blocks(draw.step, draw.n_steps, model.n_steps, seed, i, 1);
-        steps[i] = stk_replay(&model, &draw, size, moments, &busy[i]);
+        sorted[i] = stk_replay(&model, &draw, size, moments, &busy[i]);
     }
     if (!r) {
         out->closed_ms = closed_form(&model, &out->limit);
-        summarise(out, steps, busy, resamples);
+        if (step_ms) memcpy(step_ms, sorted, resamples * sizeof *step_ms);
+        out->step_ms = stk_quantile(sorted, resamples, 0.5);
+        out->low_ms = stk_quantile(sorted, resamples, 0.05);
+        out->high_ms = stk_quantile(sorted, resamples, 0.95);
+        out->busy = stk_quantile(busy, resamples, 0.5);
+        out->busy_low = stk_quantile(busy, resamples, 0.05);
+        out->busy_high = stk_quantile(busy, resamples, 0.95);
     }
     stk_free(moments);
     stk_free(draw.batch);

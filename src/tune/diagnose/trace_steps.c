@@ -135,19 +135,6 @@ static int kernel_time(const spans *steps, const spans *kernels, double *ms, siz
 
 /* ---- the whole ---- */
 
-static void describe(const sorted_trace *t, const double *ms, size_t n, const char *kind, char *what,
-                     size_t size)
-{
-    double low = ms[0], high = ms[0], sum = 0;
-    for (size_t i = 0; i < n; i++) {
-        low = fmin(low, ms[i]);
-        high = fmax(high, ms[i]);
-        sum += ms[i];
-    }
-    snprintf(what, size, "%zu step%s of %.2f ms in the mean (%.2f to %.2f), %s%s", n, n == 1 ? "" : "s",
-             sum / (double)n, low, high, kind, t->devices ? ", of the first card in the trace" : "");
-}
-
 static int collect(sorted_trace *t, const char *name, double **out, size_t *n, char *what, size_t size,
                    stoke_error *err)
 {
@@ -176,17 +163,24 @@ static int collect(sorted_trace *t, const char *name, double **out, size_t *n, c
                      "%s: no steps in this trace: neither spans \"step\" (`stoke bench device --trace`) nor "
                      "ProfilerStep# (torch.profiler with a schedule, and prof.step() in the loop)",
                      name);
-    for (size_t i = 0; i < *n && !r; i++)
+    double low = INFINITY, high = 0, sum = 0;
+    for (size_t i = 0; i < *n && !r; i++) {
+        low = fmin(low, ms[i]);
+        high = fmax(high, ms[i]);
+        sum += ms[i];
         if (ms[i] > longest_ms)
             r = stk_fail(err, STOKE_E_INVALID, "%s: step %zu takes %.0f s: no step is that long", name, i,
                          ms[i] / 1000);
+    }
     if (r) {
         stk_free(ms);
         *n = 0;
         return r;
     }
-    describe(t, ms, *n, torch ? "time in which kernels ran, from torch.profiler" : "from a trace of stoke",
-             what, size);
+    snprintf(what, size, "%zu step%s of %.2f ms in the mean (%.2f to %.2f), %s%s", *n, *n == 1 ? "" : "s",
+             sum / (double)*n, low, high,
+             torch ? "time in which kernels ran, from torch.profiler" : "from a trace of stoke",
+             t->devices ? ", of the first card in the trace" : "");
     *out = ms;
     return STOKE_OK;
 }

@@ -156,20 +156,6 @@ static void take_precision(stk_run_config *config, const stoke_yaml *yaml, const
                                                       : STOKE_PRECISION_FP32;
 }
 
-/* What lies where is read as training reads it. */
-static int take_data(stk_run_config *config, const stoke_yaml *yaml, const char *const *map, stoke_error *err)
-{
-    stoke_data_params read = stoke_data_defaults();
-    stoke_option_group group = stoke_data_options(&read);
-    stoke_config_use use = { .groups = &group, .n_groups = 1, .map = map };
-    const int r = stk_foreign_read(yaml, &use, &config->storage, err);
-    config->data.data = read.data;
-    config->data.images = read.images;
-    config->data.masks = read.masks;
-    config->has_data = read.data || read.images;
-    return r;
-}
-
 int64_t stk_cards_asked(const stoke_yaml *yaml, char said[32])
 {
     const char *text;
@@ -240,7 +226,16 @@ static int read_others(stk_run_config *config, const stoke_yaml *yaml, const cha
     take_model(config, yaml, map);
     take_shape(config, yaml, map);
     if (config->accumulate > 0) config->train.accumulate = config->accumulate;
-    return take_data(config, yaml, map, err);
+    /* What lies where is read as training reads it. */
+    stoke_data_params read = stoke_data_defaults();
+    stoke_option_group group = stoke_data_options(&read);
+    stoke_config_use use = { .groups = &group, .n_groups = 1, .map = map };
+    const int r = stk_foreign_read(yaml, &use, &config->storage, err);
+    config->data.data = read.data;
+    config->data.images = read.images;
+    config->data.masks = read.masks;
+    config->has_data = read.data || read.images;
+    return r;
 }
 
 /* ---- both ---- */

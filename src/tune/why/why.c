@@ -136,23 +136,12 @@ static void plan_changes(stk_why_evidence *e, const char *config, const char *ca
     stoke_optimize(&e->plan, &ask, NULL);
 }
 
-/* ---- the machine ---- */
-
-static void read_load(stk_why_evidence *e, const char *root)
-{
-    char proc[STK_TREE_PATH], groups[STK_TREE_PATH], text[64], *end;
-    if (stk_tree_path(proc, root, "proc") && stk_tree_path(groups, root, "sys/fs/cgroup"))
-        e->kills = stk_machine_oom_kills(proc, groups);
-    if (!stk_tree_text(text, sizeof text, root, "proc/loadavg")) return;
-    const double load = strtod(text, &end);
-    if (end != text && load >= 0) e->load = stk_figure(load, STOKE_SOURCE_PROC);
-}
-
 /* Starts from a zeroed struct; what is in it is to be freed in every case. */
 static int evidence_gather(stk_why_evidence *e, const stoke_why_params *params, stoke_error *err)
 {
     stoke_preflight_params ask = stoke_preflight_defaults();
-    char path[PATH];
+    const char *root = params->root ? params->root : "";
+    char path[PATH], proc[STK_TREE_PATH], groups[STK_TREE_PATH], text[64], *end = text;
     int r = STOKE_OK;
     ask.gpu = params->gpu;
     ask.card = params->card;
@@ -174,7 +163,10 @@ static int evidence_gather(stk_why_evidence *e, const stoke_why_params *params, 
     stk_resolve_ranks(&e->config, &e->here);
     stk_preflight_judge(&e->list, &e->config, &e->here);
     plan_changes(e, ask.config, params->card ? params->card : "");
-    read_load(e, params->root ? params->root : "");
+    if (stk_tree_path(proc, root, "proc") && stk_tree_path(groups, root, "sys/fs/cgroup"))
+        e->kills = stk_machine_oom_kills(proc, groups);
+    const double load = stk_tree_text(text, sizeof text, root, "proc/loadavg") ? strtod(text, &end) : 0;
+    if (end != text && load >= 0) e->load = stk_figure(load, STOKE_SOURCE_PROC);
     return STOKE_OK;
 }
 
