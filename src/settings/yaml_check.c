@@ -34,19 +34,6 @@ static const char *own_reason(const stk_yaml_node *node, stk_yaml_form form)
     return node->style == STK_YAML_BLOCK ? FIXED_BLOCK : NULL;
 }
 
-/* Parents come before their children, so what holds for one is known when the other is looked at. Python's
- * braces may be broken anywhere, and a value in them is changed alone; a new key would have to be put among
- * comments, so the braces themselves stay. */
-static void mark_fixed(stoke_yaml *yaml)
-{
-    for (size_t i = 0; i < yaml->n_nodes; i++) {
-        stk_yaml_node *node = &yaml->nodes[i];
-        const char *above = node->parent == STK_YAML_NONE ? NULL : yaml->nodes[node->parent].fixed;
-        if (yaml->form == STK_FORM_PYTHON && above == FIXED_FLOW) above = NULL;
-        node->fixed = above ? above : own_reason(node, yaml->form);
-    }
-}
-
 /* ---- keys that stand twice ---- */
 
 typedef struct named_key {
@@ -175,7 +162,15 @@ int stk_yaml_check(const stoke_yaml *yaml, stoke_error *err)
 
 int stk_yaml_name(stoke_yaml *yaml, stoke_error *err)
 {
-    mark_fixed(yaml);
+    /* Parents come before their children, so what holds for one is known when the other is looked at.
+     * Python's braces may be broken anywhere, and a value in them is changed alone; a new key would have to
+     * be put among comments, so the braces themselves stay. */
+    for (size_t i = 0; i < yaml->n_nodes; i++) {
+        stk_yaml_node *node = &yaml->nodes[i];
+        const char *above = node->parent == STK_YAML_NONE ? NULL : yaml->nodes[node->parent].fixed;
+        if (yaml->form == STK_FORM_PYTHON && above == FIXED_FLOW) above = NULL;
+        node->fixed = above ? above : own_reason(node, yaml->form);
+    }
     int r = mark_replaced(yaml, err);
     if (!r) r = name_nodes(yaml, err);
     if (r) return r;

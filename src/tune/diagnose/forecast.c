@@ -475,16 +475,6 @@ static size_t replayed_epoch(const stk_forecast_model *model)
     return model->epoch >= 1 && model->epoch <= EPOCH ? (size_t)model->epoch : 0;
 }
 
-/* The epoch before is over, workers are started: nothing is made ahead, and the first batch is dearer. */
-static stk_forecast_batch_cost begin_epoch(replaying *r, size_t i)
-{
-    stk_forecast_batch_cost first = r->model->first;
-    first.kernels = r->model->mean.kernels;
-    r->not_before = past(r, i, 1)->ended + r->model->start;
-    r->asked = fmax(r->asked, r->not_before);
-    return first;
-}
-
 /* The smallest common multiple, unless it is too long to replay: then `a`. */
 static size_t common(size_t a, size_t b)
 {
@@ -526,7 +516,14 @@ double stk_replay(const stk_forecast_model *model, const stk_forecast_draw *draw
     double computed = 0;
     for (size_t i = 0; i < size.warm_up + size.counted; i++) {
         stk_forecast_batch_cost cost = model->batch[draw->batch[i % draw->n_batches]];
-        if (epoch && i % epoch == 0) cost = begin_epoch(&r, i);
+        if (epoch && i % epoch == 0) {
+            /* The epoch before is over, workers are started: nothing is made ahead, and this batch is dearer.
+             */
+            cost = model->first;
+            cost.kernels = model->mean.kernels;
+            r.not_before = past(&r, i, 1)->ended + model->start;
+            r.asked = fmax(r.asked, r.not_before);
+        }
         const double step = model->step[draw->step[i % draw->n_steps]];
         if (model->setup.workers) make(&r, i, cost);
         if (model->setup.transfer == STOKE_TRANSFER_STREAM)

@@ -136,24 +136,14 @@ static int names(const stoke_yaml *yaml, const char *name)
     return 0;
 }
 
-/* What `stoke train` has otherwise than the table of the data path (cli/lib/settings.c). */
-static int take_own_defaults(run_plan *plan, const char *config, stoke_error *err)
-{
-    stoke_yaml *yaml;
-    const int r = stoke_yaml_open_checked(&yaml, config, err);
-    if (r) return r;
-    if (!names(yaml, "augment") && !strcmp(plan->out.data.augment, "none"))
-        plan->out.data.augment = "standard";
-    if (!names(yaml, "normalize")) plan->out.data.normalize = STOKE_NORMALIZE_IMAGENET;
-    stoke_yaml_close(&yaml);
-    return STOKE_OK;
-}
-
 static int take_own(run_plan *plan, const char *config, stoke_error *err)
 {
     const stoke_upload_params *upload = &plan->config.upload;
     stoke_setup *setup = &plan->out.setup;
     stoke_data_params *data = &plan->out.data;
+    stoke_yaml *yaml;
+    const int r = stoke_yaml_open_checked(&yaml, config, err);
+    if (r) return r;
     if (data->batch < 1) {
         data->batch = stoke_data_defaults().batch;
         stk_remark(&plan->remarks, "batch is auto, which training settles: %d is measured; --batch sets it",
@@ -169,7 +159,11 @@ static int take_own(run_plan *plan, const char *config, stoke_error *err)
         upload->placement == STOKE_PLACEMENT_DEVICE ? STOKE_PLACEMENT_DEVICE : STOKE_PLACEMENT_HOST;
     setup->persistent = 1;
     setup->sync = 0;
-    return take_own_defaults(plan, config, err);
+    /* What `stoke train` has otherwise than the table of the data path (cli/lib/settings.c). */
+    if (!names(yaml, "augment") && !strcmp(data->augment, "none")) data->augment = "standard";
+    if (!names(yaml, "normalize")) data->normalize = STOKE_NORMALIZE_IMAGENET;
+    stoke_yaml_close(&yaml);
+    return STOKE_OK;
 }
 
 /* ---- the whole ---- */

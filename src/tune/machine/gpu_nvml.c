@@ -250,29 +250,23 @@ static void spell_pci(char out[32], const char *bus)
     for (; *out; out++) *out = (char)tolower((unsigned char)*out);
 }
 
-static void read_pci(const stk_nvml_library *nvml, stk_nvml_card *card)
-{
-    nvmlPciInfo_t pci;
-    memset(&pci, 0, sizeof pci);
-    if (ASK(card, nvml->nvmlDeviceGetPciInfo_v3, card->handle, &pci)) {
-        pci.busId[sizeof pci.busId - 1] = 0;
-        spell_pci(card->fixed.pci, pci.busId);
-    } else if (ASK(card, nvml->nvmlDeviceGetPciInfo_v2, card->handle, &pci) ||
-               ASK(card, nvml->nvmlDeviceGetPciInfo, card->handle, &pci)) {
-        pci.busIdLegacy[sizeof pci.busIdLegacy - 1] = 0;
-        spell_pci(card->fixed.pci, pci.busIdLegacy);
-    }
-}
-
 static void read_fixed(const stk_nvml_library *nvml, stk_nvml_card *card)
 {
     stoke_gpu *fixed = &card->fixed;
+    nvmlPciInfo_t pci = { .domain = 0 };
     int major = 0, minor = 0;
     unsigned mig = 0, pending = 0;
     if (!ASK(card, nvml->nvmlDeviceGetName, card->handle, fixed->name, sizeof fixed->name))
         snprintf(fixed->name, sizeof fixed->name, "NVIDIA card");
     if (!ASK(card, nvml->nvmlDeviceGetUUID, card->handle, fixed->uuid, sizeof fixed->uuid)) *fixed->uuid = 0;
-    read_pci(nvml, card);
+    if (ASK(card, nvml->nvmlDeviceGetPciInfo_v3, card->handle, &pci)) {
+        pci.busId[sizeof pci.busId - 1] = 0;
+        spell_pci(fixed->pci, pci.busId);
+    } else if (ASK(card, nvml->nvmlDeviceGetPciInfo_v2, card->handle, &pci) ||
+               ASK(card, nvml->nvmlDeviceGetPciInfo, card->handle, &pci)) {
+        pci.busIdLegacy[sizeof pci.busIdLegacy - 1] = 0;
+        spell_pci(fixed->pci, pci.busIdLegacy);
+    }
     if (ASK(card, nvml->nvmlDeviceGetCudaComputeCapability, card->handle, &major, &minor))
         fixed->compute_capability = stk_figure(major + minor / 10.0, STOKE_SOURCE_NVML);
     if (ASK(card, nvml->nvmlDeviceGetMigMode, card->handle, &mig, &pending)) fixed->mig = mig == 1;

@@ -85,19 +85,6 @@ static void complete_network(stoke_optimization *o)
     if (!o->p.width) o->p.width = o->p.height;
 }
 
-/* Whose cores count: those given, or those here unless the card is elsewhere. The processes of the cards that
- * the file asks for share them. */
-static void count_cores(stoke_optimization *o)
-{
-    o->cores_source = o->params.cores       ? STOKE_SOURCE_GIVEN
-                      : o->params.elsewhere ? STOKE_SOURCE_NA
-                                            : STOKE_SOURCE_MEASURED;
-    if (!o->params.cores) o->params.cores = stoke_machine_cores().usable;
-    char said[32];
-    const int64_t cards = stk_cards_asked(o->yaml, said);
-    if (o->params.ranks < 2) o->params.ranks = cards > 0 ? (uint32_t)cards : 1;
-}
-
 /* Values that stand there twice, of which one section's counts. */
 static void say_outvoted(stoke_optimization *o)
 {
@@ -116,11 +103,19 @@ static void say_outvoted(stoke_optimization *o)
 static int decide(stoke_optimization *o, stoke_error *err)
 {
     stoke_recommend_params ask = stoke_recommend_defaults();
+    char said[32];
     int r = stoke_yaml_open_checked(&o->yaml, o->params.config, err);
     if (r) return r;
     o->dialect = stoke_config_dialect(o->yaml);
     stk_optimize_recognize(o);
-    count_cores(o);
+    /* Whose cores count: those given, or those here unless the card is elsewhere. The processes of the cards
+     * that the file asks for share them. */
+    o->cores_source = o->params.cores       ? STOKE_SOURCE_GIVEN
+                      : o->params.elsewhere ? STOKE_SOURCE_NA
+                                            : STOKE_SOURCE_MEASURED;
+    if (!o->params.cores) o->params.cores = stoke_machine_cores().usable;
+    const int64_t cards = stk_cards_asked(o->yaml, said);
+    if (o->params.ranks < 2) o->params.ranks = cards > 0 ? (uint32_t)cards : 1;
     r = read_network(o, err);
     ask.gpu = o->params.gpu;
     ask.memory = o->params.memory;

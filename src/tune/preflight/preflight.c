@@ -157,20 +157,6 @@ static double blob_bytes(const stoke_blob *blob)
     return stoke_stat(blob->path, &s) ? 0 : (double)s.st_size;
 }
 
-/* How many are left to train on; the split is by name and costs no more than opening. */
-static uint64_t count_training(const stk_run_config *config, uint64_t all)
-{
-    stoke_data_params data = config->data;
-    stoke_dataset *dataset;
-    if (config->engine != STOKE_ENGINE_NATIVE || data.split != STOKE_SPLIT_ALL || data.val_split <= 0)
-        return all;
-    data.split = STOKE_SPLIT_TRAIN;
-    if (stoke_dataset_open(&dataset, &data, NULL)) return all;
-    all = stoke_dataset_count(dataset);
-    stoke_dataset_close(&dataset);
-    return all;
-}
-
 static void look_at_data(stk_preflight_surroundings *here, const stk_run_config *config)
 {
     stoke_error err = { 0 };
@@ -186,7 +172,6 @@ static void look_at_data(stk_preflight_surroundings *here, const stk_run_config 
     here->left_out = stoke_dataset_notes(dataset);
     here->has_masks = stoke_dataset_has_masks(dataset);
     if (here->left_out) STK_SAY(here->first_left_out, "%.250s", stoke_dataset_note(dataset, 0).path);
-    here->train_pairs = count_training(config, here->pairs);
     const uint64_t n = here->pairs, sized = stk_least(n, SIZES), looked = stk_least(n, LOOKED_AT);
     double bytes = 0;
     for (uint64_t i = 0; i < sized; i++) {
@@ -199,6 +184,14 @@ static void look_at_data(stk_preflight_surroundings *here, const stk_run_config 
     for (uint64_t i = 0; i < looked; i++) files[i] = stoke_dataset_sample(dataset, i * n / looked).image.path;
     if (looked && stoke_disk_probe(&here->disk, files, looked, 0, &err))
         STK_SAY(here->why_no_disk, "%.250s", err.message);
+    stoke_dataset_close(&dataset);
+    /* How many are left to train on; the split is by name and costs no more than opening. */
+    stoke_data_params data = config->data;
+    here->train_pairs = here->pairs;
+    if (config->engine != STOKE_ENGINE_NATIVE || data.split != STOKE_SPLIT_ALL || data.val_split <= 0) return;
+    data.split = STOKE_SPLIT_TRAIN;
+    if (stoke_dataset_open(&dataset, &data, NULL)) return;
+    here->train_pairs = stoke_dataset_count(dataset);
     stoke_dataset_close(&dataset);
 }
 
