@@ -231,8 +231,8 @@ static int make_forecasts(diagnose_job *job, stoke_error *err)
 {
     for (size_t i = 0; i < job->what_ifs; i++) {
         diagnose_what_if *w = &job->what_if[i];
-        const int r = stoke_forecast_make(stoke_diagnosis_costs(job->diagnosis), &w->setup,
-                                          (uint64_t)job->call->data.seed, &w->forecast, err);
+        const int r = stoke_forecast_make(&job->diagnosis->costs, &w->setup, (uint64_t)job->call->data.seed,
+                                          &w->forecast, err);
         if (r) return r;
     }
     return STOKE_OK;
@@ -278,7 +278,7 @@ void diagnose_setting(const diagnose_job *job, const stoke_fix *fix, char *text,
         if (*text) return;
     }
     char flags[256];
-    flags_between(&stoke_diagnosis_costs(job->diagnosis)->measured, &fix->setup, flags, sizeof flags);
+    flags_between(&job->diagnosis->costs.measured, &fix->setup, flags, sizeof flags);
     snprintf(text, size, "%s", *flags ? flags + 1 : "");
 }
 
@@ -299,8 +299,8 @@ static int is_for_the_file(const diagnose_job *job, const stoke_fixes *fixes)
 
 static void say_next(diagnose_job *job)
 {
-    const stoke_fixes *fixes = stoke_diagnosis_fixes(job->diagnosis);
-    const stoke_setup *now = &stoke_diagnosis_costs(job->diagnosis)->measured;
+    const stoke_fixes *fixes = &job->diagnosis->fixes;
+    const stoke_setup *now = &job->diagnosis->costs.measured;
     char flags[256], workers[32] = "";
     double had, usable;
     if (stoke_diagnosis_too_busy(job->diagnosis, &had, &usable)) {
@@ -330,9 +330,8 @@ static void say_next(diagnose_job *job)
 
 static int write_timeline(const diagnose_job *job, const char *path, stoke_error *err)
 {
-    const stoke_step_record *records;
-    size_t from;
-    const size_t n = stoke_diagnosis_records(job->diagnosis, &records, &from);
+    const stoke_step_record *records = job->diagnosis->records;
+    const size_t n = job->diagnosis->n_records, from = job->diagnosis->from;
     const size_t first = n - from > DRAWN ? n - DRAWN : from;
     const uint64_t start = records[first - 1].end, end = records[n - 1].end;
     char title[256];

@@ -138,7 +138,8 @@ extern const stk_diagnose_loop_way stk_way_of_device, stk_way_of_native;
 int stk_diagnose_network(stoke_memory_share *share, const stoke_diagnose_params *params,
                          const stoke_data_params *data, stoke_error *err);
 
-struct stoke_diagnosis {
+typedef struct stk_diagnose_whole {
+    stoke_diagnosis out; /* first: what others see of it */
     stoke_setup setup;
     int native, emulated, although_busy;
     char device[64], title[192];
@@ -147,12 +148,8 @@ struct stoke_diagnosis {
     stk_diagnose_run other; /* augmenting on the other side; n 0 = not measured */
     stk_diagnose_run link;  /* copying the other way; n 0 = nothing is copied */
     double *step_ms;        /* of the measured steps */
-    stoke_attribution attribution;
     uint64_t (*per_step)[STOKE_IDLES];
-    stoke_costs costs;
-    stoke_fixes fixes;
-    stoke_memory_sum memory;
-};
+} stk_diagnose_whole;
 
 /* ---- forecast.c: costs of a setup in ms, the closed form, and the replay ---- */
 

@@ -54,7 +54,7 @@ static const char computing[] = "var(--s2)";
 
 typedef struct bars {
     FILE *out;
-    const stoke_diagnosis *d;
+    const stk_diagnose_whole *d;
     const char *title;
     double most_ms; /* at the right end */
 } bars;
@@ -93,7 +93,7 @@ static void put_figures(const bars *b, double y, double ms, double busy)
 
 static void put_measured(const bars *b, double y)
 {
-    const stoke_attribution *a = &b->d->attribution;
+    const stoke_attribution *a = &b->d->out.attribution;
     double x = LEFT, ms = per_step_ms(a, a->busy_ns);
     stk_svg_text(b->out, LEFT - 10, y + BAR - 5, "end", "h", "now, measured");
     put_piece(b->out, x, y, wide(b, ms), BAR, computing, "computing", ms, 0);
@@ -130,8 +130,8 @@ static void put_forecast(const bars *b, double y, const char *name, const stoke_
  */
 static int put_rows(bars *b, double y, int draw)
 {
-    const stoke_fixes *fixes = &b->d->fixes;
-    const stoke_attribution *a = &b->d->attribution;
+    const stoke_fixes *fixes = &b->d->out.fixes;
+    const stoke_attribution *a = &b->d->out.attribution;
     int rows = 1;
     b->most_ms = draw ? b->most_ms : per_step_ms(a, a->elapsed_ns);
     if (draw) put_measured(b, y);
@@ -184,9 +184,9 @@ static void put_column(const bars *b, size_t first, size_t last, double x, doubl
     }
 }
 
-static double longest_step(const stoke_diagnosis *d, size_t each)
+static double longest_step(const stk_diagnose_whole *d, size_t each)
 {
-    const size_t n = (size_t)d->attribution.steps;
+    const size_t n = (size_t)d->out.attribution.steps;
     double most = 0;
     for (size_t first = 0; first < n; first += each) {
         const size_t last = first + each < n ? first + each : n;
@@ -202,7 +202,7 @@ static double longest_step(const stoke_diagnosis *d, size_t each)
 
 static void put_columns(const bars *b, double top)
 {
-    const size_t n = (size_t)b->d->attribution.steps, each = (n + COLUMNS_MOST - 1) / COLUMNS_MOST;
+    const size_t n = (size_t)b->d->out.attribution.steps, each = (n + COLUMNS_MOST - 1) / COLUMNS_MOST;
     const size_t columns = (n + each - 1) / each;
     const double most = longest_step(b->d, each), width = (WIDTH - LEFT - RIGHT) / (double)columns;
     char text[96], figure[32];
@@ -224,7 +224,7 @@ static void put_columns(const bars *b, double top)
 /* Causes that took a thousandth of the time or limit a forecast. draw 0: only counts the lines. */
 static int put_legend(const bars *b, double y, int draw)
 {
-    const stoke_attribution *a = &b->d->attribution;
+    const stoke_attribution *a = &b->d->out.attribution;
     double x = MARGIN;
     int lines = 1;
     for (int k = -1; k < STOKE_IDLES; k++) {
@@ -250,11 +250,11 @@ static int put_legend(const bars *b, double y, int draw)
 }
 
 /* alone: with the verdict, as a picture that nothing stands around. */
-static void diagnosis_bars(const stoke_diagnosis *d, FILE *out, const char *title, int alone)
+static void diagnosis_bars(const stk_diagnose_whole *d, FILE *out, const char *title, int alone)
 {
     bars b = { .out = out, .d = d, .title = title && *title ? title : "where the time of a step goes" };
     char verdict[512] = "", remark[256];
-    if (alone) stoke_diagnosis_verdict(d, verdict, sizeof verdict);
+    if (alone) stoke_diagnosis_verdict(&d->out, verdict, sizeof verdict);
     const double legend = MARGIN + (alone ? 60 : 40), top = legend + LEGEND_LINE * put_legend(&b, 0, 0);
     const double bottom = top + ROW * put_rows(&b, 0, 0), columns = bottom + 44;
     if (!(b.most_ms > 0)) b.most_ms = 1;
@@ -268,7 +268,7 @@ static void diagnosis_bars(const stoke_diagnosis *d, FILE *out, const char *titl
     put_rows(&b, top, 1);
     put_columns(&b, columns);
     snprintf(remark, sizeof remark, "pale: predicted, the thin line its 90 %% interval%s. %s",
-             d->fixes.measured.pairs ? "; dark mark: measured in turns" : "",
+             d->out.fixes.measured.pairs ? "; dark mark: measured in turns" : "",
              d->emulated ? "Times of the device are emulated: a model's, not measured." : "");
     stk_svg_text(out, MARGIN, columns + COLUMNS_HIGH + 32, "start", "f", remark);
     stk_svg_end(out);
@@ -280,7 +280,7 @@ int stoke_diagnosis_write_bars(const stoke_diagnosis *diagnosis, const char *pat
     stoke_output file;
     const int r = stoke_output_open(&file, path, err);
     if (r) return r;
-    diagnosis_bars(diagnosis, file.stream, title, 1);
+    diagnosis_bars((const stk_diagnose_whole *)diagnosis, file.stream, title, 1);
     return stoke_output_commit(&file, err);
 }
 
@@ -306,7 +306,7 @@ static const char style[] =
 
 typedef struct page {
     FILE *out;
-    const stoke_diagnosis *d;
+    const stk_diagnose_whole *d;
     const char *source; /* of the device's times */
 } page;
 
@@ -342,7 +342,7 @@ static void put_measured_gain(const page *p, const stoke_fix_measured *m, double
 
 static void put_causes(const page *p)
 {
-    const stoke_attribution *a = &p->d->attribution;
+    const stoke_attribution *a = &p->d->out.attribution;
     const double per_step = 1e-6 / (double)a->steps, share = 100.0 / (double)a->elapsed_ns;
     fputs(
         "<section><h2>Every idle moment has one cause</h2>\n<table><thead><tr><th>cause</th><th "
@@ -386,7 +386,7 @@ static void put_fix(const page *p, const stoke_fix *fix, int verified)
 
 static void put_fixes(const page *p)
 {
-    const stoke_fixes *f = &p->d->fixes;
+    const stoke_fixes *f = &p->d->out.fixes;
     const int verified = f->measured.pairs > 0;
     double alone = 0;
     fputs("<section><h2>What each change would give</h2>\n<table><thead><tr><th>cause</th><th>change</th>"
@@ -423,7 +423,7 @@ static void put_cost(const page *p, const char *what, double value, int decimals
 
 static void put_costs(const page *p)
 {
-    const stoke_costs *c = &p->d->costs;
+    const stoke_costs *c = &p->d->out.costs;
     const stoke_side *side = &c->side[p->d->setup.placement];
     double step = 0;
     for (size_t i = 0; i < c->n_steps; i++) step += c->step_ms[i] / (double)c->n_steps;
@@ -462,7 +462,7 @@ static int put_timeline(const page *p, const char *path, stoke_error *err)
 static int put_page(const page *p, const char *title, const char *timeline, stoke_error *err)
 {
     char verdict[512], setup[256];
-    stoke_diagnosis_verdict(p->d, verdict, sizeof verdict);
+    stoke_diagnosis_verdict(&p->d->out, verdict, sizeof verdict);
     stoke_setup_text(&p->d->setup, setup, sizeof setup);
     stk_html_begin(p->out, title, "", style);
     stk_html_print(
@@ -483,10 +483,11 @@ static int put_page(const page *p, const char *title, const char *timeline, stok
 int stoke_diagnosis_write_html(const stoke_diagnosis *diagnosis, const char *path, const char *title,
                                const char *timeline, stoke_error *err)
 {
+    const stk_diagnose_whole *d = (const stk_diagnose_whole *)diagnosis;
     stoke_output file;
     int r = stoke_output_open(&file, path, err);
     if (r) return r;
-    const page p = { file.stream, diagnosis, diagnosis->emulated ? "emulated" : "measured" };
+    const page p = { file.stream, d, d->emulated ? "emulated" : "measured" };
     r = put_page(&p, title && *title ? title : "Diagnosis", timeline, err);
     if (r) {
         stoke_output_drop(&file);
