@@ -296,16 +296,6 @@ static uint32_t merging_section(const stoke_yaml *yaml, uint32_t node)
     return found;
 }
 
-/* Where a value is changed: itself, or its key in the section that merges it. NULL: no memory. */
-static const char *changeable(const stoke_yaml *yaml, uint32_t node)
-{
-    char path[STK_YAML_PATH];
-    const uint32_t section = merging_section(yaml, node);
-    if (section == STK_YAML_NONE || !stk_yaml_join(yaml->nodes[section].path, stk_key_of(yaml, node), path))
-        return yaml->nodes[node].path;
-    return stk_yaml_keep(yaml, path, strlen(path));
-}
-
 /* ---- where a new one belongs ---- */
 
 /* The mapping in which one of these settings stands alone; STK_YAML_NONE: none does. */
@@ -464,6 +454,7 @@ int stoke_config_find(const stoke_yaml *yaml, const char *name, const char *cons
                       int *exists, stoke_error *err)
 {
     uint32_t found[STK_CANDIDATES];
+    char text[STK_YAML_PATH];
     const stk_setting *s = stk_setting_named(name);
     *path = NULL;
     *exists = 0;
@@ -479,7 +470,11 @@ int stoke_config_find(const stoke_yaml *yaml, const char *name, const char *cons
     if (n > 1 && !s->first) return ambiguous(yaml, s, found, err);
     *exists = n > 0;
     if (!n) return belongs(yaml, s, path, err);
-    *path = changeable(yaml, first_said(yaml, found, n));
+    /* Where it is changed: itself, or its key in the section that merges it. */
+    const uint32_t node = first_said(yaml, found, n), section = merging_section(yaml, node);
+    *path = yaml->nodes[node].path;
+    if (section != STK_YAML_NONE && stk_yaml_join(yaml->nodes[section].path, stk_key_of(yaml, node), text))
+        *path = stk_yaml_keep(yaml, text, strlen(text));
     return *path ? STOKE_OK : stk_yaml_no_memory(yaml, err);
 }
 

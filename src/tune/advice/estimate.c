@@ -150,14 +150,6 @@ static uint64_t block_bytes(const stage *s, widths w)
     return bytes;
 }
 
-/* Eight maps of the decoder's width at a quarter of the size: four concatenated, then norm, ReLU, dropout and
- * classifier. Two more are gradients on their way: that is what measured peaks lie above the saved tensors,
- * 28 to 33 MiB a picture for 768 channels at 288 x 288. */
-static uint64_t head_bytes(const stage *first, const stk_segformer_config *config, widths w)
-{
-    return (8 + 2) * config->decoder * first->tokens * w.product;
-}
-
 static uint64_t segformer_bytes(const stoke_estimate_params *p, const stk_segformer_config *config, widths w)
 {
     stage stages[STK_CONFIG_STAGES];
@@ -170,8 +162,12 @@ static uint64_t segformer_bytes(const stoke_estimate_params *p, const stk_segfor
         /* the inputs of both norms; the feature as the input of the next stage and of the head */
         all += s->tokens * (s->channels * (2 * w.kept + 2 * w.product) + 4 * 4) + s->depth * block;
     }
+    /* Eight maps of the decoder's width at a quarter of the size: four concatenated, then norm, ReLU, dropout
+     * and classifier. Two more are gradients on their way: that is what measured peaks lie above the saved
+     * tensors, 28 to 33 MiB a picture for 768 channels at 288 x 288. */
+    const uint64_t head = (8 + 2) * config->decoder * stages[0].tokens * w.product;
     /* A frozen encoder keeps nothing but its features; one block at a time passes through. */
-    return (p->freeze_encoder ? features + largest : all) + head_bytes(&stages[0], config, w);
+    return (p->freeze_encoder ? features + largest : all) + head;
 }
 
 /* Input of every convolution, after ReLU in place; one more map is the gradient on its way. */

@@ -152,18 +152,6 @@ static int put_rows(bars *b, double y, int draw)
     return rows + 1;
 }
 
-static void put_axis(const bars *b, double top, double bottom)
-{
-    stk_chart_axis axis;
-    stk_axis_make(&axis, 0, b->most_ms, 0, 8);
-    for (size_t i = 0; i < axis.count; i++) {
-        const double x = LEFT + stk_chart_axis_at(&axis, axis.tick[i]) * (WIDTH - LEFT - RIGHT);
-        stk_svg_line(b->out, "g", x, top, x, bottom);
-        stk_svg_text(b->out, x, bottom + 16, "middle", "f", axis.label[i]);
-    }
-    stk_svg_text(b->out, LEFT - 10, bottom + 16, "end", "f", "ms a step");
-}
-
 /* ---- step by step ---- */
 
 /* Steps first .. last - 1 as one column: their mean. */
@@ -253,6 +241,7 @@ static int put_legend(const bars *b, double y, int draw)
 static void diagnosis_bars(const stk_diagnose_whole *d, FILE *out, const char *title, int alone)
 {
     bars b = { .out = out, .d = d, .title = title && *title ? title : "where the time of a step goes" };
+    stk_chart_axis axis;
     char verdict[512] = "", remark[256];
     if (alone) stoke_diagnosis_verdict(&d->out, verdict, sizeof verdict);
     const double legend = MARGIN + (alone ? 60 : 40), top = legend + LEGEND_LINE * put_legend(&b, 0, 0);
@@ -264,7 +253,13 @@ static void diagnosis_bars(const stk_diagnose_whole *d, FILE *out, const char *t
     stk_svg_text(out, MARGIN, MARGIN + 14, "start", "t", b.title);
     stk_svg_text(out, MARGIN, MARGIN + 34, "start", NULL, verdict);
     put_legend(&b, legend, 1);
-    put_axis(&b, top - 4, bottom);
+    stk_axis_make(&axis, 0, b.most_ms, 0, 8);
+    for (size_t i = 0; i < axis.count; i++) {
+        const double x = LEFT + stk_chart_axis_at(&axis, axis.tick[i]) * (WIDTH - LEFT - RIGHT);
+        stk_svg_line(out, "g", x, top - 4, x, bottom);
+        stk_svg_text(out, x, bottom + 16, "middle", "f", axis.label[i]);
+    }
+    stk_svg_text(out, LEFT - 10, bottom + 16, "end", "f", "ms a step");
     put_rows(&b, top, 1);
     put_columns(&b, columns);
     snprintf(remark, sizeof remark, "pale: predicted, the thin line its 90 %% interval%s. %s",

@@ -101,22 +101,13 @@ static const char *half_of(const stoke_optimization *o, const stk_optimize_key *
     return quoted ? "fp16" : "true"; /* "no" of accelerate is a word */
 }
 
-/* Whether TrainingArguments have one of their two switches on. */
-static int has_bf16(const stoke_optimization *o)
-{
-    const char *path;
-    stoke_yaml_value value;
-    for (size_t i = 0; stoke_yaml_at(o->yaml, i, &path, &value); i++)
-        if (!strcasecmp(stk_last_key(path), "bf16") && stk_is_on(value.text)) return 1;
-    return 0;
-}
-
 int stk_optimize_precision(stoke_optimization *o, stoke_error *err)
 {
     static const char half[] = "fp16 bf16 16 auto 16-mixed bf16-mixed float16 bfloat16 16-true bf16-true "
                                "torch.float16 torch.bfloat16";
     stk_optimize_key f;
-    stoke_yaml_value value = { 0 };
+    const char *path;
+    stoke_yaml_value value = { 0 }, other;
     const int r = stk_optimize_look(o, "mixed_precision", &f, err);
     if (r || f.none) return r;
     if (o->framework == STOKE_FRAMEWORK_STOKE)
@@ -125,8 +116,11 @@ int stk_optimize_precision(stoke_optimization *o, stoke_error *err)
         return stk_remark(&o->remarks,
                           "mixed precision is left as it is: the file trains on the processor, which "
                           "gains little by it");
+    int is_half = stk_is_one_of_any_case(f.text, half) || stk_is_on(f.text);
+    for (size_t i = 0; !is_half && stoke_yaml_at(o->yaml, i, &path, &other); i++) /* of TrainingArguments */
+        is_half = !strcasecmp(stk_last_key(path), "bf16") && stk_is_on(other.text);
     if (f.exists) stoke_yaml_get(o->yaml, f.path, &value);
-    if (f.exists && (stk_is_one_of_any_case(f.text, half) || stk_is_on(f.text) || has_bf16(o))) {
+    if (f.exists && is_half) {
         stk_optimize_right(o, &f);
         o->p.precision = STOKE_PRECISION_FP16;
         return STOKE_OK;
