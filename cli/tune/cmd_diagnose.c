@@ -258,7 +258,7 @@ void diagnose_setting(const diagnose_job *job, const stoke_fix *fix, char *text,
         if (*text) return;
     }
     char flags[256];
-    flags_between(&stoke_diagnosis_costs(job->diagnosis)->measured, &fix->setup, flags, sizeof flags);
+    flags_between(&job->diagnosis->costs.measured, &fix->setup, flags, sizeof flags);
     snprintf(text, size, "%s", *flags ? flags + 1 : "");
 }
 
@@ -279,8 +279,8 @@ static int is_for_the_file(const diagnose_job *job, const stoke_fixes *fixes)
 
 static void say_next(diagnose_job *job)
 {
-    const stoke_fixes *fixes = stoke_diagnosis_fixes(job->diagnosis);
-    const stoke_setup *now = &stoke_diagnosis_costs(job->diagnosis)->measured;
+    const stoke_fixes *fixes = &job->diagnosis->fixes;
+    const stoke_setup *now = &job->diagnosis->costs.measured;
     char flags[256], workers[32] = "";
     double had, usable;
     if (stoke_diagnosis_too_busy(job->diagnosis, &had, &usable)) {
@@ -310,9 +310,8 @@ static void say_next(diagnose_job *job)
 
 static int write_timeline(const diagnose_job *job, const char *path, stoke_error *err)
 {
-    const stoke_step_record *records;
-    size_t from;
-    const size_t n = stoke_diagnosis_records(job->diagnosis, &records, &from);
+    const stoke_step_record *records = job->diagnosis->records;
+    const size_t n = job->diagnosis->n_records, from = job->diagnosis->from;
     const size_t first = n - from > DRAWN ? n - DRAWN : from;
     const uint64_t start = records[first - 1].end, end = records[n - 1].end;
     char title[256];
@@ -382,7 +381,7 @@ static int run(cli_call *call, stoke_error *err)
     int r = prepare(job, err);
     if (!r) r = diagnose(job, err);
     for (size_t i = 0; !r && i < job->what_ifs; i++)
-        r = stoke_forecast_make(stoke_diagnosis_costs(job->diagnosis), &job->what_if[i].setup,
+        r = stoke_forecast_make(&job->diagnosis->costs, &job->what_if[i].setup,
                                 (uint64_t)call->data.seed, &job->what_if[i].forecast, err);
     if (!r) r = write_pictures(job, err);
     if (!r) {

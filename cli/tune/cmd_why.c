@@ -37,24 +37,24 @@ static const char *const questions[] = {
 /* Reasons of one kind: found (1), not to be told (-1), absent (0). */
 static void print_reasons(const stoke_answer *answer, int found, const char *title)
 {
-    stoke_reason r;
     int n = 0;
-    for (size_t i = 0; stoke_answer_reason(answer, i, &r); i++) {
-        if (r.found != found) continue;
+    for (size_t i = 0; i < answer->n; i++) {
+        const stoke_reason *r = &answer->reason[i];
+        if (r->found != found) continue;
         if (!n++) cli_print("\n%s\n", title);
         if (found == 1)
-            cli_print("  %d. %s\n     %s\n", n, r.cause, r.evidence);
+            cli_print("  %d. %s\n     %s\n", n, r->cause, r->evidence);
         else if (found)
-            cli_print("  %s: %s\n", r.cause, r.evidence);
+            cli_print("  %s: %s\n", r->cause, r->evidence);
         else
-            cli_print("  no: %s (%s)\n", r.cause, r.evidence);
-        if (found && *r.remedy) cli_print("     -> %s\n", r.remedy);
+            cli_print("  no: %s (%s)\n", r->cause, r->evidence);
+        if (found && *r->remedy) cli_print("     -> %s\n", r->remedy);
     }
 }
 
 static void print_text(const stoke_answer *answer, int trouble, const why_options *o)
 {
-    cli_print("%s %s.\n", questions[trouble], stoke_answer_text(answer));
+    cli_print("%s %s.\n", questions[trouble], answer->text);
     if (o->run || o->config) cli_print("From %s, and this machine.\n", o->run ? o->run : o->config);
     print_reasons(answer, 1, "Found, the likeliest first");
     print_reasons(answer, -1, "Cannot be told from here");
@@ -65,13 +65,14 @@ static void print_text(const stoke_answer *answer, int trouble, const why_option
 
 static void print_json(const stoke_answer *answer, int trouble, const why_options *o)
 {
-    stoke_reason r;
     stoke_json json = cli_json_open();
     FACTS(&json, FACT("trouble", stoke_trouble_name(trouble)), FACT_OF(o, run), FACT_OF(o, config),
-          FACT("answer", stoke_answer_text(answer)));
-    JSON_LIST(&json, "reasons", i, stoke_answer_reason(answer, i, &r))
-        FACTS_OBJECT(&json, NULL, r.found < 0 ? FACT("found", (const char *)NULL) : FACT_IS_OF(&r, found),
-                     FACT_OF(&r, cause), FACT_OF(&r, evidence), FACT_TEXT("remedy", r.remedy));
+          FACT("answer", answer->text));
+    JSON_LIST(&json, "reasons", i, i < answer->n) {
+        const stoke_reason *r = &answer->reason[i];
+        FACTS_OBJECT(&json, NULL, r->found < 0 ? FACT("found", (const char *)NULL) : FACT_IS_OF(r, found),
+                     FACT_OF(r, cause), FACT_OF(r, evidence), FACT_TEXT("remedy", r->remedy));
+    }
     stoke_json_close(&json);
 }
 

@@ -61,8 +61,8 @@ static const char *range_text(double ms, double low, double high, char *text, si
 
 static void print_subject(const diagnose_job *job, int busy)
 {
-    const stoke_costs *costs = stoke_diagnosis_costs(job->diagnosis);
-    const stoke_attribution *a = stoke_diagnosis_attribution(job->diagnosis);
+    const stoke_costs *costs = &job->diagnosis->costs;
+    const stoke_attribution *a = &job->diagnosis->attribution;
     char setup[256];
     double step = 0;
     for (size_t i = 0; i < costs->n_steps; i++) step += costs->step_ms[i] / (double)costs->n_steps;
@@ -96,7 +96,7 @@ static void cause_row(stoke_table *table, const stoke_attribution *a, const char
 /* Sums are those of the rows above: by group, and of all. Rows that would be 0.000 are left out. */
 static void print_causes(const diagnose_job *job)
 {
-    const stoke_attribution *a = stoke_diagnosis_attribution(job->diagnosis);
+    const stoke_attribution *a = &job->diagnosis->attribution;
     stoke_table *table = CLI_TABLE("the device is idle", "ms a step", "%", "meanwhile");
     for (int k = 0; k < STOKE_IDLES; k++) {
         if (per_step_ms(a, a->idle[k]) >= shown_ms)
@@ -166,7 +166,7 @@ static int any_in_sequence(const stoke_fixes *f)
 /* Why a change makes it slower by itself. */
 static const char *slower_because(const diagnose_job *job, const stoke_fix *fix)
 {
-    const int restarts = !stoke_diagnosis_costs(job->diagnosis)->measured.persistent;
+    const int restarts = !job->diagnosis->costs.measured.persistent;
     switch (fix->cause) {
     case STOKE_CAUSE_NO_PINNING:
     case STOKE_CAUSE_SYNC_COPIES:
@@ -208,7 +208,7 @@ static void print_changes(const diagnose_job *job, const stoke_fixes *f)
 
 static void print_fixes(const diagnose_job *job)
 {
-    const stoke_fixes *f = stoke_diagnosis_fixes(job->diagnosis);
+    const stoke_fixes *f = &job->diagnosis->fixes;
     double alone = 0;
     for (int i = 0; i < STOKE_CAUSES; i++)
         if (f->fix[i].applies) alone += fmax(0, f->fix[i].gain_ms);
@@ -251,7 +251,7 @@ static void print_what_ifs(const diagnose_job *job)
 
 static void print_costs(const diagnose_job *job)
 {
-    const stoke_costs *c = stoke_diagnosis_costs(job->diagnosis);
+    const stoke_costs *c = &job->diagnosis->costs;
     const stoke_side *side = &c->side[c->measured.placement];
     fputs("costs     ", stdout);
     if (job->device)
@@ -265,7 +265,7 @@ static void print_costs(const diagnose_job *job)
 /* What other programs do not change: times on cores, and copies of a device that is simulated. */
 static void print_certain(const diagnose_job *job)
 {
-    const stoke_costs *c = stoke_diagnosis_costs(job->diagnosis);
+    const stoke_costs *c = &job->diagnosis->costs;
     const double cpu = making_ms(&c->side[c->measured.placement]);
     cli_print("Certain: a batch takes %s ms of CPU time to make [measured], whatever else runs", MS(cpu));
     if (cpu > 0)
@@ -291,8 +291,8 @@ void diagnose_print(const diagnose_job *job)
     } else {
         print_fixes(job);
         /* The model is only as good as what it says of the setup that was measured. */
-        const stoke_attribution *a = stoke_diagnosis_attribution(job->diagnosis);
-        const double predicted = 100 * stoke_diagnosis_fixes(job->diagnosis)->now.busy;
+        const stoke_attribution *a = &job->diagnosis->attribution;
+        const double predicted = 100 * job->diagnosis->fixes.now.busy;
         const double measured = percent(a, a->busy_ns), off = fabs(predicted - measured);
         cli_print("The model on the setup as it is: busy %.1f %%, measured %.1f %%.\n", predicted, measured);
         if (off > trusted_points)
@@ -362,7 +362,7 @@ static void put_side(stoke_json *json, const char *key, const stoke_side *side)
 
 static void put_costs(stoke_json *json, const diagnose_job *job)
 {
-    const stoke_costs *c = stoke_diagnosis_costs(job->diagnosis);
+    const stoke_costs *c = &job->diagnosis->costs;
     double step = 0;
     for (size_t i = 0; i < c->n_steps; i++) step += c->step_ms[i] / (double)c->n_steps;
     stoke_json_object(json, "costs");
@@ -405,7 +405,7 @@ static void put_fix(stoke_json *json, const diagnose_job *job, const stoke_fix *
 
 static void put_fixes(stoke_json *json, const diagnose_job *job)
 {
-    const stoke_fixes *f = stoke_diagnosis_fixes(job->diagnosis);
+    const stoke_fixes *f = &job->diagnosis->fixes;
     put_forecast(json, "now_predicted", &f->now);
     JSON_LIST(json, "fixes", i, i < STOKE_CAUSES) put_fix(json, job, &f->fix[i]);
     stoke_json_object(json, "together");
@@ -430,8 +430,8 @@ void diagnose_json(const diagnose_job *job)
           FACT("dialect", job->plan ? job->plan->dialect : NULL));
     JSON_LIST(&json, "remarks", i, job->plan && stoke_run_plan_remark(job->plan, i))
         stoke_json_string(&json, NULL, stoke_run_plan_remark(job->plan, i));
-    put_setup(&json, "setup", &stoke_diagnosis_costs(job->diagnosis)->measured);
-    put_attribution(&json, stoke_diagnosis_attribution(job->diagnosis));
+    put_setup(&json, "setup", &job->diagnosis->costs.measured);
+    put_attribution(&json, &job->diagnosis->attribution);
     put_costs(&json, job);
     put_fixes(&json, job);
     JSON_LIST(&json, "what_if", i, i < job->what_ifs) {
@@ -442,7 +442,7 @@ void diagnose_json(const diagnose_job *job)
         put_forecast(&json, "predicted", &w->forecast);
         stoke_json_close(&json);
     }
-    cli_json_memory(&json, stoke_diagnosis_memory(job->diagnosis));
+    cli_json_memory(&json, &job->diagnosis->memory);
     FACTS(&json, FACT_OF(o, bars), FACT_OF(o, timeline), FACT_OF(o, html), FACT_OF(o, perfetto),
           FACT_TEXT("next", job->next));
     stoke_json_close(&json);

@@ -201,15 +201,14 @@ static PyObject *check(PyObject *module, PyObject *args)
     PY_UNLOCKED(error.code = stoke_preflight_run(&preflight, &params, &error));
     if (error.code) return fail_at(&error, 1);
     PyObject *list = PyList_New(0);
-    stoke_preflight_line line;
-    for (size_t i = 0; list && stoke_preflight_at(preflight, i, &line); i++)
+    const stoke_preflight_line *line = preflight->line;
+    for (size_t i = 0; list && i < preflight->n; i++, line++)
         py_add(&list,
-               Py_BuildValue("(ssssNN)", line.key, line.title, stoke_verdict_name(line.verdict),
-                             stoke_source_name(line.source), py_words(line.figure), py_words(line.fix)));
-    PyObject *result =
-        Py_BuildValue("{s:N,s:s,s:s,s:s}", "lines", list, "dialect", stoke_preflight_dialect(preflight),
-                      "engine", stoke_preflight_engine(preflight) == STOKE_ENGINE_TORCH ? "torch" : "native",
-                      "no_card", stoke_preflight_no_card(preflight));
+               Py_BuildValue("(ssssNN)", line->key, line->title, stoke_verdict_name(line->verdict),
+                             stoke_source_name(line->source), py_words(line->figure), py_words(line->fix)));
+    PyObject *result = Py_BuildValue(
+        "{s:N,s:s,s:s,s:s}", "lines", list, "dialect", preflight->dialect, "engine",
+        preflight->engine == STOKE_ENGINE_TORCH ? "torch" : "native", "no_card", preflight->no_card);
     stoke_preflight_destroy(&preflight);
     return result;
 }

@@ -9,9 +9,8 @@
 #include "src/augment/pipeline.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/settings/foreign.h"
-#include "src/settings/own.h"
-#include "src/settings/values.h"
+#include "src/settings/read.h"
+#include "src/settings/keys.h"
 #include <stoke/augment.h>
 #include <stoke/tools/data.h>
 

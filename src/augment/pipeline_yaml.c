@@ -18,7 +18,7 @@
 
 #include "src/base/error.h"
 #include "src/base/option_table.h"
-#include "src/settings/own.h"
+#include "src/settings/read.h"
 
 /* A pipeline from one line:
  *
