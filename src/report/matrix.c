@@ -74,7 +74,7 @@ static int plan(layout *l, stoke_error *err)
     uint64_t content = l->name_width + GAP + (uint64_t)l->size * l->cell;
     for (size_t i = 0; i < NOTES; i++)
         if (content < stk_text_width(notes[i], TEXT)) content = stk_text_width(notes[i], TEXT);
-    l->title_height = stk_title_height(l->title, content);
+    l->title_height = stk_title_draw(&(stk_canvas){ 0 }, content, l->title);
     l->top = STK_PAGE_MARGIN + l->title_height + NOTE_HEIGHT + l->name_width + GAP;
     l->width = content + 2 * STK_PAGE_MARGIN;
     l->height = l->top + (uint64_t)l->size * l->cell + GAP + NOTES * NOTE_HEIGHT + STK_PAGE_MARGIN;
@@ -140,8 +140,7 @@ static int draw_names(const layout *l, stk_canvas *canvas, stoke_error *err)
 
 static int draw_all(const layout *l, stk_canvas *canvas, stoke_error *err)
 {
-    const uint32_t content = canvas->width - 2 * STK_PAGE_MARGIN;
-    stk_title_draw(canvas, STK_PAGE_MARGIN, STK_PAGE_MARGIN, content, l->title);
+    stk_title_draw(canvas, canvas->width - 2 * STK_PAGE_MARGIN, l->title);
     stk_canvas_text(canvas, STK_PAGE_MARGIN, STK_PAGE_MARGIN + l->title_height, axes_note, TEXT,
                     stk_faded_ink);
     for (uint32_t truth = 0; truth < l->size; truth++) {

@@ -222,8 +222,9 @@ static void legend_counts_pixels(void **state)
         assert_int_equal(legend.entries[i].id, ids[i]);
         assert_int_equal(legend.entries[i].pixels, columns[i] * SIDE);
     }
-    assert_true(stk_legend_height(&legend, legend.item_width) >
-                stk_legend_height(&legend, legend.item_width * 8));
+    stk_canvas none = { 0 };
+    assert_true(stk_legend_draw(&legend, &none, 0, legend.item_width, &p) >
+                stk_legend_draw(&legend, &none, 0, legend.item_width * 8, &p));
     stk_legend_free(&legend);
 }
 
