@@ -250,7 +250,7 @@ static int put_legend(const picture *p, int draw)
 
 static int begins_group(const stk_trace_sheet *sheet, uint32_t lane)
 {
-    return !lane || strcmp(sheet->lanes[lane]->group, sheet->lanes[lane - 1]->group) != 0;
+    return !lane || strcmp(sheet->lanes[lane].group, sheet->lanes[lane - 1].group) != 0;
 }
 
 static double lanes_height(const stk_trace_sheet *sheet)
@@ -271,7 +271,7 @@ static double names_width(const stk_trace_sheet *sheet)
     double widest = 60;
     char text[128];
     for (uint32_t i = 0; i < sheet->n_lanes; i++) {
-        lane_text(sheet->lanes[i], text, sizeof text);
+        lane_text(&sheet->lanes[i], text, sizeof text);
         widest = fmax(widest, (double)stk_svg_letters(text) * STK_SVG_LETTER);
     }
     return fmin(widest, NAME_MOST);
@@ -304,7 +304,7 @@ static void put_remarks(const picture *p, double y)
     char text[160] = "";
     size_t used = 0;
     for (uint32_t i = 0; i < p->sheet->n_lanes && !used; i++)
-        if (p->sheet->lanes[i]->emulated)
+        if (p->sheet->lanes[i].emulated)
             used = (size_t)snprintf(text, sizeof text, "emulated: times of a model, not measured. ");
     if (p->sheet->dropped)
         snprintf(text + used, sizeof text - used, "%zu spans did not fit into the trace and are missing.",
@@ -330,11 +330,11 @@ static void put_lanes(const picture *p, double y)
         char text[128];
         while (last < sheet->count && sheet->spans[last].lane == i) last++;
         if (begins_group(sheet, i)) {
-            stk_svg_text(p->out, MARGIN, y + 17, "start", "h", sheet->lanes[i]->group);
+            stk_svg_text(p->out, MARGIN, y + 17, "start", "h", sheet->lanes[i].group);
             if (!i) stk_svg_text(p->out, WIDTH - MARGIN, y + 17, "end", "f", "idle");
             y += GROUP_LINE;
         }
-        lane_text(sheet->lanes[i], text, sizeof text);
+        lane_text(&sheet->lanes[i], text, sizeof text);
         stk_svg_text(p->out, MARGIN, y + BAR - 4, "start", NULL, text);
         for (uint32_t row = 0; row < sheet->rows[i]; row++) put_row(p, first, last, row, y + ROW * row);
         put_idle(p, first, last, y + BAR - 4);

@@ -125,7 +125,7 @@ static void threads_record_without_a_lock(void **state)
         for (size_t i = 0; i < sheet.count; i++) {
             const stk_trace_span *s = &sheet.spans[i];
             assert_string_equal(s->what, "work");
-            assert_int_equal(s->end - s->start, atoi(sheet.lanes[s->lane]->name + 7));
+            assert_int_equal(s->end - s->start, atoi(sheet.lanes[s->lane].name + 7));
         }
         stk_sheet_free(&sheet);
     }
