@@ -418,8 +418,7 @@ int stoke_find_lr(const stoke_data_params *data, const stoke_train_params *train
     own.resume = NULL;
     status = stk_setup_make(&setup, data, &own, say, settling, &s, err);
     s.train = &setup.params;
-    if (!status && stk_setup_names_no_quarantine(&setup))
-        setup.train.quarantine = "";                  /* nothing is written */
+    if (!status && !stk_quarantine_named(&setup.train)) setup.train.quarantine = ""; /* nothing is written */
     if (!status) stoke_dataset_close(&setup.val_set); /* nothing is validated */
     if (!status) status = announce(&s, &setup, &memory, err);
     if (!status) status = stoke_net_open(&s.net, &setup.net, err);

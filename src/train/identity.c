@@ -128,8 +128,8 @@ int stk_setup_write_yaml(const stk_setup *setup, FILE *out)
     params.force = standard.force;
     params.stop_after = standard.stop_after;
     stoke_option_group groups[] = { stoke_data_options(&data), stoke_train_options(&params) };
-    stk_run_whole_paths whole;
-    stk_whole_paths_make(&whole, &data, &params);
+    stk_string_arena paths = { 0 };
+    stk_run_whole_paths(&paths, &data, &params);
     groups[0].title = "Data";
     groups[1].title = "Training";
     fputs("# A run as it was done, with everything settled: `stoke train --config FILE` does it again, in a "
@@ -137,7 +137,7 @@ int stk_setup_write_yaml(const stk_setup *setup, FILE *out)
           "# folder; `stoke train --resume FOLDER` goes on with it.\n\n",
           out);
     stoke_options_write_yaml(groups, 2, out);
-    stk_whole_paths_free(&whole);
+    stk_string_arena_free(&paths);
     return ferror(out) ? STOKE_E_IO : STOKE_OK;
 }
 

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/augment/pipeline.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/source/pairs.h"
@@ -372,24 +371,4 @@ int stk_resolve_sets(stk_resolve_ctx *s)
     }
     if (!r) r = open_parts(s);
     return r ? r : check_sets(s);
-}
-
-/* ---- values ---- */
-
-/* Nothing is drawn in validation, but a network must see values of the kind it learns from, as it does when
- * it predicts (predict.c). 17 digits give the same numbers again. */
-int stk_resolve_val_augment(stk_resolve_ctx *s, const char **augment)
-{
-    stoke_pipeline *pipeline = NULL;
-    double m[3], d[3];
-    char text[256];
-    *augment = "none";
-    const int r = stoke_pipeline_create(&pipeline, s->setup->train.augment, s->err);
-    if (!r && stk_pipeline_normalize(pipeline, m, d)) {
-        snprintf(text, sizeof text, "normalize(mean=%.17g,%.17g,%.17g,std=%.17g,%.17g,%.17g)", m[0], m[1],
-                 m[2], d[0], d[1], d[2]);
-        *augment = stk_resolve_keep(s, text);
-    }
-    stoke_pipeline_destroy(&pipeline);
-    return r || *augment ? r : STOKE_E_NOMEM;
 }

@@ -243,7 +243,7 @@ static int create_loaders(stoke_trainer *t, const stk_train_memory *memory, stok
     const stk_setup *s = &t->setup;
     stoke_data_params train = stk_train_data(s), val = stk_val_data(s);
     char *quarantine = NULL;
-    if (stk_setup_names_no_quarantine(s)) {
+    if (s->train.quarantine && *s->train.quarantine && !stk_quarantine_named(&s->train)) {
         quarantine = stk_trainer_path(t, s->train.quarantine, err);
         if (!quarantine) return STOKE_E_NOMEM;
         train.quarantine = val.quarantine = quarantine;

@@ -46,14 +46,9 @@ void stk_files_newer_than(const stoke_dataset *const *sets, size_t n, int64_t si
  * (src/base/ours.h) has the folder's own path as its second line, so that what was moved together with the
  * run is found again. See also stoke_run_follow in <stoke/train.h>. */
 
-/* Settings with whole paths, for a file; the strings are its own. */
-typedef struct stk_run_whole_paths {
-    char *text[16];
-    size_t count;
-} stk_run_whole_paths;
-/* Replaces every setting that names a file by its whole path. What cannot be made whole stays as it is. */
-void stk_whole_paths_make(stk_run_whole_paths *own, stoke_data_params *data, stoke_train_params *params);
-void stk_whole_paths_free(stk_run_whole_paths *own);
+/* Replaces every setting that names a file by its whole path, which the arena has. What cannot be made whole
+ * stays as it is. */
+void stk_run_whole_paths(stk_string_arena *strings, stoke_data_params *data, stoke_train_params *params);
 
 /* What `path` is called after what lay around `was` came to lie around `now` (both whole paths of a run): its
  * new name in `moved`, or 0 when it did not lie around it. Pure text. */

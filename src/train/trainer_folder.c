@@ -54,27 +54,19 @@ static size_t fields_of(stoke_data_params *data, stoke_train_params *params, con
     return n;
 }
 
-void stk_whole_paths_make(stk_run_whole_paths *own, stoke_data_params *data, stoke_train_params *params)
+void stk_run_whole_paths(stk_string_arena *strings, stoke_data_params *data, stoke_train_params *params)
 {
     const char **fields[MOST_FIELDS];
-    char here[PATH_MAX], whole[2 * PATH_MAX];
-    *own = (stk_run_whole_paths){ 0 };
+    char here[PATH_MAX];
     if (!getcwd(here, sizeof here)) return;
     const size_t n = fields_of(data, params, fields);
     for (size_t i = 0; i < n; i++) {
         const char *path = *fields[i];
         if (*path == '/') continue;
         while (!strncmp(path, "./", 2)) path += 2;
-        snprintf(whole, sizeof whole, "%s/%s", strcmp(here, "/") ? here : "", path);
-        char *copy = stk_strdup(whole);
-        if (copy) *fields[i] = own->text[own->count++] = copy;
+        const char *whole = stk_string_arena_print(strings, "%s/%s", strcmp(here, "/") ? here : "", path);
+        if (whole) *fields[i] = whole;
     }
-}
-
-void stk_whole_paths_free(stk_run_whole_paths *own)
-{
-    for (size_t i = 0; i < own->count; i++) stk_free(own->text[i]);
-    *own = (stk_run_whole_paths){ 0 };
 }
 
 /* ---- a run that was moved ---- */
