@@ -15,6 +15,8 @@
 #ifndef STOKE_SRC_TRAIN_TRAINER_H
 #define STOKE_SRC_TRAIN_TRAINER_H
 
+#include <limits.h>
+
 #include "src/base/remarks.h"
 #include "src/train/checkpoint.h"
 #include "src/train/evaluate.h"
@@ -170,8 +172,10 @@ int stk_trainer_claim_folder(stoke_trainer *trainer, stoke_error *err);
 void stk_trainer_discard_folder(const stoke_trainer *trainer);
 /* config.yaml. Not before the state was taken over: that of a run that cannot go on like this must stay. */
 int stk_trainer_write_config(const stoke_trainer *trainer, stoke_error *err);
-/* "FOLDER/NAME"; stk_free it. NULL: no memory, said in err. */
-char *stk_trainer_path(const stoke_trainer *trainer, const char *name, stoke_error *err);
+
+/* "FOLDER/NAME"; STOKE_E_LIMIT where that is too long. */
+int stk_trainer_path(const stoke_trainer *trainer, char path[static PATH_MAX], const char *name,
+                     stoke_error *err);
 
 /* Of a run to be resumed, both before anything is written: whether it may begin again, as there is no state;
  * whether it may go on from the state that was found (in `now`). STOKE_E_STATE: that would cost the networks

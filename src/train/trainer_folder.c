@@ -162,16 +162,12 @@ int stoke_run_check_data(const char *config, const stoke_data_params *data, stok
 
 /* ---- what is in it ---- */
 
-static char *join(const char *folder, const char *name, stoke_error *err)
+int stk_trainer_path(const stoke_trainer *t, char path[static PATH_MAX], const char *name, stoke_error *err)
 {
-    char *path = stk_path_join(folder, name);
-    if (!path) stk_fail(err, STOKE_E_NOMEM, "no memory for the name of a file in %s", folder);
-    return path;
-}
-
-char *stk_trainer_path(const stoke_trainer *t, const char *name, stoke_error *err)
-{
-    return join(t->folder, name, err);
+    const size_t n = strlen(t->folder);
+    const char *slash = n && t->folder[n - 1] == '/' ? "" : "/";
+    if (snprintf(path, PATH_MAX, "%s%s%s", t->folder, slash, name) < PATH_MAX) return STOKE_OK;
+    return stk_fail(err, STOKE_E_LIMIT, "%.200s...: the path is too long", t->folder);
 }
 
 /* 1: the folder holds something. -1: there is none, or it cannot be read (errno). */
@@ -205,11 +201,8 @@ static int check_old(const stoke_trainer *t, stoke_error *err)
     if (held < 0)
         return stk_fail_errno(err, errno == ENOENT ? STOKE_E_NOTFOUND : STOKE_E_IO, errno,
                               "%s: no run to resume", t->folder);
-    char *config = stk_trainer_path(t, "config.yaml", err);
-    if (!config) return STOKE_E_NOMEM;
-    const int there = stoke_there(config);
-    stk_free(config);
-    if (!there)
+    char config[PATH_MAX];
+    if (stk_trainer_path(t, config, "config.yaml", NULL) || !stoke_there(config))
         return stk_fail(err, STOKE_E_NOTFOUND,
                         "%s: no run to resume: it has no config.yaml, which every run begins with",
                         t->folder);
@@ -219,7 +212,7 @@ static int check_old(const stoke_trainer *t, stoke_error *err)
 int stk_trainer_find_folder(stoke_trainer *t, stoke_error *err)
 {
     const stoke_train_params *params = &t->setup.params;
-    t->folder = params->resume ? stk_strdup(params->resume) : join(params->runs, params->name, err);
+    t->folder = params->resume ? stk_strdup(params->resume) : stk_path_join(params->runs, params->name);
     if (!t->folder) return stk_fail(err, STOKE_E_NOMEM, "no memory for the name of the run's folder");
     return params->resume ? check_old(t, err) : check_new(t, err);
 }
@@ -257,10 +250,10 @@ static int sweep(const stoke_trainer *t, stoke_error *err)
         { "curves", stk_curve_files },
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        char *folder = stk_trainer_path(t, parts[i].name, err);
-        if (!folder) return STOKE_E_NOMEM;
+        char folder[PATH_MAX];
+        const int r = stk_trainer_path(t, folder, parts[i].name, err);
+        if (r) return r;
         stk_atomic_sweep(folder, parts[i].files);
-        stk_free(folder);
     }
     return STOKE_OK;
 }
@@ -302,16 +295,15 @@ void stk_trainer_discard_folder(const stoke_trainer *t)
 int stk_trainer_write_config(const stoke_trainer *t, stoke_error *err)
 {
     stoke_output config;
-    char *path = stk_trainer_path(t, "config.yaml", err);
-    if (!path) return STOKE_E_NOMEM;
-    int r = stoke_output_open(&config, path, err);
+    char path[PATH_MAX];
+    int r = stk_trainer_path(t, path, "config.yaml", err);
+    if (!r) r = stoke_output_open(&config, path, err);
     if (!r && stk_setup_write_yaml(&t->setup, config.stream)) {
         r = stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot write", path);
         stoke_output_drop(&config);
     } else if (!r) {
         r = stoke_output_commit(&config, err);
     }
-    stk_free(path);
     if (!r) run_place_write(t->folder);
     return r;
 }

@@ -168,19 +168,17 @@ typedef struct earlier {
 
 static int has_network(const stoke_trainer *t, const char *name)
 {
-    char *path = stk_trainer_path(t, name, NULL);
-    const int there = path && stoke_there(path);
-    stk_free(path);
-    return there;
+    char path[PATH_MAX];
+    return !stk_trainer_path(t, path, name, NULL) && stoke_there(path);
 }
 
 /* A log that is damaged, or gone, tells less. */
 static int look_back(const stoke_trainer *t, earlier *e, stoke_error *err)
 {
     stk_run_log log = { 0 };
-    char *path = stk_trainer_path(t, "log.jsonl", err);
-    if (!path) return STOKE_E_NOMEM;
-    const int r = stk_run_log_read(&log, path, err);
+    char path[PATH_MAX];
+    int r = stk_trainer_path(t, path, "log.jsonl", err);
+    if (!r) r = stk_run_log_read(&log, path, err);
     *e = (earlier){ .best = has_network(t, "best/model.safetensors"),
                     .last = has_network(t, "last/model.safetensors"),
                     .logged = !r,
@@ -189,7 +187,6 @@ static int look_back(const stoke_trainer *t, earlier *e, stoke_error *err)
                     .saved_step = log.saved_step,
                     .evaluations = log.evaluations };
     stk_run_log_free(&log);
-    stk_free(path);
     return r == STOKE_E_NOMEM ? r : STOKE_OK;
 }
 
@@ -333,23 +330,22 @@ static int draw(stoke_trainer *t, const stk_evaluate_result *e, const char *name
     stoke_error own = { 0 }, *err = &own;
     snprintf(title, sizeof title, "step %" PRIu64 ": mIoU %.3f, pixel accuracy %.3f", t->now.step,
              e->scores.miou, e->scores.pixel_accuracy);
-    char *folder = stk_trainer_path(t, "predictions", err), *path = stk_trainer_path(t, name, err);
-    int r = folder && path ? stoke_make_folders(folder, err) : STOKE_E_NOMEM;
+    char folder[PATH_MAX], path[PATH_MAX];
+    int r = stk_trainer_path(t, folder, "predictions", err);
+    if (!r) r = stk_trainer_path(t, path, name, err);
+    if (!r) r = stoke_make_folders(folder, err);
     if (!r)
         r = stk_gallery_write(t->gallery, path, title, t->setup.val.ignore_index, t->setup.class_names,
                               t->setup.classes, err);
-    stk_free(folder);
-    stk_free(path);
     if (r) stk_trainer_without(t, STK_EXTRA_PICTURES, own.message);
     return !r;
 }
 
 static int save_network(stoke_trainer *t, const char *name, stoke_error *err)
 {
-    char *folder = stk_trainer_path(t, name, err);
-    const int r = folder ? stoke_net_save(t->net, folder, t->setup.net.average, err) : STOKE_E_NOMEM;
-    stk_free(folder);
-    return r;
+    char folder[PATH_MAX];
+    const int r = stk_trainer_path(t, folder, name, err);
+    return r ? r : stoke_net_save(t->net, folder, t->setup.net.average, err);
 }
 
 int stk_trainer_save_last(stoke_trainer *t, stoke_error *err)
@@ -413,14 +409,13 @@ int stk_trainer_evaluate(stoke_trainer *t, stoke_error *err)
 
 static int save_state(stoke_trainer *t, uint64_t *bytes, stoke_error *err)
 {
-    char *path = stk_trainer_path(t, "state.safetensors", err);
-    if (!path) return STOKE_E_NOMEM;
+    char path[PATH_MAX];
+    struct stat st;
+    int r = stk_trainer_path(t, path, "state.safetensors", err);
     stoke_loader_state(t->train, t->now.loader, sizeof t->now.loader);
     t->now.seconds = stk_trainer_clock(t);
-    const int r = stk_checkpoint_save(path, t->net, &t->now, t->identity, err);
-    struct stat st;
+    if (!r) r = stk_checkpoint_save(path, t->net, &t->now, t->identity, err);
     *bytes = !r && stoke_stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
-    stk_free(path);
     return r;
 }
 
