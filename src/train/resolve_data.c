@@ -178,41 +178,33 @@ int stk_resolve_unusable(const stk_resolve_ctx *s, int val, uint64_t bad, uint64
     return STOKE_OK;
 }
 
-static int judge_sizes(const stk_resolve_ctx *s, int val, const stk_pairs *pairs)
-{
-    const stoke_dataset *set = val ? s->setup->val_set : s->setup->train_set;
-    return stk_resolve_unusable(s, val, pairs->counts.differ, set ? stoke_dataset_count(set) : 0,
-                                STOKE_E_SIZE, "has", "have", "another size than their image",
-                                pairs->first.message);
-}
-
-/* A network that learned from pictures as they are stored is to predict from such: the run says so. */
-static void settle_orientation(stk_resolve_ctx *s, const stk_pair_counts *counts)
-{
-    stoke_data_params *p = &s->setup->train;
-    stk_pair_remarks(counts, (stoke_orientation)p->orientation, s->say, s->context);
-    p->orientation = stk_pair_settle(counts, (stoke_orientation)p->orientation);
-    if (p->orientation != STOKE_ORIENTATION_AUTO || counts->upright || !counts->stored) return;
-    p->orientation = STOKE_ORIENTATION_IGNORE;
-    stk_resolve_say(s, "So is every picture this run's network will predict (`orientation` ignore).");
-}
-
 int stk_resolve_pairs(stk_resolve_ctx *s)
 {
     const stk_setup *setup = s->setup;
-    stk_pairs train = { 0 };
-    stk_resolve_count count = { .s = s, .total = stoke_dataset_count(setup->train_set) };
-    if (setup->val_set) count.total += stoke_dataset_count(setup->val_set);
-    int r = stk_pairs_look(&train, setup->train_set, &setup->train, stk_resolve_counted, &count, s->err);
-    count.before = stoke_dataset_count(setup->train_set);
-    if (!r && setup->val_set)
-        r = stk_pairs_look(&s->val, setup->val_set, &setup->train, stk_resolve_counted, &count, s->err);
-    if (!r) r = judge_sizes(s, 0, &train);
-    if (!r) r = judge_sizes(s, 1, &s->val);
+    const stoke_dataset *sets[] = { setup->train_set, setup->val_set };
+    stoke_data_params *p = &s->setup->train;
+    stk_pairs train = { 0 }, *pairs[] = { &train, &s->val };
+    stk_pair_counts both = { 0 };
+    stk_resolve_count count = { .s = s };
+    int r = STOKE_OK;
+    for (int i = 0; i < 2; i++) count.total += sets[i] ? stoke_dataset_count(sets[i]) : 0;
+    for (int i = 0; !r && i < 2 && sets[i]; i++) {
+        r = stk_pairs_look(pairs[i], sets[i], p, stk_resolve_counted, &count, s->err);
+        count.before += stoke_dataset_count(sets[i]);
+    }
+    for (int i = 0; !r && i < 2 && sets[i]; i++) {
+        stk_pair_counts_add(&both, &pairs[i]->counts);
+        r = stk_resolve_unusable(s, i, pairs[i]->counts.differ, stoke_dataset_count(sets[i]), STOKE_E_SIZE,
+                                 "has", "have", "another size than their image", pairs[i]->first.message);
+    }
     if (!r) {
-        stk_pair_counts both = train.counts;
-        stk_pair_counts_add(&both, &s->val.counts);
-        settle_orientation(s, &both);
+        stk_pair_remarks(&both, (stoke_orientation)p->orientation, s->say, s->context);
+        p->orientation = stk_pair_settle(&both, (stoke_orientation)p->orientation);
+        if (p->orientation == STOKE_ORIENTATION_AUTO && !both.upright && both.stored) {
+            /* A network that learned from pictures as they are stored is to predict from such. */
+            p->orientation = STOKE_ORIENTATION_IGNORE;
+            stk_resolve_say(s, "So is every picture this run's network will predict (`orientation` ignore).");
+        }
         r = settle_size(s, &train);
     }
     stk_pairs_free(&train);

@@ -42,26 +42,17 @@ static const char *run_class(const stk_run_log *log, uint32_t id, char text[32])
     return text;
 }
 
-static void put_swatch(FILE *out, uint32_t id)
-{
-    uint8_t rgb[3];
-    stoke_class_color(id, rgb);
-    fprintf(out, "<span class=\"swatch\" style=\"background:#%02x%02x%02x\"></span>", rgb[0], rgb[1], rgb[2]);
-}
-
 /* ---- time ---- */
-
-typedef struct part {
-    const char *name, *color;
-    double seconds;
-} part;
 
 void stk_run_table_time(const stk_run_page *page)
 {
     const stk_run_log *log = page->log;
     FILE *out = page->out;
     const double booked = log->step_seconds + log->eval_seconds + log->save_seconds;
-    const part parts[] = {
+    const struct {
+        const char *name, *color;
+        double seconds;
+    } parts[] = {
         { "training steps", "--s0", log->step_seconds - log->data_seconds },
         { "waiting for data", "--s1", log->data_seconds },
         { "evaluation", "--s2", log->eval_seconds },
@@ -152,8 +143,10 @@ void stk_run_table_classes(const stk_run_page *page)
             both ? "<th class=\"n\">IoU, last</th><th></th>" : "", both ? ", best" : "");
     for (uint32_t i = 0; i < classes && i < MOST_ROWS; i++) {
         char text[32];
-        fputs("<tr><td>", out);
-        put_swatch(out, i);
+        uint8_t rgb[3];
+        stoke_class_color(i, rgb);
+        fprintf(out, "<tr><td><span class=\"swatch\" style=\"background:#%02x%02x%02x\"></span>", rgb[0],
+                rgb[1], rgb[2]);
         stk_html_print(out, "%s</td>", run_class(page->log, i, text));
         if (shares) stk_html_print(out, "<td class=\"n\">%.1f %%</td>", 100 * shares[i]);
         put_score(out, walk_on(&iou), 1);
