@@ -67,9 +67,8 @@ static int count_legend(layout *l, stoke_error *err)
         tiles[2 * i] = tile_of(&l->rows[i], l->rows[i].truth);
         tiles[2 * i + 1] = tile_of(&l->rows[i], l->rows[i].predicted);
     }
-    const int status = stk_legend_count(&l->legend, tiles, 2 * l->n_rows, &l->p, err);
+    const int status = stk_legend_count(&l->legend, tiles, 2 * l->n_rows, &l->p, 0, err);
     stk_free(tiles);
-    if (!status) stk_legend_drop_shares(&l->legend);
     return status;
 }
 

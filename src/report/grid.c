@@ -151,7 +151,7 @@ static int plan(layout *l, stoke_error *err)
     l->caption_scale = stk_caption_scale(&l->p);
     l->cell_width = l->masks ? 2 * l->half_width + STK_PAGE_SEAM : l->half_width;
     l->cell_height = l->half_height + (l->captions ? STK_ABOVE_CAPTION + 8 * l->caption_scale : 0);
-    int status = stk_legend_count(&l->legend, l->tiles, l->n_tiles, &l->p, err);
+    int status = stk_legend_count(&l->legend, l->tiles, l->n_tiles, &l->p, 1, err);
     if (status) return status;
     if (l->p.columns)
         place(l, l->p.columns < l->n_tiles ? l->p.columns : l->n_tiles);

@@ -74,10 +74,9 @@ typedef struct stk_grid_legend {
     uint64_t pixels;
     uint32_t name_width, item_width; /* of the text of a class, of a whole item */
 } stk_grid_legend;
+/* shares 0: they mean nothing where truth and prediction are counted together. */
 int stk_legend_count(stk_grid_legend *legend, const stoke_tile *tiles, size_t n_tiles,
-                     const stoke_grid_params *params, stoke_error *err);
-/* Shares mean nothing where truth and prediction are counted together: leaves them out. */
-void stk_legend_drop_shares(stk_grid_legend *legend);
+                     const stoke_grid_params *params, int shares, stoke_error *err);
 void stk_legend_free(stk_grid_legend *legend);
 /* Below `top`, with the rule above it, over a width that has room for item_width; nothing where there are no
  * classes. */

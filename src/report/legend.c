@@ -90,7 +90,7 @@ static void entry_text(const stk_grid_legend *legend, size_t index, const stoke_
 }
 
 int stk_legend_count(stk_grid_legend *legend, const stoke_tile *tiles, size_t n_tiles,
-                     const stoke_grid_params *params, stoke_error *err)
+                     const stoke_grid_params *params, int shares, stoke_error *err)
 {
     enum { IDS = 65536 };
     *legend = (stk_grid_legend){ 0 };
@@ -110,7 +110,7 @@ int stk_legend_count(stk_grid_legend *legend, const stoke_tile *tiles, size_t n_
     for (uint32_t id = 0; id < IDS; id++) {
         if (!counts[id]) continue;
         legend->entries[legend->count++] = (struct stk_legend_entry){ id, counts[id] };
-        legend->pixels += counts[id];
+        if (shares) legend->pixels += counts[id];
     }
     stk_free(counts);
     for (size_t i = 0; i < legend->count; i++) {
@@ -119,16 +119,9 @@ int stk_legend_count(stk_grid_legend *legend, const stoke_tile *tiles, size_t n_
         uint32_t width = stk_text_width(name, TEXT_SCALE);
         if (width > legend->name_width) legend->name_width = width;
     }
-    legend->item_width =
-        SWATCH + AFTER_SWATCH + legend->name_width + BEFORE_SHARE + stk_text_width("100.0 %", TEXT_SCALE);
-    return STOKE_OK;
-}
-
-void stk_legend_drop_shares(stk_grid_legend *legend)
-{
-    if (!legend->pixels) return;
-    legend->pixels = 0;
     legend->item_width = SWATCH + AFTER_SWATCH + legend->name_width;
+    if (shares) legend->item_width += BEFORE_SHARE + stk_text_width("100.0 %", TEXT_SCALE);
+    return STOKE_OK;
 }
 
 void stk_legend_free(stk_grid_legend *legend)

@@ -54,7 +54,7 @@ static int plan(layout *l, stoke_error *err)
         stk_tile_size(&l->p, l->tiles[i].image, &width, &height);
         if (width > l->tile_width) l->tile_width = width;
     }
-    int status = stk_legend_count(&l->legend, l->tiles, l->n_strips * l->p.columns, &l->p, err);
+    int status = stk_legend_count(&l->legend, l->tiles, l->n_strips * l->p.columns, &l->p, 1, err);
     if (status) return status;
     l->strip_width = stk_most((uint64_t)l->p.columns * (l->tile_width + ASIDE) - ASIDE, TEXT_WIDTH);
     l->abreast = l->n_strips > FEW ? 2 : 1;

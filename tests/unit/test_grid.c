@@ -214,7 +214,7 @@ static void legend_counts_pixels(void **state)
     fixture_fill(&f);
     stoke_tile tiles[2] = { { &f.image, &f.mask, NULL }, { &f.image, &f.mask16, NULL } };
     stoke_grid_params p = stoke_grid_defaults();
-    assert_int_equal(stk_legend_count(&legend, tiles, 2, &p, NULL), 0);
+    assert_int_equal(stk_legend_count(&legend, tiles, 2, &p, 1, NULL), 0);
     static const uint32_t ids[] = { 1, 2, 200, 300, 65535 };
     static const uint32_t columns[] = { 48, 24, 16, 24, 16 };
     assert_int_equal(legend.count, 5);
