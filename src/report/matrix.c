@@ -35,12 +35,6 @@ typedef struct layout {
     uint64_t width, height;
 } layout;
 
-/* Few classes get room for a number in each cell; 150 of them a picture of 3000 pixels. */
-static uint32_t cell_side(uint32_t size)
-{
-    return size <= 12 ? 56 : size <= 24 ? 42 : size <= 40 ? 30 : size <= 150 ? 20 : 10;
-}
-
 static void name_of(const layout *l, uint32_t id, char text[NAME_BYTES])
 {
     char number[32];
@@ -63,7 +57,8 @@ static int plan(layout *l, stoke_error *err)
     if (!l->size || l->size > MOST_CLASSES)
         return stk_fail(err, STOKE_E_INVALID, "a picture of a matrix takes 1 to %d classes, not %u",
                         MOST_CLASSES, (unsigned)l->size);
-    l->cell = cell_side(l->size);
+    /* Few classes get room for a number in each cell; 150 of them a picture of 3000 pixels. */
+    l->cell = l->size <= 12 ? 56 : l->size <= 24 ? 42 : l->size <= 40 ? 30 : l->size <= 150 ? 20 : 10;
     l->scale = l->cell < 20 ? 1 : TEXT;
     for (uint32_t i = 0; i < l->size; i++) {
         name_of(l, i, name);

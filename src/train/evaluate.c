@@ -128,26 +128,14 @@ static const void *mask_of(const stoke_batch *batch, uint32_t row)
     return (const char *)batch->masks + row * batch->mask_row_bytes;
 }
 
-static stoke_net_batch rows_of(const stoke_batch *batch, uint32_t first, uint32_t count)
-{
-    stoke_net_batch rows = stoke_net_batch_of(batch);
-    rows.count = count;
-    rows.images += first * rows.image_row_floats;
-    rows.masks = mask_of(batch, first);
-    return rows;
-}
-
-static int is_worse(const stk_evaluate_worst *a, const stk_evaluate_worst *b)
-{
-    return a->miou < b->miou || (a->miou == b->miou && a->id < b->id);
-}
-
 /* Puts a picture on the list (room for STK_WORST) if it belongs there. Ascending; of equal ones that with the
  * lower id first, so that the list does not depend on who comes when. */
 static void worst_note(stk_evaluate_worst *list, size_t *count, const stk_evaluate_worst *picture)
 {
     size_t at = *count;
-    while (at && is_worse(picture, &list[at - 1])) at--;
+    while (at && (picture->miou < list[at - 1].miou ||
+                  (picture->miou == list[at - 1].miou && picture->id < list[at - 1].id)))
+        at--;
     if (at == STK_WORST) return;
     if (*count < STK_WORST) ++*count;
     memmove(list + at + 1, list + at, (*count - at - 1) * sizeof *list);
@@ -158,7 +146,10 @@ static void worst_note(stk_evaluate_worst *list, size_t *count, const stk_evalua
 static int evaluate_rows(pass *p, const stoke_batch *batch, uint32_t first, uint32_t count, stoke_error *err)
 {
     const size_t pixels = (size_t)batch->height * batch->width;
-    const stoke_net_batch rows = rows_of(batch, first, count);
+    stoke_net_batch rows = stoke_net_batch_of(batch);
+    rows.count = count;
+    rows.images += first * rows.image_row_floats;
+    rows.masks = mask_of(batch, first);
     uint16_t *predicted = p->predicted + first * pixels;
     uint32_t with_pixels = 0;
     double loss;
@@ -360,17 +351,6 @@ static int on_progress(void *context, uint64_t done, uint64_t total)
     return c->progress ? c->progress(c->context, done, total) : 0;
 }
 
-/* NaN as soon as a picture was resized: a mean over some of them would look like one over all. One of which
- * no pixel counts has none. */
-static double mean_loss(const comparison *c, const stoke_predict_report *done)
-{
-    double sum = 0;
-    uint64_t n = 0;
-    for (uint64_t i = 0; i < c->count; i++)
-        if (!isnan(c->losses[i])) sum += c->losses[i], n++;
-    return done->resized ? NAN : sum / (double)n;
-}
-
 static int run_pictures(comparison *c, const stoke_sample *files, stoke_error *err)
 {
     const stk_original *set = c->set;
@@ -394,7 +374,12 @@ static int run_pictures(comparison *c, const stoke_sample *files, stoke_error *e
     if (!result->samples)
         return stk_fail(err, STOKE_E_TOO_BAD, "none of %llu samples could be used; the first: %s",
                         (unsigned long long)c->count, stk_quarantine_get(set->quarantine, 0).reason);
-    result->loss = mean_loss(c, &done);
+    double sum = 0;
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < c->count; i++) /* one of which no pixel counts has none */
+        if (!isnan(c->losses[i])) sum += c->losses[i], n++;
+    /* NaN as soon as a picture was resized: a mean over some of them would look like one over all. */
+    result->loss = done.resized ? NAN : sum / (double)n;
     result->scores = stoke_confusion_scores(c->confusion);
     result->seconds = done.seconds;
     result->data_seconds = done.seconds - done.network_seconds;

@@ -29,18 +29,6 @@
 
 /* ---- evaluation ---- */
 
-/* A run that goes on keeps what it had: its scores, best/ and patience are to mean the same to its end. */
-static int mode_of_run(const stk_resolve_ctx *s, int *mode)
-{
-    char path[PATH_MAX], *identity = NULL;
-    stk_checkpoint_progress progress;
-    snprintf(path, sizeof path, "%s/state.safetensors", s->setup->params.resume);
-    const int r = stk_checkpoint_load(path, NULL, &progress, &identity, s->err);
-    if (!r) *mode = stk_setup_eval_mode(identity);
-    stk_free(identity);
-    return r;
-}
-
 /* Where things look larger or smaller in validation than in training. */
 static void say_scale(const stk_resolve_ctx *s)
 {
@@ -81,7 +69,15 @@ int stk_resolve_eval(stk_resolve_ctx *s)
     stk_setup *setup = s->setup;
     int mode = setup->params.eval_mode, r = STOKE_OK;
     if (!setup->val_set) return STOKE_OK;
-    if (mode == STOKE_PREDICT_AUTO && setup->goes_on) r = mode_of_run(s, &mode);
+    if (mode == STOKE_PREDICT_AUTO && setup->goes_on) {
+        /* It keeps what it had: its scores, best/ and patience are to mean the same to its end. */
+        char path[PATH_MAX], *identity = NULL;
+        stk_checkpoint_progress progress;
+        snprintf(path, sizeof path, "%s/state.safetensors", setup->params.resume);
+        r = stk_checkpoint_load(path, NULL, &progress, &identity, s->err);
+        if (!r) mode = stk_setup_eval_mode(identity);
+        stk_free(identity);
+    }
     if (!r)
         r = stk_eval_plan_make(&setup->eval, &s->val, stoke_dataset_count(setup->val_set), &setup->train,
                                mode, s->err);
@@ -254,18 +250,15 @@ enum {
 /* ---- batch ---- */
 
 /* What network and loaders take with such batches. The loaders' share grows linearly with the rows. */
-typedef struct demand {
-    uint64_t loaders, per_row;
-} demand;
-
-static int bytes_of(const stk_resolve_ctx *s, const demand *d, uint32_t rows, uint64_t *bytes)
+static int bytes_of(const stk_resolve_ctx *s, uint64_t loaders, uint64_t per_row, uint32_t rows,
+                    uint64_t *bytes)
 {
     stoke_net_params net = s->setup->net;
     stoke_net_plan plan;
     net.batch = rows;
     const int r = stoke_net_plan_of(&net, &plan, s->err);
     if (!r)
-        *bytes = plan.total - plan.process + d->loaders + rows * d->per_row +
+        *bytes = plan.total - plan.process + loaders + rows * per_row +
                  stk_eval_plan_bytes(&s->setup->eval, &net, s->setup->params.pictures ? STK_PICTURES : 0);
     return r;
 }
@@ -279,12 +272,11 @@ static int choose_batch(stk_resolve_ctx *s)
     if (setup->train.memory_limit && setup->train.memory_limit < room) room = setup->train.memory_limit;
     uint32_t rows = samples < BATCH_MOST ? (uint32_t)samples : BATCH_MOST;
     const uint32_t wanted = rows;
-    demand d = { 0 };
-    uint64_t bytes = 0;
+    uint64_t loaders, per_row, bytes = 0;
     char need[32], have[32];
-    int r = stk_train_memory_rows(setup, &d.loaders, &d.per_row, s->err);
-    if (!r) r = bytes_of(s, &d, rows, &bytes);
-    while (!r && bytes > room && rows > 1) r = bytes_of(s, &d, --rows, &bytes);
+    int r = stk_train_memory_rows(setup, &loaders, &per_row, s->err);
+    if (!r) r = bytes_of(s, loaders, per_row, rows, &bytes);
+    while (!r && bytes > room && rows > 1) r = bytes_of(s, loaders, per_row, --rows, &bytes);
     if (r) return r;
     setup->train.batch = rows;
     stoke_text_memory(bytes, need, sizeof need);
@@ -317,11 +309,6 @@ int stk_resolve_batch(stk_resolve_ctx *s)
 }
 
 /* ---- length ---- */
-
-static int64_t at_most(int64_t value, int64_t most)
-{
-    return value < most ? value : most;
-}
 
 /* Once per epoch, and not more often than evaluations would take as long as the steps between them. A step
  * takes a row three times through the network: forward, and twice as much back. */
@@ -363,10 +350,10 @@ int stk_resolve_length(stk_resolve_ctx *s)
         setup->steps = setup->epochs * setup->batches_per_epoch / accumulate;
         if (!setup->steps) setup->steps = 1;
     }
-    const int64_t steps = (int64_t)setup->steps;
     const int64_t per_epoch = (int64_t)((setup->batches_per_epoch + accumulate - 1) / accumulate);
-    if (p->eval_every < 0) p->eval_every = at_most(usual_cadence(setup, per_epoch), steps);
-    if (p->log_every < 0) p->log_every = at_most(steps / LOG_POINTS + 1, LOG_STEPS_MOST);
+    if (p->eval_every < 0)
+        p->eval_every = (int64_t)stk_least((uint64_t)usual_cadence(setup, per_epoch), setup->steps);
+    if (p->log_every < 0) p->log_every = (int64_t)stk_least(setup->steps / LOG_POINTS + 1, LOG_STEPS_MOST);
     return STOKE_OK;
 }
 

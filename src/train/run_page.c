@@ -291,24 +291,18 @@ static void put_settings_file(const stk_run_page *page)
 
 /* ---- all of it ---- */
 
-static int put_curves(const stk_run_page *page, stoke_error *err)
-{
-    int r = STOKE_OK;
-    fputs("<div class=\"curves\">\n", page->out);
-    for (int i = 0; i < STK_CURVES && !r; i++)
-        if (i != STK_CURVE_SCORES || page->curves->evals)
-            r = stk_curve_write(page->curves, i, CURVE_WIDTH, page->out, err);
-    fputs("</div>\n", page->out);
-    return r;
-}
-
 int stk_run_page_write(const stk_run_page *page, stoke_error *err)
 {
     FILE *out = page->out;
+    int r = STOKE_OK;
     put_head(page);
     put_cards(page);
     put_remarks(page);
-    const int r = put_curves(page, err);
+    fputs("<div class=\"curves\">\n", out);
+    for (int i = 0; i < STK_CURVES && !r; i++)
+        if (i != STK_CURVE_SCORES || page->curves->evals)
+            r = stk_curve_write(page->curves, i, CURVE_WIDTH, out, err);
+    fputs("</div>\n", out);
     if (r) return r;
     stk_run_table_classes(page);
     stk_run_table_confusion(page);

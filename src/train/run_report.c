@@ -72,11 +72,6 @@ static int embed_as_jpeg(FILE *out, const void *png, size_t size)
     return done;
 }
 
-static void put_address(FILE *out, const uint8_t *png, size_t size)
-{
-    if (size <= SMALL || !embed_as_jpeg(out, png, size)) embed(out, "png", png, size);
-}
-
 /* One picture with its caption. */
 static void put_picture(const stk_run_page *page, const stk_json *eval, const char *which)
 {
@@ -93,7 +88,8 @@ static void put_picture(const stk_run_page *page, const stk_json *eval, const ch
                    stk_run_uint(eval, "step"), stk_run_real(eval, eval->values, "miou"));
     if (there) {
         fprintf(page->out, "<img alt=\"Predictions of the %s evaluation\" src=\"", which);
-        put_address(page->out, bytes.data, size);
+        if (size <= SMALL || !embed_as_jpeg(page->out, bytes.data, size))
+            embed(page->out, "png", bytes.data, size);
         fputs("\">", page->out);
     } else {
         stk_html_print(page->out, "<p class=\"note\">The picture is gone: %s</p>", relative);

@@ -29,14 +29,6 @@
  * CosineAnnealingLR), counted from the end of the warm-up. By exact_math.h, not libm: a resumed run may go on
  * with another C library. */
 
-/* Below 1 a share of all steps, rounded; never more than there are. */
-static uint64_t warmup_steps(const stoke_train_params *p, uint64_t steps)
-{
-    const double wanted = p->warmup < 1 ? p->warmup * (double)steps + 0.5 : p->warmup;
-    if (!(wanted > 0)) return 0;
-    return wanted >= (double)steps ? steps : (uint64_t)wanted;
-}
-
 /* What is left of the way from lr down to its end, 1 .. 0, when `t` of it is gone. */
 static double falling(const stoke_train_params *p, double t)
 {
@@ -51,7 +43,9 @@ static double falling(const stoke_train_params *p, double t)
 
 double stoke_train_lr(const stoke_train_params *params, uint64_t step, uint64_t steps)
 {
-    const uint64_t warmup = warmup_steps(params, steps);
+    /* Below 1 a share of all steps, rounded; never more than there are. */
+    const double wanted = params->warmup < 1 ? params->warmup * (double)steps + 0.5 : params->warmup;
+    const uint64_t warmup = !(wanted > 0) ? 0 : wanted >= (double)steps ? steps : (uint64_t)wanted;
     if (step < warmup) return params->lr * (double)(step + 1) / (double)warmup;
     const double t = step < steps ? (double)(step - warmup) / (double)(steps - warmup) : 1;
     return params->lr * (params->lr_end + (1 - params->lr_end) * falling(params, t));

@@ -76,16 +76,6 @@ static stk_ours_kind kind_at(const char *place)
     return (stk_ours_kind){ .name = "run", .line = place };
 }
 
-/* Writes down where the run lies now. Failing costs only that data moved along is not found by itself. */
-static void run_place_write(const char *folder)
-{
-    char place[PATH_MAX];
-    int unwritable;
-    if (!realpath(folder, place) || strchr(place, '\n')) return;
-    const stk_ours_kind kind = kind_at(place);
-    stk_ours_mark(folder, &kind, &unwritable, NULL);
-}
-
 /* The length of a path without its last component. */
 static size_t parent(const char *path, size_t length)
 {
@@ -304,6 +294,12 @@ int stk_trainer_write_config(const stoke_trainer *t, stoke_error *err)
     } else if (!r) {
         r = stoke_output_commit(&config, err);
     }
-    if (!r) run_place_write(t->folder);
+    /* Where the run lies now. Failing costs only that data moved along is not found by itself. */
+    char place[PATH_MAX];
+    int unwritable;
+    if (!r && realpath(t->folder, place) && !strchr(place, '\n')) {
+        const stk_ours_kind kind = kind_at(place);
+        stk_ours_mark(t->folder, &kind, &unwritable, NULL);
+    }
     return r;
 }

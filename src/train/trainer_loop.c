@@ -233,16 +233,6 @@ static const char *reason_to_end(stoke_trainer *t)
     return NULL;
 }
 
-/* One that Ctrl-C cut short is not an error: it is made up for when the run goes on. */
-static int evaluate_when_due(stoke_trainer *t, int *done, stoke_error *err)
-{
-    *done = 0;
-    if (!evaluation_due(t) || t->asked) return STOKE_OK;
-    const int r = stk_trainer_evaluate(t, err);
-    *done = !r;
-    return r == STOKE_E_CANCELLED && t->asked ? STOKE_OK : r;
-}
-
 static void make_report(stoke_trainer *t)
 {
     stoke_error err = { 0 };
@@ -254,10 +244,13 @@ static void make_report(stoke_trainer *t)
 
 static int between_steps(stoke_trainer *t, const char **why, stoke_error *err)
 {
-    int evaluated;
     const uint64_t began = stk_now_ns();
     if (due(t->setup.params.log_every, t->now.step)) stk_trainer_write_note(t);
-    int r = evaluate_when_due(t, &evaluated, err);
+    const int evaluates = evaluation_due(t) && !t->asked;
+    int r = evaluates ? stk_trainer_evaluate(t, err) : STOKE_OK;
+    const int evaluated = evaluates && !r;
+    /* One that Ctrl-C cut short is not an error: it is made up for when the run goes on. */
+    if (r == STOKE_E_CANCELLED && t->asked) r = STOKE_OK;
     if (r) return r;
     *why = reason_to_end(t);
     if (evaluated || *why || checkpoint_due(t)) r = stk_trainer_save(t, err);

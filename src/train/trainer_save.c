@@ -124,14 +124,6 @@ int stk_trainer_count(stoke_trainer *t, stoke_train_event_kind kind, uint64_t do
 
 /* ---- remarks ---- */
 
-/* Into the log, for the report. Best effort: the remark itself is told in any case. */
-static void log_remark(stoke_trainer *t, const char *text)
-{
-    if (t->log_state == STK_LOG_OPEN)
-        stk_log_writer_sentence(t->log, "remark", t->now.step, stk_trainer_clock(t), text);
-    if (t->log_state == STK_LOG_LATER) stk_remark_keep(&t->remarks, text);
-}
-
 void stk_trainer_log_remarks(stoke_trainer *t)
 {
     for (size_t i = 0; i < t->remarks.n; i++)
@@ -149,7 +141,10 @@ void stk_trainer_remark(stoke_trainer *t, const char *format, ...)
     va_end(args);
     stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_REMARK);
     event.text = text;
-    log_remark(t, text);
+    /* Into the log, for the report. Best effort: the remark itself is told in any case. */
+    if (t->log_state == STK_LOG_OPEN)
+        stk_log_writer_sentence(t->log, "remark", t->now.step, stk_trainer_clock(t), text);
+    if (t->log_state == STK_LOG_LATER) stk_remark_keep(&t->remarks, text);
     stk_trainer_send(t, &event);
 }
 
@@ -195,20 +190,15 @@ static const char *networks(const earlier *e)
     return e->best && e->last ? "best/ and last/" : e->best ? "best/" : e->last ? "last/" : "the log";
 }
 
-/* Whether there was a checkpoint. last/ is written after the first one, and so is the line of the log. best/
- * comes before it, and only a run that was killed in that moment has one evaluation and no checkpoint: begun
- * again it makes the same one. */
-static int had_state(const earlier *e)
-{
-    return e->last || e->saves || (e->best && (!e->logged || e->evaluations > 1));
-}
-
 int stk_trainer_begins_again(stoke_trainer *t, stoke_error *err)
 {
     earlier e;
     const int r = look_back(t, &e, err);
     if (r) return r;
-    if (!had_state(&e)) {
+    /* Whether there was a checkpoint. last/ is written after the first one, and so is the line of the log.
+     * best/ comes before it, and only a run that was killed in that moment has one evaluation and no
+     * checkpoint: begun again it makes the same one. */
+    if (!e.last && !e.saves && !(e.best && (!e.logged || e.evaluations > 1))) {
         stk_trainer_remark(t, "%s has no checkpoint yet: it begins again at step 0", t->folder);
         return STOKE_OK;
     }
@@ -297,18 +287,12 @@ static int measure(stoke_trainer *t, stk_evaluate_result *result, stoke_error *e
     return r;
 }
 
-static double metric_of(const stoke_trainer *t, const stk_evaluate_result *e)
-{
-    const int metric = (int)t->setup.params.metric;
-    return metric == STOKE_METRIC_LOSS ? e->loss : stoke_score_value(&e->scores, metric);
-}
-
 /* 1: better than all before, and now the best. */
 static int keep_score(stoke_trainer *t, const stk_evaluate_result *e)
 {
     stk_checkpoint_progress *now = &t->now;
-    const double value = metric_of(t, e);
-    const int lower = t->setup.params.metric == STOKE_METRIC_LOSS;
+    const int metric = (int)t->setup.params.metric, lower = metric == STOKE_METRIC_LOSS;
+    const double value = lower ? e->loss : stoke_score_value(&e->scores, metric);
     const int better =
         isfinite(value) && (isnan(now->best) || (lower ? value < now->best : value > now->best));
     t->scores = e->scores;
