@@ -167,6 +167,7 @@ static int evaluate_rows(pass *p, const stoke_batch *batch, uint32_t first, uint
                                          .miou = scores.miou,
                                          .accuracy = scores.pixel_accuracy };
         if (scores.pixels) worst_note(p->result->worst, &p->result->n_worst, &own);
+        if (p->gallery) stk_gallery_score(p->gallery, own.id, own.miou, own.accuracy);
     }
     if (r) return r;
     p->loss += loss * with_pixels;

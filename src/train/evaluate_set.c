@@ -245,10 +245,10 @@ static int draw_worst(const evaluation_set *set, const stk_evaluate_result *foun
     int r = stoke_dataset_pick(set->dataset, ids, count, err);
     if (!r) r = stk_gallery_create(&gallery, count, count, height, width, err);
     if (!r) stk_gallery_undo(gallery, &set->predictor->writer);
-    for (uint32_t i = 0; !r && i < count; i++) /* of what is picked, the i-th */
-        stk_gallery_score(gallery, i, found->worst[i].miou, found->worst[i].accuracy);
     if (!r) r = stoke_confusion_create(&confusion, report->classes, set->data.ignore_index, err);
     if (!r) r = run_pass(&again, confusion, gallery, &e);
+    for (uint32_t i = 0; !r && i < count; i++) /* of what is picked, the i-th */
+        stk_gallery_score(gallery, i, found->worst[i].miou, found->worst[i].accuracy);
     if (!set->original)
         snprintf(size, sizeof size, "%ux%u", (unsigned)report->height, (unsigned)report->width);
     snprintf(title, sizeof title, "The %u worst of %s, at %s", (unsigned)count,

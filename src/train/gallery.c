@@ -19,8 +19,7 @@ typedef struct keepsake {
     uint32_t height, width; /* up to the gallery's */
     uint8_t *rgb;
     uint16_t *truth, *predicted;
-    int scored; /* these were measured elsewhere; else the pixels that are shown have them */
-    double miou, accuracy;
+    double miou, accuracy; /* NaN: no pixel counts */
 } keepsake;
 
 struct stk_evaluate_gallery {
@@ -62,6 +61,7 @@ int stk_gallery_create(stk_evaluate_gallery **out, uint64_t samples, uint32_t wa
         k->truth = ids + 2 * pixels * i;
         k->predicted = k->truth + pixels;
         k->rgb = rgb + 3 * pixels * i;
+        k->miou = NAN;
     }
     return STOKE_OK;
 }
@@ -131,12 +131,6 @@ void stk_gallery_take(stk_evaluate_gallery *gallery, const stoke_batch *batch, c
 
 /* ---- whole pictures ---- */
 
-static uint32_t scaled(uint32_t side, double scale)
-{
-    const uint32_t n = (uint32_t)(side * scale + 0.5);
-    return n ? n : 1;
-}
-
 /* The pixel in the middle of what becomes one. */
 static void shrink_ids(const stoke_image *mask, uint32_t width, uint32_t height, uint16_t *ids)
 {
@@ -157,8 +151,8 @@ int stk_gallery_show(stk_evaluate_gallery *gallery, const stk_evaluate_worst *ow
     if (!k) return STOKE_OK;
     double scale = fmin((double)gallery->height / image->height, (double)gallery->width / image->width);
     scale = fmin(scale, 1);
-    k->height = scaled(image->height, scale);
-    k->width = scaled(image->width, scale);
+    k->height = (uint32_t)stk_most((uint64_t)(image->height * scale + 0.5), 1);
+    k->width = (uint32_t)stk_most((uint64_t)(image->width * scale + 0.5), 1);
     const stoke_image small = { k->rgb, 3 * (size_t)k->width, k->width, k->height, 3, 1 };
     stk_pix_resizer *resizer = stk_resizer_create();
     const int r = resizer ? stk_resize(resizer, image, &small, err)
@@ -176,7 +170,6 @@ void stk_gallery_score(stk_evaluate_gallery *gallery, uint64_t id, double miou, 
 {
     keepsake *k = find(gallery, id);
     if (!k) return;
-    k->scored = 1;
     k->miou = miou;
     k->accuracy = accuracy;
 }
@@ -190,28 +183,10 @@ int stk_gallery_has_any(const stk_evaluate_gallery *gallery)
 
 enum { CAPTION = 256 };
 
-/* "street/0042: mean IoU 0.731, accuracy 94.1 %" */
-static void caption_of(const keepsake *k, stoke_confusion *confusion, char *text)
-{
-    const size_t pixels = (size_t)k->height * k->width;
-    double miou = k->miou, accuracy = k->accuracy;
-    if (!k->scored) {
-        stoke_confusion_reset(confusion);
-        const int r = stoke_confusion_add(confusion, k->predicted, k->truth, STOKE_DTYPE_U16, pixels, NULL);
-        const stoke_scores s = stoke_confusion_scores(confusion);
-        miou = r ? NAN : s.miou;
-        accuracy = s.pixel_accuracy;
-    }
-    if (isnan(miou)) /* no pixel counts */
-        snprintf(text, CAPTION, "%.150s", k->name);
-    else
-        snprintf(text, CAPTION, "%.150s: mean IoU %.3f, accuracy %.1f %%", k->name, miou, 100 * accuracy);
-}
-
 /* Rows for stoke_comparison_write; images[3 * i ..] back up the views of row i. Returns how many there are:
  * samples that were bad have not been seen. */
-static size_t lay_rows(const stk_evaluate_gallery *g, stoke_confusion *confusion, stoke_comparison *rows,
-                       stoke_image *images, char (*captions)[CAPTION])
+static size_t lay_rows(const stk_evaluate_gallery *g, stoke_comparison *rows, stoke_image *images,
+                       char (*captions)[CAPTION])
 {
     size_t n = 0;
     for (uint32_t i = 0; i < g->count; i++) {
@@ -221,7 +196,11 @@ static size_t lay_rows(const stk_evaluate_gallery *g, stoke_confusion *confusion
         view[0] = (stoke_image){ k->rgb, 3 * (size_t)k->width, k->width, k->height, 3, 1 };
         view[1] = (stoke_image){ k->truth, 2 * (size_t)k->width, k->width, k->height, 1, 2 };
         view[2] = (stoke_image){ k->predicted, 2 * (size_t)k->width, k->width, k->height, 1, 2 };
-        caption_of(k, confusion, captions[n]);
+        /* "street/0042: mean IoU 0.731, accuracy 94.1 %" */
+        const int used = snprintf(captions[n], CAPTION, "%.150s", k->name);
+        if (!isnan(k->miou))
+            snprintf(captions[n] + used, CAPTION - (size_t)used, ": mean IoU %.3f, accuracy %.1f %%", k->miou,
+                     100 * k->accuracy);
         rows[n] = (stoke_comparison){ &view[0], &view[1], &view[2], captions[n] };
         n++;
     }
@@ -237,9 +216,7 @@ int stk_gallery_write(const stk_evaluate_gallery *gallery, const char *path, con
                                   class_names && class_names[0] ? class_names[0] : "foreground" };
     const char *const *names = classes == 1 ? pair : class_names;
     const uint32_t n_names = classes == 1 ? 2 : class_names ? classes : 0;
-    stoke_confusion *confusion = NULL;
-    int r = stoke_confusion_create(&confusion, classes, ignore_index, err);
-    if (r) return r;
+    int r;
     stoke_comparison *rows = stk_calloc(gallery->count, sizeof *rows);
     stoke_image *images = stk_calloc(gallery->count, 3 * sizeof *images);
     char(*captions)[CAPTION] = stk_calloc(gallery->count, sizeof *captions);
@@ -247,13 +224,12 @@ int stk_gallery_write(const stk_evaluate_gallery *gallery, const char *path, con
         r = stk_fail(err, STOKE_E_NOMEM, "%s: no memory for a picture of %u predictions", path,
                      (unsigned)gallery->count);
     } else {
-        const size_t n = lay_rows(gallery, confusion, rows, images, captions);
+        const size_t n = lay_rows(gallery, rows, images, captions);
         r = n ? stoke_comparison_write(path, rows, n, (int32_t)ignore_index, names, n_names, title, err)
               : stk_fail(err, STOKE_E_STATE, "%s: none of the pictures to be drawn could be read", path);
     }
     stk_free(rows);
     stk_free(images);
     stk_free(captions);
-    stoke_confusion_destroy(&confusion);
     return r;
 }

@@ -64,34 +64,38 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-void stk_files_newer_than(const stoke_dataset *const *sets, size_t n, int64_t since_ns,
-                          stk_files_newer *found)
+int stk_files_newer_text(const stk_setup *setup, int64_t since_ns, char *text, size_t size)
 {
-    *found = (stk_files_newer){ 0 };
-    uint64_t samples = 0;
-    for (size_t i = 0; i < n; i++) samples += sets[i] ? stoke_dataset_count(sets[i]) : 0;
-    const char **paths = samples ? stk_calloc((size_t)samples * 2, sizeof *paths) : NULL;
-    if (!paths) return;
-    size_t count = 0;
-    for (size_t i = 0; i < n; i++)
-        for (uint64_t k = 0; sets[i] && k < stoke_dataset_count(sets[i]); k++) {
+    const stoke_dataset *const sets[] = { setup->train_set, setup->val_set };
+    const uint64_t samples = stoke_dataset_count(sets[0]) + (sets[1] ? stoke_dataset_count(sets[1]) : 0);
+    const char **paths = stk_calloc((size_t)samples * 2, sizeof *paths), *first = NULL;
+    size_t n = 0, count = 0, newer = 0;
+    int shards = 0;
+    for (size_t i = 0; i < 2; i++)
+        for (uint64_t k = 0; paths && sets[i] && k < stoke_dataset_count(sets[i]); k++) {
             const stoke_sample sample = stoke_dataset_sample(sets[i], k);
             const stoke_blob *const blobs[] = { &sample.image, &sample.mask };
             for (size_t side = 0; side < 2; side++) {
                 if (!blobs[side]->path) continue;
-                paths[count++] = blobs[side]->path;
-                found->shards |= blobs[side]->size != UINT64_MAX;
+                paths[n++] = blobs[side]->path;
+                shards |= blobs[side]->size != UINT64_MAX;
             }
         }
-    qsort(paths, count, sizeof *paths, by_text);
-    for (size_t i = 0; i < count; i++) {
+    if (n) qsort(paths, n, sizeof *paths, by_text);
+    for (size_t i = 0; i < n; i++) {
         int64_t what[2];
         if (i && !strcmp(paths[i], paths[i - 1])) continue;
-        found->count++;
+        count++;
         ask(paths[i], what);
-        if (what[1] > since_ns && !found->newer++) found->first = paths[i];
+        if (what[1] > since_ns && !newer++) first = paths[i];
     }
+    if (newer)
+        snprintf(text, size,
+                 "%zu of %zu %s changed since the last checkpoint (first: %s): what is trained on from here "
+                 "is not what the run began with",
+                 newer, count, shards ? "shards" : "files", first);
     stk_free(paths);
+    return newer > 0;
 }
 
 /* ---- YAML ---- */

@@ -169,63 +169,48 @@ static void finish(void *context, void *state)
     stk_reader_finish(&self->reader);
 }
 
-/* ---- both sets ---- */
-
-static int look_at(const stk_resolve_ctx *s, look *l, int part, stk_resolve_count *progress,
-                   stk_resolve_survey *survey)
-{
-    const stk_parallel_job job = { l->count, l, sizeof(member), start, read_one, finish };
-    int r = stk_parallel_for(&job, 0, stk_resolve_counted, progress, s->err);
-    const uint64_t looked = l->count - l->bad.count;
-    progress->before += l->count;
-    survey->read += looked;
-    survey->masks += stoke_dataset_count(l->set);
-    if (!r && l->colored.count) {
-        const stoke_sample sample = stoke_dataset_sample(l->set, l->colored.first);
-        r = stk_judge_colors(l->params, &sample, s->err);
-    }
-    if (l->jpeg.count && !survey->jpeg) survey->jpeg = path_of(l, &l->jpeg);
-    if (!r && l->bad.count && !survey->bad) {
-        survey->first_bad = l->bad.why;
-        stk_error_prefix(&survey->first_bad, path_of(l, &l->bad));
-    }
-    survey->bad += l->bad.count;
-    if (r) return r;
-    survey->looked[part] = looked;
-    survey->odd[part] = l->odd.count;
-    if (!l->odd.count) return STOKE_OK;
-    survey->first_odd[part] = l->odd.why;
-    stk_error_prefix(&survey->first_odd[part], path_of(l, &l->odd));
-    return STOKE_OK;
-}
-
 int stk_survey_masks(stk_resolve_ctx *s, const stoke_labels *labels, const stoke_labels *given, uint64_t most,
                      stk_resolve_survey *survey)
 {
     const stk_setup *setup = s->setup;
     const stoke_dataset *sets[] = { setup->train_set, setup->val_set };
     const size_t n_sets = setup->val_set ? 2 : 1;
-    look looks[2];
     stk_resolve_count progress = { .s = s };
     *survey = (stk_resolve_survey){ .train = stk_calloc(1, sizeof *survey->train) };
     if (n_sets > 1) survey->val = stk_calloc(1, sizeof *survey->val);
     if (!survey->train || (n_sets > 1 && !survey->val))
         return stk_fail(s->err, STOKE_E_NOMEM, "no memory to count the values of masks");
-    for (size_t i = 0; i < n_sets; i++) {
-        const uint64_t count = stoke_dataset_count(sets[i]);
-        looks[i] = (look){ .set = sets[i],
-                           .params = &setup->train,
-                           .labels = labels,
-                           .given = given,
-                           .count = count < most ? count : most,
-                           .sum = i ? survey->val : survey->train };
-        progress.total += looks[i].count;
-    }
+    for (size_t i = 0; i < n_sets; i++) progress.total += stk_least(stoke_dataset_count(sets[i]), most);
     int r = STOKE_OK;
     for (size_t i = 0; !r && i < n_sets; i++) {
-        pthread_mutex_init(&looks[i].lock, NULL);
-        r = look_at(s, &looks[i], (int)i, &progress, survey);
-        pthread_mutex_destroy(&looks[i].lock);
+        look l = { .set = sets[i],
+                   .params = &setup->train,
+                   .labels = labels,
+                   .given = given,
+                   .count = stk_least(stoke_dataset_count(sets[i]), most),
+                   .sum = i ? survey->val : survey->train };
+        const stk_parallel_job job = { l.count, &l, sizeof(member), start, read_one, finish };
+        pthread_mutex_init(&l.lock, NULL);
+        r = stk_parallel_for(&job, 0, stk_resolve_counted, &progress, s->err);
+        pthread_mutex_destroy(&l.lock);
+        progress.before += l.count;
+        survey->looked[i] = l.count - l.bad.count;
+        survey->odd[i] = l.odd.count;
+        survey->read += survey->looked[i];
+        survey->masks += stoke_dataset_count(sets[i]);
+        if (!r && l.colored.count) {
+            const stoke_sample sample = stoke_dataset_sample(l.set, l.colored.first);
+            r = stk_judge_colors(l.params, &sample, s->err);
+        }
+        if (l.jpeg.count && !survey->jpeg) survey->jpeg = path_of(&l, &l.jpeg);
+        if (!r && l.bad.count && !survey->bad) {
+            survey->first_bad = l.bad.why;
+            stk_error_prefix(&survey->first_bad, path_of(&l, &l.bad));
+        }
+        survey->bad += l.bad.count;
+        if (r || !l.odd.count) continue;
+        survey->first_odd[i] = l.odd.why;
+        stk_error_prefix(&survey->first_odd[i], path_of(&l, &l.odd));
     }
     return r;
 }

@@ -20,8 +20,7 @@
 struct stoke_trained {
     char weights[PATH_MAX], config[PATH_MAX]; /* config "": no run */
     stoke_data_params data;
-    int eval_mode;                 /* stoke_predict_mode */
-    int precision;                 /* stoke_precision */
+    stoke_train_params train;
     stoke_option_storage *storage; /* of the strings in data */
 };
 
@@ -102,13 +101,10 @@ static int find(stoke_trained *t, const char *path, stoke_error *err)
 /* The file has the settings of data and training; of the second, only how it validated is wanted. */
 static int read_settings(stoke_trained *t, stoke_error *err)
 {
-    stoke_train_params train = stoke_train_defaults();
-    const stoke_option_group groups[] = { stoke_data_options(&t->data), stoke_train_options(&train) };
+    const stoke_option_group groups[] = { stoke_data_options(&t->data), stoke_train_options(&t->train) };
     const int r = stoke_settings_load_yaml(groups, sizeof groups / sizeof *groups, &t->data, t->config,
                                            &t->storage, err);
-    t->eval_mode = train.eval_mode;
-    t->precision = train.precision;
-    return r ? r : stoke_run_follow(t->config, &t->data, &train, t->storage, err);
+    return r ? r : stoke_run_follow(t->config, &t->data, &t->train, t->storage, err);
 }
 
 int stoke_trained_open(stoke_trained **out, const char *path, stoke_error *err)
@@ -117,6 +113,7 @@ int stoke_trained_open(stoke_trained **out, const char *path, stoke_error *err)
     stoke_trained *t = stk_calloc(1, sizeof *t);
     if (!t) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
     t->data = stoke_data_defaults();
+    t->train = stoke_train_defaults();
     int status = find(t, path, err);
     if (!status && *t->config) status = read_settings(t, err);
     if (status)
@@ -151,7 +148,7 @@ const stoke_data_params *stoke_trained_data(const stoke_trained *trained)
 
 stoke_predict_mode stoke_trained_eval_mode(const stoke_trained *trained)
 {
-    return (stoke_predict_mode)trained->eval_mode;
+    return (stoke_predict_mode)trained->train.eval_mode;
 }
 
 void stoke_trained_settings(const stoke_trained *trained, stoke_predict_params *params)
@@ -161,5 +158,5 @@ void stoke_trained_settings(const stoke_trained *trained, stoke_predict_params *
     params->size[0] = trained->data.size[0];
     params->size[1] = trained->data.size[1];
     params->augment = trained->data.augment;
-    params->precision = trained->precision;
+    params->precision = trained->train.precision;
 }

@@ -75,18 +75,11 @@ static void notice_files(stoke_trainer *t, const char *state)
     const int64_t since = stoke_stat(state, &st) == 0
                               ? (int64_t)st.st_mtim.tv_sec * 1000000000 + (int64_t)st.st_mtim.tv_nsec
                               : INT64_MAX;
-    const stoke_dataset *const sets[] = { t->setup.train_set, t->setup.val_set };
-    stk_files_newer found;
-    stk_files_newer_than(sets, sizeof sets / sizeof *sets, since, &found);
-    if (found.newer)
-        stk_trainer_remark(t,
-                           "%llu of %llu %s changed since the last checkpoint (first: %s): what is trained "
-                           "on from here is not what the run began with",
-                           (unsigned long long)found.newer, (unsigned long long)found.count,
-                           found.shards ? "shards" : "files", found.first);
-    else
-        stk_trainer_remark(t, "files of the set have another size or time than when the run was saved, under "
-                              "the same names: what is trained on from here may not be what it began with");
+    char text[STOKE_ERROR_TEXT] =
+        "files of the set have another size or time than when the run was saved, under the same names: what "
+        "is trained on from here may not be what it began with";
+    stk_files_newer_text(&t->setup, since, text, sizeof text);
+    stk_trainer_remark(t, "%s", text);
 }
 
 /* Reads it without a network: what it belongs to is compared before anything is taken or written. A run that

@@ -30,16 +30,9 @@
 /* Whether files changed under their names. Names and order tell one set from another; size and time tell, at
  * the price of a stat for each, whether somebody has worked on the pictures since. */
 
-/* Which of the files of several sets, each counted once, changed after a moment. */
-typedef struct stk_files_newer {
-    uint64_t count, newer;
-    const char *first; /* of the newer ones, by its name; the set's own string; NULL: none */
-    int shards;        /* they are shards */
-} stk_files_newer;
-
-/* Sets may be NULL. since_ns: CLOCK_REALTIME. Without memory *found is zeros. */
-void stk_files_newer_than(const stoke_dataset *const *sets, size_t n, int64_t since_ns,
-                          stk_files_newer *found);
+/* 1: some changed after a moment of CLOCK_REALTIME; `text` says how many, each counted once, and names the
+ * first. */
+int stk_files_newer_text(const stk_setup *setup, int64_t since_ns, char *text, size_t size);
 
 /* ---- whole paths of a run ---- */
 
