@@ -90,16 +90,6 @@ typedef struct stk_run_page {
 /* The whole of report.html (run_page.c). */
 int stk_run_page_write(const stk_run_page *page, stoke_error *err);
 
-/* ---- its tables (run_tables.c) ---- */
-
-/* The evaluation that is shown in full: the best one, or the last when none is marked. NULL: none at all. */
-const stk_json *stk_run_shown(const stk_run_log *log);
-
-void stk_run_table_time(const stk_run_page *page);
-void stk_run_table_classes(const stk_run_page *page);
-void stk_run_table_confusion(const stk_run_page *page);
-void stk_run_table_worst(const stk_run_page *page);
-
 /* ---- its pictures ---- */
 
 /* Predictions of the first, the best and the last evaluation, as far as they have pictures. */
