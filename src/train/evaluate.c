@@ -31,18 +31,6 @@ const char *stk_eval_mode_name(int mode)
     return names[mode];
 }
 
-static int learn(stk_eval_plan *plan, const char *augment, stoke_error *err)
-{
-    stoke_pipeline *pipeline = NULL;
-    const int r = stoke_pipeline_create(&pipeline, augment, err);
-    if (!r) {
-        plan->own_scale = stk_pipeline_own_scale(pipeline) != NULL;
-        plan->most_shown = stk_pipeline_most_shown(pipeline);
-    }
-    stoke_pipeline_destroy(&pipeline);
-    return r;
-}
-
 /* One of them; its windows are added up. */
 static void measure(stk_eval_plan *plan, const uint32_t picture[2], const uint32_t size[2])
 {
@@ -59,6 +47,7 @@ int stk_eval_plan_make(stk_eval_plan *plan, const stk_pairs *pairs, uint64_t cou
                        const stoke_data_params *data, int wanted, stoke_error *err)
 {
     const int possible = data->size[0] % STK_GRID == 0 && data->size[1] % STK_GRID == 0;
+    stoke_pipeline *pipeline = NULL;
     uint64_t n = 0;
     *plan = (stk_eval_plan){ .mode = wanted };
     if (wanted == STOKE_PREDICT_SLIDE && !possible)
@@ -66,8 +55,11 @@ int stk_eval_plan_make(stk_eval_plan *plan, const stk_pairs *pairs, uint64_t cou
                         "windows of %ux%u cannot be slid over pictures: height and width must be multiples "
                         "of %d (`size`)",
                         data->size[0], data->size[1], STK_GRID);
-    const int r = learn(plan, data->augment, err);
+    const int r = stoke_pipeline_create(&pipeline, data->augment, err);
     if (r) return r;
+    plan->own_scale = stk_pipeline_own_scale(pipeline) != NULL;
+    plan->most_shown = stk_pipeline_most_shown(pipeline);
+    stoke_pipeline_destroy(&pipeline);
     for (uint64_t i = 0; i < count; i++)
         if (pairs->size[i][0]) measure(plan, pairs->size[i], data->size), n++;
     if (wanted == STOKE_PREDICT_AUTO) {
@@ -83,10 +75,8 @@ uint64_t stk_eval_plan_bytes(const stk_eval_plan *plan, const stoke_net_params *
     if (plan->mode != STOKE_PREDICT_SLIDE) return 0;
     const stk_predict_windows across =
         stk_windows_of(plan->width, net->width, stoke_predict_defaults().overlap);
-    const uint64_t lines = net->height / STK_GRID + 1, window = (uint64_t)net->height * net->width;
-    const uint64_t sums =
-        lines * (across.length / STK_GRID) * stk_logits_stride(net->classes) * sizeof(float);
-    const uint64_t classes = lines * STK_GRID * across.length * sizeof(uint16_t);
+    const uint64_t window = (uint64_t)net->height * net->width;
+    const uint64_t band = stk_slide_band(&across, net->height, net->classes);
     const uint64_t rows = (uint64_t)net->batch * window * 3 * sizeof(float);
     const uint64_t each = plan->pixels * PIXEL_BYTES;
     /* What is on its way, and what helpers keep between files: as much again at most. */
@@ -94,7 +84,7 @@ uint64_t stk_eval_plan_bytes(const stk_eval_plan *plan, const stoke_net_params *
                    most = each > STK_EVAL_MEMORY ? each : STK_EVAL_MEMORY;
     const uint64_t way = (3 * helpers + 2 * net->batch) * each;
     const uint64_t kept = (uint64_t)pictures * STK_EVAL_SIDE * STK_EVAL_SIDE * 7;
-    return rows + sums + classes + 8 * window + (way < 2 * most ? way : 2 * most) + kept;
+    return rows + band + 8 * window + (way < 2 * most ? way : 2 * most) + kept;
 }
 
 /* ---- batches of a loader ---- */

@@ -124,6 +124,9 @@ int stk_predict_resized(stoke_predictor *predictor, const stoke_logits *logits, 
 
 /* ---- and windows over a picture at its own scale ---- */
 
+/* Bytes of the band that goes down a picture, of windows of that height: sums, and the classes they come to.
+ */
+uint64_t stk_slide_band(const stk_predict_windows *across, uint32_t height, uint32_t classes);
 /* Bytes it will hold for such a picture, and how many windows there are. */
 uint64_t stk_slide_bytes(const stoke_predictor *predictor, uint32_t width, uint32_t height,
                          uint64_t *windows);

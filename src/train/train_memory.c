@@ -68,9 +68,7 @@ static uint64_t of_predictor(const stk_predict_work *w, const stk_probe *probe, 
     uint64_t bytes = w->batch * window * 3 * sizeof(float) + window * 8;
     if (w->mode != STOKE_PREDICT_RESIZE) {
         const stk_predict_windows across = stk_windows_of(probe->longest_side, w->width, w->overlap);
-        const uint64_t lines = w->height / STK_GRID + 1;
-        bytes +=
-            lines * (across.length / STK_GRID) * stride + lines * STK_GRID * across.length * sizeof(uint16_t);
+        bytes += stk_slide_band(&across, w->height, w->classes);
     }
     if (w->mode != STOKE_PREDICT_SLIDE)
         bytes += pixels * sizeof(uint16_t) + (w->views > 1 ? window / STK_GRID / STK_GRID * stride : 0);

@@ -66,18 +66,10 @@ static int find_in_run(stoke_trained *t, const char *run, stoke_error *err)
                     run);
 }
 
-/* best/ or last/ of a run: the settings lie beside it. */
-static int find_beside(stoke_trained *t, stoke_error *err)
-{
-    char parent[PATH_MAX];
-    const int status = join(parent, t->weights, "..", err);
-    if (status || !is_run(parent)) return status;
-    return join(t->config, parent, "config.yaml", err);
-}
-
 static int find(stoke_trained *t, const char *path, stoke_error *err)
 {
     struct stat st;
+    char parent[PATH_MAX];
     if (strlen(path) >= PATH_MAX)
         return stk_fail(err, STOKE_E_LIMIT, "%.200s...: the path is too long", path);
     const int there = stoke_stat(path, &st) == 0;
@@ -90,7 +82,11 @@ static int find(stoke_trained *t, const char *path, stoke_error *err)
                         path);
     snprintf(t->weights, sizeof t->weights, "%s", path);
     if (!S_ISDIR(st.st_mode)) return STOKE_OK; /* what it holds is seen when it is read */
-    if (is_network(path)) return find_beside(t, err);
+    if (is_network(path)) {
+        const int status = join(parent, path, "..", err);
+        /* best/ or last/ of a run: the settings lie beside it. */
+        return status || !is_run(parent) ? status : join(t->config, parent, "config.yaml", err);
+    }
     if (is_run(path)) return find_in_run(t, path, err);
     return stk_fail(err, STOKE_E_NOTFOUND,
                     "%s: neither a run (config.yaml, log.jsonl, best/) nor a network (config.json, "

@@ -109,21 +109,16 @@ static int is_there(const char *path)
     return stoke_there(*folder ? folder : ".");
 }
 
-static int folder_of(const char *config, char folder[static PATH_MAX])
-{
-    char path[PATH_MAX];
-    const size_t n = parent(config, strlen(config));
-    snprintf(path, sizeof path, "%.*s", (int)n, config);
-    return realpath(n ? path : ".", folder) != NULL;
-}
-
 int stoke_run_follow(const char *config, stoke_data_params *data, stoke_train_params *params,
                      stoke_option_storage *storage, stoke_error *err)
 {
     const char **fields[MOST_FIELDS];
-    char now[PATH_MAX], was[PATH_MAX], moved[PATH_MAX];
+    char folder[PATH_MAX], now[PATH_MAX], was[PATH_MAX], moved[PATH_MAX];
     const stk_ours_kind kind = kind_at("");
-    if (!folder_of(config, now) || !stk_ours_note(now, &kind, was, sizeof was) || !strcmp(was, now))
+    const size_t length = parent(config, strlen(config));
+    snprintf(folder, sizeof folder, "%.*s", (int)length, config);
+    if (!realpath(length ? folder : ".", now) || !stk_ours_note(now, &kind, was, sizeof was) ||
+        !strcmp(was, now))
         return STOKE_OK;
     const size_t n = fields_of(data, params, fields);
     for (size_t i = 0; i < n; i++) {
