@@ -158,36 +158,6 @@ static void write_group(const stoke_option_group *group, FILE *out)
     }
 }
 
-/* A file of ops by what is in it, as a list is. */
-static void write_augment(const stk_setup *setup, FILE *out)
-{
-    stoke_pipeline *pipeline = NULL;
-    const int r = stoke_pipeline_create(&pipeline, setup->train.augment, NULL);
-    fprintf(out, "augment=%s\n", r ? setup->train.augment : stoke_pipeline_text(pipeline));
-    stoke_pipeline_destroy(&pipeline);
-}
-
-/* The map by what it does. */
-static void write_labels(const stk_setup *setup, FILE *out)
-{
-    stoke_labels *labels = NULL;
-    uint64_t digest[2] = { 0 };
-    if (!stk_labels_of(&labels, &setup->train, NULL)) stk_labels_digest(labels, digest);
-    stoke_labels_destroy(&labels);
-    fprintf(out, "classes=%u\nlabel_map=%016llx%016llx\n", setup->classes, (unsigned long long)digest[0],
-            (unsigned long long)digest[1]);
-}
-
-static void write_weights(const stk_setup *setup, FILE *out)
-{
-    stk_mem_buffer file = { 0 };
-    size_t size = 0;
-    if (setup->train.order != STOKE_ORDER_WEIGHTED) return;
-    if (!stk_file_read(setup->train.weights, UINT64_C(1) << 32, &file, &size, NULL))
-        fprintf(out, "weights=%016llx\n", (unsigned long long)XXH3_64bits(file.data, size));
-    stk_buffer_free(&file);
-}
-
 static void write_set(const char *name, const stoke_dataset *set, FILE *out)
 {
     if (!set) return;
@@ -212,13 +182,27 @@ char *stk_setup_identity(const stk_setup *setup)
     const stoke_option_group groups[] = { stoke_data_options(&data), stoke_train_options(&params) };
     char *text = NULL, *identity = NULL;
     size_t size = 0;
+    uint64_t map[2] = { 0 };
+    stoke_labels *labels = NULL;
+    stoke_pipeline *pipeline = NULL;
+    stk_mem_buffer file = { 0 };
     FILE *out = open_memstream(&text, &size);
     if (!out) return NULL;
     write_group(&groups[0], out);
-    write_labels(setup, out);
-    write_augment(setup, out);
-    write_weights(setup, out);
-    fprintf(out, "model=%s\n", setup->params.model);
+    /* The map by what it does, a file of ops by what is in it, as a list is. */
+    if (!stk_labels_of(&labels, &data, NULL)) stk_labels_digest(labels, map);
+    fprintf(out, "classes=%u\nlabel_map=%016llx%016llx\n", setup->classes, (unsigned long long)map[0],
+            (unsigned long long)map[1]);
+    const int bad = stoke_pipeline_create(&pipeline, data.augment, NULL);
+    fprintf(out, "augment=%s\n", bad ? data.augment : stoke_pipeline_text(pipeline));
+    size_t bytes = 0;
+    if (data.order == STOKE_ORDER_WEIGHTED &&
+        !stk_file_read(data.weights, UINT64_C(1) << 32, &file, &bytes, NULL))
+        fprintf(out, "weights=%016llx\n", (unsigned long long)XXH3_64bits(file.data, bytes));
+    stoke_labels_destroy(&labels);
+    stoke_pipeline_destroy(&pipeline);
+    stk_buffer_free(&file);
+    fprintf(out, "model=%s\n", params.model);
     write_group(&groups[1], out);
     fprintf(out, "steps=%llu\n", (unsigned long long)setup->steps);
     if (setup->params.eval_mode == STOKE_PREDICT_SLIDE) fputs(slides, out); /* see stk_setup_eval_mode */

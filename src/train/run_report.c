@@ -296,17 +296,6 @@ static int make_path(char path[PATH], const char *folder, const char *name, stok
     return stk_fail(err, STOKE_E_INVALID, "%.200s...: the name of the folder is too long", folder);
 }
 
-/* The last part of the folder's name, without slashes behind it. */
-static char *last_part(const char *folder)
-{
-    char *copy = stk_strdup(folder);
-    if (!copy) return NULL;
-    for (size_t n = strlen(copy); n > 1 && copy[n - 1] == '/'; n--) copy[n - 1] = 0;
-    const char *slash = strrchr(copy, '/');
-    if (slash && slash[1]) memmove(copy, slash + 1, strlen(slash + 1) + 1);
-    return copy;
-}
-
 static int read_log(stk_run_log *log, const char *folder, stoke_error *err)
 {
     char path[PATH];
@@ -370,16 +359,21 @@ int stoke_run_report(const char *folder, int force, stoke_error *err)
 {
     stk_run_log log = { 0 };
     stk_run_curves curves = { 0 };
+    char name[PATH];
+    /* Its last part, without slashes behind it. */
+    size_t end = strlen(folder);
+    while (end > 1 && folder[end - 1] == '/') end--;
+    size_t start = end;
+    while (start && folder[start - 1] != '/') start--;
+    if (start == end) start = 0; /* the root */
+    snprintf(name, sizeof name, "%.*s", (int)(end - start), folder + start);
     if (!*folder) return stk_fail(err, STOKE_E_INVALID, "the name of the run's folder is empty");
-    char *name = last_part(folder);
-    int r = name ? STOKE_OK : stk_fail(err, STOKE_E_NOMEM, "%s: no memory for its report", folder);
-    if (!r) r = read_log(&log, folder, err);
+    int r = read_log(&log, folder, err);
     if (!r) r = stk_curves_make(&curves, &log, err);
     if (!r) r = check_files(folder, force, err);
     stk_run_page page = { .folder = folder, .name = name, .log = &log, .curves = &curves };
     if (!r) r = write_files(&page, err);
     stk_curves_free(&curves);
     stk_run_log_free(&log);
-    stk_free(name);
     return r;
 }

@@ -391,26 +391,19 @@ int stk_trainer_evaluate(stoke_trainer *t, stoke_error *err)
 
 /* ---- checkpoints ---- */
 
-static int save_state(stoke_trainer *t, uint64_t *bytes, stoke_error *err)
+int stk_trainer_save(stoke_trainer *t, stoke_error *err)
 {
+    const uint64_t began = stk_now_ns();
     char path[PATH_MAX];
     struct stat st;
+    stk_trainer_live(t, STOKE_LIVE_SAVING);
+    /* The steps before it are in the log: one that goes on from here begins a new line. */
+    stk_trainer_write_note(t);
     int r = stk_trainer_path(t, path, "state.safetensors", err);
     stoke_loader_state(t->train, t->now.loader, sizeof t->now.loader);
     t->now.seconds = stk_trainer_clock(t);
     if (!r) r = stk_checkpoint_save(path, t->net, &t->now, t->identity, err);
-    *bytes = !r && stoke_stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
-    return r;
-}
-
-int stk_trainer_save(stoke_trainer *t, stoke_error *err)
-{
-    const uint64_t began = stk_now_ns();
-    uint64_t bytes = 0;
-    stk_trainer_live(t, STOKE_LIVE_SAVING);
-    /* The steps before it are in the log: one that goes on from here begins a new line. */
-    stk_trainer_write_note(t);
-    int r = save_state(t, &bytes, err);
+    const uint64_t bytes = !r && stoke_stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
     if (!r) t->saved_ns = stk_now_ns();
     if (!r) r = stk_trainer_save_last(t, err);
     const double seconds = (double)(stk_now_ns() - began) / 1e9;
