@@ -409,7 +409,7 @@ int stoke_find_lr(const stoke_data_params *data, const stoke_train_params *train
     if (!status) status = stoke_net_open(&s.net, &setup.net, err);
     for (size_t i = 0; !status && stoke_net_remark(s.net, i); i++) say(&s, stoke_net_remark(s.net, i));
     if (!status) {
-        const stoke_data_params own_data = stk_train_data(&setup);
+        const stoke_data_params own_data = stk_part_data(&setup, 0);
         status = stk_loader_create_planned(&s.loader, setup.train_set, &own_data, &memory.train, err);
     }
     if (!status) status = run_and_judge(&s, err); /* what it leaves behind is closed: nothing to put back */

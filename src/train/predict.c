@@ -203,7 +203,6 @@ static int equip(stoke_predictor *p, const char *augment, const stk_predict_pres
     p->classes = p->net->config.classes;
     p->stride = stk_logits_stride(p->classes);
     p->grid_height = p->net->stages[0].height;
-    p->grid_width = p->net->stages[0].width;
     const int status = predict_learn(p, augment, preset, err);
     if (status) return status;
     p->resizer = stk_resizer_create();

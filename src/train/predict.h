@@ -40,7 +40,7 @@ struct stoke_predictor {
     int borrowed;                /* the network is another's, who closes it */
     stoke_predict_params params; /* strings are NULL: they were the caller's */
     uint32_t height, width;      /* of the network's pictures */
-    uint32_t grid_height, grid_width, classes;
+    uint32_t grid_height, classes;
     size_t stride; /* floats of an element of the grid */
     uint32_t batch;
     int own_scale;

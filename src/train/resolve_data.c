@@ -100,17 +100,6 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Heights (side 1) or widths (side 0) of what could be read, ascending. */
-static uint32_t *sorted(const stk_pairs *pairs, uint64_t count, int side, uint64_t *n)
-{
-    uint32_t *sides = stk_alloc(count * sizeof *sides);
-    *n = 0;
-    for (uint64_t i = 0; sides && i < count; i++)
-        if (pairs->size[i][0]) sides[(*n)++] = pairs->size[i][side];
-    if (sides && *n) qsort(sides, *n, sizeof *sides, ascending);
-    return sides;
-}
-
 static uint32_t rounded(double side)
 {
     const uint32_t n = (uint32_t)(side / SIZE_MULTIPLE + 0.5);
@@ -135,26 +124,33 @@ static void choose_size(stk_resolve_ctx *s, uint32_t height, uint32_t width, int
                         width, SIZE_MULTIPLE, SIZE_MOST);
 }
 
-/* The picture in the middle, by height and by width, with its proportions. */
+/* The picture in the middle of those that could be read, by height and by width, with its proportions. */
 static int settle_size(stk_resolve_ctx *s, const stk_pairs *pairs)
 {
     const stoke_dataset *set = s->setup->train_set;
-    uint64_t n = 0;
+    const uint64_t count = stoke_dataset_count(set);
+    uint32_t middle[2] = { 0 }; /* width, height */
+    int alike = 1;
     if (s->setup->train.size[0]) return STOKE_OK;
-    uint32_t *heights = sorted(pairs, stoke_dataset_count(set), 1, &n),
-             *widths = sorted(pairs, stoke_dataset_count(set), 0, &n);
-    int r = heights && widths ? STOKE_OK : stk_fail(s->err, STOKE_E_NOMEM, "no memory to sort the pictures");
-    if (!r && !n)
-        r = stk_fail(s->err, STOKE_E_FORMAT,
-                     "`size` is not set, and none of the pictures can be read to choose it (%s): `stoke "
-                     "verify` says why",
-                     stoke_dataset_sample(set, 0).image_path);
-    if (!r)
-        choose_size(s, heights[n / 2], widths[n / 2],
-                    heights[0] == heights[n - 1] && widths[0] == widths[n - 1]);
-    stk_free(heights);
-    stk_free(widths);
-    return r;
+    uint32_t *sides = stk_alloc(count * sizeof *sides);
+    if (!sides) return stk_fail(s->err, STOKE_E_NOMEM, "no memory to sort the pictures");
+    for (int side = 0; side < 2; side++) {
+        size_t n = 0;
+        for (uint64_t i = 0; i < count; i++)
+            if (pairs->size[i][0]) sides[n++] = pairs->size[i][side];
+        if (!n) break;
+        qsort(sides, n, sizeof *sides, ascending);
+        middle[side] = sides[n / 2];
+        alike &= sides[0] == sides[n - 1];
+    }
+    stk_free(sides);
+    if (!middle[0])
+        return stk_fail(s->err, STOKE_E_FORMAT,
+                        "`size` is not set, and none of the pictures can be read to choose it (%s): `stoke "
+                        "verify` says why",
+                        stoke_dataset_sample(set, 0).image_path);
+    choose_size(s, middle[1], middle[0], alike);
+    return STOKE_OK;
 }
 
 /* ---- pairs ---- */

@@ -109,17 +109,13 @@ static int keep_again(stk_json *place, const char *text, size_t length, stoke_er
 static int add_evaluation(stk_run_log *log, stk_json *json, uint64_t step, const char *text, size_t length,
                           stoke_error *err)
 {
-    stk_run_eval eval = { .step = step,
-                          .t = stk_run_real(json, json->values, "t"),
-                          .loss = stk_run_real(json, json->values, "loss") };
+    stk_run_eval eval = { .step = step, .loss = stk_run_real(json, json->values, "loss") };
     for (int i = 0; i < STOKE_SCORES; i++)
         eval.score[i] = stk_run_real(json, json->values, stoke_score_at(i)->name);
     while (log->n_evals && log->evals[log->n_evals - 1].step >= step) log->n_evals--;
     log->evaluations++;
     log->eval_seconds += sum_of(json, "seconds");
-    if (log->n_evals == STK_RUN_EVALS) {
-        log->left_out++;
-    } else {
+    if (log->n_evals < STK_RUN_EVALS) {
         if (!stk_grow((void **)&log->evals, &log->evals_capacity, log->n_evals + 1, sizeof eval))
             return stk_fail(err, STOKE_E_NOMEM, "no memory for the log of a run");
         log->evals[log->n_evals++] = eval;
@@ -140,10 +136,7 @@ static int add_remark(stk_run_log *log, const stk_json *json, stoke_error *err)
     if (!text || !*text) return STOKE_OK;
     for (size_t i = 0; i < log->n_remarks; i++)
         if (!strcmp(log->remarks[i], text)) return STOKE_OK;
-    if (log->n_remarks == STK_RUN_REMARKS) {
-        log->left_out++;
-        return STOKE_OK;
-    }
+    if (log->n_remarks == STK_RUN_REMARKS) return STOKE_OK;
     char *copy = stk_strdup(text);
     if (!copy) return stk_fail(err, STOKE_E_NOMEM, "no memory for the log of a run");
     log->remarks[log->n_remarks++] = copy;
@@ -173,7 +166,6 @@ int stk_run_log_line(stk_run_log *log, const char *text, size_t length, stoke_er
     } else if (!strcmp(kind, "save")) {
         log->saves++;
         log->save_seconds += sum_of(&json, "seconds");
-        log->save_bytes = count_of(&json, "bytes");
         log->saved_step = step;
     } else if (!strcmp(kind, "start")) {
         log->sessions++;
@@ -184,9 +176,7 @@ int stk_run_log_line(stk_run_log *log, const char *text, size_t length, stoke_er
         snprintf(log->why, sizeof log->why, "%s", why && *why ? why : "ended");
     } else if (!strcmp(kind, "remark")) {
         r = add_remark(log, &json, err);
-    } else {
-        log->left_out++; /* of a later version */
-    }
+    } /* others are of a later version */
     if (step > log->step) log->step = step;
     if (t >= 0 && t < 1e12 && t > log->t) log->t = t;
     stk_json_free(&json);

@@ -78,7 +78,6 @@ enum { CURVE_WIDTH = 540 }; /* two side by side, letters at their size */
 enum {
     MOST_ROWS = 512, /* classes in the table; more make a page nobody reads */
     NUMBERED = 24,   /* classes up to which cells of the matrix have numbers */
-    MATRIX = 64,     /* classes of a matrix in the log */
     WORST_SHOWN = 16
 };
 
@@ -334,7 +333,8 @@ static void put_score(FILE *out, double value, int barred)
 static double *matrix_of(const stk_json *json, uint32_t *size)
 {
     const stk_json_value *matrix = member(json, "confusion"), *row;
-    if (!matrix || matrix->kind != STK_JSON_ARRAY || !matrix->count || matrix->count > MATRIX) return NULL;
+    if (!matrix || matrix->kind != STK_JSON_ARRAY || !matrix->count || matrix->count > STK_LOG_MATRIX)
+        return NULL;
     *size = matrix->count;
     double *counts = stk_calloc((size_t)*size * *size, sizeof *counts), *p = counts;
     for (row = stk_json_first(json, matrix); counts && row; row = stk_json_next(json, row)) {

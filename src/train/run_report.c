@@ -152,9 +152,18 @@ static void smoothen(const double *raw, double *smooth, size_t count)
     }
 }
 
-static void fill(stk_run_curves *c, const stk_run_log *log)
+int stk_curves_make(stk_run_curves *c, const stk_run_log *log, stoke_error *err)
 {
-    for (size_t i = 0; i < c->steps; i++) {
+    *c = (stk_run_curves){ .steps = log->n_steps, .evals = log->n_evals, .best_step = NAN };
+    const size_t n = log->n_steps, m = log->n_evals;
+    double *p = c->block = stk_calloc(n * STEP_ARRAYS + m * EVAL_ARRAYS + 1, sizeof *p);
+    if (!p) return stk_fail(err, STOKE_E_NOMEM, "no memory for the curves of a run");
+    double **const by_step[STEP_ARRAYS] = { &c->step, &c->loss, &c->smooth, &c->lr, &c->speed, &c->wait };
+    for (size_t i = 0; i < STEP_ARRAYS; i++, p += n) *by_step[i] = p;
+    c->eval_step = p;
+    c->eval_loss = p + m;
+    for (size_t i = 0; i < STOKE_SCORES; i++) c->score[i] = p + (2 + i) * m;
+    for (size_t i = 0; i < n; i++) {
         const stk_log_step_note *s = &log->steps[i];
         const int timed = s->seconds > 0;
         c->step[i] = (double)s->step;
@@ -163,35 +172,18 @@ static void fill(stk_run_curves *c, const stk_run_log *log)
         c->speed[i] = timed ? (double)s->images / s->seconds : NAN;
         c->wait[i] = timed ? 100 * s->data_seconds / s->seconds : NAN;
     }
-    smoothen(c->loss, c->smooth, c->steps);
-    for (size_t i = 0; i < c->evals; i++) {
+    smoothen(c->loss, c->smooth, n);
+    for (size_t i = 0; i < m; i++) {
         const stk_run_eval *e = &log->evals[i];
         c->eval_step[i] = (double)e->step;
         c->eval_loss[i] = e->loss;
         for (int k = 0; k < STOKE_SCORES; k++) c->score[k][i] = e->score[k];
     }
-    c->best_step = NAN;
-    if (log->best.values) {
-        char number[32];
-        c->best_step = (double)stk_run_uint(&log->best, "step");
-        stk_text_fixed(stk_run_real(&log->best, log->best.values, "miou"), 3, number, sizeof number);
-        snprintf(c->best_text, sizeof c->best_text, "best: mIoU %s", number);
-    }
-}
-
-int stk_curves_make(stk_run_curves *curves, const stk_run_log *log, stoke_error *err)
-{
-    *curves = (stk_run_curves){ .steps = log->n_steps, .evals = log->n_evals };
-    const size_t n = log->n_steps, m = log->n_evals;
-    double *p = curves->block = stk_calloc(n * STEP_ARRAYS + m * EVAL_ARRAYS + 1, sizeof *p);
-    if (!p) return stk_fail(err, STOKE_E_NOMEM, "no memory for the curves of a run");
-    double **const by_step[STEP_ARRAYS] = { &curves->step, &curves->loss,  &curves->smooth,
-                                            &curves->lr,   &curves->speed, &curves->wait };
-    for (size_t i = 0; i < STEP_ARRAYS; i++, p += n) *by_step[i] = p;
-    curves->eval_step = p;
-    curves->eval_loss = p + m;
-    for (size_t i = 0; i < STOKE_SCORES; i++) curves->score[i] = p + (2 + i) * m;
-    fill(curves, log);
+    if (!log->best.values) return STOKE_OK;
+    char number[32];
+    c->best_step = (double)stk_run_uint(&log->best, "step");
+    stk_text_fixed(stk_run_real(&log->best, log->best.values, "miou"), 3, number, sizeof number);
+    snprintf(c->best_text, sizeof c->best_text, "best: mIoU %s", number);
     return STOKE_OK;
 }
 

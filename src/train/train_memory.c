@@ -192,23 +192,13 @@ int stoke_predict_memory(const stoke_predictor *p, stoke_predict_job *job, uint6
  * 80 ms of core time for a picture of 256x256, decoding and augmenting one about 3: a quarter of the cores is
  * ample for training, and half of them for evaluation, which is three times as fast. Who set either number
  * is obeyed. */
-static stoke_data_params with_workers(const stoke_data_params *params, unsigned share)
+stoke_data_params stk_part_data(const stk_setup *setup, int val)
 {
-    stoke_data_params own = *params;
-    const unsigned cores = stoke_machine_cores().usable, workers = cores / share ? cores / share : 1;
-    if (own.workers < 0 && own.consumer_cores < 0) own.workers = workers;
+    stoke_data_params own = val ? setup->val : setup->train;
+    const unsigned cores = stoke_machine_cores().usable;
+    if (own.workers < 0 && own.consumer_cores < 0) own.workers = (int64_t)stk_most(cores / (val ? 2 : 4), 1);
     own.memory_limit = 0; /* of the run as a whole */
     return own;
-}
-
-stoke_data_params stk_train_data(const stk_setup *setup)
-{
-    return with_workers(&setup->train, 4);
-}
-
-stoke_data_params stk_val_data(const stk_setup *setup)
-{
-    return with_workers(&setup->val, 2);
 }
 
 /* Where windows slide over the pictures there is no loader. */
@@ -331,7 +321,7 @@ static int fit(stk_train_memory *m, const stk_setup *setup, uint64_t pictures, u
 
 int stk_train_memory_make(stk_train_memory *m, const stk_setup *setup, uint32_t pictures, stoke_error *err)
 {
-    const stoke_data_params train = stk_train_data(setup), val = stk_val_data(setup);
+    const stoke_data_params train = stk_part_data(setup, 0), val = stk_part_data(setup, 1);
     *m = (stk_train_memory){ 0 };
     int r = stoke_net_plan_of(&setup->net, &m->net, err);
     if (!r) r = stk_loader_plan_of(&m->train, setup->train_set, &train, err);
@@ -379,7 +369,7 @@ static int loader_rows(const stoke_dataset *set, const stoke_data_params *params
 
 int stk_train_memory_rows(const stk_setup *setup, uint64_t *fixed, uint64_t *per_row, stoke_error *err)
 {
-    const stoke_data_params train = stk_train_data(setup), val = stk_val_data(setup);
+    const stoke_data_params train = stk_part_data(setup, 0), val = stk_part_data(setup, 1);
     *fixed = *per_row = 0;
     int r = loader_rows(setup->train_set, &train, fixed, per_row, err);
     if (!r && loads_val(setup)) r = loader_rows(setup->val_set, &val, fixed, per_row, err);

@@ -214,7 +214,7 @@ static int open_sight(stoke_trainer *t, const stk_train_memory *memory, const ch
 static int open_loaders(stoke_trainer *t, const stk_train_memory *memory, stoke_error *err)
 {
     const stk_setup *s = &t->setup;
-    stoke_data_params train = stk_train_data(s), val = stk_val_data(s);
+    stoke_data_params train = stk_part_data(s, 0), val = stk_part_data(s, 1);
     char quarantine[PATH_MAX];
     int r = STOKE_OK;
     /* Bad samples are recorded in the run's folder, unless the user named a file. config.yaml keeps the

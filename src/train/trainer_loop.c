@@ -316,16 +316,6 @@ static void say_of_sight(stoke_trainer *t)
         stk_trainer_remark(t, "validation: %s", unrecorded);
 }
 
-static void say_of_waiting(stoke_trainer *t)
-{
-    const double share = t->step_seconds > 0 ? t->wait_seconds / t->step_seconds : 0;
-    if (t->session >= 20 && share > 0.1)
-        stk_trainer_remark(t,
-                           "steps waited for data %.0f %% of the time: `cache` keeps decoded pictures, more "
-                           "`workers` decode with more threads; `stoke bench data` shows what takes the time",
-                           100 * share);
-}
-
 int stoke_trainer_run(stoke_trainer *t, stoke_error *err)
 {
     stoke_error own = { 0 };
@@ -342,7 +332,13 @@ int stoke_trainer_run(stoke_trainer *t, stoke_error *err)
     t->useless = r && t->is_alone && !t->now.step;
     if (!t->useless) make_report(t);
     stk_trainer_say_missing(t);
-    say_of_waiting(t); /* the report says so by itself, from the times in the log */
+    /* The report says so by itself, from the times in the log. */
+    const double share = t->step_seconds > 0 ? t->wait_seconds / t->step_seconds : 0;
+    if (t->session >= 20 && share > 0.1)
+        stk_trainer_remark(t,
+                           "steps waited for data %.0f %% of the time: `cache` keeps decoded pictures, more "
+                           "`workers` decode with more threads; `stoke bench data` shows what takes the time",
+                           100 * share);
     t->now.seconds = t->earlier = stk_trainer_clock(t);
     t->began_ns = 0; /* the session is over: what comes after it is not of the run */
     stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_DONE);
