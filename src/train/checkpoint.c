@@ -35,28 +35,28 @@ static const struct {
                             "one of the two keeps a moving average and the other none: --average" },
 };
 
-int stk_net_array_next(const stoke_net *net, size_t *place, stk_net_array *array)
+stk_net_array *stk_net_arrays(const stoke_net *net, size_t *count)
 {
     const size_t tensors = stoke_net_tensor_count(net);
-    for (; *place < tensors * STK_ARRAY_KINDS; ++*place) {
-        const stk_array_kind kind = (stk_array_kind)(*place / tensors);
-        stoke_net_tensor tensor;
-        stoke_net_tensor_at(net, *place % tensors, &tensor);
-        float *const of_kind[STK_ARRAY_KINDS] = { [STK_ARRAY_VALUES] = tensor.values,
-                                                  [STK_ARRAY_MOMENT1] = tensor.moments[0],
-                                                  [STK_ARRAY_MOMENT2] = tensor.moments[1],
-                                                  [STK_ARRAY_AVERAGE] = tensor.average };
-        float *floats = of_kind[kind];
-        if (!floats) continue;
-        *array = (stk_net_array){
-            .kind = kind, .dims = tensor.dims, .count = (size_t)tensor.count, .floats = floats
-        };
-        memcpy(array->shape, tensor.shape, sizeof array->shape);
-        snprintf(array->name, sizeof array->name, "%s%s", kinds[kind].prefix, tensor.name);
-        ++*place;
-        return 1;
-    }
-    return 0;
+    stk_net_array *list = stk_calloc(tensors, STK_ARRAY_KINDS * sizeof *list), *array = list;
+    for (stk_array_kind kind = STK_ARRAY_VALUES; list && kind < STK_ARRAY_KINDS; kind++)
+        for (size_t i = 0; i < tensors; i++) {
+            stoke_net_tensor tensor;
+            stoke_net_tensor_at(net, i, &tensor);
+            float *const of_kind[STK_ARRAY_KINDS] = { [STK_ARRAY_VALUES] = tensor.values,
+                                                      [STK_ARRAY_MOMENT1] = tensor.moments[0],
+                                                      [STK_ARRAY_MOMENT2] = tensor.moments[1],
+                                                      [STK_ARRAY_AVERAGE] = tensor.average };
+            if (!of_kind[kind]) continue;
+            *array = (stk_net_array){
+                .kind = kind, .dims = tensor.dims, .count = (size_t)tensor.count, .floats = of_kind[kind]
+            };
+            memcpy(array->shape, tensor.shape, sizeof array->shape);
+            snprintf(array->name, sizeof array->name, "%s%s", kinds[kind].prefix, tensor.name);
+            array++;
+        }
+    *count = list ? (size_t)(array - list) : 0;
+    return list;
 }
 
 /* Arrays are hashed piece by piece, each with the hash so far as its seed: the state of a stream of libxxhash
@@ -80,24 +80,6 @@ static size_t bytes_of(const stk_net_array *array)
     return array->count * sizeof *array->floats;
 }
 
-static size_t piece_at(size_t done, size_t bytes)
-{
-    return bytes - done < PIECE ? bytes - done : PIECE;
-}
-
-/* All arrays of a network, kind by kind; stk_free it. NULL: no memory. */
-static stk_net_array *list_arrays(const stoke_net *net, size_t *count)
-{
-    stk_net_array array;
-    size_t place = 0;
-    *count = 0;
-    while (stk_net_array_next(net, &place, &array)) ++*count;
-    stk_net_array *list = stk_calloc(*count, sizeof *list);
-    place = 0;
-    for (size_t i = 0; list && i < *count; i++) stk_net_array_next(net, &place, &list[i]);
-    return list;
-}
-
 /* ---- writing ---- */
 
 static uint64_t hash_arrays(const stk_net_array *list, size_t count)
@@ -107,7 +89,8 @@ static uint64_t hash_arrays(const stk_net_array *list, size_t count)
         const size_t bytes = bytes_of(&list[i]);
         hash = hash_name(&list[i], hash);
         for (size_t done = 0; done < bytes; done += PIECE)
-            hash = XXH3_64bits_withSeed((const char *)list[i].floats + done, piece_at(done, bytes), hash);
+            hash = XXH3_64bits_withSeed((const char *)list[i].floats + done, stk_least(bytes - done, PIECE),
+                                        hash);
     }
     return hash;
 }
@@ -145,7 +128,7 @@ int stk_checkpoint_save(const char *path, const stoke_net *net, const stk_checkp
 {
     size_t count;
     char *text, *copy = stk_strdup(identity);
-    stk_net_array *list = list_arrays(net, &count);
+    stk_net_array *list = stk_net_arrays(net, &count);
     stk_checkpoint_info info = { .progress = *progress, .identity = copy };
     int status = STOKE_OK;
     if (!list || !copy) {
@@ -270,7 +253,7 @@ static int check_data(const stk_safetensors *file, const stk_net_array *list, si
         const size_t bytes = bytes_of(&list[i]);
         hash = hash_name(&list[i], hash);
         for (size_t done = 0; done < bytes && !status; done += PIECE) {
-            const size_t size = piece_at(done, bytes);
+            const size_t size = stk_least(bytes - done, PIECE);
             status = stk_safetensors_bytes(file, list[i].tensor, done, piece, size, err);
             if (!status) hash = XXH3_64bits_withSeed(piece, size, hash);
         }
@@ -289,7 +272,7 @@ static int check_data(const stk_safetensors *file, const stk_net_array *list, si
 static int load(stk_safetensors *file, stoke_net *net, const stk_checkpoint_info *info, stoke_error *err)
 {
     size_t count;
-    stk_net_array *list = list_arrays(net, &count);
+    stk_net_array *list = stk_net_arrays(net, &count);
     if (!list) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", file->path);
     int status = place_arrays(file, list, count, err);
     if (!status) status = refuse_extras(file, list, count, err);

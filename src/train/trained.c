@@ -94,15 +94,6 @@ static int find(stoke_trained *t, const char *path, stoke_error *err)
                     path);
 }
 
-/* The file has the settings of data and training; of the second, only how it validated is wanted. */
-static int read_settings(stoke_trained *t, stoke_error *err)
-{
-    const stoke_option_group groups[] = { stoke_data_options(&t->data), stoke_train_options(&t->train) };
-    const int r = stoke_settings_load_yaml(groups, sizeof groups / sizeof *groups, &t->data, t->config,
-                                           &t->storage, err);
-    return r ? r : stoke_run_follow(t->config, &t->data, &t->train, t->storage, err);
-}
-
 int stoke_trained_open(stoke_trained **out, const char *path, stoke_error *err)
 {
     *out = NULL;
@@ -111,7 +102,11 @@ int stoke_trained_open(stoke_trained **out, const char *path, stoke_error *err)
     t->data = stoke_data_defaults();
     t->train = stoke_train_defaults();
     int status = find(t, path, err);
-    if (!status && *t->config) status = read_settings(t, err);
+    if (!status && *t->config) {
+        const stoke_option_group groups[] = { stoke_data_options(&t->data), stoke_train_options(&t->train) };
+        status = stoke_settings_load_yaml(groups, 2, &t->data, t->config, &t->storage, err);
+        if (!status) status = stoke_run_follow(t->config, &t->data, &t->train, t->storage, err);
+    }
     if (status)
         stoke_trained_close(&t);
     else

@@ -179,7 +179,8 @@ int stk_trainer_goes_back(stoke_trainer *trainer, stoke_error *err);
 /* trainer_save.c */
 int stk_trainer_evaluate(stoke_trainer *trainer, stoke_error *err);
 int stk_trainer_save(stoke_trainer *trainer, stoke_error *err);
-int stk_trainer_save_last(stoke_trainer *trainer, stoke_error *err); /* last/ alone */
+/* best or last alone. */
+int stk_trainer_save_network(stoke_trainer *trainer, const char *name, stoke_error *err);
 /* The line of the log with the sums since the last one; nothing when no step came since. */
 void stk_trainer_write_note(stoke_trainer *trainer);
 

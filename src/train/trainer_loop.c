@@ -272,7 +272,7 @@ static int run(stoke_trainer *t, const char **why, stoke_error *err)
     if (evaluation_due(t)) r = between_steps(t, why, err);
     if (!r && !*why) {
         *why = reason_to_end(t);
-        if (*why && t->resumed) r = stk_trainer_save_last(t, err);
+        if (*why && t->resumed) r = stk_trainer_save_network(t, "last", err);
     }
     while (!r && !*why) {
         r = step(t, err);

@@ -325,16 +325,11 @@ static int draw(stoke_trainer *t, const stk_evaluate_result *e, const char *name
     return !r;
 }
 
-static int save_network(stoke_trainer *t, const char *name, stoke_error *err)
+int stk_trainer_save_network(stoke_trainer *t, const char *name, stoke_error *err)
 {
     char folder[PATH_MAX];
     const int r = stk_trainer_path(t, folder, name, err);
     return r ? r : stoke_net_save(t->net, folder, t->setup.net.average, err);
-}
-
-int stk_trainer_save_last(stoke_trainer *t, stoke_error *err)
-{
-    return save_network(t, "last", err);
 }
 
 /* Once, when evaluations take more than half of the time, at the pace of this session. */
@@ -366,7 +361,7 @@ int stk_trainer_evaluate(stoke_trainer *t, stoke_error *err)
     const int best = keep_score(t, &e);
     /* Bad files are no reason to end a run that copes with them. */
     const int drawn = t->gallery && stk_gallery_has_any(t->gallery) && draw(t, &e, picture);
-    if (best) r = save_network(t, "best", err);
+    if (best) r = stk_trainer_save_network(t, "best", err);
     const double seconds = (double)(stk_now_ns() - began) / 1e9;
     t->now.eval_seconds += seconds;
     e.seconds = seconds; /* the log has the whole, as the summary does: the report's times add up */
@@ -405,7 +400,7 @@ int stk_trainer_save(stoke_trainer *t, stoke_error *err)
     if (!r) r = stk_checkpoint_save(path, t->net, &t->now, t->identity, err);
     const uint64_t bytes = !r && stoke_stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
     if (!r) t->saved_ns = stk_now_ns();
-    if (!r) r = stk_trainer_save_last(t, err);
+    if (!r) r = stk_trainer_save_network(t, "last", err);
     const double seconds = (double)(stk_now_ns() - began) / 1e9;
     t->now.save_seconds += seconds;
     t->last_save = seconds;
