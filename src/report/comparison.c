@@ -42,22 +42,6 @@ static stoke_tile tile_of(const stoke_comparison *row, const stoke_image *mask)
     return (stoke_tile){ row->image, mask, NULL };
 }
 
-static int check_rows(layout *l, stoke_error *err)
-{
-    if (!l->n_rows)
-        return stk_fail(err, STOKE_E_INVALID, "a picture of predictions needs at least one sample");
-    for (size_t i = 0; i < l->n_rows; i++) {
-        const stoke_comparison *row = &l->rows[i];
-        const stoke_tile truth = tile_of(row, row->truth), predicted = tile_of(row, row->predicted);
-        if (!row->predicted) return stk_fail(err, STOKE_E_INVALID, "row %zu: there is no prediction", i);
-        int status = stk_tile_check(&truth, i, err);
-        if (!status) status = stk_tile_check(&predicted, i, err);
-        if (status) return status;
-        l->truths |= row->truth != NULL;
-    }
-    return STOKE_OK;
-}
-
 /* Truths and predictions together: a class that is only predicted needs its name too. */
 static int count_legend(layout *l, stoke_error *err)
 {
@@ -74,18 +58,25 @@ static int count_legend(layout *l, stoke_error *err)
 
 static int plan(layout *l, stoke_error *err)
 {
-    int status = check_rows(l, err);
-    if (!status) status = count_legend(l, err);
-    if (status) return status;
+    if (!l->n_rows)
+        return stk_fail(err, STOKE_E_INVALID, "a picture of predictions needs at least one sample");
     l->panel_width = LEAST_WIDTH;
     for (size_t i = 0; i < l->n_rows; i++) {
+        const stoke_comparison *row = &l->rows[i];
+        const stoke_tile truth = tile_of(row, row->truth), predicted = tile_of(row, row->predicted);
         uint32_t width, height;
-        stk_tile_size(&l->p, l->rows[i].image, &width, &height);
+        if (!row->predicted) return stk_fail(err, STOKE_E_INVALID, "row %zu: there is no prediction", i);
+        int status = stk_tile_check(&truth, i, err);
+        if (!status) status = stk_tile_check(&predicted, i, err);
+        if (status) return status;
+        stk_tile_size(&l->p, row->image, &width, &height);
         if (width > l->panel_width) l->panel_width = width;
+        l->truths |= row->truth != NULL;
     }
     l->content = (l->truths ? PANELS : 2) * (uint64_t)(l->panel_width + STK_PAGE_SEAM) - STK_PAGE_SEAM;
+    const int status = count_legend(l, err);
     l->content = stk_most(l->content, l->legend.item_width);
-    return STOKE_OK;
+    return status;
 }
 
 /* Returns its height with the gap below; the first row has the headings above it. */
