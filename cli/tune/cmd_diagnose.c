@@ -381,8 +381,8 @@ static int run(cli_call *call, stoke_error *err)
     int r = prepare(job, err);
     if (!r) r = diagnose(job, err);
     for (size_t i = 0; !r && i < job->what_ifs; i++)
-        r = stoke_forecast_make(&job->diagnosis->costs, &job->what_if[i].setup,
-                                (uint64_t)call->data.seed, &job->what_if[i].forecast, err);
+        r = stoke_forecast_make(&job->diagnosis->costs, &job->what_if[i].setup, (uint64_t)call->data.seed,
+                                &job->what_if[i].forecast, err);
     if (!r) r = write_pictures(job, err);
     if (!r) {
         say_next(job);

@@ -206,9 +206,9 @@ static PyObject *check(PyObject *module, PyObject *args)
         py_add(&list,
                Py_BuildValue("(ssssNN)", line->key, line->title, stoke_verdict_name(line->verdict),
                              stoke_source_name(line->source), py_words(line->figure), py_words(line->fix)));
-    PyObject *result = Py_BuildValue(
-        "{s:N,s:s,s:s,s:s}", "lines", list, "dialect", preflight->dialect, "engine",
-        preflight->engine == STOKE_ENGINE_TORCH ? "torch" : "native", "no_card", preflight->no_card);
+    PyObject *result = Py_BuildValue("{s:N,s:s,s:s,s:s}", "lines", list, "dialect", preflight->dialect,
+                                     "engine", preflight->engine == STOKE_ENGINE_TORCH ? "torch" : "native",
+                                     "no_card", preflight->no_card);
     stoke_preflight_destroy(&preflight);
     return result;
 }
