@@ -186,10 +186,10 @@ static void settle_size(stoke_predictor *p, const stk_predict_preset *preset)
 
 static void take_shape(stoke_predictor *p)
 {
-    p->classes = p->net->config.classes;
+    p->classes = p->net->plan.classes;
     p->stride = stk_logits_stride(p->classes);
-    p->grid_height = p->net->stages[0].height;
-    p->grid_width = p->net->stages[0].width;
+    p->grid_height = p->net->loss_shape.in_height;
+    p->grid_width = p->net->loss_shape.in_width;
 }
 
 static int open_network(stoke_predictor *p, const char *weights, stoke_error *err)

@@ -100,7 +100,7 @@ int stoke_net_save(const stoke_net *net, const char *folder, int average, stoke_
                                          .height = net->params.height,
                                          .width = net->params.width,
                                          .labels = net->labels };
-    return stk_pretrained_save(folder, &net->config, &net->parameters, values, &notes, err);
+    return stk_pretrained_save(folder, &net->segformer->config, &net->parameters, values, &notes, err);
 }
 
 /* ---- saving ---- */
