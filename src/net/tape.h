@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A network as data: tensors, and the operations on them in the order in which they run. The network's own
- * file records it once, when it is opened (segformer.c); all else reads it: what memory is needed and where
- * each tensor lies (tape.c), how much there is to compute, and the one who carries it out (execute.c).
+ * file records it once, when it is opened (segformer_record.c); all else reads it: what memory is needed and
+ * where each tensor lies, how much there is to compute (tape_plan.c), and who carries it out (execute.c).
  *
  * An operation is what a fast kernel does in one go. What it reads may be a view: rows that are made from a
  * tensor when they are needed (patches, a normalisation, a depthwise convolution) and never lie in memory as
@@ -123,7 +123,7 @@ typedef struct stk_tape_op {
     stk_tape_op_kind kind;
     stk_tape_part part; /* whose time it is */
     int add;            /* += */
-    size_t rows;        /* of a sample, of the layer's output */
+    size_t rows;        /* of a sample: those of dy, or of the first that is written */
     const void *layer;  /* stk_linear, stk_layernorm, stk_depthwise, stk_segformer_head */
     stk_tape_view x, dy;
     stk_tape_id in[STK_TAPE_OPERANDS], out[STK_TAPE_OPERANDS];
@@ -152,7 +152,25 @@ typedef struct stk_tape {
 } stk_tape;
 
 stk_tape_id stk_tape_declare(stk_tape *tape, const char *name, size_t rows, uint32_t width, stk_float type);
+/* Its rows follow from its tensors. */
 void stk_tape_add(stk_tape *tape, stk_tape_op op);
+/* The operations that networks share. y = layer(x); y = residual + factor * layer(x), factor and residual may
+ * be STK_TAPE_NONE; the layer's gradients; dx = or += dy W; the gradient of what patches were cut from, added
+ * to dx; a norm, y STK_TAPE_NONE for its statistics alone; dx = residual + the norm's gradient. */
+void stk_tape_linear(stk_tape *tape, stk_tape_part part, const stk_linear *layer, stk_tape_view x,
+                     stk_tape_id y);
+void stk_tape_linear_add(stk_tape *tape, const stk_linear *layer, stk_tape_view x, stk_tape_id factor,
+                         stk_tape_id residual, stk_tape_id y);
+void stk_tape_linear_weight(stk_tape *tape, stk_tape_part part, const stk_linear *layer, stk_tape_view x,
+                            stk_tape_view dy);
+void stk_tape_linear_input(stk_tape *tape, stk_tape_part part, const stk_linear *layer, stk_tape_view dy,
+                           stk_tape_id dx, int add);
+void stk_tape_patches_back(stk_tape *tape, stk_tape_part part, const stk_conv_patches *patches,
+                           stk_tape_id d_patches, stk_tape_id dx);
+void stk_tape_norm(stk_tape *tape, const stk_layernorm *layer, stk_tape_id x, stk_tape_id stats,
+                   stk_tape_id y);
+void stk_tape_norm_back(stk_tape *tape, const stk_layernorm *layer, stk_tape_id x, stk_tape_id stats,
+                        stk_tape_id dy, stk_tape_id residual, stk_tape_id dx);
 /* A span of the tape ends, and the next begins, with what is recorded now. */
 stk_tape_span stk_tape_span_after(const stk_tape *tape, stk_tape_span before);
 

@@ -120,9 +120,8 @@ static void what_nobody_wrote_is_refused(void **state)
     const stk_layernorm norm = { .channels = 8 };
     const stk_tape_id x = stk_tape_declare(&tape, "x", 4, 8, STK_F32),
                       stats = stk_tape_declare(&tape, "stats", 4, 2, STK_F32);
-    stk_tape_add(
-        &tape,
-        (stk_tape_op){ .kind = STK_TAPE_NORM, .layer = &norm, .rows = 4, .in = { x }, .out = { stats } });
+    stk_tape_add(&tape,
+                 (stk_tape_op){ .kind = STK_TAPE_NORM, .layer = &norm, .in = { x }, .out = { stats } });
     assert_string_equal(tape.unwritten, "x");
     assert_int_equal(stk_tape_place(&tape, 1, &err), STOKE_E_STATE);
     assert_non_null(strstr(err.message, "reads \"x\" before anything writes it"));
