@@ -326,9 +326,8 @@ static void plan_make(stoke_net *net)
     plan->step_flops = stk_tape_flops(&net->tape, all, net->params.batch);
 }
 
-/* Everything up to the plan: small lists, nothing large, no thread. */
-static int prepare(stoke_net *net, const stoke_net_params *params, const stk_net_table *table,
-                   stoke_error *err)
+int stk_net_prepare(stoke_net *net, const stoke_net_params *params, const stk_net_table *table,
+                    stoke_error *err)
 {
     static const stk_float TYPES[] = { STK_F32, STK_BF16, STK_F16 };
     stk_segformer_config config;
@@ -359,7 +358,7 @@ int stoke_net_plan_of(const stoke_net_params *params, stoke_net_plan *plan, stok
 {
     stoke_net *net = stk_calloc(1, sizeof *net);
     if (!net) return stk_fail(err, STOKE_E_NOMEM, "no memory for a plan");
-    const int status = prepare(net, params, stk_net_table_get(), err);
+    const int status = stk_net_prepare(net, params, stk_net_table_get(), err);
     if (!status) *plan = net->plan;
     stoke_net_close(&net);
     return status;
@@ -395,7 +394,7 @@ int stk_net_open(stoke_net **out, const stoke_net_params *params, const stk_net_
     *out = NULL;
     stoke_net *net = stk_calloc(1, sizeof *net);
     if (!net) return stk_fail(err, STOKE_E_NOMEM, "no memory for a network");
-    int status = prepare(net, params, table, err);
+    int status = stk_net_prepare(net, params, table, err);
     if (!status) status = stk_threadpool_create(&net->run.pool, net->run.threads, err);
     if (!status) status = activation_arena_commit(&net->arena, err);
     if (!status) lay_out(net);

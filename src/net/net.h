@@ -87,6 +87,9 @@ struct stoke_net {
 /* Opening, with a given table (tests) instead of the one in use. */
 int stk_net_open(stoke_net **out, const stoke_net_params *params, const stk_net_table *table,
                  stoke_error *err);
+/* Everything up to the plan: small lists and the tape, nothing large, no thread. `net` is zeroed. */
+int stk_net_prepare(stoke_net *net, const stoke_net_params *params, const stk_net_table *table,
+                    stoke_error *err);
 /* Where the loss scale begins: above 1 in fp16 only. */
 double stk_net_first_scale(int precision);
 /* The loss of one picture of the last pass against one mask. */

@@ -178,6 +178,8 @@ stk_tape_span stk_tape_span_after(const stk_tape *tape, stk_tape_span before);
  * one whose life overlaps its own. */
 int stk_tape_place(stk_tape *tape, uint32_t batch, stoke_error *err);
 void stk_tape_free(stk_tape *tape);
+/* Whether the forward pass keeps it for the backward pass. */
+int stk_tape_is_kept(const stk_tape *tape, const stk_tape_tensor *tensor);
 
 /* Floating-point operations of one call. Elementwise work is not counted. */
 double stk_tape_flops(const stk_tape *tape, stk_tape_span span, uint32_t batch);

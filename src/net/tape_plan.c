@@ -14,6 +14,12 @@
 
 enum { LINE = 64 };
 
+int stk_tape_is_kept(const stk_tape *tape, const stk_tape_tensor *tensor)
+{
+    const stk_tape_span back = tape->backward;
+    return back.end > back.begin && tensor->first < tape->forward.end && tensor->last >= back.begin;
+}
+
 static int is_larger(const void *a, const void *b)
 {
     const stk_tape_tensor *x = *(stk_tape_tensor *const *)a, *y = *(stk_tape_tensor *const *)b;
@@ -59,9 +65,7 @@ int stk_tape_place(stk_tape *tape, uint32_t batch, stoke_error *err)
         stk_tape_tensor *t = order[i];
         place(placed, i, t);
         if (t->at + t->bytes > tape->bytes) tape->bytes = t->at + t->bytes;
-        if (t->first < tape->forward.end && t->last >= tape->backward.begin &&
-            tape->backward.end > tape->backward.begin)
-            tape->kept += t->bytes;
+        if (stk_tape_is_kept(tape, t)) tape->kept += t->bytes;
     }
     stk_free(order);
     return STOKE_OK;
