@@ -13,37 +13,30 @@
 #include "cli/lib/help.h"
 #include "cli/lib/hints.h"
 
-const cli_command *const cli_commands[] = {
-#define CLI_COMMAND(id, words) &cli_##id,
-#define CLI_HIDDEN(id, words)  &cli_##id,
-#include "cli/commands.def"
-    NULL,
-};
-
-static int unknown_command(const char *prefix, const cli_command *const *commands, const char *word)
+static int unknown_command(const char *parent, const char *word)
 {
-    const int option = !*prefix && *word == '-';
-    const char *nearest = option ? cli_nearest_flag(word) : cli_nearest_command(commands, word),
-               *hint = *prefix ? NULL : cli_hint_command(word);
-    stoke_text_print(stderr, "stoke: unknown %s '%s%s'", option ? "option" : "command", prefix, word);
+    const int option = !*parent && *word == '-';
+    const char *nearest = option ? cli_nearest_flag(word) : cli_nearest_command(parent, word),
+               *hint = *parent ? NULL : cli_hint_command(word), *blank = *parent ? " " : "";
+    stoke_text_print(stderr, "stoke: unknown %s '%s%s%s'", option ? "option" : "command", parent, blank,
+                     word);
     if (hint)
         stoke_text_print(stderr, ": %s", hint);
     else if (nearest)
-        stoke_text_print(stderr, ": did you mean '%s%s'?", prefix, nearest);
+        stoke_text_print(stderr, ": did you mean '%s%s%s'?", parent, blank, nearest);
     stoke_text_print(stderr, "\n`stoke help` lists the commands\n");
     return CLI_MISUSE;
 }
 
 static int print_command_help(const cli_command *command)
 {
-    if (command->subcommands) {
+    if (!command->run) {
         cli_print_subcommands(command, stdout);
         return CLI_OK;
     }
     cli_call call;
     stoke_error err;
-    char *none[] = { (char *)command->name, NULL };
-    cli_call_begin(&call, command, 1, none, &err);
+    cli_call_begin(&call, command, 0, NULL, &err);
     cli_print_help(&call, stdout);
     cli_call_end(&call);
     return CLI_OK;
@@ -54,21 +47,14 @@ static int is_help(const char *word)
     return !strcmp(word, "--help") || !strcmp(word, "-h");
 }
 
-static int too_many(const char *word)
-{
-    stoke_text_print(stderr, "stoke help: '%s' is one argument too many: it explains one command at a time\n",
-                     word);
-    return CLI_MISUSE;
-}
-
 /* One of the two tables, which many commands take. */
-static int help_settings(const char *which)
+static int help_settings(int training)
 {
     stoke_data_params data;
     stoke_train_params train;
     stoke_option_group groups[CLI_MAX_GROUPS];
-    const int training = !strcmp(which, "training");
-    size_t n_groups = training ? cli_train_sections(&train, groups) : cli_data_sections(&data, groups);
+    const stoke_option_group all = training ? stoke_train_options(&train) : stoke_data_options(&data);
+    const size_t n_groups = cli_sections(&all, groups);
     cli_print("Settings of %s: flags of every command that %s, and keys of the file that --config names\n"
               "(--memory-limit there is memory_limit).\n\n",
               training ? "training" : "the data path", training ? "trains" : "reads data");
@@ -84,21 +70,22 @@ static int help(int n_words, char **words)
         cli_print_overview(stdout);
         return CLI_OK;
     }
-    if (!strcmp(words[0], "files")) {
-        if (n_words > used) return too_many(words[used]);
-        cli_print_files(stdout);
-        return CLI_OK;
-    }
-    if (!strcmp(words[0], "data") || !strcmp(words[0], "training")) {
-        if (n_words > used) return too_many(words[used]);
-        return help_settings(words[0]);
-    }
+    const int files = !strcmp(words[0], "files");
+    const int training = !strcmp(words[0], "training"), settings = training || !strcmp(words[0], "data");
     /* What people look for by the name of the option. */
-    if (!strcmp(words[0], "augment") || !strcmp(words[0], "augmentation")) words[0] = (char *)cli_ops.name;
-    const cli_command *command = cli_find_command(words, n_words, &used);
-    if (!command) return unknown_command("", cli_commands, words[0]);
-    if (n_words > used) return too_many(words[used]);
-    return print_command_help(command);
+    if (!strcmp(words[0], "augment") || !strcmp(words[0], "augmentation")) words[0] = (char *)"ops";
+    const cli_command *command = files || settings ? NULL : cli_find_command(words, n_words, &used);
+    if (!command && !files && !settings) return unknown_command("", words[0]);
+    if (n_words > used) {
+        stoke_text_print(stderr,
+                         "stoke help: '%s' is one argument too many: it explains one command at a time\n",
+                         words[used]);
+        return CLI_MISUSE;
+    }
+    if (settings) return help_settings(training);
+    if (command) return print_command_help(command);
+    cli_print_files(stdout);
+    return CLI_OK;
 }
 
 /* A picture with ?? in place of names looks like a fault of the names. */
@@ -170,12 +157,10 @@ static int dispatch(int argc, char **argv)
     }
     int used;
     const cli_command *command = cli_find_command(argv + 1, argc - 1, &used);
-    if (!command) return unknown_command("", cli_commands, word);
-    if (!command->subcommands) return run_command(command, argc - used, argv + used);
+    if (!command) return unknown_command("", word);
+    if (command->run) return run_command(command, argc - used, argv + used);
     if (argc == 2 || is_help(argv[2])) return print_command_help(command);
-    char prefix[32];
-    snprintf(prefix, sizeof prefix, "%s ", command->name);
-    return unknown_command(prefix, command->subcommands, argv[2]);
+    return unknown_command(word, argv[2]);
 }
 
 int main(int argc, char **argv)

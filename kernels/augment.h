@@ -7,15 +7,13 @@
 
 #include "kernels/blur.h"
 #include "kernels/clahe.h"
-#include "kernels/clear.h"
 #include "kernels/elastic.h"
-#include "kernels/gray.h"
 #include "kernels/render.h"
 #include "kernels/mask.h"
 #include "kernels/mix.h"
 #include "kernels/noise.h"
-#include "kernels/spin.h"
 #include "kernels/take.h"
+#include "kernels/words.h"
 #include "kernels/color.h"
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * float to the two 16-bit floats, round to nearest even, and back: the bits of src/base/half.h. Integers
- * where a device might flush subnormal floats to zero.
+ * float to the two 16-bit floats, round to nearest even, and back: the same bits as F16C and as torch give.
+ * Integers where a device might flush subnormal floats to zero.
  */
 #ifndef STOKE_KERNELS_HALF_H
 #define STOKE_KERNELS_HALF_H
@@ -37,8 +37,8 @@ K_FN k_u16 k_f16(k_f32 value)
 K_FN k_f32 k_from_f16(k_u16 bits)
 {
     const k_u32 sign = (k_u32)(bits & 0x8000u) << 16, magnitude = bits & 0x7fffu;
-    if (magnitude >= 0x7c00u) return k_float(sign | magnitude << 13 | 0x7f800000u); /* infinity */
-    if (magnitude >= 0x400u) return k_float(sign | ((magnitude << 13) + 0x38000000u));
+    if (magnitude - 0x400u < 0x7800u) return k_float(sign | ((magnitude << 13) + 0x38000000u)); /* normal */
+    if (magnitude >= 0x7c00u) return k_float(sign | magnitude << 13 | 0x7f800000u);             /* infinity */
     return k_float(sign | k_bits((k_f32)magnitude * (1.0f / 16777216.0f))); /* multiples of 2^-24 */
 }
 

@@ -5,8 +5,12 @@
 #ifndef STOKE_KERNELS_PLANES_H
 #define STOKE_KERNELS_PLANES_H
 
-#include "kernels/pixel.h"
 #include "kernels/tables.h"
+
+/* A pixel on its way through the steps: levels 0..255 as floats, whatever the depth of the file. */
+typedef struct k_pixel {
+    k_f32 r, g, b;
+} k_pixel;
 
 /* Floats from one plane to the next. 64 bits: a batch of 256 rows of 2048 x 2048 has more than 2^32. */
 K_FN k_u64 k_plane_size(const k_shape *shape)

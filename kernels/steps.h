@@ -6,9 +6,8 @@
 #ifndef STOKE_KERNELS_STEPS_H
 #define STOKE_KERNELS_STEPS_H
 
-#include "kernels/pixel.h"
-#include "kernels/tables.h"
 #include "kernels/color_math.h"
+#include "kernels/planes.h"
 
 /* The step that segment `segment` > 0 of a row starts with, when it is of that kind; else 0. */
 K_FN K_GLOBAL const k_step *k_start_of(K_GLOBAL const k_sample *sample, K_GLOBAL const k_step *steps,

@@ -5,10 +5,9 @@
 #ifndef STOKE_KERNELS_WRITE_H
 #define STOKE_KERNELS_WRITE_H
 
-#include "kernels/half.h"
-#include "kernels/pixel.h"
-#include "kernels/tables.h"
 #include "kernels/color_math.h"
+#include "kernels/half.h"
+#include "kernels/planes.h"
 
 /* Which element of a row of the batch is channel c of a pixel. */
 K_FN k_u64 k_element_at(const k_shape *shape, k_u32 c, k_u32 x, k_u32 y)

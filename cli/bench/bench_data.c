@@ -87,21 +87,6 @@ static int open_set(bench *b, stoke_error *err)
 
 enum { BATCHES = 8, ROWS = 8 };
 
-/* Adds up the differences of two batches of bytes. */
-static void compare(const stoke_batch *exact, const stoke_batch *fast, bench_difference *d, uint64_t *sum,
-                    uint64_t *bytes)
-{
-    const uint8_t *a = exact->images, *b = fast->images;
-    const size_t n = exact->count * exact->image_row_bytes;
-    for (size_t i = 0; i < n; i++) {
-        const unsigned difference = (unsigned)abs(a[i] - b[i]);
-        *sum += difference;
-        if (difference > d->most) d->most = difference;
-    }
-    *bytes += n;
-    d->samples += exact->count;
-}
-
 static int measure_difference(const stoke_dataset *dataset, const stoke_data_params *base,
                               bench_difference *d, stoke_error *err)
 {
@@ -122,7 +107,15 @@ static int measure_difference(const stoke_dataset *dataset, const stoke_data_par
         const stoke_batch *exact = NULL, *fast = NULL;
         r = stoke_loader_next(loader[0], &exact);
         if (!r) r = stoke_loader_next(loader[1], &fast);
-        if (!r) compare(exact, fast, d, &sum, &bytes);
+        const size_t n = r ? 0 : exact->count * exact->image_row_bytes;
+        const uint8_t *a = r ? NULL : exact->images, *b = r ? NULL : fast->images;
+        for (size_t i = 0; i < n; i++) {
+            const unsigned difference = (unsigned)abs(a[i] - b[i]);
+            sum += difference;
+            if (difference > d->most) d->most = difference;
+        }
+        bytes += n;
+        if (!r) d->samples += exact->count;
         stoke_batch_release(loader[0], &exact);
         stoke_batch_release(loader[1], &fast);
     }
@@ -216,8 +209,7 @@ static void print_json(const bench *b, const figures *f)
           FACT("decode_only_cpu_ms_per_sample", f->decode_cpu_ms), FACT("ratio_to_decode", f->ratio),
           FACT_OF(f, ratio_low), FACT_OF(f, ratio_high), FACT("peak_rss_bytes", ours->last.peak_rss),
           FACT("planned_bytes", ours->opened.plan.total_bytes));
-    const stoke_memory_sum memory = cli_loader_memory(&ours->opened.plan);
-    cli_json_memory(&json, &memory);
+    cli_json_memory(&json, b->call->planned);
     stoke_json_uint(&json, "workers", b->data.workers ? b->workers : 0);
     FACTS(&json, FACT("cpu", stoke_machine_cpu_name()), FACT("pixel_functions", stoke_machine_cpu_table()),
           FACT("cores_usable", stoke_machine_cores().usable),
@@ -239,15 +231,6 @@ static void print_json(const bench *b, const figures *f)
     if (b->n_cases > 2)
         bench_sweep_json(&json, b->cases + 2, b->n_cases - 2, b->rounds, f->decode_rate, b->workers);
     stoke_json_close(&json);
-}
-
-static void print_speed(const bench *b, const figures *f)
-{
-    stoke_table *table = CLI_TABLE("", "samples/s", "CPU ms/sample", "threads");
-    cli_row(table, "%s\t%.1f\t%.2f\t%u", b->cases[0].name, f->rate, f->cpu_ms, b->workers);
-    cli_row(table, "%s\t%.1f\t%.2f\t%u", b->cases[1].name, f->decode_rate, f->decode_cpu_ms, b->workers);
-    cli_table_end(table);
-    cli_print("\nratio to decode  %.2f (rounds %.2f to %.2f)\n", f->ratio, f->ratio_low, f->ratio_high);
 }
 
 /* For people: what the ops do is part of writing the row. */
@@ -360,7 +343,11 @@ static void print_people(const bench *b, const figures *f)
               STOKE_COUNT(stoke_dataset_count(b->set.dataset), "sample"), (long long)b->data.batch,
               stoke_dtype_name(stoke_data_image_dtype(&b->data)), stoke_machine_cpu_name(),
               STOKE_COUNT(cores.usable, "usable core"), stoke_machine_cpu_table());
-    print_speed(b, f);
+    stoke_table *table = CLI_TABLE("", "samples/s", "CPU ms/sample", "threads");
+    cli_row(table, "%s\t%.1f\t%.2f\t%u", b->cases[0].name, f->rate, f->cpu_ms, b->workers);
+    cli_row(table, "%s\t%.1f\t%.2f\t%u", b->cases[1].name, f->decode_rate, f->decode_cpu_ms, b->workers);
+    cli_table_end(table);
+    cli_print("\nratio to decode  %.2f (rounds %.2f to %.2f)\n", f->ratio, f->ratio_low, f->ratio_high);
     cli_print("peak memory      %s measured, %s planned\n", STOKE_MEMORY(b->cases[0].last.peak_rss),
               STOKE_MEMORY(b->cases[0].opened.plan.total_bytes));
     if (b->difference.samples)
@@ -368,7 +355,7 @@ static void print_people(const bench *b, const figures *f)
                   "samples)\n",
                   b->difference.mean, b->difference.most, (unsigned long long)b->difference.samples);
     cli_say_cache(b->call, &b->cases[0].last.cache);
-    int longest = print_stages(b);
+    const int longest = print_stages(b);
     if (b->n_cases > 2)
         bench_sweep_print(b->cases + 2, b->n_cases - 2, b->rounds, f->decode_rate, b->workers);
     print_meaning(b, f, longest);
@@ -400,27 +387,19 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_example examples[] = {
-    { "stoke bench data", "a synthetic set in a temporary folder, removed afterwards" },
-    { "stoke bench data demo/data --dtype u8 --batch 32 --workers 2", "your own set, bytes out" },
-    { "stoke bench data --sweep --json", "all promised figures, for a program" },
-    { "stoke bench data --short", "only to see that it runs" },
-    { 0 },
-};
-
 const cli_command cli_bench_data = {
-    .name = "data",
-    .parent = "bench",
     .summary = "speed of the loader against bare decoding",
-    .arguments = "[DIR]",
-    .max_words = 1,
+    CLI_TAKES_DIR,
     .description =
         "Measures whole epochs of the loader, in turns with bare libjpeg-turbo and libspng decoding of the "
         "same files with the same number of threads, each in its own process. Files are in the page "
         "cache. Rates are medians over the rounds; CPU time is of the whole process; peak memory is that of "
         "the loader's process. Without data a synthetic set of 512x512 scenes is made.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .reads_data = 1,
-    .run = run,
+    .examples = {
+        { "stoke bench data", "a synthetic set in a temporary folder, removed afterwards" },
+        { "stoke bench data demo/data --dtype u8 --batch 32 --workers 2", "your own set, bytes out" },
+        { "stoke bench data --sweep --json", "all promised figures, for a program" },
+        { "stoke bench data --short", "only to see that it runs" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

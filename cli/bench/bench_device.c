@@ -33,7 +33,7 @@ static const stoke_option options[] = {
     CLI_TEXT(STRING, timeline, NULL, "FILE", "Draw the last steps as a picture (SVG)"),
     BENCH_LIVE_OPTION,
     CLI_SHORT("Three short steps, to see that it runs; its figures mean little"),
-    CLI_FORCE(OPTIONS),
+    CLI_FORCE,
 };
 
 enum {
@@ -181,8 +181,7 @@ static void print_json(const bench *b)
           FACT_IS_OF(job, sync), FACT("step_ms", bench_feed_step_ms(job)), FACT_OF(job, steps),
           FACT_OF(job, batch), FACT_OF(job, height), FACT_OF(job, width), FACT("workers", workers(b)),
           FACT("device_bytes", job->memory.total_bytes), FACT("host_bytes", job->memory.host.total_bytes));
-    const stoke_memory_sum host = cli_feed_memory(&job->memory, job->other_bytes);
-    cli_json_memory(&json, &host);
+    cli_json_memory(&json, b->call->planned);
     stoke_json_close(&json);
 }
 
@@ -212,8 +211,8 @@ static void print_slow_input(const bench *b)
         b->job.placement == STOKE_PLACEMENT_HOST && !stoke_device_describe(b->device)->shares_cores;
     char makers[64] = "the training loop itself makes them";
     if (workers(b))
-        snprintf(makers, sizeof makers, "%u worker%s", workers(b),
-                 workers(b) == 1 ? " makes them" : "s make them");
+        snprintf(makers, sizeof makers, "%s %s them", STOKE_COUNT(workers(b), "worker"),
+                 workers(b) == 1 ? "makes" : "make");
     cli_print(", because batches come too slowly: a sample takes %.1f ms CPU, and %s. Next: %s%s--cache DIR "
               "or --decode fast.\n",
               f->cpu_ms, makers, could_augment ? "--placement device, " : "",
@@ -254,10 +253,10 @@ static void print_people(const bench *b)
 {
     const bench_feed *job = &b->job;
     const stoke_device_info *info = stoke_device_describe(b->device);
-    cli_print("%s%s: %s; batches of %u x %ux%u %s, step %.1f ms, %u worker%s, transfer %s%s\n",
+    cli_print("%s%s: %s; batches of %u x %ux%u %s, step %.1f ms, %s, transfer %s%s\n",
               info->emulated ? "simulated " : "", info->name, info->title, job->batch, job->height,
-              job->width, stoke_dtype_name(job->dtype), bench_feed_step_ms(job), workers(b),
-              workers(b) == 1 ? "" : "s", cli_transfer_name(job->params.transfer),
+              job->width, stoke_dtype_name(job->dtype), bench_feed_step_ms(job),
+              STOKE_COUNT(workers(b), "worker"), cli_transfer_name(job->params.transfer),
               job->sync ? ", host waits for every step" : "");
     cli_print("augmenting on the %s\n\n", job->why);
     print_figures(b);
@@ -284,37 +283,26 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_default defaults[] = {
-    { "batch", "32" }, { "size", "512" }, { "augment", "standard" }, { "normalize", "imagenet" }, { 0 },
-};
-
-static const cli_example examples[] = {
-    { "stoke bench device demo/data --batch 4 --size 128 --timeline fed.svg",
-      "a simulated RTX 3090, fed by this machine" },
-    { "stoke bench device demo/data --batch 4 --size 128 --placement host --transfer pageable --workers 1 "
-      "--sync",
-      "the same, starved" },
-    { "stoke bench device demo/data --batch 4 --size 128 --device host --json",
-      "this machine as the device" },
-    { 0 },
-};
-
 const cli_command cli_bench_device = {
-    .name = "device",
-    .parent = "bench",
     .summary = "how busy a device is kept, and why not more",
-    .arguments = "[DIR]",
-    .max_words = 1,
+    CLI_TAKES_DIR,
     .tells_placement = 1,
     .description =
         "Feeds a device with augmented batches as a training run would, and computes for --step-ms on each: "
         "for real on a real device; a simulated GPU only keeps time, and its figures say emulated. All times "
         "come from events of the device on one clock. --placement says who augments, --transfer how batches "
         "cross, --depth how many are on the device ahead. Without data a small synthetic set is made.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .reads_data = 1,
+    .examples = {
+        { "stoke bench device demo/data --batch 4 --size 128 --timeline fed.svg",
+          "a simulated RTX 3090, fed by this machine" },
+        { "stoke bench device demo/data --batch 4 --size 128 --placement host --transfer pageable --workers "
+          "1 --sync",
+          "the same, starved" },
+        { "stoke bench device demo/data --batch 4 --size 128 --device host --json",
+          "this machine as the device" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
     .reads_upload = 1,
-    .defaults = defaults,
-    .run = run,
+    .defaults = { { "batch", "32" }, { "size", "512" }, { "augment", "standard" },
+                  { "normalize", "imagenet" } },
 };

@@ -29,16 +29,6 @@ static int due(bench_live *live)
     return 1;
 }
 
-static void live_of_loader(bench_live *live, const stoke_loader *loader)
-{
-    if (!due(live)) return;
-    stoke_live_data data = stoke_live_defaults();
-    stoke_live_take(&data, loader);
-    data.phase = STOKE_LIVE_TRAINING;
-    data.data_wait_ns = STOKE_LIVE_NA; /* nobody uses the batches: all there is is waiting */
-    stoke_live_write(live->page, &data);
-}
-
 void bench_live_of_feed(bench_live *live, stoke_upload *upload, uint64_t step, uint64_t steps)
 {
     if (!due(live) && !(live->page && step == steps)) return;
@@ -101,7 +91,13 @@ static int take_epoch(loader_state *state, uint64_t *samples, stoke_stage_time *
         if (r) break;
         *samples += batch->count;
         stoke_batch_release(state->loader, &batch);
-        live_of_loader(&state->live, state->loader);
+        if (due(&state->live)) {
+            stoke_live_data data = stoke_live_defaults();
+            stoke_live_take(&data, state->loader);
+            data.phase = STOKE_LIVE_TRAINING;
+            data.data_wait_ns = STOKE_LIVE_NA; /* nobody uses the batches: all there is is waiting */
+            stoke_live_write(state->live.page, &data);
+        }
         if (first && idle) {
             stoke_loader_stats(state->loader, &stats);
             *idle = stats.stage[STOKE_STAGE_SLOT_WAIT];

@@ -46,7 +46,6 @@ typedef struct figures {
     stoke_net_figure *figure;
     size_t count, capacity;
     const cli_call *call;
-    stoke_memory_sum memory;
     stoke_progress *progress;
 } figures;
 
@@ -62,7 +61,6 @@ static int take(void *context, const stoke_net_figure *figure, uint64_t done, ui
 static void take_plan(void *context, const stoke_memory_sum *sum)
 {
     figures *f = context;
-    f->memory = *sum;
     cli_say_memory(f->call, sum);
     f->progress = cli_progress_begin(f->call, "measuring", "figures");
 }
@@ -92,17 +90,8 @@ static void print_json(const figures *f)
                      FACT_OF(p, calls), FACT_OF(p, ms), FACT_OF(p, gflops),
                      FACT("share_of_peak", share(f, p)));
     }
-    cli_json_memory(&json, &f->memory);
+    cli_json_memory(&json, f->call->planned);
     stoke_json_close(&json);
-}
-
-/* The three passes of a layer in a table follow one another: a line. */
-static void add_line(stoke_table *table, const figures *f, const stoke_net_figure *p)
-{
-    cli_row(table, "%s\t%s\t%u x %u x %u\t%u\t%s\t%s\t%.0f (%.0f %%)\t%.0f (%.0f %%)\t%.0f (%.0f %%)",
-            p->model, p->layer, (unsigned)p->rows, (unsigned)p->in, (unsigned)p->out, (unsigned)p->calls,
-            p->table, p->precision, p[0].gflops, 100 * share(f, &p[0]), p[1].gflops, 100 * share(f, &p[1]),
-            p[2].gflops, 100 * share(f, &p[2]));
 }
 
 /* Of the table and precision of figure `like`: what the products measured take together in a step. */
@@ -116,12 +105,9 @@ static void print_sum(const figures *f, const stoke_net_figure *like)
         operations += p->gflops * p->ms * p->calls;
         at_peak += p->ms * p->calls * share(f, p);
     }
-    cli_print("%s, %s %s: ", like->model, like->table, like->precision);
-    if (f->only)
-        cli_print("products with '%s' in their name", f->only);
-    else
-        cli_print("all products");
-    cli_print(" of a step %.1f ms, %.0f GFLOP/s, %.0f %% of the peak\n", ms, ms > 0 ? operations / ms : 0,
+    cli_print("%s, %s %s: %s%s%s of a step %.1f ms, %.0f GFLOP/s, %.0f %% of the peak\n", like->model,
+              like->table, like->precision, f->only ? "products with '" : "all products",
+              f->only ? f->only : "", f->only ? "' in their name" : "", ms, ms > 0 ? operations / ms : 0,
               ms > 0 ? 100 * at_peak / ms : 0);
 }
 
@@ -130,7 +116,14 @@ static void print_people(const figures *f)
     cli_print("%s; GFLOP/s (share of the peak measured in this run)\n\n", stoke_machine_cpu_name());
     stoke_table *table = CLI_TABLE("model", "layer", "rows x in x out", "calls", "table", "", "Y = X W^T",
                                    "dX = dY W", "dW = dY^T X");
-    for (size_t i = 0; i + 2 < f->count; i += 3) add_line(table, f, &f->figure[i]);
+    /* The three passes of a layer in a table follow one another: a line. */
+    for (size_t i = 0; i + 2 < f->count; i += 3) {
+        const stoke_net_figure *p = &f->figure[i];
+        cli_row(table, "%s\t%s\t%u x %u x %u\t%u\t%s\t%s\t%.0f (%.0f %%)\t%.0f (%.0f %%)\t%.0f (%.0f %%)",
+                p->model, p->layer, (unsigned)p->rows, (unsigned)p->in, (unsigned)p->out, (unsigned)p->calls,
+                p->table, p->precision, p[0].gflops, 100 * share(f, &p[0]), p[1].gflops,
+                100 * share(f, &p[1]), p[2].gflops, 100 * share(f, &p[2]));
+    }
     cli_table_end(table);
     puts("\nRows come from memory, not from caches, as in a step. The C reference does fewer of them.\n");
     for (size_t i = 0; i < f->count; i++) {
@@ -166,23 +159,17 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_example examples[] = {
-    { "stoke bench net --model b0 --size 128", "all products of b0 at 4x128x128" },
-    { "stoke bench net --model b2 --only fc1 --size 64", "only the MLP's first layers, on small maps" },
-    { "stoke bench net --only query --size 64 --json", "the queries of b0, b2 and b5, for a program" },
-    { 0 },
-};
-
 const cli_command cli_bench_net = {
-    .name = "net",
-    .parent = "bench",
     .summary = "speed of every matrix product of the networks, against the processor's peak",
     .description =
         "Times the matrix products of SegFormer (forward, gradient of the input, gradient of the weights) in "
         "every CPU table this processor has, whatever STOKE_CPU says, and sets them against multiply-adds in "
         "registers, measured in the same run. bf16 is measured in the best table.",
     .reads_config = 1,
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke bench net --model b0 --size 128", "all products of b0 at 4x128x128" },
+        { "stoke bench net --model b2 --only fc1 --size 64", "only the MLP's first layers, on small maps" },
+        { "stoke bench net --only query --size 64 --json", "the queries of b0, b2 and b5, for a program" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

@@ -92,16 +92,6 @@ static int decode_png(peer_thread *t, size_t size)
     return ok;
 }
 
-static int decode_other(peer_thread *t, size_t size, stoke_purpose purpose)
-{
-    stoke_decode_params params = stoke_decode_defaults();
-    stoke_image out;
-    params.purpose = purpose;
-    params.max_pixels = (uint64_t)t->peer->job->data.max_pixels;
-    t->not_comparable++;
-    return stoke_decoder_decode(t->other, t->file, size, &params, &out, NULL) == STOKE_OK;
-}
-
 static int decode_file(peer_thread *t, const stoke_blob *blob, stoke_purpose purpose)
 {
     size_t size = 0;
@@ -112,7 +102,12 @@ static int decode_file(peer_thread *t, const stoke_blob *blob, stoke_purpose pur
     } else if (size > 8 && !memcmp(t->file, "\x89PNG", 4)) {
         return decode_png(t, size);
     }
-    return decode_other(t, size, purpose);
+    stoke_decode_params params = stoke_decode_defaults();
+    stoke_image out;
+    params.purpose = purpose;
+    params.max_pixels = (uint64_t)t->peer->job->data.max_pixels;
+    t->not_comparable++;
+    return stoke_decoder_decode(t->other, t->file, size, &params, &out, NULL) == STOKE_OK;
 }
 
 static void *work(void *opaque)

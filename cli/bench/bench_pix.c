@@ -86,9 +86,9 @@ static void print_meaning(const figures *f)
         }
     }
     bench_sort(times, n);
-    cli_print("\nWhat it means: of %zu function%s, those this processor uses are %.1f times as fast as C "
-              "(the one in the middle).\nMost time per pixel:",
-              n, n == 1 ? "" : "s", n ? times[n / 2] : 0);
+    cli_print("\nWhat it means: of %s, those this processor uses are %.1f times as fast as C (the one in the "
+              "middle).\nMost time per pixel:",
+              STOKE_COUNT(n, "function"), n ? times[n / 2] : 0);
     for (int k = 0; k < NAMED && slow[k]; k++)
         cli_print("%s %s %.2f ns (%.1f times C, %.0f %% of memory)", k ? "," : "", slow[k]->function,
                   slow[k]->ns_per_pixel, slow[k]->speedup, 100 * slow[k]->memory_share);
@@ -133,23 +133,17 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_example examples[] = {
-    { "stoke bench pix", "all functions" },
-    { "stoke bench pix --only resize", "only those of the resize" },
-    { "stoke bench pix --json", "for a program" },
-    { 0 },
-};
-
 const cli_command cli_bench_pix = {
-    .name = "pix",
-    .parent = "bench",
     .summary = "speed of every pixel function, against C and against memory",
     .description =
         "Times every function of the pixel function table, for every CPU table this processor has (whatever "
         "STOKE_CPU says): time per pixel, speed over the C reference, bytes moved per second, and these as a "
         "share of what one core copies from memory to memory in the same run. A call works on a batch row of "
         "512x512 pixels or a strip of it; the best run counts.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke bench pix", "all functions" },
+        { "stoke bench pix --only resize", "only those of the resize" },
+        { "stoke bench pix --json", "for a program" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

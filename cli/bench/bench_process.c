@@ -52,19 +52,13 @@ static void child_main(const bench_case *job, int fd)
     job->subject->close(&state);
 }
 
-/* Until it has something to say, or has ended; 0 when we are asked to end first. */
-static int wait_for(int fd)
-{
-    enum { TICK_MS = 100 };
-    struct pollfd in = { .fd = fd, .events = POLLIN };
-    while (poll(&in, 1, TICK_MS) <= 0)
-        if (cli_interrupted()) return 0;
-    return 1;
-}
-
+/* Waits until it has something to say, has ended, or we are asked to end first. */
 static int receive(const bench_case *job, bench_answer *a, stoke_error *err)
 {
-    if (!wait_for(job->fd)) return cli_error(err, STOKE_E_CANCELLED, "interrupted");
+    enum { TICK_MS = 100 };
+    struct pollfd in = { .fd = job->fd, .events = POLLIN };
+    while (poll(&in, 1, TICK_MS) <= 0)
+        if (cli_interrupted()) return cli_error(err, STOKE_E_CANCELLED, "interrupted");
     if (!exchange(job->fd, a, sizeof *a, 0))
         return cli_error(err, cli_interrupted() ? STOKE_E_CANCELLED : STOKE_E_STATE,
                          "the process that measures '%s' ended early", job->name);
@@ -121,18 +115,6 @@ static int warm_up(bench_case *job, double seconds, stoke_error *err)
     return STOKE_OK;
 }
 
-static void note_round(bench_case *job, int round)
-{
-    const bench_answer *a = &job->last;
-    double per_sample = 1e-6 / (double)a->samples;
-    job->rate[round] = (double)a->samples * 1e9 / (double)a->wall_ns;
-    job->cpu_ms[round] = (double)a->cpu_ns * per_sample;
-    for (int i = 0; i < STOKE_STAGES; i++) {
-        job->stage_cpu_ms[i][round] = (double)a->stage[i].cpu_ns * per_sample;
-        job->stage_wall_ms[i][round] = (double)a->stage[i].wall_ns * per_sample;
-    }
-}
-
 int bench_run(const cli_call *call, bench_case *cases, size_t n_cases, int rounds, double seconds,
               stoke_error *err)
 {
@@ -148,7 +130,14 @@ int bench_run(const cli_call *call, bench_case *cases, size_t n_cases, int round
             bench_case *job = &cases[i];
             r = ask(job, job->passes, &job->last, err);
             if (r) break;
-            note_round(job, round);
+            const bench_answer *a = &job->last;
+            const double per_sample = 1e-6 / (double)a->samples;
+            job->rate[round] = (double)a->samples * 1e9 / (double)a->wall_ns;
+            job->cpu_ms[round] = (double)a->cpu_ns * per_sample;
+            for (int s = 0; s < STOKE_STAGES; s++) {
+                job->stage_cpu_ms[s][round] = (double)a->stage[s].cpu_ns * per_sample;
+                job->stage_wall_ms[s][round] = (double)a->stage[s].wall_ns * per_sample;
+            }
             cli_progress_update(progress, ++done, total);
         }
     stoke_progress_destroy(&progress);

@@ -150,11 +150,7 @@ static int measure(bench *b, stoke_error *err)
 
 /* ---- what it prints ---- */
 
-static const char *memory_name(int memory)
-{
-    static const char *const names[] = { "plain", "lean", "min" };
-    return names[memory];
-}
+static const char *const memory_names[] = { "plain", "lean", "min" };
 
 static double flops(const bench *b)
 {
@@ -168,35 +164,10 @@ static uint64_t batch_bytes(const bench *b)
     return pixels * (3 * sizeof *b->images + 1) + MAX_STEPS * sizeof *b->ms;
 }
 
-static void add_up(bench *b)
-{
-    stoke_memory_sum *sum = &b->memory;
-    sum->limit_bytes = b->o->memory_limit;
-    stoke_memory_add(sum, "parameters", 1, b->plan.parameters);
-    stoke_memory_add(sum, "packed", 1, b->plan.packed);
-    stoke_memory_add(sum, "activations", 1, b->plan.activations);
-    stoke_memory_add(sum, "workspace", 1, b->plan.workspace);
-    stoke_memory_add(sum, "batch", 1, batch_bytes(b));
-    stoke_memory_add(sum, "process", 1, b->plan.process);
-}
-
 /* What it takes besides what the process holds already. */
 static int fits(const bench *b)
 {
     return stoke_memory_total(&b->memory) - b->plan.process <= b->available;
-}
-
-static void print_json_plan(stoke_json *json, const bench *b)
-{
-    stoke_json_uint(json, "planned_bytes", stoke_memory_total(&b->memory));
-    FACTS_OBJECT(json, "plan", FACT("parameters_bytes", b->plan.parameters),
-                 FACT("packed_bytes", b->plan.packed), FACT("activations_bytes", b->plan.activations),
-                 FACT("workspace_bytes", b->plan.workspace), FACT("batch_bytes", batch_bytes(b)),
-                 FACT("process_bytes", b->plan.process));
-    FACTS(json, FACT_OF(&b->plan, parameter_count), FACT("flops", flops(b)));
-    if (!b->o->dry_run) return; /* afterwards the network itself has taken it */
-    FACTS(json, FACT_IF(b->available < UINT64_MAX, FACT("available_bytes", b->available)),
-          FACT_IS("fits", fits(b)));
 }
 
 static void print_json(const bench *b)
@@ -208,9 +179,16 @@ static void print_json(const bench *b)
     stoke_json json = cli_json_open();
     FACTS(&json, FACT_OF(&b->plan, model), FACT_OF(&b->params, batch), FACT("size", size),
           FACT_OF(&b->plan, classes), FACT("precision", stoke_precision_name(b->plan.precision)),
-          FACT("memory", memory_name(b->params.memory)), FACT("pass", b->o->forward ? "forward" : "step"),
-          FACT_OF(&b->plan, threads));
-    print_json_plan(&json, b);
+          FACT("memory", memory_names[b->params.memory]), FACT("pass", b->o->forward ? "forward" : "step"),
+          FACT_OF(&b->plan, threads), FACT("planned_bytes", stoke_memory_total(&b->memory)));
+    FACTS_OBJECT(&json, "plan", FACT("parameters_bytes", b->plan.parameters),
+                 FACT("packed_bytes", b->plan.packed), FACT("activations_bytes", b->plan.activations),
+                 FACT("workspace_bytes", b->plan.workspace), FACT("batch_bytes", batch_bytes(b)),
+                 FACT("process_bytes", b->plan.process));
+    /* Afterwards the network itself has taken what is available. */
+    FACTS(&json, FACT_OF(&b->plan, parameter_count), FACT("flops", flops(b)),
+          FACT_IF(b->o->dry_run && b->available < UINT64_MAX, FACT("available_bytes", b->available)),
+          FACT_IF(b->o->dry_run, FACT_IS("fits", fits(b))));
     if (b->steps) {
         FACTS(&json, FACT("img_per_s", 1000 * b->params.batch / median), FACT("ms_per_step", median),
               FACT("best_img_per_s", 1000 * b->params.batch / best), FACT("best_ms_per_step", best),
@@ -241,12 +219,11 @@ static void print_parts(const bench *b)
 static void print_title(const bench *b)
 {
     const stoke_net_plan *plan = &b->plan;
-    cli_print("SegFormer %s, %u x %ux%u, %u class%s, %s, %s, memory %s; %s (%s), %u thread%s\n\n",
-              plan->model, (unsigned)b->params.batch, (unsigned)b->params.height, (unsigned)b->params.width,
-              (unsigned)plan->classes, plan->classes == 1 ? "" : "es", stoke_precision_name(plan->precision),
-              b->o->forward ? "forward" : "full step", memory_name(b->params.memory),
-              stoke_machine_cpu_name(), stoke_net_table_in_use(), (unsigned)plan->threads,
-              plan->threads == 1 ? "" : "s");
+    cli_print("SegFormer %s, %u x %ux%u, %s, %s, %s, memory %s; %s (%s), %s\n\n", plan->model,
+              (unsigned)b->params.batch, (unsigned)b->params.height, (unsigned)b->params.width,
+              STOKE_COUNT(plan->classes, "class"), stoke_precision_name(plan->precision),
+              b->o->forward ? "forward" : "full step", memory_names[b->params.memory],
+              stoke_machine_cpu_name(), stoke_net_table_in_use(), STOKE_COUNT(plan->threads, "thread"));
 }
 
 static void print_people(const bench *b)
@@ -281,26 +258,26 @@ static void print_plan(const bench *b)
               flops(b) / (tera ? 1e12 : 1e9), tera ? "T" : "G", b->o->forward ? "pass" : "step");
 }
 
-static int make_plan(bench *b, stoke_error *err)
+static int work(bench *b, stoke_error *err)
 {
     int r = stoke_net_plan_of(&b->params, &b->plan, err);
     if (r) return r;
     b->available = stoke_machine_available();
-    add_up(b);
-    r = stoke_memory_check(&b->memory, b->o->forward ? "a pass needs" : "a step needs", "lower batch or size",
-                           err);
+    stoke_memory_sum *sum = &b->memory;
+    sum->limit_bytes = b->o->memory_limit;
+    stoke_memory_add(sum, "parameters", 1, b->plan.parameters);
+    stoke_memory_add(sum, "packed", 1, b->plan.packed);
+    stoke_memory_add(sum, "activations", 1, b->plan.activations);
+    stoke_memory_add(sum, "workspace", 1, b->plan.workspace);
+    stoke_memory_add(sum, "batch", 1, batch_bytes(b));
+    stoke_memory_add(sum, "process", 1, b->plan.process);
+    r = stoke_memory_check(sum, b->o->forward ? "a pass needs" : "a step needs", "lower batch or size", err);
     if (r) return r;
-    if (b->o->dry_run)
+    if (b->o->dry_run) {
         (b->call->common.json ? print_json : print_plan)(b);
-    else
-        cli_say_memory_terms(b->call, &b->memory);
-    return STOKE_OK;
-}
-
-static int work(bench *b, stoke_error *err)
-{
-    int r = make_plan(b, err);
-    if (r || b->o->dry_run) return r;
+        return STOKE_OK;
+    }
+    cli_say_memory_terms(b->call, sum);
     b->peak = stoke_net_peak_gflops(b->params.threads, (stoke_precision)b->plan.precision);
     r = begin(b, err);
     if (!r) r = measure(b, err);
@@ -338,25 +315,19 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_example examples[] = {
-    { "stoke bench step --batch 1 --size 128", "b0: forward, loss, backward, update" },
-    { "stoke bench step --config configs/face_config.yaml --size 64 --steps 5",
-      "batch and precision of a settings file" },
-    { "stoke bench step --model b5 --size 640 --batch 16 --memory min --dry-run", "will it fit?" },
-    { "stoke bench step --batch 1 --size 128 --forward --json", "inference, for a program" },
-    { 0 },
-};
-
 const cli_command cli_bench_step = {
-    .name = "step",
-    .parent = "bench",
     .summary = "speed and memory of a training step, part by part",
     .description =
         "Trains a SegFormer on one made-up batch again and again (forward, loss at the resolution of the "
         "pictures, backward, clipping, AdamW) and prints the rate (median, best), time per part, arithmetic "
         "as a share of the peak measured in the same run, and memory against its plan.",
     .reads_config = 1,
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke bench step --batch 1 --size 128", "b0: forward, loss, backward, update" },
+        { "stoke bench step --config configs/face_config.yaml --size 64 --steps 5",
+          "batch and precision of a settings file" },
+        { "stoke bench step --model b5 --size 640 --batch 16 --memory min --dry-run", "will it fit?" },
+        { "stoke bench step --batch 1 --size 128 --forward --json", "inference, for a program" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

@@ -172,10 +172,18 @@ static double rate(const bench_case *cases, int i, int rounds)
     return bench_median(cases[i].rate, rounds);
 }
 
-/* Two workers on one core tell nothing about scaling. */
-static int scaling_known(void)
+/* NaN: two workers on one core tell nothing about scaling. */
+static double scaling(const bench_case *cases, int rounds)
 {
-    return stoke_machine_cores().usable >= 2;
+    return stoke_machine_cores().usable >= 2 ? rate(cases, ROW_TWO, rounds) / rate(cases, ROW_ONE, rounds)
+                                             : NAN;
+}
+
+/* NaN: no JPEG is in the set. */
+static double region_speedup(const bench_case *cases, size_t count, int rounds)
+{
+    return count == BENCH_SWEEP_CASES ? rate(cases, REGION_QUARTER, rounds) / rate(cases, REGION_FULL, rounds)
+                                      : NAN;
 }
 
 /* Only loaders with as many threads as bare decoding had are compared with it. */
@@ -204,16 +212,15 @@ void bench_sweep_print(const bench_case *cases, size_t count, int rounds, double
     putchar('\n');
     cli_table_end(table);
     putchar('\n');
-    if (scaling_known())
-        cli_print("2 workers against 1      %.2f times\n",
-                  rate(cases, ROW_TWO, rounds) / rate(cases, ROW_ONE, rounds));
-    else
+    const double workers_2 = scaling(cases, rounds), region = region_speedup(cases, count, rounds);
+    if (isnan(workers_2))
         puts("2 workers against 1      n/a (one usable core)");
-    if (count == BENCH_SWEEP_CASES)
-        cli_print("box of a JPEG            %.2f times the speed of decoding it whole\n",
-                  rate(cases, REGION_QUARTER, rounds) / rate(cases, REGION_FULL, rounds));
     else
+        cli_print("2 workers against 1      %.2f times\n", workers_2);
+    if (isnan(region))
         puts("box of a JPEG            n/a (no JPEG in the set)");
+    else
+        cli_print("box of a JPEG            %.2f times the speed of decoding it whole\n", region);
 }
 
 void bench_sweep_json(stoke_json *json, const bench_case *cases, size_t count, int rounds, double decode,
@@ -230,10 +237,6 @@ void bench_sweep_json(stoke_json *json, const bench_case *cases, size_t count, i
             FACT_IF(loader, FACT("peak_rss_bytes", c->last.peak_rss)),
             FACT_IF(loader, FACT("planned_bytes", c->opened.plan.total_bytes)));
     }
-    FACTS(json,
-          FACT("scaling_2_workers",
-               scaling_known() ? rate(cases, ROW_TWO, rounds) / rate(cases, ROW_ONE, rounds) : NAN),
-          FACT("region_speedup", count == BENCH_SWEEP_CASES
-                                     ? rate(cases, REGION_QUARTER, rounds) / rate(cases, REGION_FULL, rounds)
-                                     : NAN));
+    FACTS(json, FACT("scaling_2_workers", scaling(cases, rounds)),
+          FACT("region_speedup", region_speedup(cases, count, rounds)));
 }

@@ -75,8 +75,7 @@ static void print_json(const bench_feed jobs[WAYS], stoke_device *device)
           FACT("pageable_gb_s", jobs[PAGEABLE].figures.gb_s), FACT("pinned_gb_s", jobs[PINNED].figures.gb_s));
     json_copies(&json, &jobs[STREAM].figures);         /* the way of an upload unless told otherwise */
     stoke_json_real(&json, "augment_ms_per_batch", 0); /* whole batches cross */
-    const stoke_memory_sum memory = cli_feed_memory(&jobs[0].memory, jobs[0].other_bytes);
-    cli_json_memory(&json, &memory);
+    cli_json_memory(&json, jobs[0].call->planned);
     JSON_LIST(&json, "transfers", i, i < WAYS) {
         const bench_feed_figures *f = &jobs[i].figures;
         stoke_json_object(&json, NULL);
@@ -130,34 +129,20 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-/* Decoded samples are kept, so that the loader is not what is measured. */
-static const cli_default defaults[] = {
-    { "batch", "32" },
-    { "size", "512" },
-    { "cache_ram", "1G" },
-    { 0 },
-};
-
-static const cli_example examples[] = {
-    { "stoke bench transfer --device sim:rtx3090", "a simulated GPU: what page-locking and a stream gain" },
-    { "stoke bench transfer --device host --batch 4 --size 256 --json",
-      "copies within this machine's memory" },
-    { 0 },
-};
-
 const cli_command cli_bench_transfer = {
-    .name = "transfer",
-    .parent = "bench",
     .summary = "copies to a device: pageable, pinned, on their own stream",
-    .arguments = "[DIR]",
-    .max_words = 1,
+    CLI_TAKES_DIR,
     .description = "Sends the same batches to a device from ordinary memory, from pinned memory, and from "
                    "there on a separate stream, while the device computes for --step-ms on each. Times "
                    "come from events on the device; those of a simulated GPU are emulated. Without data a "
                    "small synthetic set is made; --batch, --size and --dtype say how large a batch is.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .reads_data = 1,
-    .defaults = defaults,
-    .run = run,
+    .examples = {
+        { "stoke bench transfer --device sim:rtx3090",
+          "a simulated GPU: what page-locking and a stream gain" },
+        { "stoke bench transfer --device host --batch 4 --size 256 --json",
+          "copies within this machine's memory" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
+    /* Decoded samples are kept, so that the loader is not what is measured. */
+    .defaults = { { "batch", "32" }, { "size", "512" }, { "cache_ram", "1G" } },
 };

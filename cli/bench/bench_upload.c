@@ -116,27 +116,21 @@ int bench_feed_run(bench_feed *job, stoke_error *err)
 
 /* ---- the set ---- */
 
-static int draw(bench_set *set, const cli_call *call, stoke_data_params *data, uint64_t count, uint32_t side,
-                stoke_error *err)
-{
-    stoke_synth_params params = stoke_synth_defaults();
-    params.count = count;
-    params.height = params.width = side;
-    int r = cli_temp_folder(set->folder, err);
-    if (r) return r;
-    stoke_progress *progress = cli_progress_begin(call, "drawing a set", "scenes");
-    r = stoke_synth_write(&params, set->folder, 0, cli_progress_update, progress, err);
-    stoke_progress_destroy(&progress);
-    data->data = set->folder;
-    return r;
-}
-
 int bench_set_open(bench_set *set, const cli_call *call, stoke_data_params *data, uint64_t count,
                    uint32_t side, stoke_error *err)
 {
     *set = (bench_set){ 0 };
-    int r = STOKE_OK;
-    if (!cli_set_name(data)) r = draw(set, call, data, count, side, err);
+    const int draws = !cli_set_name(data);
+    int r = draws ? cli_temp_folder(set->folder, err) : STOKE_OK;
+    if (!r && draws) {
+        stoke_synth_params params = stoke_synth_defaults();
+        params.count = count;
+        params.height = params.width = side;
+        stoke_progress *progress = cli_progress_begin(call, "drawing a set", "scenes");
+        r = stoke_synth_write(&params, set->folder, 0, cli_progress_update, progress, err);
+        stoke_progress_destroy(&progress);
+        data->data = set->folder;
+    }
     if (!r) r = cli_open_settled(call, data, &set->dataset, err);
     if (r) bench_set_close(set);
     return r;

@@ -4,29 +4,16 @@
  */
 #include "cli/lib/command.h"
 
-static const cli_command *const subjects[] = {
-#define CLI_SUBCOMMAND(parent, id, words) BELOW_##parent(id)
-#define BELOW_bench(id)                   &cli_##id,
-#define BELOW_recipe(id)
-#include "cli/commands.def"
-    NULL,
-};
-
-static const cli_example examples[] = {
-    { "stoke bench data", "the loader on a synthetic set, against bare decoding" },
-    { "stoke bench pix", "every pixel function, per CPU table" },
-    { "stoke bench net --model b0 --size 128", "every matrix product of SegFormer b0" },
-    { "stoke bench step --batch 1 --size 128", "a training step of SegFormer b0, part by part" },
-    { "stoke bench data --help", "what it measures, and its options" },
-    { 0 },
-};
-
 const cli_command cli_bench = {
-    .name = "bench",
     .summary = "measure: speed, memory, and what limits them",
     .arguments = "SUBJECT",
     .description =
         "Measures a part of the system on this machine, always against a plain reference in the same run.",
-    .examples = examples,
-    .subcommands = subjects,
+    .examples = {
+        { "stoke bench data", "the loader on a synthetic set, against bare decoding" },
+        { "stoke bench pix", "every pixel function, per CPU table" },
+        { "stoke bench net --model b0 --size 128", "every matrix product of SegFormer b0" },
+        { "stoke bench step --batch 1 --size 128", "a training step of SegFormer b0, part by part" },
+        { "stoke bench data --help", "what it measures, and its options" },
+    },
 };

@@ -101,7 +101,7 @@ static const stoke_option options[] = {
 
 static int run(cli_call *call, stoke_error *err)
 {
-    const int training = call->command->reads_training;
+    const int training = call->trains;
     /* Without the command's own options in front and the common ones at the end. */
     const stoke_option_group *groups = call->groups + 1;
     const size_t n_groups = call->n_groups - 2;
@@ -124,23 +124,18 @@ static int run(cli_call *call, stoke_error *err)
     return CLI_OK;
 }
 
-static const cli_example examples[] = {
-    { "stoke config > stoke.yaml", "every key with its default and what it means" },
-    { "stoke config demo/data --size 256 --batch 16 > stoke.yaml", "the same with some values set" },
-    { "stoke config --config configs/stoke.yaml --workers 2 --json",
-      "what is in force after a file and a flag" },
-    { "stoke config --train demo/data --epochs 20 > train.yaml", "a file for `stoke train --config`" },
-    { 0 },
+const cli_command cli_config = {
+    .summary = "print the settings in force as YAML, every key explained",
+    CLI_TAKES_DIR,
+    .description = "Prints defaults, then what --config says, then what the flags say, as a commented file "
+                   "that --config reads back to the same settings.",
+    .examples = {
+        { "stoke config > stoke.yaml", "every key with its default and what it means" },
+        { "stoke config demo/data --size 256 --batch 16 > stoke.yaml", "the same with some values set" },
+        { "stoke config --config configs/stoke.yaml --workers 2 --json",
+          "what is in force after a file and a flag" },
+        { "stoke config --train demo/data --epochs 20 > train.yaml", "a file for `stoke train --config`" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
+    .trains_if_asked = 1,
 };
-
-#define WHAT_BOTH_ARE                                                                                        \
-    .name = "config", .summary = "print the settings in force as YAML, every key explained",                 \
-    .arguments = "[DIR]", .max_words = 1,                                                                    \
-    .description = "Prints defaults, then what --config says, then what the flags say, as a commented file " \
-                   "that --config reads back to the same settings.",                                         \
-    .examples = examples, CLI_OWN_OPTIONS, .reads_data = 1, .run = run
-
-static const cli_command config_train = { WHAT_BOTH_ARE, .reads_training = 1,
-                                          .defaults = cli_train_defaults };
-
-const cli_command cli_config = { WHAT_BOTH_ARE, .with_training = &config_train };

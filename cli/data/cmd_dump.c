@@ -28,13 +28,8 @@ static const stoke_option options[] = {
 };
 
 enum { IMAGES, MASKS, IDS, MASKS_B, LAMBDA };
-static const char *const kinds[] = { "images", "masks", "ids", "masks_b", "lambda" };
-
 /* The last two come with a mixup op in the pipeline. */
-static size_t kinds_of(const stoke_batch *batch)
-{
-    return batch->masks_b ? CLI_COUNT(kinds) : MASKS_B;
-}
+static const char *const kinds[] = { "images", "masks", "ids", "masks_b", "lambda" };
 
 /* Whether a name is one that a dump writes: index.json or KIND_NUMBER.npy. */
 static int is_dumped(const char *name)
@@ -96,58 +91,48 @@ typedef struct dump {
     uint64_t written, replaced, skipped;
 } dump;
 
-static void file_path(const dump *d, int kind, uint64_t index, char path[CLI_PATH])
-{
-    snprintf(path, CLI_PATH, "%s/%s_%06llu.npy", d->folder, kinds[kind], (unsigned long long)index);
-}
-
-static int write_masks(const dump *d, const stoke_batch *b, int kind, const void *masks, stoke_error *err)
-{
-    char path[CLI_PATH], shape[96];
-    snprintf(shape, sizeof shape, "(%u, %u, %u)", b->count, b->height, b->width);
-    file_path(d, kind, b->index, path);
-    return cli_write_npy(path, npy_type(b->mask_dtype), shape, masks, b->count,
-                         (size_t)b->height * b->width * stoke_dtype_bytes(b->mask_dtype), b->mask_row_bytes,
-                         err);
-}
-
-static int write_column(const dump *d, const stoke_batch *b, int kind, const char *type, const void *values,
-                        size_t bytes, stoke_error *err)
-{
-    char path[CLI_PATH], shape[96];
-    snprintf(shape, sizeof shape, "(%u,)", b->count);
-    file_path(d, kind, b->index, path);
-    return cli_write_npy(path, type, shape, values, b->count, bytes, bytes, err);
-}
-
 static int write_arrays(const dump *d, const stoke_batch *b, stoke_error *err)
 {
-    char path[CLI_PATH], shape[96];
-    size_t pixels = (size_t)b->height * b->width;
+    const char *mask_type = npy_type(b->mask_dtype);
+    const size_t pixels = (size_t)b->height * b->width,
+                 mask_bytes = pixels * stoke_dtype_bytes(b->mask_dtype);
+    const size_t image_bytes = pixels * b->channels * stoke_dtype_bytes(b->image_dtype);
+    char path[CLI_PATH], images[96], masks[96], column[32];
     if (b->layout == STOKE_LAYOUT_CHW)
-        snprintf(shape, sizeof shape, "(%u, %u, %u, %u)", b->count, b->channels, b->height, b->width);
+        snprintf(images, sizeof images, "(%u, %u, %u, %u)", b->count, b->channels, b->height, b->width);
     else
-        snprintf(shape, sizeof shape, "(%u, %u, %u, %u)", b->count, b->height, b->width, b->channels);
-    file_path(d, IMAGES, b->index, path);
-    int r = cli_write_npy(path, npy_type(b->image_dtype), shape, b->images, b->count,
-                          pixels * b->channels * stoke_dtype_bytes(b->image_dtype), b->image_row_bytes, err);
-    if (!r) r = write_masks(d, b, MASKS, b->masks, err);
-    if (!r) r = write_column(d, b, IDS, "<u8", b->ids, sizeof *b->ids, err);
-    if (!r && b->masks_b) r = write_masks(d, b, MASKS_B, b->masks_b, err);
-    if (!r && b->masks_b) r = write_column(d, b, LAMBDA, "<f4", b->lambda, sizeof *b->lambda, err);
+        snprintf(images, sizeof images, "(%u, %u, %u, %u)", b->count, b->height, b->width, b->channels);
+    snprintf(masks, sizeof masks, "(%u, %u, %u)", b->count, b->height, b->width);
+    snprintf(column, sizeof column, "(%u,)", b->count);
+    const struct {
+        const char *type, *shape;
+        const void *rows;
+        size_t row_bytes, stride;
+    } arrays[] = {
+        [IMAGES] = { npy_type(b->image_dtype), images, b->images, image_bytes, b->image_row_bytes },
+        [MASKS] = { mask_type, masks, b->masks, mask_bytes, b->mask_row_bytes },
+        [IDS] = { "<u8", column, b->ids, sizeof *b->ids, sizeof *b->ids },
+        [MASKS_B] = { mask_type, masks, b->masks_b, mask_bytes, b->mask_row_bytes },
+        [LAMBDA] = { "<f4", column, b->lambda, sizeof *b->lambda, sizeof *b->lambda },
+    };
+    int r = STOKE_OK;
+    for (size_t i = 0; !r && i < (b->masks_b ? CLI_COUNT(arrays) : MASKS_B); i++) {
+        snprintf(path, sizeof path, "%s/%s_%06llu.npy", d->folder, kinds[i], (unsigned long long)b->index);
+        r = cli_write_npy(path, arrays[i].type, arrays[i].shape, arrays[i].rows, b->count,
+                          arrays[i].row_bytes, arrays[i].stride, err);
+    }
     return r;
 }
 
 static void index_batch(dump *d, const stoke_batch *b)
 {
     stoke_json *json = &d->json;
-    char hex[33], name[64];
+    char name[64];
     uint8_t digest[16];
     stoke_batch_digest(b, digest);
-    cli_hex(digest, hex);
     stoke_json_object(json, NULL);
-    FACTS(json, FACT_OF(b, index), FACT_OF(b, position), FACT_OF(b, count), FACT("digest", hex));
-    for (size_t i = 0; i < kinds_of(b); i++) {
+    FACTS(json, FACT_OF(b, index), FACT_OF(b, position), FACT_OF(b, count), FACT("digest", CLI_HEX(digest)));
+    for (size_t i = 0; i < (b->masks_b ? CLI_COUNT(kinds) : MASKS_B); i++) {
         snprintf(name, sizeof name, "%s_%06llu.npy", kinds[i], (unsigned long long)b->index);
         stoke_json_string(json, kinds[i], name);
     }
@@ -205,13 +190,12 @@ static int dump_batches(const cli_call *call, cli_session *session, dump *d, sto
     return STOKE_OK;
 }
 
-static void print_result(const cli_call *call, const dump *d, const stoke_memory_sum *memory,
-                         const char *index_path)
+static void print_result(const cli_call *call, const dump *d, const char *index_path)
 {
     if (call->common.json) {
         stoke_json json = cli_json_open();
         FACTS(&json, FACT_OF(d, folder), FACT("index", index_path));
-        cli_json_memory(&json, memory);
+        cli_json_memory(&json, call->planned);
         FACTS(&json, FACT("batches", d->written), FACT_OF(d, replaced), FACT_OF(d, skipped));
         stoke_json_close(&json);
         return;
@@ -244,30 +228,24 @@ static int run(cli_call *call, stoke_error *err)
     stoke_output_drop(&index);
     cli_session_close(&session);
     if (r) return r;
-    print_result(call, &d, &session.memory, index_path);
+    print_result(call, &d, index_path);
     cli_say_bad(call, d.replaced, d.skipped);
     return CLI_OK;
 }
 
-static const cli_example examples[] = {
-    { "stoke dump demo/data --size 128 --batch 4", "dump/images_000000.npy, masks_, ids_ and index.json" },
-    { "stoke dump demo/data --batches 0 --dtype u8 --layout hwc --out all",
-      "the whole epoch as bytes, interleaved" },
-    { 0 },
-};
-
 const cli_command cli_dump = {
-    .name = "dump",
     .summary = "write batches as .npy files",
-    .arguments = "[DIR]",
-    .max_words = 1,
+    CLI_TAKES_DIR,
     .description =
         "Writes images_NNNNNN.npy, masks_NNNNNN.npy and ids_NNNNNN.npy for each batch (NNNNNN is its global "
         "index) and, last of all, index.json with names, types and digests of what this run wrote. bfloat16 "
         "images are stored as uint16. With a mixup op there are masks_b_NNNNNN.npy and lambda_NNNNNN.npy "
         "too: the second masks and the share of the first. Every file appears whole or not at all.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .reads_data = 1,
-    .run = run,
+    .examples = {
+        { "stoke dump demo/data --size 128 --batch 4",
+          "dump/images_000000.npy, masks_, ids_ and index.json" },
+        { "stoke dump demo/data --batches 0 --dtype u8 --layout hwc --out all",
+          "the whole epoch as bytes, interleaved" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

@@ -41,7 +41,7 @@ static const stoke_option options[] = {
     CLI_TEXT(STRING, device, NULL, "NAME",
              "Send the batches to a device and read them back there (`stoke devices` lists them): the "
              "digests are the same"),
-    CLI_FORCE(OPTIONS),
+    CLI_FORCE,
 };
 
 enum { STATE_TEXT = 1024 };
@@ -260,67 +260,40 @@ static void digest_all(const digests *list, uint8_t all[16])
     XXH3_freeState(hash);
 }
 
-static void print_json(const cli_call *call, const digests *list, const char *all)
+static void print_json(const cli_call *call, const digests *list, const uint8_t digest[16])
 {
     const hash_options *o = call->options;
-    char hex[33];
     stoke_json json = cli_json_open();
-    FACTS(&json, FACT("all", all), FACT_OF(&call->data, seed), FACT_OF(list, epoch),
+    FACTS(&json, FACT("all", CLI_HEX(digest)), FACT_OF(&call->data, seed), FACT_OF(list, epoch),
           FACT_OF(&call->data, world), o->ranks_all ? FACT("rank", "all") : FACT_OF(&call->data, rank),
           FACT_OF(list, replaced), FACT_OF(list, skipped), FACT_TEXT("unrecorded", list->unrecorded));
     cli_json_cache(&json, &list->cache);
     cli_json_memory(&json, &list->memory);
     JSON_LIST(&json, "batches", i, i < list->count) {
         const entry *e = &list->entries[i];
-        cli_hex(e->digest, hex);
         FACTS_OBJECT(&json, NULL, FACT_OF(e, index), FACT_OF(e, position), FACT_OF(e, count),
-                     FACT("digest", hex), FACT_IF(e->padding, FACT_IS_OF(e, padding)));
+                     FACT("digest", CLI_HEX(e->digest)), FACT_IF(e->padding, FACT_IS_OF(e, padding)));
     }
     stoke_json_close(&json);
 }
 
-static void print_result(const cli_call *call, const digests *list)
+static void print_text(const cli_call *call, const digests *list, const uint8_t digest[16])
 {
-    uint8_t digest[16];
-    char hex[33], all[33];
-    digest_all(list, digest);
-    cli_hex(digest, all);
-    if (call->common.json) {
-        print_json(call, list, all);
-        return;
-    }
     for (size_t i = 0; i < list->count; i++) {
         const entry *e = &list->entries[i];
-        cli_hex(e->digest, hex);
-        cli_print("%6llu  %s%s\n", (unsigned long long)e->index, hex, e->padding ? "  padding" : "");
+        cli_print("%6llu  %s%s\n", (unsigned long long)e->index, CLI_HEX(e->digest),
+                  e->padding ? "  padding" : "");
     }
-    cli_print("   all  %s\n", all);
-}
-
-static int write_state(const char *path, const char *state, stoke_error *err)
-{
-    stoke_output output;
-    int r = stoke_output_open(&output, path, err);
-    if (r) return r;
-    fprintf(output.stream, "%s\n", state);
-    return stoke_output_commit(&output, err);
-}
-
-static int read_state(const char *path, char *state, stoke_error *err)
-{
-    char *text = NULL;
-    int r = cli_read_text(path, STATE_TEXT - 1, &text, err);
-    if (r) return r;
-    strcpy(state, text);
-    free(text);
-    return *state ? STOKE_OK : cli_error(err, STOKE_E_STATE, "%s: empty file", path);
+    cli_print("   all  %s\n", CLI_HEX(digest));
 }
 
 static int run(cli_call *call, stoke_error *err)
 {
     const hash_options *o = call->options;
     digests list = { .epoch = (uint64_t)call->data.epoch };
-    char state[STATE_TEXT] = "";
+    char state[STATE_TEXT] = "", *given = NULL;
+    stoke_output output = { 0 };
+    uint8_t digest[16];
     int r = STOKE_OK;
     if (o->resume_world > 0 && !o->ranks_all)
         r = cli_error(err, STOKE_E_INVALID,
@@ -332,12 +305,20 @@ static int run(cli_call *call, stoke_error *err)
         r = cli_error(err, STOKE_E_INVALID,
                       "--placement, --transfer and --depth need --device NAME (`stoke devices` lists them)");
     if (!r) r = cli_may_write(call, o->state, o->force, err);
-    if (!r && o->from) r = read_state(o->from, state, err);
+    if (!r && o->from) r = cli_read_text(o->from, STATE_TEXT - 1, &given, err);
+    if (given) strcpy(state, given);
+    free(given);
+    if (!r && o->from && !*state) r = cli_error(err, STOKE_E_STATE, "%s: empty file", o->from);
     if (!r) r = run_epoch(call, state, &list, err);
-    if (!r && o->state) r = write_state(o->state, state, err);
+    if (!r && o->state) r = stoke_output_open(&output, o->state, err);
+    if (!r && o->state) {
+        fprintf(output.stream, "%s\n", state);
+        r = stoke_output_commit(&output, err);
+    }
     if (!r) {
         if (list.count) qsort(list.entries, list.count, sizeof *list.entries, by_index);
-        print_result(call, &list);
+        digest_all(&list, digest);
+        (call->common.json ? print_json : print_text)(call, &list, digest);
         cli_say_bad(call, list.replaced, list.skipped);
         cli_say_cache(call, &list.cache);
         if (!list.count)
@@ -348,29 +329,24 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_example examples[] = {
-    { "stoke hash demo/data --batch 8 --workers 0", "one line per batch and one over all" },
-    { "stoke hash demo/data --batch 8 --workers 2 --prefetch 4 --json", "the same digests by other means" },
-    { "stoke hash demo/data --batch 8 --world 2 --ranks-all", "two ranks: their union is the same again" },
-    { "stoke hash demo/data --batch 8 --device host --placement device --resume-at 3",
-      "stopped, resumed and augmented by a device: the same" },
-    { 0 },
-};
-
 const cli_command cli_hash = {
-    .name = "hash",
     .summary = "digest of every batch of an epoch",
-    .arguments = "[DIR]",
-    .max_words = 1,
+    CLI_TAKES_DIR,
     .description = "Takes the batches of one epoch and prints a 128-bit digest (XXH3) of what a consumer "
                    "sees in each: ids, pixels, masks. The digests depend on data, settings, seed and epoch "
                    "only; use it to prove that two machines, settings or versions deliver the same. `all` is "
                    "over the pairs (index, digest) in order of index. With --world the batches of one rank "
                    "are printed; batches that only keep the ranks in step are marked as padding and left out "
                    "of `all`. With --device the batches go there and come back first.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .reads_data = 1,
+    .examples = {
+        { "stoke hash demo/data --batch 8 --workers 0", "one line per batch and one over all" },
+        { "stoke hash demo/data --batch 8 --workers 2 --prefetch 4 --json",
+          "the same digests by other means" },
+        { "stoke hash demo/data --batch 8 --world 2 --ranks-all",
+          "two ranks: their union is the same again" },
+        { "stoke hash demo/data --batch 8 --device host --placement device --resume-at 3",
+          "stopped, resumed and augmented by a device: the same" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
     .reads_upload = 1,
-    .run = run,
 };

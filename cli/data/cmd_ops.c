@@ -49,16 +49,6 @@ static const char *type_name(stoke_option_type type)
 
 /* ---- for people ---- */
 
-/* "hflip(p=0.5)": the op with its defaults, as --augment takes it. */
-static void print_with_defaults(const char *name)
-{
-    stoke_pipeline *pipeline;
-    if (stoke_pipeline_create(&pipeline, name, NULL)) return;
-    const char *text = stoke_pipeline_text(pipeline);
-    fwrite(text, 1, strlen(text), stdout); /* YAML */
-    stoke_pipeline_destroy(&pipeline);
-}
-
 enum { INDENT = 23, COLUMNS = 100 };
 
 /* Writes one piece of text that is broken between pieces; *at is the column, 0 before the first. A blank in
@@ -109,21 +99,18 @@ static void print_list(const char *list, int indent)
 }
 
 /* Every op on two lines: what it does, and its settings. */
-static void list_group(const char *group, const char *title)
-{
-    stoke_op_info op;
-    cli_print("%s\n", title);
-    for (size_t i = 0; stoke_op_at(i, &op); i++) {
-        if (strcmp(op.group, group) != 0) continue;
-        cli_print("  %-20s %s\n", op.name, op.summary);
-        print_brief(&op);
-    }
-    putchar('\n');
-}
-
 static void list_all(void)
 {
-    for (size_t i = 0; i < CLI_COUNT(groups); i++) list_group(groups[i].name, groups[i].title);
+    stoke_op_info op;
+    for (size_t g = 0; g < CLI_COUNT(groups); g++) {
+        cli_print("%s\n", groups[g].title);
+        for (size_t i = 0; stoke_op_at(i, &op); i++) {
+            if (strcmp(op.group, groups[g].name) != 0) continue;
+            cli_print("  %-20s %s\n", op.name, op.summary);
+            print_brief(&op);
+        }
+        putchar('\n');
+    }
     puts("Presets");
     stoke_preset_info preset;
     for (size_t i = 0; stoke_preset_at(i, &preset); i++) {
@@ -172,7 +159,13 @@ static void show_op(const stoke_op_info *op)
     cli_print("%s (%s): %s.\n\n", op->name, op->group, op->summary);
     if (op->n_options) print_settings(op);
     fputs("On the command line:\n  stoke show demo/data --augment \"", stdout);
-    print_with_defaults(op->name);
+    /* "hflip(p=0.5)": with its defaults, as --augment takes it. */
+    stoke_pipeline *pipeline;
+    if (!stoke_pipeline_create(&pipeline, op->name, NULL)) {
+        const char *text = stoke_pipeline_text(pipeline);
+        fwrite(text, 1, strlen(text), stdout); /* YAML */
+        stoke_pipeline_destroy(&pipeline);
+    }
     puts("\"\nIn a file (--augment FILE.yaml):\n  augment:");
     fputs("  ", stdout);
     print_yaml(op);
@@ -202,22 +195,19 @@ static void json_setting(stoke_json *json, const stoke_option *option)
                  FACT_OF(option, help));
 }
 
-static void json_op(stoke_json *json, const stoke_op_info *op)
-{
-    stoke_json_object(json, NULL);
-    FACTS(json, FACT_OF(op, name), FACT_OF(op, group), FACT_OF(op, summary));
-    JSON_LIST(json, "settings", i, i < op->n_options) json_setting(json, &op->options[i]);
-    stoke_json_close(json);
-}
-
 /* All, or the one called `name`; the same shape either way. */
 static void print_json(const char *name)
 {
     stoke_op_info op;
     stoke_preset_info preset;
     stoke_json json = cli_json_open();
-    JSON_LIST(&json, "ops", i, stoke_op_at(i, &op))
-        if (!name || !strcmp(name, op.name)) json_op(&json, &op);
+    JSON_LIST(&json, "ops", i, stoke_op_at(i, &op)) {
+        if (name && strcmp(name, op.name)) continue;
+        stoke_json_object(&json, NULL);
+        FACTS(&json, FACT_OF(&op, name), FACT_OF(&op, group), FACT_OF(&op, summary));
+        JSON_LIST(&json, "settings", k, k < op.n_options) json_setting(&json, &op.options[k]);
+        stoke_json_close(&json);
+    }
     JSON_LIST(&json, "presets", i, stoke_preset_at(i, &preset)) {
         if (name && strcmp(name, preset.name)) continue;
         FACTS_OBJECT(&json, NULL, FACT_OF(&preset, name), FACT_OF(&preset, summary), FACT_OF(&preset, list));
@@ -225,26 +215,15 @@ static void print_json(const char *name)
     stoke_json_close(&json);
 }
 
-static int find_op(const char *name, stoke_op_info *op)
-{
-    for (size_t i = 0; stoke_op_at(i, op); i++)
-        if (!strcmp(op->name, name)) return 1;
-    return 0;
-}
-
-static int find_preset(const char *name, stoke_preset_info *preset)
-{
-    for (size_t i = 0; stoke_preset_at(i, preset); i++)
-        if (!strcmp(preset->name, name)) return 1;
-    return 0;
-}
-
 static int run(cli_call *call, stoke_error *err)
 {
     const char *name = call->n_words ? call->words[0] : NULL;
     stoke_op_info op;
     stoke_preset_info preset;
-    const int is_op = name && find_op(name, &op), is_preset = name && !is_op && find_preset(name, &preset);
+    int is_op = 0, is_preset = 0;
+    for (size_t i = 0; name && !is_op && stoke_op_at(i, &op); i++) is_op = !strcmp(op.name, name);
+    for (size_t i = 0; name && !is_op && !is_preset && stoke_preset_at(i, &preset); i++)
+        is_preset = !strcmp(preset.name, name);
     if (name && !is_op && !is_preset) {
         const char *near = stoke_augment_nearest(name);
         return cli_error(err, STOKE_E_INVALID, "no op or preset is called '%s'%s%s%s `stoke ops` lists them",
@@ -261,20 +240,16 @@ static int run(cli_call *call, stoke_error *err)
     return CLI_OK;
 }
 
-static const cli_example examples[] = {
-    { "stoke ops", "all ops by group with their defaults, and the presets" },
-    { "stoke ops rotate", "one op: every setting, and how to write it" },
-    { "stoke ops standard --json", "what a preset stands for" },
-    { 0 },
-};
-
 const cli_command cli_ops = {
-    .name = "ops",
     .summary = "list the augmentation ops and presets, with their settings",
     .arguments = "[NAME]",
     .max_words = 1,
     .description = "Lists what --augment can be made of: a preset, a list of ops on one line, or a YAML file "
                    "with a list of ops. NAME is an op or a preset, explained in full.",
-    .examples = examples,
+    .examples = {
+        { "stoke ops", "all ops by group with their defaults, and the presets" },
+        { "stoke ops rotate", "one op: every setting, and how to write it" },
+        { "stoke ops standard --json", "what a preset stands for" },
+    },
     .run = run,
 };

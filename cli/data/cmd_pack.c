@@ -34,23 +34,18 @@ static const stoke_option options[] = {
                     "shard stays, and pack ends with its name"),
 };
 
-static void print_json(const char *out, const stoke_pack_report *report, double rate)
-{
-    stoke_json json = cli_json_open();
-    FACTS(&json, FACT("folder", out), FACT_OF(report, shards), FACT_OF(report, kept),
-          FACT_OF(report, samples), FACT_OF(report, bytes), FACT("written_bytes", report->written));
-    JSON_LIST(&json, "left_out", i, i < report->n_bad)
-        FACTS_OBJECT(&json, NULL, FACT_OF(&report->bad[i], path), FACT_OF(&report->bad[i], reason));
-    FACTS(&json, FACT_OF(report, seconds), FACT("mb_per_s", rate));
-    cli_json_memory(&json, &report->memory);
-    stoke_json_close(&json);
-}
-
 static void print_result(const cli_call *call, const char *out, const stoke_pack_report *report)
 {
     double rate = report->seconds > 0 ? (double)report->written / 1e6 / report->seconds : 0;
     if (call->common.json) {
-        print_json(out, report, rate);
+        stoke_json json = cli_json_open();
+        FACTS(&json, FACT("folder", out), FACT_OF(report, shards), FACT_OF(report, kept),
+              FACT_OF(report, samples), FACT_OF(report, bytes), FACT("written_bytes", report->written));
+        JSON_LIST(&json, "left_out", i, i < report->n_bad)
+            FACTS_OBJECT(&json, NULL, FACT_OF(&report->bad[i], path), FACT_OF(&report->bad[i], reason));
+        FACTS(&json, FACT_OF(report, seconds), FACT("mb_per_s", rate));
+        cli_json_memory(&json, &report->memory);
+        stoke_json_close(&json);
         return;
     }
     cli_print("%s: %s in %s, %s, in %s", out, STOKE_COUNT(report->samples, "sample"),
@@ -64,15 +59,14 @@ static void print_result(const cli_call *call, const char *out, const stoke_pack
     if (report->n_bad > 20) cli_print("... and %zu more: --json has them all\n", report->n_bad - 20);
 }
 
-static void print_cache(const cli_call *call, const char *folder, const stoke_memory_sum *memory,
-                        const stoke_cache_report *report)
+static void print_cache(const cli_call *call, const char *folder, const stoke_cache_report *report)
 {
     if (call->common.json) {
         stoke_json json = cli_json_open();
         FACTS(&json, FACT("folder", folder), FACT_OF(report, found), FACT_OF(report, stored),
               FACT_OF(report, bad), FACT_TEXT("unrecorded", report->unrecorded), FACT_OF(report, left_out),
               FACT_OF(report, bytes), FACT_TEXT("warning", report->warning), FACT_OF(report, seconds));
-        cli_json_memory(&json, memory);
+        cli_json_memory(&json, call->planned);
         stoke_json_close(&json);
         return;
     }
@@ -80,9 +74,9 @@ static void print_cache(const cli_call *call, const char *folder, const stoke_me
     if (report->bytes) /* without a budget only what was added is known */
         snprintf(size, sizeof size, ", %s%s", STOKE_BYTES(report->bytes),
                  call->data.cache_disk ? " in all" : "");
-    cli_print("%s: %llu sample%s decoded and kept%s, %llu there before, in %s\n", folder,
-              (unsigned long long)report->stored, report->stored == 1 ? "" : "s", size,
-              (unsigned long long)report->found, STOKE_SECONDS(report->seconds));
+    cli_print("%s: %s decoded and kept%s, %llu there before, in %s\n", folder,
+              STOKE_COUNT(report->stored, "sample"), size, (unsigned long long)report->found,
+              STOKE_SECONDS(report->seconds));
     if (report->bad)
         cli_print("bad: %llu; `stoke verify` gives the reasons\n", (unsigned long long)report->bad);
     if (report->left_out)
@@ -111,7 +105,7 @@ static int run_cache(cli_call *call, stoke_error *err)
         stoke_progress_destroy(&progress);
     }
     if (!r) {
-        print_cache(call, data.cache, &memory, &report);
+        print_cache(call, data.cache, &report);
         if (*report.warning) cli_say(call, "warning: %s", report.warning);
         if (*report.unrecorded) cli_say(call, "warning: %s", report.unrecorded);
         /* A full budget was asked for. A disk that says no is a failure here, where filling is all there is
@@ -173,8 +167,8 @@ static int run(cli_call *call, stoke_error *err)
     if (!r) {
         print_result(call, o->out, &report);
         if (report.replaced)
-            cli_say(call, "--force: %llu shard%s replaced in %s", (unsigned long long)report.replaced,
-                    report.replaced == 1 ? " was" : "s were", o->out);
+            cli_say(call, "--force: %s %s replaced in %s", STOKE_COUNT(report.replaced, "shard"),
+                    report.replaced == 1 ? "was" : "were", o->out);
         if (*report.unrecorded) cli_say(call, "warning: %s", report.unrecorded);
         if (!call->common.json) cli_say(call, "next: stoke verify %s", STOKE_WORD(o->out));
     }
@@ -183,17 +177,7 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_example examples[] = {
-    { "stoke pack demo/data --out demo/shards", "shards of 256 MB: demo/shards/000000.tar ..." },
-    { "stoke pack demo/data --out demo/small --shard-samples 16", "16 samples in each" },
-    { "stoke pack demo/data --out demo/parts --split train --val-split 0.2 --prefix train",
-      "one part of a set, named so" },
-    { "stoke pack demo/data --format cache --out demo/cache --size 256", "for runs with --size 256" },
-    { 0 },
-};
-
 const cli_command cli_pack = {
-    .name = "pack",
     .summary = "write a set as tar shards, or decoded into a cache",
     .arguments = "[DIR] --out DIR",
     .max_words = 1,
@@ -207,8 +191,13 @@ const cli_command cli_pack = {
         "as it is: `stoke verify` finds those. With --format cache the samples are decoded and resized into "
         "a cache, so that the first epoch of a run with --cache DIR and the same settings finds them all. "
         "Deleting the folder empties a cache.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
+    .examples = {
+        { "stoke pack demo/data --out demo/shards", "shards of 256 MB: demo/shards/000000.tar ..." },
+        { "stoke pack demo/data --out demo/small --shard-samples 16", "16 samples in each" },
+        { "stoke pack demo/data --out demo/parts --split train --val-split 0.2 --prefix train",
+          "one part of a set, named so" },
+        { "stoke pack demo/data --format cache --out demo/cache --size 256", "for runs with --size 256" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
     .reads_data = 1,
-    .run = run,
 };

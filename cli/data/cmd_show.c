@@ -26,7 +26,7 @@ static const stoke_option options[] = {
     CLI_NUMBER(AUTO_INT, sample, "auto", 0, 1e9, "N|auto",
                "With --ops: which sample, in the order of names, from 0; auto takes one with many classes "
                "that is neither dark nor bright"),
-    CLI_FORCE(OPTIONS),
+    CLI_FORCE,
 };
 
 /* Copies of rows: slots go back to the loader at once. */
@@ -109,12 +109,6 @@ static void add_rows(gallery *g, const stoke_batch *batch, int has_masks)
     }
 }
 
-static void free_gallery(gallery *g)
-{
-    for (size_t i = 0; i < g->count; i++) free(g->rows[i].image.data), free(g->rows[i].mask.data);
-    free(g->tiles), free(g->rows);
-}
-
 static int collect(cli_session *session, gallery *g, stoke_error *err)
 {
     stoke_progress *progress = cli_progress_begin(session->call, "reading", "samples");
@@ -177,8 +171,7 @@ static int write_picture(const cli_call *call, const gallery *g, const char *out
     return r;
 }
 
-static void print_result(const cli_call *call, const gallery *g, const stoke_memory_sum *memory,
-                         const char *out)
+static void print_result(const cli_call *call, const gallery *g, const char *out)
 {
     if (!call->common.json) {
         cli_print("%s\n", out);
@@ -186,7 +179,7 @@ static void print_result(const cli_call *call, const gallery *g, const stoke_mem
     }
     stoke_json json = cli_json_open();
     stoke_json_string(&json, "path", out);
-    cli_json_memory(&json, memory);
+    cli_json_memory(&json, call->planned);
     FACTS(&json, FACT_OF(&g->rows[0].image, height), FACT_OF(&g->rows[0].image, width), FACT_OF(g, replaced),
           FACT_OF(g, skipped));
     JSON_LIST(&json, "samples", i, i < g->count) stoke_json_string(&json, NULL, g->rows[i].name);
@@ -224,10 +217,11 @@ static int show_samples(cli_call *call, const char *out, stoke_error *err)
     r = collect(&session, &g, err);
     if (!r) r = write_picture(call, &g, out, err);
     if (!r) {
-        print_result(call, &g, &session.memory, out);
+        print_result(call, &g, out);
         cli_say_bad(call, g.replaced, g.skipped);
     }
-    free_gallery(&g);
+    for (size_t i = 0; i < g.count; i++) free(g.rows[i].image.data), free(g.rows[i].mask.data);
+    free(g.tiles), free(g.rows);
     cli_session_close(&session);
     return r;
 }
@@ -253,26 +247,19 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_example examples[] = {
-    { "stoke show demo/data --size 256 --augment light",
-      "12 samples as training would see them, in samples.png" },
-    { "stoke show demo/data --order sequential --count 4 --out first.png", "the first four files" },
-    { "stoke show demo/data --epoch 3 --augment light", "the same set, drawn again in epoch 3" },
-    { "stoke show demo/data --ops", "what each op and preset does to a sample, in ops.png" },
-    { 0 },
-};
-
 const cli_command cli_show = {
-    .name = "show",
     .summary = "write a picture of samples with their masks laid over",
-    .arguments = "[DIR]",
-    .max_words = 1,
+    CLI_TAKES_DIR,
     .description = "Each sample stands beside itself with the mask laid over, its name below; the classes "
                    "that occur are listed at the end. Samples come from the real loader, with its order, fit "
                    "and augmentation. With --ops one sample is drawn by every op and preset; --size is then "
                    "half the sample's unless given, so that crops have a choice.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .reads_data = 1,
-    .run = run,
+    .examples = {
+        { "stoke show demo/data --size 256 --augment light",
+          "12 samples as training would see them, in samples.png" },
+        { "stoke show demo/data --order sequential --count 4 --out first.png", "the first four files" },
+        { "stoke show demo/data --epoch 3 --augment light", "the same set, drawn again in epoch 3" },
+        { "stoke show demo/data --ops", "what each op and preset does to a sample, in ops.png" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

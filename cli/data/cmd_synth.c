@@ -29,21 +29,7 @@ static const stoke_option options[] = {
                     "same names that are not as synth wrote them; others stay"),
 };
 
-/* The line of the plan, and the plan for JSON. */
-typedef struct planning {
-    const cli_call *call;
-    stoke_memory_sum sum;
-} planning;
-
-static void take_plan(void *context, const stoke_memory_sum *sum)
-{
-    planning *p = context;
-    p->sum = *sum;
-    cli_say_memory(p->call, sum);
-}
-
-static void print_result(const cli_call *call, const char *folder, double seconds,
-                         const stoke_memory_sum *memory)
+static void print_result(const cli_call *call, const char *folder, double seconds)
 {
     const synth_options *o = call->options;
     if (call->common.json) {
@@ -51,7 +37,7 @@ static void print_result(const cli_call *call, const char *folder, double second
         FACTS(&json, FACT("folder", folder), FACT_OF(o, count), FACT("height", o->size[0]),
               FACT("width", o->size[1]), FACT_OF(o, classes), FACT_OF(o, seed), FACT_OF(o, quality),
               FACT("seconds", seconds));
-        cli_json_memory(&json, memory);
+        cli_json_memory(&json, call->planned);
         stoke_json_close(&json);
         return;
     }
@@ -59,19 +45,6 @@ static void print_result(const cli_call *call, const char *folder, double second
               STOKE_COUNT(o->count, "pair"), o->size[0], o->size[1], (long long)o->classes,
               STOKE_SECONDS(seconds));
     cli_say(call, "next: stoke verify %s --classes %lld", STOKE_WORD(folder), (long long)o->classes);
-}
-
-/* What --force gives up: pictures that are not as synth wrote them. */
-static int say_replaced(const cli_call *call, const stoke_synth_params *params, const char *folder,
-                        stoke_error *err)
-{
-    uint64_t others;
-    const int r = stoke_synth_others(params, folder, cli_progress_update, NULL, &others, err);
-    if (r != STOKE_E_STATE) return r;
-    cli_say(call, "--force: %s in %s that %s not as synth wrote %s %s replaced",
-            STOKE_COUNT(others, "picture"), folder, others == 1 ? "is" : "are", others == 1 ? "it" : "them",
-            others == 1 ? "is" : "are");
-    return STOKE_OK;
 }
 
 static int run(cli_call *call, stoke_error *err)
@@ -87,29 +60,28 @@ static int run(cli_call *call, stoke_error *err)
     params.jpeg_quality = (int)o->quality;
     params.force = o->force;
     params.memory_limit = o->memory_limit;
-    planning plan = { .call = call };
-    params.planned = take_plan;
-    params.planned_context = &plan;
-    int r = o->force ? say_replaced(call, &params, call->words[0], err) : STOKE_OK;
-    if (r) return r;
+    params.planned = cli_memory_planned;
+    params.planned_context = call;
+    const char *folder = call->words[0];
+    uint64_t others;
+    int r =
+        o->force ? stoke_synth_others(&params, folder, cli_progress_update, NULL, &others, err) : STOKE_OK;
+    if (r == STOKE_E_STATE) /* what --force gives up: pictures that are not as synth wrote them */
+        cli_say(call, "--force: %s in %s that %s not as synth wrote %s %s replaced",
+                STOKE_COUNT(others, "picture"), folder, others == 1 ? "is" : "are",
+                others == 1 ? "it" : "them", others == 1 ? "is" : "are");
+    else if (r)
+        return r;
     const uint64_t start = stoke_machine_now_ns();
     stoke_progress *progress = cli_progress_begin(call, "drawing", "scenes");
-    r = stoke_synth_write(&params, call->words[0], (unsigned)o->threads, cli_progress_update, progress, err);
+    r = stoke_synth_write(&params, folder, (unsigned)o->threads, cli_progress_update, progress, err);
     stoke_progress_destroy(&progress);
     if (r) return r;
-    print_result(call, call->words[0], (double)(stoke_machine_now_ns() - start) / 1e9, &plan.sum);
+    print_result(call, folder, (double)(stoke_machine_now_ns() - start) / 1e9);
     return CLI_OK;
 }
 
-static const cli_example examples[] = {
-    { "stoke synth demo/data", "64 pairs of 512x512 with 6 classes" },
-    { "stoke synth demo/data --count 16 --size 240x320 --classes 12", "fewer, smaller, more classes" },
-    { "stoke synth demo/data --seed 7 --json", "other scenes; the result as JSON" },
-    { 0 },
-};
-
 const cli_command cli_synth = {
-    .name = "synth",
     .summary = "make a synthetic set of images and exact masks",
     .arguments = "DIR",
     .max_words = 1,
@@ -118,7 +90,10 @@ const cli_command cli_synth = {
                    "on every machine. In a folder that synth made before (it has a file .stokehold) pictures "
                    "of the same name are replaced while they are as synth wrote them; what you changed or "
                    "put there stays, and synth ends with its name. Any other folder must be empty.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke synth demo/data", "64 pairs of 512x512 with 6 classes" },
+        { "stoke synth demo/data --count 16 --size 240x320 --classes 12", "fewer, smaller, more classes" },
+        { "stoke synth demo/data --seed 7 --json", "other scenes; the result as JSON" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

@@ -21,7 +21,7 @@ static const stoke_option options[] = {
     CLI_NUMBER(INT, show, "20", 0, 1e9, "N", "Findings to print for people; JSON and CSV always have all"),
     CLI_FLAG(allow_orphans, "Files that were left out while matching (no partner, or the same name as "
                             "another) are listed but do not make the exit status 1"),
-    CLI_FORCE(OPTIONS),
+    CLI_FORCE,
 };
 
 static const char *const note_kinds[] = { "image without mask", "mask without image", "duplicate",
@@ -49,36 +49,12 @@ static void json_paths(stoke_json *json, const char *key, const stoke_dataset *d
     }
 }
 
-/* All of them, with the reason. */
-static void json_left_out(stoke_json *json, const stoke_dataset *dataset)
-{
-    JSON_LIST(json, "left_out", i, i < stoke_dataset_notes(dataset)) {
-        stoke_note note = stoke_dataset_note(dataset, i);
-        FACTS_OBJECT(json, NULL, FACT_OF(&note, path), FACT("kind", note_kinds[note.kind]),
-                     FACT("reason", note.detail));
-    }
-}
-
-static void json_sizes(stoke_json *json, const stoke_verify_report *report)
-{
-    FACTS_OBJECT(json, "sizes", FACT_OF(report, min_width), FACT_OF(report, min_height),
-                 FACT_OF(report, max_width), FACT_OF(report, max_height));
-    stoke_json_object(json, "formats");
-    for (int i = STOKE_FORMAT_JPEG; i <= STOKE_FORMAT_TIFF; i++)
-        if (report->formats[i]) stoke_json_uint(json, stoke_format_name((stoke_format)i), report->formats[i]);
-    stoke_json_close(json);
-    FACTS(json, FACT_OF(report, images16));
-    if (!report->images16) return;
-    FACTS(json, FACT_SIZE("values16", report->min_value16, report->max_value16));
-}
-
 static const char *class_name(const stoke_verify_report *report, uint32_t id)
 {
     return report->labels ? stoke_labels_name(report->labels, id) : NULL;
 }
 
-static void print_json(const cli_call *call, const stoke_dataset *dataset, const stoke_memory_sum *memory,
-                       const stoke_verify_report *report)
+static void print_json(const cli_call *call, const stoke_dataset *dataset, const stoke_verify_report *report)
 {
     stoke_json json = cli_json_open();
     FACTS(&json, FACT_OF(report, pairs), FACT_OF(report, ok),
@@ -89,7 +65,11 @@ static void print_json(const cli_call *call, const stoke_dataset *dataset, const
     FACTS(&json, FACT_TEXT("unrecorded", report->unrecorded));
     json_paths(&json, "orphans", dataset, 0);
     json_paths(&json, "duplicates", dataset, 1);
-    json_left_out(&json, dataset);
+    JSON_LIST(&json, "left_out", i, i < stoke_dataset_notes(dataset)) { /* all of them, with the reason */
+        const stoke_note note = stoke_dataset_note(dataset, i);
+        FACTS_OBJECT(&json, NULL, FACT_OF(&note, path), FACT("kind", note_kinds[note.kind]),
+                     FACT("reason", note.detail));
+    }
     JSON_LIST(&json, "classes", i, i < report->n_classes) {
         const stoke_class_count *c = &report->classes[i];
         FACTS_OBJECT(&json, NULL, FACT_OF(c, id), FACT_OF(c, pixels), FACT_OF(c, samples),
@@ -100,9 +80,17 @@ static void print_json(const cli_call *call, const stoke_dataset *dataset, const
           FACT("refusal", report->refusal ? CLI_WITH_FLAGS(call, report->refusal) : NULL));
     JSON_LIST(&json, "remarks", i, i < report->n_remarks)
         stoke_json_string(&json, NULL, CLI_WITH_FLAGS(call, report->remarks[i]));
-    json_sizes(&json, report);
+    FACTS_OBJECT(&json, "sizes", FACT_OF(report, min_width), FACT_OF(report, min_height),
+                 FACT_OF(report, max_width), FACT_OF(report, max_height));
+    stoke_json_object(&json, "formats");
+    for (int i = STOKE_FORMAT_JPEG; i <= STOKE_FORMAT_TIFF; i++)
+        if (report->formats[i])
+            stoke_json_uint(&json, stoke_format_name((stoke_format)i), report->formats[i]);
+    stoke_json_close(&json);
+    FACTS(&json, FACT_OF(report, images16),
+          FACT_IF(report->images16, FACT_SIZE("values16", report->min_value16, report->max_value16)));
     FACTS(&json, FACT_OF(report, image_bytes), FACT_OF(report, mask_bytes), FACT_OF(report, seconds));
-    cli_json_memory(&json, memory);
+    cli_json_memory(&json, call->planned);
     stoke_json_close(&json);
 }
 
@@ -149,15 +137,6 @@ static void print_classes(const stoke_verify_report *report)
     cli_table_end(table);
 }
 
-/* How many of the files from `first` on have the very same reason. */
-static size_t alike(const stoke_verify_report *report, size_t first)
-{
-    size_t n = 1;
-    while (first + n < report->n_bad && !strcmp(report->bad[first].reason, report->bad[first + n].reason))
-        n++;
-    return n;
-}
-
 /* Long reasons do not fit columns: path, kind and reason as indented lines. A reason that many files in a row
  * have is said once. */
 static void print_findings(const cli_call *call, const stoke_dataset *dataset,
@@ -168,9 +147,10 @@ static void print_findings(const cli_call *call, const stoke_dataset *dataset,
     if (total) putchar('\n');
     for (int64_t lines = 0; told < total && lines < limit; lines++) {
         if (told < report->n_bad) {
-            const size_t n = alike(report, told);
-            cli_print("bad: %s: %s\n", report->bad[told].path,
-                      CLI_WITH_FLAGS(call, report->bad[told].reason));
+            const char *reason = report->bad[told].reason;
+            size_t n = 1;
+            while (told + n < report->n_bad && !strcmp(reason, report->bad[told + n].reason)) n++;
+            cli_print("bad: %s: %s\n", report->bad[told].path, CLI_WITH_FLAGS(call, reason));
             if (n > 2)
                 cli_print("     ... and %zu more like it, to %s\n", n - 1, report->bad[told + n - 1].path);
             told += n > 2 ? n : 1;
@@ -184,7 +164,7 @@ static void print_findings(const cli_call *call, const stoke_dataset *dataset,
         cli_print("... and %zu more: --show %zu, --csv FILE or --json has them all\n", total - told, total);
 }
 
-static void print_report(const cli_call *call, const stoke_dataset *dataset, const stoke_memory_sum *memory,
+static void print_report(const cli_call *call, const stoke_dataset *dataset,
                          const stoke_verify_report *report)
 {
     const verify_options *o = call->options;
@@ -227,7 +207,7 @@ static int run(cli_call *call, stoke_error *err)
     }
     stoke_output_drop(&csv);
     if (!r) {
-        (call->common.json ? print_json : print_report)(call, dataset, &memory, &report);
+        (call->common.json ? print_json : print_report)(call, dataset, &report);
         if (report.n_bad || report.refusal || (stoke_dataset_notes(dataset) && !o->allow_orphans))
             r = CLI_FAILED;
     }
@@ -236,24 +216,17 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_example examples[] = {
-    { "stoke verify demo/data --classes 6", "a set in the usual layout; labels must be 0..5" },
-    { "stoke verify --images photos --json", "a flat folder without masks; the report as JSON" },
-    { "stoke verify demo/data --csv findings.csv", "every finding as a line of CSV" },
-    { 0 },
-};
-
 const cli_command cli_verify = {
-    .name = "verify",
     .summary = "read all of a set: pairs, files, sizes, labels",
-    .arguments = "[DIR]",
-    .max_words = 1,
+    CLI_TAKES_DIR,
     .description = "Decodes every image and mask and checks the pairs, the sizes and every label. Each bad "
                    "file is named with the reason; files left out while matching (orphans, duplicates) are "
                    "listed. Says how `stoke train` would take the masks, by the same rules. Exit status 1 "
                    "when anything is found, or training would not begin.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .reads_data = 1,
-    .run = run,
+    .examples = {
+        { "stoke verify demo/data --classes 6", "a set in the usual layout; labels must be 0..5" },
+        { "stoke verify --images photos --json", "a flat folder without masks; the report as JSON" },
+        { "stoke verify demo/data --csv findings.csv", "every finding as a line of CSV" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

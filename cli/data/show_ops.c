@@ -28,6 +28,12 @@ typedef struct strip {
     char spec[128], name[64], heading[128], note[NOTE];
 } strip;
 
+/* What a tile shows. */
+typedef struct cell {
+    stoke_image image, mask, detail; /* detail: a view of the image */
+    char caption[128];
+} cell;
+
 typedef struct page {
     const cli_call *call;
     stoke_data_params data;
@@ -35,10 +41,8 @@ typedef struct page {
     strip *strips;
     size_t count, capacity, considered;
     uint32_t columns; /* tiles of a strip: the sample and its draws */
-    stoke_image *images, *masks;
-    stoke_image *details; /* views of images */
-    char (*captions)[128];
-    stoke_tile *tiles; /* count * columns, strip by strip */
+    cell *cells;
+    stoke_tile *tiles; /* count * columns, strip by strip, as the cells */
     char sample[256];
 } page;
 
@@ -245,14 +249,15 @@ static int take_row(page *p, stoke_loader *loader, size_t at, stoke_error *err)
         return cli_error(err, STOKE_E_FORMAT, "%s cannot be read; `stoke verify` gives the reason",
                          p->sample);
     }
-    p->images[at] = show_copy_image(batch, 0);
-    p->tiles[at].image = &p->images[at];
-    const int second = show_mixed(batch, 0, p->captions[at], sizeof p->captions[at]);
+    cell *c = &p->cells[at];
+    c->image = show_copy_image(batch, 0);
+    p->tiles[at].image = &c->image;
+    const int second = show_mixed(batch, 0, c->caption, sizeof c->caption);
     if (stoke_dataset_has_masks(p->dataset)) {
-        p->masks[at] = show_copy_mask(batch, 0, second);
-        p->tiles[at].mask = &p->masks[at];
+        c->mask = show_copy_mask(batch, 0, second);
+        p->tiles[at].mask = &c->mask;
     }
-    if (*p->captions[at]) p->tiles[at].caption = p->captions[at];
+    if (*c->caption) p->tiles[at].caption = c->caption;
     stoke_batch_release(loader, &batch);
     return STOKE_OK;
 }
@@ -285,10 +290,10 @@ static int choose_size(page *p, stoke_error *err)
     if (p->data.size[0]) return STOKE_OK;
     int r = take_rows(p, "none", 0, 0, 1, NULL, err);
     if (r) return r;
-    p->data.size[0] = (p->images[0].height + 1) / 2;
-    p->data.size[1] = (p->images[0].width + 1) / 2;
-    free(p->images[0].data), free(p->masks[0].data);
-    p->images[0] = p->masks[0] = (stoke_image){ 0 };
+    p->data.size[0] = (p->cells[0].image.height + 1) / 2;
+    p->data.size[1] = (p->cells[0].image.width + 1) / 2;
+    free(p->cells[0].image.data), free(p->cells[0].mask.data);
+    p->cells[0] = (cell){ 0 };
     cli_say(p->call, "size: %ux%u, half the sample's, so that crops have a choice; --size N sets it",
             p->data.size[0], p->data.size[1]);
     return STOKE_OK;
@@ -339,17 +344,17 @@ static void zoom(const page *p, size_t number)
     const stoke_image *whole = tile[0].image;
     const uint32_t longest = whole->width > whole->height ? whole->width : whole->height;
     if (longest <= side) return;
-    stoke_image *view = &p->details[number * p->columns];
+    cell *cells = &p->cells[number * p->columns];
     for (uint32_t i = 0; i < p->columns && tile[i].image; i++) {
-        view[i] = *tile[i].image;
-        view[i].width = (uint32_t)((uint64_t)whole->width * side / longest);
-        view[i].height = (uint32_t)((uint64_t)whole->height * side / longest);
-        if (!view[i].width) view[i].width = 1;
-        if (!view[i].height) view[i].height = 1;
-        view[i].data = (uint8_t *)tile[i].image->data +
-                       (whole->height - view[i].height) / 2 * view[i].stride +
-                       (size_t)((whole->width - view[i].width) / 2) * whole->channels;
-        tile[i] = (stoke_tile){ .image = &view[i], .caption = tile[i].caption };
+        stoke_image *view = &cells[i].detail;
+        *view = *tile[i].image;
+        view->width = (uint32_t)((uint64_t)whole->width * side / longest);
+        view->height = (uint32_t)((uint64_t)whole->height * side / longest);
+        if (!view->width) view->width = 1;
+        if (!view->height) view->height = 1;
+        view->data = (uint8_t *)tile[i].image->data + (whole->height - view->height) / 2 * view->stride +
+                     (size_t)((whole->width - view->width) / 2) * whole->channels;
+        tile[i] = (stoke_tile){ .image = view, .caption = tile[i].caption };
     }
     add_note(&p->strips[number], "(the centre, pixel by pixel)");
 }
@@ -365,8 +370,8 @@ static void caption_draw(page *p, const stoke_pipeline *pipeline, uint64_t epoch
                               .out_width = p->data.size[1],
                               .out_height = p->data.size[0] };
     stoke_augment_plan plan;
-    char *text = p->captions[at];
-    const size_t size = sizeof p->captions[at];
+    char *text = p->cells[at].caption;
+    const size_t size = sizeof p->cells[at].caption;
     stoke_pipeline_draw(pipeline, &draw, &plan);
     const double cosine = (double)plan.matrix[0], sine = (double)plan.matrix[3];
     if (plan.n_color_steps == 1 && !plan.warp && plan.color[0].kind != STOKE_COLOR_ERASE)
@@ -397,10 +402,7 @@ static int caption_draws(page *p, size_t number, stoke_error *err)
 static int collect(page *p, stoke_error *err)
 {
     const size_t tiles = p->count * p->columns;
-    p->images = cli_alloc(tiles, sizeof *p->images);
-    p->masks = cli_alloc(tiles, sizeof *p->masks);
-    p->details = cli_alloc(tiles, sizeof *p->details);
-    p->captions = cli_alloc(tiles, sizeof *p->captions);
+    p->cells = cli_alloc(tiles, sizeof *p->cells);
     p->tiles = cli_alloc(tiles, sizeof *p->tiles);
     int r = choose_size(p, err);
     if (!r) r = take_rows(p, "none", 0, 0, 1, NULL, err); /* the first tile of all strips */
@@ -432,7 +434,7 @@ static int write_picture(const page *p, const char *out, stoke_error *err)
     char what[320];
     snprintf(what, sizeof what, "sample %s: original and %s", p->sample,
              STOKE_COUNT(p->columns - 1, "random draw"));
-    int r = show_page_begin(&frame, p->call, p->images[0].height, p->images[0].width, what, err);
+    int r = show_page_begin(&frame, p->call, p->cells[0].image.height, p->cells[0].image.width, what, err);
     if (r) return r;
     frame.grid.columns = p->columns;
     if (!o->tile) frame.grid.tile = TILE;
@@ -454,7 +456,7 @@ static void print_result(const page *p, const char *out)
         return;
     }
     stoke_json json = cli_json_open();
-    FACTS(&json, FACT("path", out), FACT_OF(&p->images[0], height), FACT_OF(&p->images[0], width),
+    FACTS(&json, FACT("path", out), FACT_OF(&p->cells[0].image, height), FACT_OF(&p->cells[0].image, width),
           FACT_OF(p, sample), FACT("draws", p->columns - 1));
     static const char *const lists[] = { "ops", "presets", "unchanged", "refused" };
     for (size_t k = 0; k < CLI_COUNT(lists); k++) {
@@ -481,8 +483,9 @@ int show_ops(const cli_call *call, const char *out, stoke_error *err)
     if (!r) r = collect(&p, err);
     if (!r) r = write_picture(&p, out, err);
     if (!r) print_result(&p, out);
-    for (size_t i = 0; p.tiles && i < p.count * p.columns; i++) free(p.images[i].data), free(p.masks[i].data);
-    free(p.strips), free(p.images), free(p.masks), free(p.details), free(p.captions), free(p.tiles);
+    for (size_t i = 0; p.cells && i < p.count * p.columns; i++)
+        free(p.cells[i].image.data), free(p.cells[i].mask.data);
+    free(p.strips), free(p.cells), free(p.tiles);
     stoke_dataset_close(&p.dataset);
     return r;
 }

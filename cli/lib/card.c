@@ -16,33 +16,30 @@ void cli_card_meant(const char *gpu, const char **name, uint32_t *index)
     *name = counts ? NULL : gpu;
 }
 
-int cli_card_find(cli_card *card, stoke_error *err)
+int cli_card_choose(const cli_call *call, cli_card *card, const char **gpu, uint64_t *memory, int *elsewhere,
+                    stoke_error *err)
 {
-    stoke_gpu gpu;
+    stoke_gpu first;
     int found;
     *card = (cli_card){ 0 };
-    const int r = stoke_gpu_find(&gpu, &found, card->why, sizeof card->why, err);
-    if (r || !found) return r;
-    card->memory = gpu.memory_total;
-    snprintf(card->name, sizeof card->name, "%s", gpu.name);
+    *elsewhere = 0;
+    const int r = stoke_gpu_find(&first, &found, card->why, sizeof card->why, err);
+    if (r) return r;
+    if (found) {
+        card->memory = first.memory_total;
+        snprintf(card->name, sizeof card->name, "%s", first.name);
+    }
+    const double here = card->memory.value, meant = (double)*memory;
+    if (*gpu || *memory) {
+        *elsewhere = !*card->name ||
+                     (*gpu ? !stoke_card_same(*gpu, card->name) : meant <= 0.9 * here || meant >= 1.1 * here);
+    } else if (*card->name) {
+        *gpu = card->name;
+        *memory = (uint64_t)here;
+        cli_say(call, "for the card found here: %s, %s (%s)", card->name, STOKE_MEMORY(*memory),
+                stoke_source_name(card->memory.source));
+    }
     return STOKE_OK;
-}
-
-int cli_card_is_here(const cli_card *card, const char *gpu, uint64_t memory)
-{
-    const double here = card->memory.value;
-    if (!*card->name) return 0;
-    if (gpu) return stoke_card_same(gpu, card->name);
-    return !memory || ((double)memory > 0.9 * here && (double)memory < 1.1 * here);
-}
-
-void cli_say_card(const cli_call *call, const cli_card *card)
-{
-    if (*card->name)
-        cli_say(call, "for the card found here: %s, %s (%s)", card->name,
-                STOKE_MEMORY((uint64_t)card->memory.value), stoke_source_name(card->memory.source));
-    else
-        cli_say(call, "no card is seen here; --gpu or --vram name one");
 }
 
 void cli_hint_memory(stoke_error *err)

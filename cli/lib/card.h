@@ -30,13 +30,11 @@ typedef struct cli_card {
     char why[256];       /* why there is none; "" = nothing to say */
 } cli_card;
 
-/* The first card that tells its memory. A machine without one is no error. */
-int cli_card_find(cli_card *card, stoke_error *err);
-/* Whether the card that is meant, by its name or its memory (NULL, 0: not said), is the one found here. If it
- * is not, it is in another machine, and the cores here say nothing of that. */
-int cli_card_is_here(const cli_card *card, const char *gpu, uint64_t memory);
-/* Says which it is, or that there is none. */
-void cli_say_card(const cli_call *call, const cli_card *card);
+/* The first card here that tells its memory into `card`; a machine without one is no error. Where no card is
+ * named by its name or its memory (NULL, 0), it is the one that is meant, which is said. *elsewhere: the one
+ * that is named is another: it is in another machine, and the cores here say nothing of that. */
+int cli_card_choose(const cli_call *call, cli_card *card, const char **gpu, uint64_t *memory, int *elsewhere,
+                    stoke_error *err);
 
 /* Says with which option, where a message asks for a card's memory. */
 void cli_hint_memory(stoke_error *err);

@@ -31,15 +31,6 @@ typedef struct listening {
 
 /* ---- the child's side, between fork and exec: calls that are safe there only ---- */
 
-static void write_word(const char *path, const char *word)
-{
-    const int file = open(path, O_WRONLY | O_CLOEXEC);
-    if (file < 0) return;
-    const ssize_t ignored = write(file, word, strlen(word)); /* a wish */
-    (void)ignored;
-    close(file);
-}
-
 static _Noreturn void become(const cli_child *child, const int out[2], const int err[2], pid_t parent)
 {
     setpgid(0, 0);
@@ -47,7 +38,10 @@ static _Noreturn void become(const cli_child *child, const int out[2], const int
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a parent that is killed takes it along */
     if (getppid() != parent) _exit(CLI_FAILED);
     /* When the machine runs out of memory, it is the trial that the kernel shall end, nobody else. */
-    write_word("/proc/self/oom_score_adj", "1000");
+    const int wish = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    const ssize_t ignored = wish < 0 ? 0 : write(wish, "1000", 4);
+    (void)ignored;
+    if (wish >= 0) close(wish);
     const int none = open("/dev/null", O_RDONLY);
     if (none < 0 || dup2(none, 0) < 0 || dup2(out[1], 1) < 0 || dup2(err[1], 2) < 0) _exit(CLI_FAILED);
     if (none > 2) close(none);
@@ -86,42 +80,26 @@ static void hear_error(listening *l, const char *text, size_t n)
     }
 }
 
-static void hear_output(listening *l, const char *text, size_t n)
-{
-    const size_t room = sizeof l->child->out - 1 - l->out_bytes, taken = n < room ? n : room;
-    memcpy(l->child->out + l->out_bytes, text, taken);
-    l->out_bytes += taken;
-    l->child->out[l->out_bytes] = 0;
-}
-
 /* Everything there is on one pipe; closes it at its end. */
 static void hear(listening *l, int which)
 {
     char text[4096];
     ssize_t n;
     struct pollfd *pipe = &l->pipes[which];
-    while ((n = read(pipe->fd, text, sizeof text)) > 0)
-        if (which)
+    while ((n = read(pipe->fd, text, sizeof text)) > 0) {
+        if (which) {
             hear_error(l, text, (size_t)n);
-        else
-            hear_output(l, text, (size_t)n);
+            continue;
+        }
+        const size_t room = sizeof l->child->out - 1 - l->out_bytes,
+                     taken = (size_t)n < room ? (size_t)n : room;
+        memcpy(l->child->out + l->out_bytes, text, taken);
+        l->out_bytes += taken;
+        l->child->out[l->out_bytes] = 0;
+    }
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
     close(pipe->fd);
     pipe->fd = -1;
-}
-
-/* The whole group; those of it that are still there after the child has gone too. */
-static void end_group(pid_t pid)
-{
-    kill(-pid, SIGKILL);
-}
-
-static int wait_for(listening *l)
-{
-    pid_t r;
-    do r = waitpid(l->pid, &l->child->status, 0);
-    while (r < 0 && errno == EINTR);
-    return r;
 }
 
 /* Until it ends, is too late, or is asked to stop. */
@@ -129,46 +107,37 @@ static int listen_to(listening *l, stoke_error *err)
 {
     cli_child *child = l->child;
     const uint64_t begin = stoke_machine_now_ns();
+    int asked = 0;
     for (;;) {
         const int all = l->pipes[0].fd < 0 && l->pipes[1].fd < 0;
         if (poll(l->pipes, 2, all ? TICK_MS / 10 : TICK_MS) > 0)
             for (int i = 0; i < 2; i++)
                 if (l->pipes[i].fd >= 0 && l->pipes[i].revents) hear(l, i);
         if (waitpid(l->pid, &child->status, WNOHANG) == l->pid) break;
-        if (cli_interrupted() || (child->tick && child->tick(child->context))) {
-            end_group(l->pid);
-            wait_for(l);
-            return cli_error(err, STOKE_E_CANCELLED, "interrupted");
-        }
-        if ((double)(stoke_machine_now_ns() - begin) > child->seconds * 1e9) {
-            child->timed_out = 1;
-            end_group(l->pid);
-            wait_for(l);
-            break;
-        }
+        asked = cli_interrupted() || (child->tick && child->tick(child->context));
+        child->timed_out = !asked && (double)(stoke_machine_now_ns() - begin) > child->seconds * 1e9;
+        if (!asked && !child->timed_out) continue;
+        kill(-l->pid, SIGKILL);
+        while (waitpid(l->pid, &child->status, 0) < 0 && errno == EINTR) continue;
+        if (asked) return cli_error(err, STOKE_E_CANCELLED, "interrupted");
+        break;
     }
-    end_group(l->pid);
+    kill(-l->pid, SIGKILL); /* those of its group that are still there */
     for (int i = 0; i < 2; i++)
         if (l->pipes[i].fd >= 0) hear(l, i);
     hear_error(l, "\n", 1);
     return STOKE_OK;
 }
 
-static int make_pipes(int out[2], int err[2], stoke_error *error)
-{
-    if (pipe2(out, O_CLOEXEC) != 0)
-        return cli_error(error, STOKE_E_IO, "cannot make a pipe: %s", strerror(errno));
-    if (pipe2(err, O_CLOEXEC) == 0) return STOKE_OK;
-    close(out[0]);
-    close(out[1]);
-    return cli_error(error, STOKE_E_IO, "cannot make a pipe: %s", strerror(errno));
-}
-
 int cli_child_run(cli_child *child, stoke_error *err)
 {
-    int out[2], error[2];
-    const int made = make_pipes(out, error, err);
-    if (made) return made;
+    int out[2] = { -1, -1 }, error[2];
+    if (pipe2(out, O_CLOEXEC) != 0 || pipe2(error, O_CLOEXEC) != 0) {
+        cli_error(err, STOKE_E_IO, "cannot make a pipe: %s", strerror(errno));
+        for (int i = 0; i < 2; i++)
+            if (out[i] >= 0) close(out[i]);
+        return err->code;
+    }
     child->timed_out = child->status = 0;
     *child->out = *child->last = 0;
     child->kills_before = stoke_oom_kills();

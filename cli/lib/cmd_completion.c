@@ -19,8 +19,7 @@ static void options_case(const cli_command *command)
 {
     cli_call call;
     stoke_error err;
-    char *none[] = { (char *)command->name, NULL };
-    cli_call_begin(&call, command, 1, none, &err);
+    cli_call_begin(&call, command, 0, NULL, &err);
     cli_print("    '%s') words='--help", CLI_TITLE(command, " "));
     for (size_t g = 0; g < call.n_groups; g++)
         for (size_t i = 0; i < call.groups[g].count; i++) print_flag(call.groups[g].options[i].name);
@@ -28,10 +27,10 @@ static void options_case(const cli_command *command)
     cli_call_end(&call);
 }
 
-static void names(const cli_command *const *commands)
+static void names(const char *parent)
 {
-    for (; *commands; commands++)
-        if (!(*commands)->hidden) cli_print(" %s", (*commands)->name);
+    for (const cli_entry *e = cli_entries; e->words; e++)
+        if (!e->hidden && cli_word_below(e, parent)) cli_print(" %s", cli_word_below(e, parent));
 }
 
 /* The choices of each option that has some; the same name means the same in every command. */
@@ -90,25 +89,22 @@ static int run(cli_call *call, stoke_error *err)
     puts("  esac");
     word_cases();
     fputs("  if [ \"$COMP_CWORD\" -eq 1 ]; then\n    COMPREPLY=($(compgen -W 'help", stdout);
-    names(cli_commands);
+    names("");
     puts(" --help --version' -- \"$word\")); return\n  fi");
-    for (const cli_command *const *c = cli_commands; *c; c++) {
-        if (!(*c)->subcommands) continue;
+    for (const cli_entry *e = cli_entries; e->words; e++) {
+        if (!e->command || e->command->run) continue;
         cli_print("  if [ \"$command\" = '%s' ]; then\n    if [ \"$COMP_CWORD\" -eq 2 ]; then "
                   "COMPREPLY=($(compgen -W '",
-                  (*c)->name);
-        names((*c)->subcommands);
+                  e->words);
+        names(e->words);
         puts("' -- \"$word\")); return; fi\n    command=\"$command ${COMP_WORDS[2]}\"\n  fi");
     }
     puts("  case \"$command\" in");
     fputs("    'help') words='data training files", stdout);
-    names(cli_commands);
+    names("");
     puts("' ;;");
-    for (const cli_command *const *c = cli_commands; *c; c++) {
-        if ((*c)->hidden) continue;
-        if (!(*c)->subcommands) options_case(*c);
-        for (const cli_command *const *s = (*c)->subcommands; s && *s; s++) options_case(*s);
-    }
+    for (const cli_entry *e = cli_entries; e->words; e++)
+        if (!e->hidden && e->command && e->command->run) options_case(e->command);
     puts("  esac\n"
          "  case \"$word\" in\n"
          "    -*) COMPREPLY=($(compgen -W \"$words\" -- \"$word\")) ;;\n"
@@ -119,18 +115,13 @@ static int run(cli_call *call, stoke_error *err)
     return CLI_OK;
 }
 
-static const cli_example examples[] = {
-    { "source <(stoke completion bash)", "for this shell" },
-    { "stoke completion bash > stoke.bash", "a file to keep; `make install` puts it where bash looks" },
-    { 0 },
-};
-
 const cli_command cli_completion = {
-    .name = "completion",
     .summary = "print shell completion",
     .arguments = "bash",
     .max_words = 1,
-    .examples = examples,
-    .hidden = 1,
+    .examples = {
+        { "source <(stoke completion bash)", "for this shell" },
+        { "stoke completion bash > stoke.bash", "a file to keep; `make install` puts it where bash looks" },
+    },
     .run = run,
 };

@@ -32,22 +32,12 @@ static void roff_title(const char *name, const char *summary, FILE *out)
     roff_text(summary, out);
 }
 
-static void roff_examples(const cli_example *examples, FILE *out)
+static void roff_commands(const char *parent, FILE *out)
 {
-    fputs(".SH EXAMPLES\n", out);
-    for (const cli_example *e = examples; e && e->line; e++) {
-        fputs(".TP\n.B ", out);
-        roff_text(e->line, out);
-        roff_text(e->meaning, out);
-    }
-}
-
-static void roff_commands(const cli_command *const *commands, FILE *out)
-{
-    for (; *commands; commands++) {
-        if ((*commands)->hidden) continue;
-        fprintf(out, ".TP\n.BR stoke\\-%s (1)\n", CLI_TITLE(*commands, "\\-"));
-        roff_text((*commands)->summary, out);
+    for (const cli_entry *e = cli_entries; e->words; e++) {
+        if (e->hidden || !cli_word_below(e, parent)) continue;
+        fprintf(out, ".TP\n.BR stoke\\-%s (1)\n", CLI_TITLE(e->command, "\\-"));
+        roff_text(e->command->summary, out);
     }
 }
 
@@ -68,34 +58,35 @@ static void print_page(const cli_call *call, FILE *out)
     if (command->arguments) roff_text(command->arguments, out);
     fputs("[\\fIOPTION\\fR]...\n.SH DESCRIPTION\n", out);
     if (command->description) roff_text(command->description, out);
-    if (command->subcommands) {
+    if (!command->run) {
         fputs(".SH SUBJECTS\n", out);
-        roff_commands(command->subcommands, out);
+        roff_commands(CLI_TITLE(command, " "), out);
     } else {
         fputs(".SH OPTIONS\n", out);
         stoke_options_print_man(call->groups, call->n_groups, out);
     }
-    roff_examples(command->examples, out);
+    fputs(".SH EXAMPLES\n", out);
+    for (const cli_example *e = command->examples; e->line; e++) {
+        fputs(".TP\n.B ", out);
+        roff_text(e->line, out);
+        roff_text(e->meaning, out);
+    }
     roff_status(out);
     fputs(".SH SEE ALSO\n.BR stoke (1)\n", out);
-}
-
-static void print_overview(FILE *out)
-{
-    roff_title("stoke", "feeds segmentation networks with images and masks, and computes SegFormer", out);
-    fputs(".SH SYNOPSIS\n.B stoke\n\\fICOMMAND\\fR [\\fIOPTION\\fR]...\n.SH DESCRIPTION\n", out);
-    roff_text("Reads pairs of images and masks, decodes, fits and augments them and delivers batches at the "
-              "speed of the hardware; makes, checks, shows and measures such sets.",
-              out);
-    fputs(".SH COMMANDS\n", out);
-    roff_commands(cli_commands, out);
-    roff_status(out);
 }
 
 static int run(cli_call *call, stoke_error *err)
 {
     if (!call->n_words) {
-        print_overview(stdout);
+        roff_title("stoke", "feeds segmentation networks with images and masks, and computes SegFormer",
+                   stdout);
+        fputs(".SH SYNOPSIS\n.B stoke\n\\fICOMMAND\\fR [\\fIOPTION\\fR]...\n.SH DESCRIPTION\n", stdout);
+        roff_text("Reads pairs of images and masks, decodes, fits and augments them and delivers batches at "
+                  "the speed of the hardware; makes, checks, shows and measures such sets.",
+                  stdout);
+        fputs(".SH COMMANDS\n", stdout);
+        roff_commands("", stdout);
+        roff_status(stdout);
         return CLI_OK;
     }
     int used;
@@ -103,25 +94,19 @@ static int run(cli_call *call, stoke_error *err)
     if (!command || used != call->n_words)
         return cli_error(err, STOKE_E_INVALID, "no command '%s'", call->words[used]);
     cli_call subject;
-    char *none[] = { (char *)command->name, NULL };
-    cli_call_begin(&subject, command, 1, none, err);
+    cli_call_begin(&subject, command, 0, NULL, err);
     print_page(&subject, stdout);
     cli_call_end(&subject);
     return CLI_OK;
 }
 
-static const cli_example examples[] = {
-    { "stoke man hash > stoke-hash.1", "the page of a command" },
-    { "stoke man > stoke.1", "the page of stoke itself" },
-    { 0 },
-};
-
 const cli_command cli_man = {
-    .name = "man",
     .summary = "print a man page in roff",
     .arguments = "[COMMAND...]",
     .max_words = 2,
-    .examples = examples,
-    .hidden = 1,
+    .examples = {
+        { "stoke man hash > stoke-hash.1", "the page of a command" },
+        { "stoke man > stoke.1", "the page of stoke itself" },
+    },
     .run = run,
 };

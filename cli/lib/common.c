@@ -40,12 +40,15 @@ static void bind_groups(cli_call *call)
         call->groups[call->n_groups++] = (stoke_option_group){ "Options of this command", command->options,
                                                                command->n_options, call->options };
     if (command->reads_upload) call->groups[call->n_groups++] = stoke_upload_options(&call->upload);
-    if (command->reads_training)
-        call->n_groups += cli_train_sections(&call->train, call->groups + call->n_groups);
+    if (call->trains) {
+        const stoke_option_group all = stoke_train_options(&call->train);
+        call->n_groups += cli_sections(&all, call->groups + call->n_groups);
+    }
     if (command->reads_data) {
         stoke_option_group all = stoke_data_options(&call->data);
-        if (command->defaults) all.options = call->data_table = cli_own_defaults(&all, command->defaults);
-        call->n_groups += cli_data_groups(&all, call->groups + call->n_groups);
+        call->data_table = cli_own_defaults(call, &all);
+        if (call->data_table) all.options = call->data_table;
+        call->n_groups += cli_sections(&all, call->groups + call->n_groups);
     }
     call->groups[call->n_groups++] = (stoke_option_group){
         "Common options", common_options,
@@ -66,17 +69,6 @@ static void set_defaults(cli_call *call)
 const char *cli_set_name(const stoke_data_params *data)
 {
     return data->data ? data->data : data->images ? data->images : data->list;
-}
-
-/* The first word stands for --data in commands that read data. */
-static int take_folder(cli_call *call, stoke_error *err)
-{
-    if (!call->command->reads_data || call->command->takes_network || !call->n_words) return STOKE_OK;
-    if (cli_set_name(&call->data))
-        return cli_error(err, STOKE_E_INVALID,
-                         "'%s': the data is already given by --data, --images or --list", call->words[0]);
-    call->data.data = call->words[0];
-    return STOKE_OK;
 }
 
 static int refuse_empty_texts(const stoke_option_group *group, stoke_error *err)
@@ -107,7 +99,7 @@ static int refuse_empty_names(const cli_call *call, stoke_error *err)
                                           source,
                                           stoke_train_options(&train) };
     int r = STOKE_OK;
-    for (size_t i = 0; !r && i < CLI_COUNT(groups) - !command->reads_training; i++)
+    for (size_t i = 0; !r && i < CLI_COUNT(groups) - !call->trains; i++)
         r = refuse_empty_texts(&groups[i], err);
     if (!r && command->reads_data && call->data.augment && !*call->data.augment)
         r = cli_error(err, STOKE_E_INVALID, "--augment: the text is empty; no augmentation is called none");
@@ -162,24 +154,22 @@ int cli_replace_settings(cli_call *call, const stoke_data_params *data, const st
     return repeat_flags(call, set, err);
 }
 
-/* The flag that a word too many was meant for, by what lies there; NULL: none. */
-static const char *flag_for(const cli_call *call, const char *word)
+/* What lies there tells the flag that the word was meant for, or a shell has replaced a pattern by the names
+ * of shards. */
+static int too_many_words(const cli_call *call, stoke_error *err)
 {
+    const char *word = call->words[call->command->max_words], *flag = NULL;
     struct stat st;
     char log[CLI_PATH];
     const int there = stoke_stat(word, &st) == 0, folder = there && S_ISDIR(st.st_mode);
     const int takes_set = call->command->reads_data && !call->command->takes_network;
     snprintf(log, sizeof log, "%s/log.jsonl", word);
-    if (folder && cli_is_option(call, "run", 3) && stoke_there(log)) return "run";
-    if (folder && cli_is_option(call, "data", 4) && !takes_set) return "data";
-    return there && !folder && cli_is_option(call, "config", 6) && cli_ends_with(word, ".yaml") ? "config"
-                                                                                                : NULL;
-}
-
-/* A shell that has replaced a pattern by the names of shards is behind most of these. */
-static int too_many_words(const cli_call *call, stoke_error *err)
-{
-    const char *word = call->words[call->command->max_words], *flag = flag_for(call, word);
+    if (folder && cli_is_option(call, "run", 3) && stoke_there(log))
+        flag = "run";
+    else if (folder && cli_is_option(call, "data", 4) && !takes_set)
+        flag = "data";
+    else if (there && !folder && cli_is_option(call, "config", 6) && cli_ends_with(word, ".yaml"))
+        flag = "config";
     if (flag)
         return cli_error(err, STOKE_E_INVALID, "'%s' is one argument too many: did you mean --%s %s?", word,
                          flag, STOKE_WORD(word));
@@ -193,10 +183,12 @@ static int too_many_words(const cli_call *call, stoke_error *err)
 int cli_call_begin(cli_call *call, const cli_command *command, int argc, char **argv, stoke_error *err)
 {
     int help = 0;
-    command = cli_with_training(command, argc, argv);
-    *call = (cli_call){ .command = command, .argc = argc, .argv = argv };
+    *call = (cli_call){ .command = command, .trains = command->reads_training, .argc = argc, .argv = argv };
+    for (int i = 1; command->trains_if_asked && i < argc && strcmp(argv[i], "--"); i++)
+        call->trains |= !strcmp(argv[i], "--train");
     if (command->options_bytes) call->options = cli_alloc(1, command->options_bytes);
     call->words = cli_alloc((size_t)argc + 1, sizeof *call->words);
+    call->planned = cli_alloc(1, sizeof *call->planned);
     bind_groups(call);
     set_defaults(call);
     cli_translate_flags(call);
@@ -214,12 +206,17 @@ int cli_call_begin(cli_call *call, const cli_command *command, int argc, char **
     }
     if (call->n_words > command->max_words) return too_many_words(call, err);
     r = refuse_empty_names(call, err);
-    if (!r) r = take_folder(call, err);
+    /* The first word stands for --data in commands that read data. */
+    const int takes_folder = command->reads_data && !command->takes_network && call->n_words;
+    if (!r && takes_folder && cli_set_name(&call->data))
+        r = cli_error(err, STOKE_E_INVALID, "'%s': the data is already given by --data, --images or --list",
+                      call->words[0]);
+    if (!r && takes_folder) call->data.data = call->words[0];
     char settings[CLI_PATH];
     const char *config = cli_settings_file(call, settings);
     if (!r && config && !command->any_config) r = load_config(call, config, err);
     /* auto is training's to settle; for the others it has a fixed meaning, in figures they print too. */
-    if (!command->reads_training && call->data.batch < 0) call->data.batch = stoke_data_defaults().batch;
+    if (!call->trains && call->data.batch < 0) call->data.batch = stoke_data_defaults().batch;
     return r;
 }
 
@@ -232,6 +229,7 @@ void cli_call_end(cli_call *call)
     stoke_yaml_close(&call->settings);
     free(call->options);
     free(call->words);
+    free(call->planned);
     free(call->data_table);
     call->options = call->words = call->typed = call->owned = NULL;
     call->data_table = NULL;
@@ -486,7 +484,8 @@ void cli_append_word(char *line, size_t size, const char *word)
     if (*quoted && used + strlen(quoted) + 2 <= size) sprintf(line + used, " %s", quoted);
 }
 
-void cli_hex(const uint8_t digest[16], char text[33])
+const char *cli_hex(const uint8_t digest[16], char text[33])
 {
     for (int i = 0; i < 16; i++) snprintf(text + 2 * i, 3, "%02x", digest[i]);
+    return text;
 }

@@ -20,13 +20,8 @@ void cli_call_end(cli_call *call);
 int cli_replace_settings(cli_call *call, const stoke_data_params *data, const stoke_upload_params *upload,
                          stoke_error *err);
 
-/* The options of a table as titled groups, all bound to its struct; returns how many. */
-size_t cli_data_sections(stoke_data_params *data, stoke_option_group groups[CLI_DATA_SECTIONS]);
-size_t cli_train_sections(stoke_train_params *train, stoke_option_group groups[CLI_TRAIN_SECTIONS]);
-
-/* What `train`, and commands that prepare or continue its work, have otherwise than the table of the data
- * path. */
-extern const cli_default cli_train_defaults[];
+/* The options of the table of the data path, or of that of training, as titled groups; returns how many. */
+size_t cli_sections(const stoke_option_group *all, stoke_option_group *groups);
 
 /* What names the set: a folder, a list; NULL: nothing does. */
 const char *cli_set_name(const stoke_data_params *data);
@@ -90,7 +85,8 @@ void cli_keep_memory_small(void);
 void cli_return_memory(void);
 /* Of a command that loads and does nothing else. */
 stoke_memory_sum cli_loader_memory(const stoke_memory_plan *plan);
-/* What the command will take, before it takes it: the sum, or all of its terms. */
+/* What the command will take, before it takes it: the sum, or all of its terms. Both are call->planned then.
+ */
 void cli_say_memory(const cli_call *call, const stoke_memory_sum *sum);
 void cli_memory_planned(void *call, const stoke_memory_sum *sum); /* the same for who is called back */
 void cli_say_memory_terms(const cli_call *call, const stoke_memory_sum *sum);
@@ -187,7 +183,8 @@ const char *cli_short_numbers(const char *text, char *out, size_t size);
 void cli_append_word(char *line, size_t size, const char *word);
 
 /* 16 bytes as 32 hex digits. */
-void cli_hex(const uint8_t digest[16], char text[33]);
+const char *cli_hex(const uint8_t digest[16], char text[33]);
+#define CLI_HEX(digest) cli_hex((digest), (char[33]){ 0 })
 
 /* malloc and friends for a program that cannot go on without: prints and exits 1 when there is no memory. */
 void *cli_alloc(size_t count, size_t size);

@@ -9,28 +9,49 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+const cli_entry cli_entries[] = {
+#define CLI_TOPIC(title)                  { .topic = title, .words = "" },
+#define CLI_COMMAND(id, title)            { .words = title, .command = &cli_##id },
+#define CLI_SUBCOMMAND(parent, id, title) { .words = title, .command = &cli_##id },
+#define CLI_HIDDEN(id, title)             { .words = title, .command = &cli_##id, .hidden = 1 },
+#include "cli/commands.def"
+    { 0 },
+};
+
 const char *cli_command_title(const cli_command *command, const char *separator, char *text, size_t size)
 {
-    snprintf(text, size, "%s%s%s", command->parent ? command->parent : "", command->parent ? separator : "",
-             command->name);
+    for (const cli_entry *e = cli_entries; e->words; e++) {
+        if (e->command != command) continue;
+        const char *blank = strchr(e->words, ' ');
+        const size_t first = strcspn(e->words, " ");
+        snprintf(text, size, "%.*s%s%s", (int)first, e->words, blank ? separator : "",
+                 blank ? blank + 1 : "");
+    }
     return text;
 }
 
-static const cli_command *find_in(const cli_command *const *commands, const char *word)
+const char *cli_word_below(const cli_entry *entry, const char *parent)
 {
-    for (; *commands; commands++)
-        if (!strcmp((*commands)->name, word)) return *commands;
+    const size_t n = strlen(parent);
+    if (!*entry->words || strncmp(entry->words, parent, n) || (n && entry->words[n] != ' ')) return NULL;
+    const char *word = entry->words + n + (n > 0);
+    return strchr(word, ' ') ? NULL : word;
+}
+
+static const cli_command *find_below(const char *parent, const char *word)
+{
+    for (const cli_entry *e = cli_entries; e->words; e++) {
+        const char *known = cli_word_below(e, parent);
+        if (known && !strcmp(known, word)) return e->command;
+    }
     return NULL;
 }
 
 const cli_command *cli_find_command(char **words, int n_words, int *used)
 {
-    *used = 0;
-    const cli_command *found = n_words ? find_in(cli_commands, words[0]) : NULL;
-    if (!found) return NULL;
-    *used = 1;
-    const cli_command *sub = found->subcommands && n_words > 1 ? find_in(found->subcommands, words[1]) : NULL;
-    if (sub) *used = 2;
+    const cli_command *found = n_words ? find_below("", words[0]) : NULL;
+    const cli_command *sub = found && n_words > 1 ? find_below(words[0], words[1]) : NULL;
+    *used = (found != NULL) + (sub != NULL);
     return sub ? sub : found;
 }
 
@@ -65,12 +86,13 @@ static void try_word(const char *word, const char *known, const char **nearest, 
     if (d < *least) *least = d, *nearest = known;
 }
 
-const char *cli_nearest_command(const cli_command *const *commands, const char *word)
+const char *cli_nearest_command(const char *parent, const char *word)
 {
     const char *nearest = NULL;
     unsigned least = NO_SLIP;
-    for (; *commands; commands++)
-        if (!(*commands)->hidden) try_word(word, (*commands)->name, &nearest, &least);
+    for (const cli_entry *e = cli_entries; e->words; e++)
+        if (!e->hidden && cli_word_below(e, parent))
+            try_word(word, cli_word_below(e, parent), &nearest, &least);
     return nearest;
 }
 
@@ -91,19 +113,13 @@ static int columns(FILE *out)
     return 80;
 }
 
-/* The commands that are listed, and above them their topics: a row is one or the other. */
-static const struct {
-    const char *topic;
-    const cli_command *command;
-} listed[] = {
-#define CLI_TOPIC(title)       { .topic = title },
-#define CLI_COMMAND(id, words) { .command = &cli_##id },
-#include "cli/commands.def"
-};
-
-static void print_line(const cli_command *command, FILE *out)
+static void print_level(const char *parent, FILE *out)
 {
-    fprintf(out, "  %-12s %s\n", command->name, command->summary);
+    for (const cli_entry *e = cli_entries; e->words; e++)
+        if (e->topic && !*parent)
+            fprintf(out, "\n%s:\n", e->topic);
+        else if (!e->hidden && cli_word_below(e, parent))
+            fprintf(out, "  %-12s %s\n", cli_word_below(e, parent), e->command->summary);
 }
 
 void cli_print_overview(FILE *out)
@@ -112,11 +128,7 @@ void cli_print_overview(FILE *out)
         "stoke: feeds segmentation networks with images and masks, and trains SegFormer on the processor\n\n"
         "Usage: stoke COMMAND [OPTION]...\n",
         out);
-    for (size_t i = 0; i < CLI_COUNT(listed); i++)
-        if (listed[i].topic)
-            fprintf(out, "\n%s:\n", listed[i].topic);
-        else
-            print_line(listed[i].command, out);
+    print_level("", out);
     fputs("\nHelp:\n"
           "  stoke help COMMAND   options and examples of a command (also: stoke COMMAND --help)\n"
           "  stoke help data      the settings of the data path, one by one\n"
@@ -181,7 +193,7 @@ void cli_print_help(const cli_call *call, FILE *out)
         fputc('\n', out);
     }
     fputs("Examples:\n", out);
-    for (const cli_example *e = command->examples; e && e->line; e++)
+    for (const cli_example *e = command->examples; e->line; e++)
         fprintf(out, "  %s\n      %s\n", e->line, e->meaning);
     fputc('\n', out);
     stoke_options_print_help(call->groups, call->n_groups, columns(out), out);
@@ -190,10 +202,11 @@ void cli_print_help(const cli_call *call, FILE *out)
 
 void cli_print_subcommands(const cli_command *command, FILE *out)
 {
-    fprintf(out, "stoke %s: %s\n\nUsage: stoke %s %s [OPTION]...\n\n%s\n\nSubjects:\n", command->name,
-            command->summary, command->name, command->arguments, command->description);
-    for (const cli_command *const *c = command->subcommands; *c; c++) print_line(*c, out);
+    const char *name = CLI_TITLE(command, " ");
+    fprintf(out, "stoke %s: %s\n\nUsage: stoke %s %s [OPTION]...\n\n%s\n\nSubjects:\n", name,
+            command->summary, name, command->arguments, command->description);
+    print_level(name, out);
     fputs("\nExamples:\n", out);
-    for (const cli_example *e = command->examples; e && e->line; e++)
+    for (const cli_example *e = command->examples; e->line; e++)
         fprintf(out, "  %s\n      %s\n", e->line, e->meaning);
 }

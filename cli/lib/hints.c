@@ -145,15 +145,13 @@ void cli_hint_flag(const cli_call *call, stoke_error *err)
 
 /* ---- files ---- */
 
-/* A settings file by its name. Where the word would be data it must also be there as a file. */
-static int is_settings(const cli_call *call, const char *word)
+/* The last may be a list of data. */
+static const char *const endings[] = { ".yaml", ".yml", ".py", ".json" };
+
+static int is_settings(const char *word, size_t n_endings)
 {
-    static const char *const endings[] = { ".yaml", ".yml", ".py", ".json" };
-    struct stat st;
-    const size_t n = call->command->reads_data ? 3 : CLI_COUNT(endings); /* .json may be a list of data */
-    for (size_t i = 0; i < n; i++)
-        if (cli_ends_with(word, endings[i]))
-            return !call->command->reads_data || (stoke_stat(word, &st) == 0 && S_ISREG(st.st_mode));
+    for (size_t i = 0; i < n_endings; i++)
+        if (cli_ends_with(word, endings[i])) return 1;
     return 0;
 }
 
@@ -162,10 +160,16 @@ int cli_translate_file(cli_call *call)
     const cli_command *command = call->command;
     /* The first words of commands that read no data have other meanings: `why slow FILE`. */
     const int first = command->reads_data ? 0 : command->max_words;
+    struct stat st;
     if (command->takes_network || !cli_is_option(call, "config", 6) || cli_has_flag(call, "config")) return 0;
     for (int w = first; w < call->n_words; w++)
         for (int i = 1; i < call->argc; i++) {
-            if (call->argv[i] != call->words[w] || !is_settings(call, call->words[w])) continue;
+            if (call->argv[i] != call->words[w] ||
+                !is_settings(call->words[w], CLI_COUNT(endings) - (command->reads_data != 0)))
+                continue;
+            /* Where the word would be data it must also be there as a file. */
+            if (command->reads_data && (stoke_stat(call->words[w], &st) != 0 || !S_ISREG(st.st_mode)))
+                continue;
             const size_t size = strlen(call->words[w]) + 10;
             char *text = cli_alloc(size, 1);
             snprintf(text, size, "--config=%s", call->words[w]);
@@ -184,32 +188,26 @@ const char *cli_hint_command(const char *word)
     } commands[] = {
         { "benchmark", "`stoke bench` measures loading, steps and copies; `stoke optimize --config FILE "
                        "--benchmark` and `stoke find-batch` find the batch by trials" },
-        { "profile", "`stoke diagnose` says where the time goes" },
-        { "profiler", "`stoke diagnose` says where the time goes" },
+        { "profile profiler", "`stoke diagnose` says where the time goes" },
         { "tune", "`stoke optimize --config FILE` changes a settings file, `stoke find-batch` and `stoke "
                   "find-lr` find values by trials" },
-        { "lr-find", "it is `stoke find-lr`" },
-        { "lr_find", "it is `stoke find-lr`" },
-        { "lr-finder", "it is `stoke find-lr`" },
-        { "batch-size", "it is `stoke find-batch`" },
-        { "batch-find", "it is `stoke find-batch`" },
-        { "batch_find", "it is `stoke find-batch`" },
-        { "training", "it is `stoke train`" },
+        { "lr-find lr_find lr-finder", "it is `stoke find-lr`" },
+        { "batch-size batch-find batch_find", "it is `stoke find-batch`" },
+        { "training fit", "it is `stoke train`" },
         { "optimise", "it is `stoke optimize`" },
-        { "fit", "it is `stoke train`" },
         { "validate", "`stoke eval` scores a network, `stoke verify` reads a data set" },
         { "test", "`stoke eval` scores a network, `stoke selftest` tries the devices" },
-        { "infer", "it is `stoke predict`" },
-        { "inference", "it is `stoke predict`" },
+        { "infer inference", "it is `stoke predict`" },
         { "info", "`stoke doctor` says what this machine has" },
         { "augment", "`stoke show` draws what augmentation does, `stoke ops` lists it" },
     };
     for (size_t i = 0; i < CLI_COUNT(commands); i++)
-        if (!strcasecmp(word, commands[i].theirs)) return commands[i].ours;
-    static const char *const endings[] = { ".yaml", ".yml", ".py", ".json" };
-    for (size_t i = 0; i < CLI_COUNT(endings); i++)
-        if (cli_ends_with(word, endings[i]))
-            return "a settings file goes behind a command: `stoke check --config FILE`, then optimize or "
-                   "train";
-    return NULL;
+        for (const char *at = commands[i].theirs, *end; *at; at = end + (*end == ' ')) {
+            end = at + strcspn(at, " ");
+            if (strlen(word) == (size_t)(end - at) && !strncasecmp(word, at, strlen(word)))
+                return commands[i].ours;
+        }
+    return is_settings(word, CLI_COUNT(endings))
+               ? "a settings file goes behind a command: `stoke check --config FILE`, then optimize or train"
+               : NULL;
 }

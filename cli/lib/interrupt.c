@@ -109,13 +109,6 @@ static _Noreturn void end_by(int number)
     _exit(128 + number);
 }
 
-static _Noreturn void end_late(int number)
-{
-    take_along();
-    say(STDERR_FILENO, "\nstoke: ended without waiting any longer for what was under way\n");
-    _exit(128 + number);
-}
-
 static void *guard(void *unused)
 {
     int number;
@@ -124,7 +117,11 @@ static void *guard(void *unused)
     const uint64_t asked = stoke_machine_now_ns();
     for (;;) {
         const uint64_t passed_ms = (stoke_machine_now_ns() - asked) / 1000000;
-        if (passed_ms >= GRACE_MS) end_late(number);
+        if (passed_ms >= GRACE_MS) {
+            take_along();
+            say(STDERR_FILENO, "\nstoke: ended without waiting any longer for what was under way\n");
+            _exit(128 + number);
+        }
         const uint64_t left_ms = GRACE_MS - passed_ms;
         const struct timespec left = { (time_t)(left_ms / 1000), (long)(left_ms % 1000) * 1000000 };
         const int again = sigtimedwait(&requests, NULL, &left);

@@ -8,25 +8,24 @@
 #include <stdio.h>
 
 #include "cli/lib/command.h"
-#include <stoke/common.h>
+#include <stoke/tools/chart.h>
 
 /* The one rule of writing (<stoke/tools/output.h>), for every file the user names, before the work is done:
  * what exists and is not ours is refused, `force` replaces it and this says so. path NULL: nothing to write.
  */
 int cli_may_write(const cli_call *call, const char *path, int force, stoke_error *err);
 /* The option of commands that do not have one by that name themselves. */
-#define CLI_FORCE(options_type)                                                                              \
-    {                                                                                                        \
-        .name = "force", .type = STOKE_OPT_FLAG, .offset = offsetof(options_type, force),                    \
-        .default_text = "false",                                                                             \
-        .help = "Replace a file that is there already and is not a picture or page of stoke's own, which "   \
-                "are replaced anyway (see `stoke help files`)"                                               \
-    }
+#define CLI_FORCE                                                                                            \
+    CLI_FLAG(force, "Replace a file that is there already and is not a picture or page of stoke's own, "     \
+                    "which are replaced anyway (see `stoke help files`)")
 
 /* A .npy file (format 1.0, C order): `rows` rows of row_bytes each, `stride` bytes apart. `descr` is NumPy's
  * type, e.g. "|u1"; `shape` the tuple as text, e.g. "(4, 3, 16, 16)". */
 int cli_write_npy(const char *path, const char *descr, const char *shape, const void *data, size_t rows,
                   size_t row_bytes, size_t stride, stoke_error *err);
+
+/* A chart as an SVG file. */
+int cli_write_chart(const stoke_chart *chart, const char *path, stoke_error *err);
 
 /* An empty folder below $TMPDIR or /tmp; `path` must have room for CLI_PATH bytes. */
 enum { CLI_PATH = 4096 };

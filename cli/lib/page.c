@@ -125,23 +125,31 @@ void cli_page_text(cli_page *page, const char *key, const char *label, const cha
     if (label) cli_page_say(page, "  %-*s %s\n", LABEL_COLUMNS, label, text ? tidy : "n/a");
 }
 
-static void print_value(double value, cli_unit unit)
+const char *cli_figure_text(stoke_figure figure, cli_unit unit, char *text, size_t size)
 {
-    switch (unit) {
-    case CLI_UNIT_BYTES: cli_print("%s", STOKE_BYTES((uint64_t)value)); break;
-    case CLI_UNIT_MEMORY: cli_print("%s", STOKE_MEMORY((uint64_t)value)); break;
-    case CLI_UNIT_BYTES_S: cli_print("%s/s", STOKE_BYTES((uint64_t)value)); break;
-    case CLI_UNIT_PERCENT: cli_print("%.0f %%", value); break;
-    case CLI_UNIT_SHARE: cli_print("%.0f %%", value * 100); break;
-    case CLI_UNIT_WATT: cli_print("%.1f W", value); break;
-    case CLI_UNIT_JOULE: cli_print("%.0f J", value); break;
-    case CLI_UNIT_CELSIUS: cli_print("%.0f C", value); break;
-    case CLI_UNIT_MHZ: cli_print("%.0f MHz", value); break;
-    case CLI_UNIT_PER_S: cli_print("%.1f/s", value); break;
-    case CLI_UNIT_YES_NO: fputs(value ? "yes" : "no", stdout); break;
-    case CLI_UNIT_VERSION: cli_print("%.1f", value); break;
-    case CLI_UNIT_NONE: cli_print("%.*f", value == (double)(int64_t)value ? 0 : 2, value); break;
+    const double value = figure.value;
+    if (!figure.source) {
+        snprintf(text, size, "n/a");
+        return text;
     }
+    switch (unit) {
+    case CLI_UNIT_BYTES: return stoke_text_bytes((uint64_t)value, text, size);
+    case CLI_UNIT_MEMORY: return stoke_text_memory((uint64_t)value, text, size);
+    case CLI_UNIT_BYTES_S: snprintf(text, size, "%s/s", STOKE_BYTES((uint64_t)value)); break;
+    case CLI_UNIT_PERCENT: snprintf(text, size, "%.0f %%", value); break;
+    case CLI_UNIT_SHARE: snprintf(text, size, "%.0f %%", value * 100); break;
+    case CLI_UNIT_WATT: snprintf(text, size, "%.1f W", value); break;
+    case CLI_UNIT_WHOLE_WATT: snprintf(text, size, "%.0f W", value); break;
+    case CLI_UNIT_JOULE: snprintf(text, size, "%.0f J", value); break;
+    case CLI_UNIT_CELSIUS: snprintf(text, size, "%.0f C", value); break;
+    case CLI_UNIT_MHZ: snprintf(text, size, "%.0f MHz", value); break;
+    case CLI_UNIT_PER_S: snprintf(text, size, "%.1f/s", value); break;
+    case CLI_UNIT_YES_NO: snprintf(text, size, "%s", value ? "yes" : "no"); break;
+    case CLI_UNIT_VERSION: snprintf(text, size, "%.1f", value); break;
+    case CLI_UNIT_WHOLE: snprintf(text, size, "%.0f", value); break;
+    case CLI_UNIT_NONE: snprintf(text, size, "%.*f", value == (double)(int64_t)value ? 0 : 2, value); break;
+    }
+    return text;
 }
 
 void cli_page_figure(cli_page *page, const char *key, const char *label, stoke_figure figure, cli_unit unit)
@@ -153,13 +161,10 @@ void cli_page_figure(cli_page *page, const char *key, const char *label, stoke_f
                                                : FACT_OF(&figure, value),
                      FACT("source", stoke_source_name(figure.source)));
     if (page->as_json || !label) return;
-    cli_print("  %-*s ", LABEL_COLUMNS, label);
-    if (figure.source) {
-        print_value(figure.value, unit);
-        cli_print(" (%s)\n", stoke_source_name(figure.source));
-    } else {
-        puts("n/a");
-    }
+    char text[32];
+    cli_print("  %-*s %s", LABEL_COLUMNS, label, cli_figure_text(figure, unit, text, sizeof text));
+    if (figure.source) cli_print(" (%s)", stoke_source_name(figure.source));
+    putchar('\n');
 }
 
 /* ---- cards ---- */
@@ -174,18 +179,19 @@ const char *cli_reasons(stoke_figure reasons, char *text, size_t size)
     return text;
 }
 
-void cli_page_program(cli_page *page, const cli_program *p)
+void cli_page_program(cli_page *page, uint32_t pid, const char *name, int own, int at_most,
+                      stoke_figure memory, stoke_figure busy)
 {
     char title[128];
-    snprintf(title, sizeof title, " program %u, %s%s%s", p->pid, *p->name ? p->name : "in another container",
-             p->own ? " (this one)" : "", p->at_most ? ", at most" : "");
+    snprintf(title, sizeof title, " program %u, %s%s%s", pid, *name ? name : "in another container",
+             own ? " (this one)" : "", at_most ? ", at most" : "");
     cli_page_entry(page, title);
-    CLI_PAGE_FACTS(page, FACT_OF(p, pid));
-    cli_page_text(page, "name", NULL, p->name);
-    CLI_PAGE_FACTS(page, FACT_IS_OF(p, own));
-    cli_page_figure(page, p->at_most ? "peak_memory_bytes" : "memory_bytes", "  its memory", p->memory,
+    CLI_PAGE_FACTS(page, FACT("pid", pid));
+    cli_page_text(page, "name", NULL, name);
+    CLI_PAGE_FACTS(page, FACT_IS("own", own));
+    cli_page_figure(page, at_most ? "peak_memory_bytes" : "memory_bytes", "  its memory", memory,
                     CLI_UNIT_MEMORY);
-    cli_page_figure(page, p->at_most ? "peak_busy_percent" : "busy_percent", "  its share", p->busy,
+    cli_page_figure(page, at_most ? "peak_busy_percent" : "busy_percent", "  its share", busy,
                     CLI_UNIT_PERCENT);
     cli_page_close(page);
 }
@@ -194,12 +200,8 @@ void cli_page_processes(cli_page *page, const stoke_gpu *gpu)
 {
     cli_page_list(page, "processes", NULL);
     for (uint32_t i = 0; i < gpu->n_processes; i++) {
-        const stoke_gpu_process *process = &gpu->process[i];
-        cli_page_program(page, &(cli_program){ .pid = process->pid,
-                                               .name = process->name,
-                                               .own = process->own,
-                                               .memory = process->memory_bytes,
-                                               .busy = process->busy_percent });
+        const stoke_gpu_process *p = &gpu->process[i];
+        cli_page_program(page, p->pid, p->name, p->own, 0, p->memory_bytes, p->busy_percent);
     }
     cli_page_close(page);
     CLI_PAGE_FACTS(page, FACT_OF(gpu, more_processes));

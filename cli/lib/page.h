@@ -11,12 +11,14 @@
 
 typedef enum cli_unit {
     CLI_UNIT_NONE,
+    CLI_UNIT_WHOLE,  /* without a fraction */
     CLI_UNIT_BYTES,  /* of files and disks: GB */
     CLI_UNIT_MEMORY, /* of cards, processes and the machine: GiB */
     CLI_UNIT_BYTES_S,
     CLI_UNIT_PERCENT,
     CLI_UNIT_SHARE, /* 0 to 1, shown in percent */
     CLI_UNIT_WATT,
+    CLI_UNIT_WHOLE_WATT,
     CLI_UNIT_JOULE,
     CLI_UNIT_CELSIUS,
     CLI_UNIT_MHZ,
@@ -47,18 +49,21 @@ void cli_page_list(cli_page *page, const char *key, const char *title);
 void cli_page_entry(cli_page *page, const char *title);
 void cli_page_close(cli_page *page); /* the innermost of them */
 
+/* "34 %", "9.4 GiB", "n/a". */
+const char *cli_figure_text(stoke_figure figure, cli_unit unit, char *text, size_t size);
+#define CLI_FIGURE(figure, unit) cli_figure_text((figure), CLI_UNIT_##unit, (char[32]){ 0 }, 32)
+
 /* "" and NULL are n/a. Without a label it is for programs alone, without a key for people. */
 void cli_page_text(cli_page *page, const char *key, const char *label, const char *text);
 void cli_page_figure(cli_page *page, const char *key, const char *label, stoke_figure figure, cli_unit unit);
+/* A member under its own name. */
+#define CLI_PAGE_FIGURE(page, record, member, label, unit)                                                   \
+    cli_page_figure(page, #member, label, (record)->member, CLI_UNIT_##unit)
 
-/* A program on a card, as it is now or as it was at most. */
-typedef struct cli_program {
-    uint32_t pid;
-    const char *name; /* "" = in another container */
-    int own, at_most; /* at_most: the figures are peaks */
-    stoke_figure memory, busy;
-} cli_program;
-void cli_page_program(cli_page *page, const cli_program *program);
+/* A program on a card, as it is now or as it was at most (the figures are peaks); a name "" is in another
+ * container. */
+void cli_page_program(cli_page *page, uint32_t pid, const char *name, int own, int at_most,
+                      stoke_figure memory, stoke_figure busy);
 
 /* All of a card that is being looked at, within its entry: "processes" and "more_processes" for programs, a
  * paragraph each for people. */

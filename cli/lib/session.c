@@ -4,6 +4,7 @@
  */
 #include "cli/lib/common.h"
 #include "cli/lib/facts.h"
+#include "cli/lib/help.h"
 #include "cli/lib/output.h"
 #include "cli/lib/settings.h"
 
@@ -32,35 +33,19 @@ static int check_settings(const stoke_data_params *data, stoke_error *err)
     return r ? cli_blame(err, is_file ? data->augment : NULL) : STOKE_OK;
 }
 
-/* What every cache folder has. */
-static int is_cache(const char *folder)
-{
-    char path[CLI_PATH];
-    struct stat st;
-    snprintf(path, sizeof path, "%s/usage", folder);
-    if (stoke_stat(path, &st) != 0) return 0;
-    snprintf(path, sizeof path, "%s/tmp", folder);
-    return stoke_stat(path, &st) == 0;
-}
-
-/* Of a run's own settings, not of what was typed. */
-static int check_place(const cli_call *call, const stoke_data_params *data, stoke_error *err)
+int cli_require_data(const cli_call *call, const stoke_data_params *data, stoke_error *err)
 {
     char path[CLI_PATH];
     const int typed = cli_has_flag(call, "data") || cli_has_flag(call, "images") ||
                       cli_has_flag(call, "list") || (call->n_words && !call->command->takes_network);
-    const char *config = typed || call->common.config ? NULL : cli_settings_file(call, path);
-    return config ? stoke_run_check_data(config, data, err) : STOKE_OK;
-}
-
-int cli_require_data(const cli_call *call, const stoke_data_params *data, stoke_error *err)
-{
-    if (cli_set_name(data)) return check_place(call, data, err);
+    if (cli_set_name(data)) { /* of a run's own settings the place is checked, not of what was typed */
+        const char *config = typed || call->common.config ? NULL : cli_settings_file(call, path);
+        return config ? stoke_run_check_data(config, data, err) : STOKE_OK;
+    }
     return cli_error(err, STOKE_E_INVALID,
-                     "no data given: name a folder (stoke %s%s%s DIR), or use --images, --list or --config. "
+                     "no data given: name a folder (stoke %s DIR), or use --images, --list or --config. "
                      "`stoke synth DIR` makes a set to try",
-                     call->command->parent ? call->command->parent : "", call->command->parent ? " " : "",
-                     call->command->name);
+                     CLI_TITLE(call->command, " "));
 }
 
 int cli_open_dataset(const cli_call *call, const stoke_data_params *data, stoke_dataset **out,
@@ -69,7 +54,13 @@ int cli_open_dataset(const cli_call *call, const stoke_data_params *data, stoke_
     int r = cli_require_data(call, data, err);
     if (!r) r = check_settings(data, err);
     if (!r) r = stoke_dataset_open(out, data, err);
-    if (r && data->data && is_cache(data->data))
+    struct stat st;
+    char usage[CLI_PATH] = "", tmp[CLI_PATH] = ""; /* what every cache folder has */
+    if (r && data->data) {
+        snprintf(usage, sizeof usage, "%s/usage", data->data);
+        snprintf(tmp, sizeof tmp, "%s/tmp", data->data);
+    }
+    if (*usage && stoke_stat(usage, &st) == 0 && stoke_stat(tmp, &st) == 0)
         return cli_error(err, r,
                          "%s: this is a cache, not data: give it as --cache, beside the set it was made from",
                          data->data);
@@ -81,9 +72,9 @@ int cli_open_dataset(const cli_call *call, const stoke_data_params *data, stoke_
     if (notes && call->command != &cli_verify) {
         stoke_note first = stoke_dataset_note(*out, 0);
         cli_say(call,
-                "left out: %zu file%s without a partner or with the name of another (first: %s); `stoke "
-                "verify` lists them",
-                notes, notes == 1 ? "" : "s", first.path);
+                "left out: %s without a partner or with the name of another (first: %s); `stoke verify` "
+                "lists them",
+                STOKE_COUNT(notes, "file"), first.path);
     }
     return STOKE_OK;
 }
@@ -129,21 +120,6 @@ int cli_open_settled(const cli_call *call, stoke_data_params *data, stoke_datase
     return r ? r : cli_settle_orientation(call, *out, data, err);
 }
 
-/* Each with its mask; two tiles on a page with room between them, which is then compressed. */
-static int plan_drawing(const cli_session *session, const stoke_data_params *data, stoke_memory_share *share,
-                        stoke_error *err)
-{
-    enum { PAGE = 2 << 20 };
-    uint32_t size[2];
-    const int r = stoke_data_size(session->dataset, data, size, err);
-    if (r) return r;
-    const uint64_t tile = session->drawn.tile + 48,
-                   each = (uint64_t)size[0] * size[1] * 5 + tile * tile * 2 * 3;
-    share->count = 1;
-    share->bytes = session->drawn.pictures * each + PAGE;
-    return STOKE_OK;
-}
-
 int cli_session_open(cli_session *session, const cli_call *call, const stoke_data_params *data,
                      stoke_error *err)
 {
@@ -152,8 +128,17 @@ int cli_session_open(cli_session *session, const cli_call *call, const stoke_dat
     if (own.consumer_cores < 0) own.consumer_cores = 0; /* we only look at batches */
     int r = cli_open_dataset(call, data, &session->dataset, err);
     if (!r) r = cli_settle_orientation(call, session->dataset, &own, err);
+    enum { PAGE = 2 << 20 };
+    uint32_t size[2] = { 0 };
     stoke_memory_share drawn = { "pictures to draw", 0, 0 };
-    if (!r && session->drawn.pictures) r = plan_drawing(session, &own, &drawn, err);
+    if (!r && session->drawn.pictures) r = stoke_data_size(session->dataset, &own, size, err);
+    if (session->drawn.pictures) {
+        /* Each with its mask; two tiles on a page with room between them, which is then compressed. */
+        const uint64_t tile = session->drawn.tile + 48,
+                       each = (uint64_t)size[0] * size[1] * 5 + tile * tile * 2 * 3;
+        drawn.count = 1;
+        drawn.bytes = session->drawn.pictures * each + PAGE;
+    }
     if (!r) r = stoke_loader_create_beside(&session->loader, session->dataset, &own, NULL, &drawn, err);
     if (r) {
         cli_session_close(session);
@@ -183,8 +168,8 @@ void cli_say_reading(const cli_call *call, const stoke_loader *loader)
     char text[2048];
     stoke_loader_stats(loader, &stats);
     if (stats.retries)
-        cli_say(call, "remark: %llu read%s tried again", (unsigned long long)stats.retries,
-                stats.retries == 1 ? " was" : "s were");
+        cli_say(call, "remark: %s %s tried again", STOKE_COUNT(stats.retries, "read"),
+                stats.retries == 1 ? "was" : "were");
     if (stoke_loader_unrecorded(loader, text, sizeof text)) cli_say(call, "warning: %s", text);
 }
 
@@ -224,8 +209,8 @@ int cli_next(cli_session *session, const stoke_batch **batch, stoke_error *err)
 void cli_say_bad(const cli_call *call, uint64_t replaced, uint64_t skipped)
 {
     if (replaced || skipped)
-        cli_say(call, "bad files: %llu row%s replaced, %llu left out; `stoke verify` gives the reasons",
-                (unsigned long long)replaced, replaced == 1 ? "" : "s", (unsigned long long)skipped);
+        cli_say(call, "bad files: %s replaced, %llu left out; `stoke verify` gives the reasons",
+                STOKE_COUNT(replaced, "row"), (unsigned long long)skipped);
 }
 
 void cli_cache_add(cli_cache_report *report, const stoke_data_params *data, const stoke_loader *loader)
@@ -254,9 +239,8 @@ void cli_say_cache(const cli_call *call, const cli_cache_report *report)
     if (report->misses)
         snprintf(decoded, sizeof decoded, ", %llu decoded, %llu of these kept",
                  (unsigned long long)report->misses, (unsigned long long)report->stored);
-    cli_say(call, "cache: %llu of %llu sample%s taken from it%s%s", (unsigned long long)report->hits,
-            (unsigned long long)(report->hits + report->misses),
-            report->hits + report->misses == 1 ? "" : "s", decoded, damaged);
+    cli_say(call, "cache: %llu of %s taken from it%s%s", (unsigned long long)report->hits,
+            STOKE_COUNT(report->hits + report->misses, "sample"), decoded, damaged);
     if (*report->warning && !report->warned) cli_say(call, "warning: %s", report->warning);
 }
 
@@ -299,6 +283,7 @@ stoke_memory_sum cli_loader_memory(const stoke_memory_plan *plan)
 
 void cli_say_memory(const cli_call *call, const stoke_memory_sum *sum)
 {
+    *call->planned = *sum;
     cli_say(call, "memory: up to %s (--json has the terms)", STOKE_MEMORY(stoke_memory_total(sum)));
 }
 
@@ -310,6 +295,7 @@ void cli_memory_planned(void *call, const stoke_memory_sum *sum)
 void cli_say_memory_terms(const cli_call *call, const stoke_memory_sum *sum)
 {
     char text[1024];
+    *call->planned = *sum;
     stoke_memory_text(sum, text, sizeof text);
     cli_say(call, "memory: %s", text);
 }

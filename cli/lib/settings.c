@@ -11,11 +11,9 @@
 
 /* A table is one long list; people look for things in sections. Each begins at an option and goes on to the
  * next one named here. */
-typedef struct section {
+static const struct {
     const char *first, *title;
-} section;
-
-static const section data_sections[] = {
+} sections[] = {
     { "data", "Where samples come from" },
     { "classes", "What masks mean" },
     { "decode", "Decoding" },
@@ -23,55 +21,39 @@ static const section data_sections[] = {
     { "order", "Order" },
     { "workers", "Running" },
     { "cache", "Keeping decoded samples" },
+    { "model", "The network" },
+    { "epochs", "How long" },
+    { "loss", "Loss" },
+    { "optimizer", "Optimiser" },
+    { "eval_every", "Evaluation" },
+    { "runs", "The run and its folder" },
 };
-_Static_assert(CLI_COUNT(data_sections) == CLI_DATA_SECTIONS, "a group for every section");
+_Static_assert(CLI_COUNT(sections) == CLI_SECTIONS, "a group for every section");
 
-static const section train_sections[] = {
-    { "model", "The network" },   { "epochs", "How long" },       { "loss", "Loss" },
-    { "optimizer", "Optimiser" }, { "eval_every", "Evaluation" }, { "runs", "The run and its folder" },
-};
-_Static_assert(CLI_COUNT(train_sections) == CLI_TRAIN_SECTIONS, "a group for every section");
-
-static size_t cut(const stoke_option_group *all, const section *sections, size_t n_sections,
-                  stoke_option_group *groups)
+size_t cli_sections(const stoke_option_group *all, stoke_option_group *groups)
 {
     size_t n = 0;
     for (size_t i = 0; i < all->count; i++) {
-        if (n < n_sections && !strcmp(all->options[i].name, sections[n].first)) {
-            groups[n] = (stoke_option_group){ sections[n].title, all->options + i, 0, all->target };
-            n++;
-        }
+        for (size_t k = 0; k < CLI_SECTIONS; k++)
+            if (!strcmp(all->options[i].name, sections[k].first))
+                groups[n++] = (stoke_option_group){ sections[k].title, all->options + i, 0, all->target };
         if (n) groups[n - 1].count++;
     }
     return n;
 }
 
-size_t cli_data_groups(const stoke_option_group *all, stoke_option_group groups[CLI_DATA_SECTIONS])
-{
-    return cut(all, data_sections, CLI_DATA_SECTIONS, groups);
-}
-
-size_t cli_data_sections(stoke_data_params *data, stoke_option_group groups[CLI_DATA_SECTIONS])
-{
-    const stoke_option_group all = stoke_data_options(data);
-    return cli_data_groups(&all, groups);
-}
-
-size_t cli_train_sections(stoke_train_params *train, stoke_option_group groups[CLI_TRAIN_SECTIONS])
-{
-    const stoke_option_group all = stoke_train_options(train);
-    return cut(&all, train_sections, CLI_TRAIN_SECTIONS, groups);
-}
-
-const cli_default cli_train_defaults[] = {
+/* Of `train`, and of commands that prepare or continue its work. */
+static const cli_default train_defaults[] = {
     { "augment", "standard" },   /* few sets are so large that training does better without */
     { "normalize", "imagenet" }, /* what the network takes */
     { "batch", "auto" },
     { 0 },
 };
 
-stoke_option *cli_own_defaults(const stoke_option_group *all, const cli_default *defaults)
+stoke_option *cli_own_defaults(const cli_call *call, const stoke_option_group *all)
 {
+    const cli_default *defaults = call->trains ? train_defaults : call->command->defaults;
+    if (!defaults->name) return NULL;
     stoke_option *table = cli_alloc(all->count, sizeof *table);
     memcpy(table, all->options, all->count * sizeof *table);
     for (; defaults->name; defaults++)
@@ -80,30 +62,18 @@ stoke_option *cli_own_defaults(const stoke_option_group *all, const cli_default 
     return table;
 }
 
-const cli_command *cli_with_training(const cli_command *command, int argc, char **argv)
-{
-    for (int i = 1; command->with_training && i < argc && strcmp(argv[i], "--"); i++)
-        if (!strcmp(argv[i], "--train")) return command->with_training;
-    return command;
-}
-
-/* The settings of the run that a network belongs to; NULL: none, or there is no such network, which the
- * command will say. */
-static const char *run_settings(const char *network, char path[CLI_PATH])
-{
-    stoke_trained *trained = NULL;
-    if (stoke_trained_open(&trained, network, NULL)) return NULL;
-    const char *config = stoke_trained_config(trained);
-    if (config) snprintf(path, CLI_PATH, "%s", config);
-    stoke_trained_close(&trained);
-    return config ? path : NULL;
-}
-
 const char *cli_settings_file(const cli_call *call, char path[CLI_PATH])
 {
     if (call->common.config) return call->common.config;
-    if (call->command->takes_network && call->n_words) return run_settings(call->words[0], path);
-    if (!call->command->reads_training || !call->train.resume) return NULL;
+    if (call->command->takes_network && call->n_words) {
+        stoke_trained *trained = NULL;
+        if (stoke_trained_open(&trained, call->words[0], NULL)) return NULL; /* the command will say it */
+        const char *config = stoke_trained_config(trained);
+        if (config) snprintf(path, CLI_PATH, "%s", config);
+        stoke_trained_close(&trained);
+        return config ? path : NULL;
+    }
+    if (!call->trains || !call->train.resume) return NULL;
     snprintf(path, CLI_PATH, "%s/config.yaml", call->train.resume);
     return path;
 }
@@ -147,7 +117,7 @@ int cli_load_settings(cli_call *call, const char *path, int names_set, stoke_err
             groups[use.n_groups++] = call->groups[i];
     }
     if (!call->command->reads_data) known[use.n_known++] = stoke_data_options(&call->data);
-    if (!call->command->reads_training) known[use.n_known++] = stoke_train_options(&unused);
+    if (!call->trains) known[use.n_known++] = stoke_train_options(&unused);
     if (!call->command->reads_upload) known[use.n_known++] = stoke_upload_options(&no_upload);
     int r = stoke_config_open(&call->settings, path, err);
     if (!r) r = stoke_config_apply(call->settings, &use, &call->data, &call->storage, err);
@@ -156,8 +126,7 @@ int cli_load_settings(cli_call *call, const char *path, int names_set, stoke_err
     free(given);
     free(remarks);
     if (r) return r;
-    return stoke_run_follow(path, &call->data, call->command->reads_training ? &call->train : &unused,
-                            call->storage, err);
+    return stoke_run_follow(path, &call->data, call->trains ? &call->train : &unused, call->storage, err);
 }
 
 int cli_repeat_defaults(cli_call *call, stoke_error *err)

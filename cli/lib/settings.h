@@ -8,13 +8,8 @@
 #include "cli/lib/common.h"
 #include "cli/lib/output.h"
 
-/* The table of the data path, or a copy of it, as titled groups. */
-size_t cli_data_groups(const stoke_option_group *all, stoke_option_group groups[CLI_DATA_SECTIONS]);
-/* A copy of the table in which the named options have other defaults: --help shows them. free() it. */
-stoke_option *cli_own_defaults(const stoke_option_group *all, const cli_default *defaults);
-
-/* The command, or what it is with --train among its words. */
-const cli_command *cli_with_training(const cli_command *command, int argc, char **argv);
+/* A copy of the table with the command's own defaults, which --help shows; NULL: it has none. free() it. */
+stoke_option *cli_own_defaults(const cli_call *call, const stoke_option_group *all);
 
 /* The file that settings come from before flags do: that of --config, or the config.yaml of the run that
  * --resume or the first word names. NULL: none. `path` is room for it. */

@@ -21,22 +21,18 @@ int cli_device_open(stoke_device **out, const char *name, int contents, stoke_er
     return stoke_device_open(out, name, &params, err);
 }
 
-stoke_memory_sum cli_feed_memory(const stoke_upload_memory *memory, uint64_t other_bytes)
-{
-    stoke_memory_sum sum = { .limit_bytes = memory->host.limit_bytes };
-    stoke_memory_add_loader(&sum, &memory->host);
-    if (other_bytes > memory->host.total_bytes)
-        stoke_memory_add(&sum, "before and after the feed", 1, other_bytes - memory->host.total_bytes);
-    stoke_memory_add(&sum, "process", 1, memory->host.fixed_bytes);
-    return sum;
-}
-
+/* On the host: the upload's, or what comes before or after it if that is more. */
 static void say_memory(const cli_call *call, const stoke_upload_memory *memory, uint64_t other_bytes,
                        const stoke_device_info *device)
 {
-    const stoke_memory_sum sum = cli_feed_memory(memory, other_bytes);
+    stoke_memory_sum *sum = call->planned;
     char host[32], elsewhere[192] = "";
-    stoke_text_memory(stoke_memory_total(&sum), host, sizeof host);
+    *sum = (stoke_memory_sum){ .limit_bytes = memory->host.limit_bytes };
+    stoke_memory_add_loader(sum, &memory->host);
+    if (other_bytes > memory->host.total_bytes)
+        stoke_memory_add(sum, "before and after the feed", 1, other_bytes - memory->host.total_bytes);
+    stoke_memory_add(sum, "process", 1, memory->host.fixed_bytes);
+    stoke_text_memory(stoke_memory_total(sum), host, sizeof host);
     if (!device->shares_memory)
         snprintf(elsewhere, sizeof elsewhere, ", and %s on %s", STOKE_MEMORY(memory->total_bytes),
                  device->name);

@@ -14,13 +14,12 @@ const char *cli_placement_name(int placement);
 /* contents: a simulated GPU really holds the bytes, and its kernels run. */
 int cli_device_open(stoke_device **out, const char *name, int contents, stoke_error *err);
 
-/* Makes the upload and says the memory plan and who augments; each once per command. `data` and `params` as
- * they are to be used; other_bytes: what the command holds on the host before or after the upload. */
+/* Makes the upload and says the memory plan (call->planned) and who augments; each once per command. `data`
+ * and `params` as they are to be used; other_bytes: what the command holds on the host before or after the
+ * upload. */
 int cli_feed_open(const cli_call *call, stoke_upload **out, const stoke_dataset *dataset,
                   const stoke_data_params *data, stoke_device *device, const stoke_upload_params *params,
                   uint64_t other_bytes, stoke_error *err);
-/* What the command holds on the host: the upload's, or what comes before or after it if that is more. */
-stoke_memory_sum cli_feed_memory(const stoke_upload_memory *memory, uint64_t other_bytes);
 
 /* The next batch: 0, STOKE_E_END, or an error (also STOKE_E_CANCELLED after an interrupt) with its message.
  */

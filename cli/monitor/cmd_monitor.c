@@ -102,16 +102,6 @@ static int parse_seconds(const cli_call *call, double *seconds, stoke_error *err
     return STOKE_OK;
 }
 
-static int watch_once(const cli_call *call, watch *w)
-{
-    /* Load is a difference of counters, which the kernel moves a hundred times a second. */
-    wait_until(w, 0.2);
-    read_all(w);
-    if (w->csv.stream) monitor_csv_row(w->csv.stream, &w->sight, passed(w));
-    monitor_print_once(&w->sight, call->common.json);
-    return CLI_OK;
-}
-
 static int watch_long(const cli_call *call, watch *w, const monitor_options *o)
 {
     w->live = !call->common.json && !call->common.quiet && monitor_view_possible();
@@ -138,17 +128,6 @@ static int parse_port(const char *text, unsigned *port, stoke_error *err)
     return STOKE_OK;
 }
 
-static int check_options(const cli_call *call, const monitor_options *o, unsigned *port, stoke_error *err)
-{
-    if (o->once && call->n_words)
-        return cli_error(err, STOKE_E_INVALID,
-                         "--once takes one reading and no SECONDS; leave one of them out");
-    if (o->once && o->prometheus)
-        return cli_error(err, STOKE_E_INVALID,
-                         "--once takes one reading and has nothing to serve; leave it or --prometheus out");
-    return o->prometheus ? parse_port(o->prometheus, port, err) : STOKE_OK;
-}
-
 /* Everything there is to look at, and who else may look. */
 static int open_all(watch *w, const monitor_options *o, stoke_error *err)
 {
@@ -168,31 +147,39 @@ static int open_all(watch *w, const monitor_options *o, stoke_error *err)
     return STOKE_OK;
 }
 
-static void close_all(watch *w)
-{
-    monitor_prometheus_stop(&w->server);
-    stoke_output_drop(&w->csv);
-    stoke_monitor_close(&w->monitor);
-    stoke_live_reader_close(&w->job.reader);
-    free(w);
-}
-
 static int run(cli_call *call, stoke_error *err)
 {
     const monitor_options *o = call->options;
     watch *w = cli_alloc(1, sizeof *w);
     w->call = call;
     int status = CLI_OK, r = parse_seconds(call, &w->limit, err);
-    if (!r) r = check_options(call, o, &w->port, err);
+    if (!r && o->once && call->n_words)
+        r = cli_error(err, STOKE_E_INVALID, "--once takes one reading and no SECONDS; leave one of them out");
+    if (!r && o->once && o->prometheus)
+        r = cli_error(err, STOKE_E_INVALID,
+                      "--once takes one reading and has nothing to serve; leave it or --prometheus out");
+    if (!r && o->prometheus) r = parse_port(o->prometheus, &w->port, err);
     if (!r) r = cli_may_write(call, o->csv, o->force, err);
     if (!r) r = open_all(w, o, err);
     if (!r) {
         w->begin_ns = stoke_machine_now_ns();
         if (w->csv.stream) monitor_csv_header(w->csv.stream, &w->sight);
-        status = o->once ? watch_once(call, w) : watch_long(call, w, o);
+        if (o->once) {
+            /* Load is a difference of counters, which the kernel moves a hundred times a second. */
+            wait_until(w, 0.2);
+            read_all(w);
+            if (w->csv.stream) monitor_csv_row(w->csv.stream, &w->sight, passed(w));
+            monitor_print_once(&w->sight, call->common.json);
+        } else {
+            status = watch_long(call, w, o);
+        }
         if (w->csv.stream) r = stoke_output_commit(&w->csv, err);
     }
-    close_all(w);
+    monitor_prometheus_stop(&w->server);
+    stoke_output_drop(&w->csv);
+    stoke_monitor_close(&w->monitor);
+    stoke_live_reader_close(&w->job.reader);
+    free(w);
     return r ? r : status;
 }
 
@@ -210,19 +197,10 @@ static const stoke_option options[] = {
              "Address to serve them on; 0.0.0.0 lets everybody read them"),
     CLI_OPTION(FLAG, colour, .default_text = "true",
                .help = "Colours in the live view; never when NO_COLOR is set"),
-    CLI_FORCE(monitor_options),
-};
-
-static const cli_example examples[] = {
-    { "stoke monitor 2", "watch for two seconds, then the summary and what to do next" },
-    { "stoke monitor --attach runs/first", "with the loader of a stoke run, until it ends" },
-    { "stoke monitor 1 --csv readings.csv --json", "keep the readings; the summary for programs" },
-    { "stoke monitor 1 --prometheus 0", "let Prometheus fetch the figures meanwhile" },
-    { 0 },
+    CLI_FORCE,
 };
 
 const cli_command cli_monitor = {
-    .name = "monitor",
     .summary = "watch graphics processors and machine, then say what to do next",
     .arguments = "[SECONDS]",
     .max_words = 1,
@@ -238,7 +216,11 @@ const cli_command cli_monitor = {
         "(the page RUN/live): queue, samples a second, how long it waits for data, time of each stage; the "
         "watching ends when the job does. --prometheus PORT serves the newest readings over HTTP, to this "
         "machine alone unless --bind says otherwise.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke monitor 2", "watch for two seconds, then the summary and what to do next" },
+        { "stoke monitor --attach runs/first", "with the loader of a stoke run, until it ends" },
+        { "stoke monitor 1 --csv readings.csv --json", "keep the readings; the summary for programs" },
+        { "stoke monitor 1 --prometheus 0", "let Prometheus fetch the figures meanwhile" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

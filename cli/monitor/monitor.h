@@ -152,16 +152,6 @@ void monitor_csv_row(FILE *out, const monitor_sight *sight, double seconds);
 /* ",1,n/a,...,SOURCE": a column each and the source of them all. */
 void monitor_csv_figures(FILE *out, const stoke_figure *figures, size_t n);
 
-/* A figure without its fraction, with its unit behind: "34 %", "n/a". */
-const char *monitor_number(stoke_figure figure, const char *unit, char *text, size_t size);
-#define MONITOR_NUMBER(figure, unit) monitor_number((figure), (unit), (char[32]){ 0 }, 32)
-/* Of disks and links, in decimal units. */
-const char *monitor_bytes(stoke_figure figure, char *text, size_t size);
-#define MONITOR_BYTES(figure) monitor_bytes((figure), (char[32]){ 0 }, 32)
-/* Of cards and processes: "9.4 GiB", "n/a". */
-const char *monitor_memory(stoke_figure figure, char *text, size_t size);
-#define MONITOR_MEMORY(figure) monitor_memory((figure), (char[32]){ 0 }, 32)
-
 /* ---- monitor_prometheus.c, monitor_metrics.c ---- */
 
 /* The monitor's figures for Prometheus: GET /metrics, text format 0.0.4. What is n/a is left out, never 0. */

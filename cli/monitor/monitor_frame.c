@@ -144,7 +144,7 @@ void monitor_frame_series(monitor_frame *frame, const monitor_series *series)
     if (series->text)
         stoke_text_format(figure, sizeof figure, "%-*s", FIGURE_COLUMNS, series->text);
     else
-        monitor_number(series->percent, " %", figure, sizeof figure);
+        cli_figure_text(series->percent, CLI_UNIT_PERCENT, figure, sizeof figure);
     stoke_text_format(label, sizeof label, "%-*s", MONITOR_LABEL_COLUMNS, series->label);
     snprintf(line, sizeof line, "%s%s %-*s%-*s%s", label, bar, FIGURE_COLUMNS, figure, SOURCE_COLUMNS,
              series->percent.source ? stoke_source_name(series->percent.source) : "", history);

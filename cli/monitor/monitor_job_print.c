@@ -19,10 +19,10 @@ void monitor_job_print_line(const monitor_job *job)
     if (!isnan(job->now.device_busy))
         snprintf(rest, sizeof rest, ", device busy %.0f %%", 100 * job->now.device_busy);
     cli_print("          job %s, %s samples/s, data wait %s, queue %s of %s%s (measured)\n",
-              MONITOR_PROGRESS(job), MONITOR_NUMBER(monitor_job_figure(rates.samples_s), ""),
-              MONITOR_NUMBER(monitor_job_figure(100 * rates.data_wait), " %"),
-              MONITOR_NUMBER(monitor_job_count(job->now.ready), ""),
-              MONITOR_NUMBER(monitor_job_count(job->now.slots), ""), rest);
+              MONITOR_PROGRESS(job), CLI_FIGURE(monitor_job_figure(rates.samples_s), WHOLE),
+              CLI_FIGURE(monitor_job_figure(100 * rates.data_wait), PERCENT),
+              CLI_FIGURE(monitor_job_count(job->now.ready), WHOLE),
+              CLI_FIGURE(monitor_job_count(job->now.slots), WHOLE), rest);
     if (*job->problem) cli_print("          its page cannot be read just now: %s\n", job->problem);
 }
 
@@ -78,33 +78,21 @@ static void json_head(cli_page *page, const monitor_job *job)
 
 /* ---- and for people ---- */
 
-static void say_progress(const monitor_job *job)
-{
-    const stoke_live_data *now = &job->now;
-    cli_print("  %-22s %s", "state", MONITOR_PROGRESS(job));
-    if (now->epoch < now->epochs && now->epochs != STOKE_LIVE_NA)
-        cli_print(", epoch %" PRIu64 " of %" PRIu64, now->epoch + 1, now->epochs);
-    putchar('\n');
-    if (job->alive < 0)
-        puts("                         (of another container or machine: whether it still runs cannot be "
-             "told)");
-}
-
 static void say_counts(cli_page *page, const stoke_live_data *now)
 {
     char text[160];
     snprintf(text, sizeof text, "%s in %s batches (measured)",
-             MONITOR_NUMBER(monitor_job_count(now->samples), ""),
-             MONITOR_NUMBER(monitor_job_count(now->batches), ""));
+             CLI_FIGURE(monitor_job_count(now->samples), WHOLE),
+             CLI_FIGURE(monitor_job_count(now->batches), WHOLE));
     cli_page_text(page, NULL, "samples", text);
     snprintf(text, sizeof text, "%s of %s batches ready (measured)",
-             MONITOR_NUMBER(monitor_job_count(now->ready), ""),
-             MONITOR_NUMBER(monitor_job_count(now->slots), ""));
+             CLI_FIGURE(monitor_job_count(now->ready), WHOLE),
+             CLI_FIGURE(monitor_job_count(now->slots), WHOLE));
     cli_page_text(page, NULL, "queue", text);
     cli_page_figure(page, NULL, "workers", monitor_job_count(now->workers), CLI_UNIT_NONE);
     snprintf(text, sizeof text, "%s loader, %s whole process at its peak (measured)",
-             MONITOR_MEMORY(monitor_job_count(now->memory_bytes)),
-             MONITOR_MEMORY(monitor_job_count(now->peak_rss)));
+             CLI_FIGURE(monitor_job_count(now->memory_bytes), MEMORY),
+             CLI_FIGURE(monitor_job_count(now->peak_rss), MEMORY));
     cli_page_text(page, NULL, "memory", text);
     if (monitor_job_count(now->bad_samples).value > 0)
         cli_page_figure(page, NULL, "bad samples", monitor_job_count(now->bad_samples), CLI_UNIT_NONE);
@@ -128,11 +116,17 @@ static void say_stages(cli_page *page, const stoke_live_rates *rates)
 
 static void say_head(cli_page *page, const monitor_job *job)
 {
-    cli_print("  %-22s %s, process %" PRIu64 "\n", "what", *job->now.what ? job->now.what : "n/a",
-              job->now.pid);
-    say_progress(job);
+    const stoke_live_data *now = &job->now;
+    cli_print("  %-22s %s, process %" PRIu64 "\n", "what", *now->what ? now->what : "n/a", now->pid);
+    cli_print("  %-22s %s", "state", MONITOR_PROGRESS(job));
+    if (now->epoch < now->epochs && now->epochs != STOKE_LIVE_NA)
+        cli_print(", epoch %" PRIu64 " of %" PRIu64, now->epoch + 1, now->epochs);
+    putchar('\n');
+    if (job->alive < 0)
+        puts("                         (of another container or machine: whether it still runs cannot be "
+             "told)");
     if (*job->problem) cli_page_text(page, NULL, "problem", job->problem);
-    say_counts(page, &job->now);
+    say_counts(page, now);
 }
 
 static void print_rates(cli_page *page, const stoke_live_data *now, const stoke_live_rates *rates)

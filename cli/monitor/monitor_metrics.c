@@ -95,14 +95,6 @@ static void put_plain(FILE *out, const metric *m, double value)
     put_value(out, value);
 }
 
-static void put_machine(FILE *out, const stoke_load *load)
-{
-    for (size_t i = 0; i < CLI_COUNT(machine_metrics); i++) {
-        const stoke_figure figure = figure_at(load, &machine_metrics[i]);
-        if (figure.source) put_plain(out, &machine_metrics[i], figure.value);
-    }
-}
-
 static void put_card_labels(FILE *out, const metric *m, size_t index, const stoke_gpu *gpu)
 {
     fprintf(out, "stoke_%s{gpu=\"%zu\",", m->name, index);
@@ -235,7 +227,10 @@ static void put_job(FILE *out, const monitor_job *job)
 
 void monitor_metrics_write(FILE *out, const monitor_sight *sight)
 {
-    put_machine(out, stoke_monitor_load(sight->monitor));
+    for (size_t i = 0; i < CLI_COUNT(machine_metrics); i++) {
+        const stoke_figure figure = figure_at(stoke_monitor_load(sight->monitor), &machine_metrics[i]);
+        if (figure.source) put_plain(out, &machine_metrics[i], figure.value);
+    }
     put_cards(out, sight->monitor);
     if (sight->job) put_job(out, sight->job);
 }

@@ -12,40 +12,13 @@
 #include "cli/lib/facts.h"
 #include "cli/lib/page.h"
 
-/* ---- figures in few characters ---- */
-
-const char *monitor_number(stoke_figure figure, const char *unit, char *text, size_t size)
-{
-    if (figure.source)
-        snprintf(text, size, "%.0f%s", figure.value, unit);
-    else
-        snprintf(text, size, "n/a");
-    return text;
-}
-
-const char *monitor_bytes(stoke_figure figure, char *text, size_t size)
-{
-    if (figure.source) return stoke_text_bytes((uint64_t)figure.value, text, size);
-    snprintf(text, size, "n/a");
-    return text;
-}
-
-const char *monitor_memory(stoke_figure figure, char *text, size_t size)
-{
-    if (figure.source) return stoke_text_memory((uint64_t)figure.value, text, size);
-    snprintf(text, size, "n/a");
-    return text;
-}
-
 /* "78 % (9.4 GiB of 12.0 GiB)". */
 static const char *monitor_share(stoke_figure part, stoke_figure whole, char *text, size_t size)
 {
-    char a[32];
-    monitor_memory(part, a, sizeof a);
     if (!part.source || !whole.source || whole.value <= 0)
-        snprintf(text, size, "%s", a);
-    else
-        snprintf(text, size, "%.0f %% (%s of %s)", 100 * part.value / whole.value, a, MONITOR_MEMORY(whole));
+        return cli_figure_text(part, CLI_UNIT_MEMORY, text, size);
+    snprintf(text, size, "%.0f %% (%s of %s)", 100 * part.value / whole.value, CLI_FIGURE(part, MEMORY),
+             CLI_FIGURE(whole, MEMORY));
     return text;
 }
 #define SHARE(part, whole) monitor_share((part), (whole), (char[96]){ 0 }, 96)
@@ -56,8 +29,8 @@ void monitor_print_line(const monitor_sight *sight, double seconds)
     const stoke_load *load = stoke_monitor_load(monitor);
     const stoke_figure cpu = stoke_monitor_history(monitor, STOKE_SERIES_CPU, 0, 0, MONITOR_RATE);
     const stoke_figure disk = stoke_monitor_history(monitor, STOKE_SERIES_DISK, 0, 0, MONITOR_RATE);
-    cli_print("%6.1f s  processor %s, memory %s, disk %s (proc)\n", seconds, MONITOR_NUMBER(cpu, " %"),
-              SHARE(load->memory_used, load->memory_total), MONITOR_NUMBER(disk, " %"));
+    cli_print("%6.1f s  processor %s, memory %s, disk %s (proc)\n", seconds, CLI_FIGURE(cpu, PERCENT),
+              SHARE(load->memory_used, load->memory_total), CLI_FIGURE(disk, PERCENT));
     for (size_t i = 0; i < stoke_monitor_gpus(monitor); i++) {
         const stoke_gpu *gpu = stoke_monitor_gpu(monitor, i);
         const stoke_figure busy = stoke_monitor_history(monitor, STOKE_SERIES_GPU, i, 0, MONITOR_RATE);
@@ -66,8 +39,8 @@ void monitor_print_line(const monitor_sight *sight, double seconds)
             continue;
         }
         cli_print("          gpu%zu busy %s, memory %s, %s, %s, held down by: %s (%s)\n", i,
-                  MONITOR_NUMBER(busy, " %"), SHARE(gpu->memory_used, gpu->memory_total),
-                  MONITOR_NUMBER(gpu->power_watt, " W"), MONITOR_NUMBER(gpu->clock_sm_mhz, " MHz"),
+                  CLI_FIGURE(busy, PERCENT), SHARE(gpu->memory_used, gpu->memory_total),
+                  CLI_FIGURE(gpu->power_watt, WHOLE_WATT), CLI_FIGURE(gpu->clock_sm_mhz, MHZ),
                   CLI_REASONS(gpu->clocks_reasons), stoke_source_name(gpu->memory_total.source));
     }
     if (sight->job) monitor_job_print_line(sight->job);
@@ -91,17 +64,16 @@ static void print_card_now(cli_page *page, const stoke_gpu *gpu, size_t index)
     cli_page_text(page, "name", NULL, gpu->name);
     cli_page_text(page, "pci", "address", gpu->pci);
     cli_page_text(page, "problem", *gpu->problem ? "problem" : NULL, gpu->problem);
-    cli_page_figure(page, "busy_percent", "busy (any kernel)", gpu->busy_percent, CLI_UNIT_PERCENT);
-    cli_page_figure(page, "effective_percent", "effective (a proxy)", gpu->effective_percent,
-                    CLI_UNIT_PERCENT);
-    cli_page_figure(page, "memory_used", "memory used", gpu->memory_used, CLI_UNIT_MEMORY);
-    cli_page_figure(page, "memory_total", "memory", gpu->memory_total, CLI_UNIT_MEMORY);
-    cli_page_figure(page, "power_watt", "power", gpu->power_watt, CLI_UNIT_WATT);
-    cli_page_figure(page, "temperature", "temperature", gpu->temperature, CLI_UNIT_CELSIUS);
-    cli_page_figure(page, "clock_sm_mhz", "clock", gpu->clock_sm_mhz, CLI_UNIT_MHZ);
-    cli_page_figure(page, "clock_memory_mhz", "memory clock", gpu->clock_memory_mhz, CLI_UNIT_MHZ);
-    cli_page_figure(page, "pcie_to_device", "link, to the card", gpu->pcie_to_device, CLI_UNIT_BYTES_S);
-    cli_page_figure(page, "pcie_from_device", "link, from the card", gpu->pcie_from_device, CLI_UNIT_BYTES_S);
+    CLI_PAGE_FIGURE(page, gpu, busy_percent, "busy (any kernel)", PERCENT);
+    CLI_PAGE_FIGURE(page, gpu, effective_percent, "effective (a proxy)", PERCENT);
+    CLI_PAGE_FIGURE(page, gpu, memory_used, "memory used", MEMORY);
+    CLI_PAGE_FIGURE(page, gpu, memory_total, "memory", MEMORY);
+    CLI_PAGE_FIGURE(page, gpu, power_watt, "power", WATT);
+    CLI_PAGE_FIGURE(page, gpu, temperature, "temperature", CELSIUS);
+    CLI_PAGE_FIGURE(page, gpu, clock_sm_mhz, "clock", MHZ);
+    CLI_PAGE_FIGURE(page, gpu, clock_memory_mhz, "memory clock", MHZ);
+    CLI_PAGE_FIGURE(page, gpu, pcie_to_device, "link, to the card", BYTES_S);
+    CLI_PAGE_FIGURE(page, gpu, pcie_from_device, "link, from the card", BYTES_S);
     cli_page_text(page, "clocks_held_down_by", "clocks held down by",
                   gpu->clocks_reasons.source ? CLI_REASONS(gpu->clocks_reasons) : NULL);
     cli_page_processes(page, gpu);
@@ -115,13 +87,13 @@ void monitor_print_once(const monitor_sight *sight, int as_json)
     cli_page page;
     cli_page_begin(&page, as_json);
     cli_page_section(&page, "machine", "Machine");
-    cli_page_figure(&page, "cpu_percent", "processors busy", load->cpu_percent, CLI_UNIT_PERCENT);
-    cli_page_figure(&page, "memory_used", "memory used", load->memory_used, CLI_UNIT_MEMORY);
-    cli_page_figure(&page, "memory_total", "memory", load->memory_total, CLI_UNIT_MEMORY);
+    CLI_PAGE_FIGURE(&page, load, cpu_percent, "processors busy", PERCENT);
+    CLI_PAGE_FIGURE(&page, load, memory_used, "memory used", MEMORY);
+    CLI_PAGE_FIGURE(&page, load, memory_total, "memory", MEMORY);
     cli_page_text(&page, "disk", "busiest disk", load->disk);
-    cli_page_figure(&page, "disk_busy_percent", "  busy", load->disk_busy_percent, CLI_UNIT_PERCENT);
-    cli_page_figure(&page, "disk_read", "read, all disks", load->disk_read, CLI_UNIT_BYTES_S);
-    cli_page_figure(&page, "disk_write", "written, all disks", load->disk_write, CLI_UNIT_BYTES_S);
+    CLI_PAGE_FIGURE(&page, load, disk_busy_percent, "  busy", PERCENT);
+    CLI_PAGE_FIGURE(&page, load, disk_read, "read, all disks", BYTES_S);
+    CLI_PAGE_FIGURE(&page, load, disk_write, "written, all disks", BYTES_S);
     cli_page_close(&page);
     if (sight->job) monitor_job_print(&page, sight->job, 0);
     cli_page_list(&page, "gpus", "Graphics processors");
@@ -153,19 +125,12 @@ static void print_spread(cli_page *page, const char *key, const char *label, con
     }
     const stoke_figure figures[] = { spread->mean, spread->p5, spread->p95, spread->peak };
     static const char *const names[] = { "mean", "p5", "p95", "peak" };
-    char line[256] = "", one[48];
+    char line[256] = "", one[32];
     size_t n = 0;
     for (size_t i = 0; i < CLI_COUNT(figures); i++) {
         if (!figures[i].source) continue;
-        switch (unit) {
-        case CLI_UNIT_MEMORY: monitor_memory(figures[i], one, sizeof one); break;
-        case CLI_UNIT_BYTES_S: snprintf(one, sizeof one, "%s/s", MONITOR_BYTES(figures[i])); break;
-        case CLI_UNIT_WATT: monitor_number(figures[i], " W", one, sizeof one); break;
-        case CLI_UNIT_CELSIUS: monitor_number(figures[i], " C", one, sizeof one); break;
-        case CLI_UNIT_MHZ: monitor_number(figures[i], " MHz", one, sizeof one); break;
-        default: monitor_number(figures[i], " %", one, sizeof one); break;
-        }
-        n += (size_t)snprintf(line + n, sizeof line - n, "%s%s %s", n ? ", " : "", names[i], one);
+        n += (size_t)snprintf(line + n, sizeof line - n, "%s%s %s", n ? ", " : "", names[i],
+                              cli_figure_text(figures[i], unit, one, sizeof one));
     }
     if (n) snprintf(line + n, sizeof line - n, " (%s)", stoke_source_name(spread->mean.source));
     cli_page_text(page, key, label, line);
@@ -180,8 +145,8 @@ static void print_memory(cli_page *page, const stoke_spread *used, stoke_figure 
         return;
     }
     snprintf(line, sizeof line, "mean %.0f %% (%s), peak %.0f %% (%s) (%s)",
-             100 * used->mean.value / total.value, MONITOR_MEMORY(used->mean),
-             100 * used->peak.value / total.value, MONITOR_MEMORY(used->peak),
+             100 * used->mean.value / total.value, CLI_FIGURE(used->mean, MEMORY),
+             100 * used->peak.value / total.value, CLI_FIGURE(used->peak, MEMORY),
              stoke_source_name(used->mean.source));
     cli_page_text(page, "memory_used", "memory used", line);
 }
@@ -204,8 +169,8 @@ static void print_reason_shares(cli_page *page, const stoke_gpu_summary *gpu)
 static void print_idle(cli_page *page, const stoke_gpu_summary *gpu)
 {
     char text[128];
-    cli_page_figure(page, "idle_share", NULL, gpu->idle_share, CLI_UNIT_SHARE);
-    cli_page_figure(page, "idle_bursts", NULL, gpu->idle_bursts, CLI_UNIT_NONE);
+    CLI_PAGE_FIGURE(page, gpu, idle_share, NULL, SHARE);
+    CLI_PAGE_FIGURE(page, gpu, idle_bursts, NULL, NONE);
     cli_page_figure(page, "longest_idle_seconds", NULL, gpu->longest_idle, CLI_UNIT_NONE);
     if (gpu->idle_bursts.value > 0)
         snprintf(text, sizeof text, "%.0f %% of the readings, %.0f burst%s, the longest %.1f s (%s)",
@@ -216,35 +181,10 @@ static void print_idle(cli_page *page, const stoke_gpu_summary *gpu)
     cli_page_text(page, NULL, "below 10 % busy", gpu->idle_share.source ? text : NULL);
 }
 
-static void print_peaks(cli_page *page, const stoke_gpu_summary *gpu)
-{
-    cli_page_list(page, "processes", NULL);
-    for (uint32_t i = 0; i < gpu->n_processes; i++) {
-        const stoke_process_peak *process = &gpu->process[i];
-        cli_page_program(page, &(cli_program){ .pid = process->pid,
-                                               .name = process->name,
-                                               .own = process->own,
-                                               .at_most = 1,
-                                               .memory = process->memory_bytes,
-                                               .busy = process->busy_percent });
-    }
-    cli_page_close(page);
-    if (gpu->more_processes) cli_page_say(page, " and more programs than are listed\n");
-}
-
-/* Joules for programs, the unit of the bill beside them for people. */
-static void print_energy(cli_page *page, stoke_figure energy)
-{
-    char text[96];
-    cli_page_figure(page, "energy_joule", NULL, energy, CLI_UNIT_JOULE);
-    snprintf(text, sizeof text, "%.0f J, %.3g Wh (%s)", energy.value, energy.value / 3600,
-             stoke_source_name(energy.source));
-    cli_page_text(page, NULL, "energy", energy.source ? text : NULL);
-}
-
 static void print_gpu(cli_page *page, const stoke_gpu_summary *gpu, size_t index)
 {
-    char title[128];
+    const stoke_figure energy = gpu->energy_joule;
+    char title[128], text[96];
     snprintf(title, sizeof title, "gpu%zu %s", index, gpu->name);
     cli_page_entry(page, title);
     cli_page_text(page, "name", NULL, gpu->name);
@@ -254,9 +194,13 @@ static void print_gpu(cli_page *page, const stoke_gpu_summary *gpu, size_t index
     print_spread(page, "busy_percent", "busy (any kernel)", &gpu->busy_percent, CLI_UNIT_PERCENT);
     print_spread(page, "effective_percent", "effective (a proxy)", &gpu->effective_percent, CLI_UNIT_PERCENT);
     print_memory(page, &gpu->memory_used, gpu->memory_total);
-    cli_page_figure(page, "memory_total", "memory", gpu->memory_total, CLI_UNIT_MEMORY);
-    print_spread(page, "power_watt", "power", &gpu->power_watt, CLI_UNIT_WATT);
-    print_energy(page, gpu->energy_joule);
+    CLI_PAGE_FIGURE(page, gpu, memory_total, "memory", MEMORY);
+    print_spread(page, "power_watt", "power", &gpu->power_watt, CLI_UNIT_WHOLE_WATT);
+    /* Joules for programs, the unit of the bill beside them for people. */
+    cli_page_figure(page, "energy_joule", NULL, energy, CLI_UNIT_JOULE);
+    snprintf(text, sizeof text, "%.0f J, %.3g Wh (%s)", energy.value, energy.value / 3600,
+             stoke_source_name(energy.source));
+    cli_page_text(page, NULL, "energy", energy.source ? text : NULL);
     print_spread(page, "temperature", "temperature", &gpu->temperature, CLI_UNIT_CELSIUS);
     print_spread(page, "clock_sm_mhz", "clock", &gpu->clock_sm_mhz, CLI_UNIT_MHZ);
     print_spread(page, "clock_memory_mhz", "memory clock", &gpu->clock_memory_mhz, CLI_UNIT_MHZ);
@@ -264,7 +208,13 @@ static void print_gpu(cli_page *page, const stoke_gpu_summary *gpu, size_t index
     print_spread(page, "pcie_from_device", "link, from the card", &gpu->pcie_from_device, CLI_UNIT_BYTES_S);
     print_reason_shares(page, gpu);
     print_idle(page, gpu);
-    print_peaks(page, gpu);
+    cli_page_list(page, "processes", NULL);
+    for (uint32_t i = 0; i < gpu->n_processes; i++) {
+        const stoke_process_peak *p = &gpu->process[i];
+        cli_page_program(page, p->pid, p->name, p->own, 1, p->memory_bytes, p->busy_percent);
+    }
+    cli_page_close(page);
+    if (gpu->more_processes) cli_page_say(page, " and more programs than are listed\n");
     cli_page_close(page);
 }
 
@@ -297,7 +247,7 @@ void monitor_print_summary(const monitor_sight *sight, int as_json)
     cli_page_section(&page, "machine", "Machine");
     print_spread(&page, "cpu_percent", "processors busy", &machine.cpu_percent, CLI_UNIT_PERCENT);
     print_memory(&page, &machine.memory_used, machine.memory_total);
-    cli_page_figure(&page, "memory_total", "memory", machine.memory_total, CLI_UNIT_MEMORY);
+    CLI_PAGE_FIGURE(&page, &machine, memory_total, "memory", MEMORY);
     print_spread(&page, "disk_busy_percent", "busiest disk", &machine.disk_busy_percent, CLI_UNIT_PERCENT);
     print_spread(&page, "disk_read", "read, all disks", &machine.disk_read, CLI_UNIT_BYTES_S);
     print_spread(&page, "disk_write", "written, all disks", &machine.disk_write, CLI_UNIT_BYTES_S);

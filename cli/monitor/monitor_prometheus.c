@@ -67,15 +67,6 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
     pthread_mutex_unlock(&server->lock);
 }
 
-/* Under the lock. */
-static void send_away(monitor_prometheus *server)
-{
-    const int64_t latest = now_ms() - 1000 * WHOLE_SECONDS;
-    for (int i = 0; i < CONNECTIONS; i++)
-        if (server->guests[i].socket >= 0 && server->guests[i].came_ms < latest)
-            shutdown(server->guests[i].socket, SHUT_RDWR); /* libmicrohttpd closes it then */
-}
-
 /* ---- answering ---- */
 
 static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status, const char *text,
@@ -90,15 +81,6 @@ static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status
     return result;
 }
 
-static enum MHD_Result give_metrics(monitor_prometheus *server, struct MHD_Connection *connection)
-{
-    pthread_mutex_lock(&server->lock);
-    const enum MHD_Result result = answer(connection, MHD_HTTP_OK, server->text ? server->text : "",
-                                          server->length, MHD_HTTP_HEADER_CONTENT_TYPE, FORMAT);
-    pthread_mutex_unlock(&server->lock);
-    return result;
-}
-
 static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *upload,
                                   size_t *upload_bytes, void **request)
@@ -106,6 +88,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     static int begun;
     static const char not_here[] = "Nothing here; the figures are at /metrics\n";
     static const char not_so[] = "Only GET and HEAD\n";
+    monitor_prometheus *server = context;
     (void)version, (void)upload;
     /* The first call comes before a body, which must have been read before an answer is queued. */
     if (!*request) {
@@ -122,7 +105,11 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     if (strcmp(url, "/metrics") != 0)
         return answer(connection, MHD_HTTP_NOT_FOUND, not_here, sizeof not_here - 1,
                       MHD_HTTP_HEADER_CONTENT_TYPE, "text/plain; charset=utf-8");
-    return give_metrics(context, connection);
+    pthread_mutex_lock(&server->lock);
+    const enum MHD_Result result = answer(connection, MHD_HTTP_OK, server->text ? server->text : "",
+                                          server->length, MHD_HTTP_HEADER_CONTENT_TYPE, FORMAT);
+    pthread_mutex_unlock(&server->lock);
+    return result;
 }
 
 /* ---- starting ---- */
@@ -241,7 +228,10 @@ void monitor_prometheus_tell(monitor_prometheus *server, const monitor_sight *si
     char *old = server->text;
     server->text = text;
     server->length = length;
-    send_away(server);
+    const int64_t latest = now_ms() - 1000 * WHOLE_SECONDS;
+    for (int i = 0; i < CONNECTIONS; i++)
+        if (server->guests[i].socket >= 0 && server->guests[i].came_ms < latest)
+            shutdown(server->guests[i].socket, SHUT_RDWR); /* libmicrohttpd closes it then */
     pthread_mutex_unlock(&server->lock);
     free(old);
 }

@@ -112,7 +112,7 @@ static void put_series(monitor_view *view, const char *label, stoke_monitor_seri
 
 static const char *part_of(stoke_figure part, stoke_figure whole, char *text, size_t size)
 {
-    snprintf(text, size, "%s of %s", MONITOR_MEMORY(part), MONITOR_MEMORY(whole));
+    snprintf(text, size, "%s of %s", CLI_FIGURE(part, MEMORY), CLI_FIGURE(whole, MEMORY));
     return text;
 }
 #define PART(part, whole) part_of((part), (whole), (char[96]){ 0 }, 96)
@@ -125,8 +125,8 @@ static void put_machine(monitor_view *view)
     put_series(view, "memory", STOKE_SERIES_MEMORY, 0, PART(load->memory_used, load->memory_total));
     put_series(view, "disk", STOKE_SERIES_DISK, 0, NULL);
     monitor_frame_line(f, "%-*s%s: read %s/s, write %s/s (%s)", MONITOR_LABEL_COLUMNS, "",
-                       *load->disk ? load->disk : "disk n/a", MONITOR_BYTES(load->disk_read),
-                       MONITOR_BYTES(load->disk_write), stoke_source_name(load->disk_read.source));
+                       *load->disk ? load->disk : "disk n/a", CLI_FIGURE(load->disk_read, BYTES),
+                       CLI_FIGURE(load->disk_write, BYTES), stoke_source_name(load->disk_read.source));
 }
 
 static void put_processes(monitor_frame *f, const stoke_gpu *gpu)
@@ -135,8 +135,8 @@ static void put_processes(monitor_frame *f, const stoke_gpu *gpu)
         const stoke_gpu_process *process = &gpu->process[i];
         monitor_frame_line(f, "%-*s%8u %-28s %10s %6s %s", MONITOR_LABEL_COLUMNS, i ? "" : "programs",
                            process->pid, *process->name ? process->name : "(in another container)",
-                           MONITOR_MEMORY(process->memory_bytes), MONITOR_NUMBER(process->busy_percent, " %"),
-                           process->own ? "(this one)" : "");
+                           CLI_FIGURE(process->memory_bytes, MEMORY),
+                           CLI_FIGURE(process->busy_percent, PERCENT), process->own ? "(this one)" : "");
     }
     if (!gpu->n_processes) monitor_frame_line(f, "%-*snone seen", MONITOR_LABEL_COLUMNS, "programs");
     if (gpu->more_processes)
@@ -155,15 +155,14 @@ static void put_card(monitor_view *view, size_t index)
     put_series(view, "busy", STOKE_SERIES_GPU, index, NULL);
     put_series(view, "memory", STOKE_SERIES_GPU_MEMORY, index, PART(gpu->memory_used, gpu->memory_total));
     monitor_frame_line(f, "%-*s%s of %s, %s, PCIe %s x%s, in %s/s, out %s/s (%s)", MONITOR_LABEL_COLUMNS,
-                       "power", MONITOR_NUMBER(gpu->power_watt, " W"),
-                       MONITOR_NUMBER(gpu->power_limit_watt, " W"), MONITOR_NUMBER(gpu->temperature, " C"),
-                       MONITOR_NUMBER(gpu->pcie_generation, ""), MONITOR_NUMBER(gpu->pcie_width, ""),
-                       MONITOR_BYTES(gpu->pcie_to_device), MONITOR_BYTES(gpu->pcie_from_device),
+                       "power", CLI_FIGURE(gpu->power_watt, WHOLE_WATT),
+                       CLI_FIGURE(gpu->power_limit_watt, WHOLE_WATT), CLI_FIGURE(gpu->temperature, CELSIUS),
+                       CLI_FIGURE(gpu->pcie_generation, WHOLE), CLI_FIGURE(gpu->pcie_width, WHOLE),
+                       CLI_FIGURE(gpu->pcie_to_device, BYTES), CLI_FIGURE(gpu->pcie_from_device, BYTES),
                        stoke_source_name(gpu->power_watt.source));
     monitor_frame_line(f, "%-*s%s of %s, memory %s; held down by: %s", MONITOR_LABEL_COLUMNS, "clock",
-                       MONITOR_NUMBER(gpu->clock_sm_mhz, " MHz"),
-                       MONITOR_NUMBER(gpu->clock_sm_max_mhz, " MHz"),
-                       MONITOR_NUMBER(gpu->clock_memory_mhz, " MHz"), CLI_REASONS(gpu->clocks_reasons));
+                       CLI_FIGURE(gpu->clock_sm_mhz, MHZ), CLI_FIGURE(gpu->clock_sm_max_mhz, MHZ),
+                       CLI_FIGURE(gpu->clock_memory_mhz, MHZ), CLI_REASONS(gpu->clocks_reasons));
     put_processes(f, gpu);
 }
 
@@ -191,17 +190,6 @@ static void put_stages(monitor_frame *f, const stoke_live_rates *rates)
                        text);
 }
 
-static void put_rates(monitor_frame *f, const stoke_live_data *now, const stoke_live_rates *rates)
-{
-    char hits[48] = "", loss[64] = "";
-    if (!isnan(rates->cache_hits))
-        snprintf(hits, sizeof hits, ", %.0f %% from the cache", 100 * rates->cache_hits);
-    if (!isnan(now->loss)) snprintf(loss, sizeof loss, "; loss %.4g at rate %.3g", now->loss, now->lr);
-    monitor_frame_line(f, "%-*s%s/s, read %s/s%s%s (measured)", MONITOR_LABEL_COLUMNS, "samples",
-                       MONITOR_NUMBER(monitor_job_figure(rates->samples_s), ""),
-                       MONITOR_BYTES(monitor_job_figure(rates->read_bytes_s)), hits, loss);
-}
-
 static void put_queue(monitor_frame *f, const monitor_job *job)
 {
     char text[64];
@@ -219,6 +207,7 @@ static void put_queue(monitor_frame *f, const monitor_job *job)
 static void put_job(monitor_frame *f, const monitor_job *job)
 {
     stoke_live_rates rates;
+    char hits[48] = "", loss[64] = "";
     monitor_job_lately(job, &rates);
     monitor_frame_line(f, "%s", "");
     monitor_frame_line(f, "job %llu, %s: %s", (unsigned long long)job->now.pid, job->now.what,
@@ -236,27 +225,28 @@ static void put_job(monitor_frame *f, const monitor_job *job)
                                                 .meaning = MONITOR_FULL_IS_GOOD,
                                                 .percent = monitor_job_figure(100 * job->now.device_busy) });
     put_queue(f, job);
-    put_rates(f, &job->now, &rates);
+    if (!isnan(rates.cache_hits))
+        snprintf(hits, sizeof hits, ", %.0f %% from the cache", 100 * rates.cache_hits);
+    if (!isnan(job->now.loss))
+        snprintf(loss, sizeof loss, "; loss %.4g at rate %.3g", job->now.loss, job->now.lr);
+    monitor_frame_line(f, "%-*s%s/s, read %s/s%s%s (measured)", MONITOR_LABEL_COLUMNS, "samples",
+                       CLI_FIGURE(monitor_job_figure(rates.samples_s), WHOLE),
+                       CLI_FIGURE(monitor_job_figure(rates.read_bytes_s), BYTES), hits, loss);
     put_stages(f, &rates);
-}
-
-static void put_title(monitor_view *view, double seconds)
-{
-    char of[32] = "";
-    if (view->limit > 0) snprintf(of, sizeof of, " of %.0f", view->limit);
-    monitor_frame_line(&view->frame, "stoke monitor: %.0f%s s; Ctrl-C: summary; a mark of the history is 1 s",
-                       seconds, of);
-    if (view->sight->metrics) monitor_frame_line(&view->frame, "metrics   %s", view->sight->metrics);
-    monitor_frame_line(&view->frame, "%s", "");
 }
 
 void monitor_view_draw(monitor_view *view, double seconds)
 {
     const stoke_monitor *monitor = view->sight->monitor;
     monitor_frame *f = &view->frame;
+    char of[32] = "";
     resized = 0;
     monitor_frame_begin(f);
-    put_title(view, seconds);
+    if (view->limit > 0) snprintf(of, sizeof of, " of %.0f", view->limit);
+    monitor_frame_line(f, "stoke monitor: %.0f%s s; Ctrl-C: summary; a mark of the history is 1 s", seconds,
+                       of);
+    if (view->sight->metrics) monitor_frame_line(f, "metrics   %s", view->sight->metrics);
+    monitor_frame_line(f, "%s", "");
     put_machine(view);
     if (view->sight->job) put_job(f, view->sight->job);
     for (size_t i = 0; i < stoke_monitor_gpus(monitor); i++) put_card(view, i);

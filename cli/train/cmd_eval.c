@@ -42,42 +42,36 @@ static const stoke_option options[] = {
         "Type of the activations. Without it that of the run, so the figures are those of its validation; "
         "auto is bf16 where the processor multiplies it natively, else fp32"),
     CLI_NUMBER(INT, threads, "0", 0, 1024, "N", "Threads of the network; 0 = all usable cores"),
-    CLI_FORCE(OPTIONS),
+    CLI_FORCE,
 };
 
 /* ---- what to evaluate ---- */
 
-/* Whether flags name another set than the run was trained on. One that is gone was moved, and the flags say
- * where to. */
-static int is_other_set(const cli_call *call, const stoke_trained *trained)
+/* The share that a run put aside for its validation says nothing about another set, where flags name one. A
+ * set that is gone was moved, and the flags say where to. */
+static void forget_share(const cli_call *call, const stoke_trained *trained, stoke_data_params *data)
 {
     char *places[2] = { 0 };
     stoke_data_params own = stoke_data_defaults();
     stoke_train_params params = stoke_train_defaults();
     stoke_option_storage *storage = NULL;
     const char *config = stoke_trained_config(trained);
-    if (!config || call->common.config) return 0;
+    if (!(data->val_split > 0) || cli_has_flag(call, "val_split") || cli_has_flag(call, "split")) return;
+    if (!config || call->common.config) return;
     const stoke_option_group groups[] = { stoke_data_options(&own), stoke_train_options(&params) };
     if (!stoke_settings_load_yaml(groups, CLI_COUNT(groups), &own, config, &storage, NULL) &&
         cli_set_name(&own) && cli_set_name(&call->data)) {
         places[0] = realpath(cli_set_name(&own), NULL);
         places[1] = realpath(cli_set_name(&call->data), NULL);
     }
-    const int other = places[0] && places[1] && strcmp(places[0], places[1]) != 0;
+    if (places[0] && places[1] && strcmp(places[0], places[1]) != 0) {
+        cli_say(call, "remark: not the set of the run, so its --val-split %g does not count here",
+                data->val_split);
+        data->val_split = 0;
+    }
     free(places[0]);
     free(places[1]);
     stoke_options_free_storage(&storage);
-    return other;
-}
-
-/* The share that a run put aside for its validation says nothing about another set. */
-static void forget_share(const cli_call *call, const stoke_trained *trained, stoke_data_params *data)
-{
-    if (!(data->val_split > 0) || cli_has_flag(call, "val_split") || cli_has_flag(call, "split")) return;
-    if (!is_other_set(call, trained)) return;
-    cli_say(call, "remark: not the set of the run, so its --val-split %g does not count here",
-            data->val_split);
-    data->val_split = 0;
 }
 
 /* A set without a validation part is evaluated as a whole, unless the flag insists on the part. */
@@ -191,33 +185,11 @@ static void print_worst(const stoke_eval_report *report, size_t most)
     cli_table_end(table);
 }
 
-static void json_scores(stoke_json *json, const stoke_eval_report *report)
-{
-    const stoke_scores *s = &report->scores;
-    for (int i = 0; i < STOKE_SCORES; i++)
-        stoke_json_real(json, stoke_score_at(i)->name, stoke_score_value(s, i));
-    FACTS(json, FACT_OF(report, loss), FACT_OF(s, classes_counted), FACT_OF(s, pixels),
-          FACT("convention", stoke_scores_convention()));
-}
-
-static void json_classes(stoke_json *json, const stoke_eval_report *report)
-{
-    JSON_LIST(json, "classes", id, id < report->classes) {
-        const stoke_class_score s = stoke_confusion_class(report->confusion, id);
-        FACTS_OBJECT(json, NULL, FACT("id", id), FACT("name", report->class_names[id]), FACT_OF(&s, iou),
-                     FACT_OF(&s, f1), FACT_OF(&s, precision), FACT_OF(&s, recall), FACT_OF(&s, truth),
-                     FACT_OF(&s, predicted), FACT_OF(&s, hit));
-    }
-    JSON_LIST(json, "confusion", t, t < report->classes) /* row = truth */ {
-        JSON_LIST(json, NULL, p, p < report->classes)
-            stoke_json_uint(json, NULL, stoke_confusion_count(report->confusion, t, p));
-    }
-}
-
 static void write_json(FILE *out, const cli_call *call, const stoke_trained *trained,
                        const stoke_eval_report *report)
 {
     const eval_options *o = call->options;
+    const stoke_scores *s = &report->scores;
     stoke_json json;
     stoke_json_begin(&json, out, 1);
     stoke_json_object(&json, NULL);
@@ -225,18 +197,27 @@ static void write_json(FILE *out, const cli_call *call, const stoke_trained *tra
     FACTS(&json, FACT("network", stoke_trained_weights(trained)), FACT_OF(&report->plan, model),
           FACT("run_config", stoke_trained_config(trained)), FACT("data", cli_set_name(&call->data)),
           FACT("split", splits[call->data.split]), FACT_SIZE("size", report->height, report->width),
-          FACT_IS_OF(report, original), FACT("mode", modes[report->mode]));
-    if (report->windows)
-        stoke_json_uint(&json, "windows", report->windows);
-    else
-        stoke_json_null(&json, "windows");
-    stoke_json_string(&json, "precision_used", stoke_precision_name(report->plan.precision));
+          FACT_IS_OF(report, original), FACT("mode", modes[report->mode]),
+          FACT_COUNT("windows", report->windows),
+          FACT("precision_used", stoke_precision_name(report->plan.precision)));
     cli_json_memory(&json, &report->memory);
     FACTS(&json, FACT_OF(&call->data, ignore_index), FACT_OF(report, samples), FACT_OF(report, bad),
           FACT_TEXT("first_bad", report->first_bad), FACT_TEXT("unrecorded", report->unrecorded),
           FACT_OF(report, seconds), FACT_OF(report, waited_seconds), FACT_OF(report, images_per_s));
-    json_scores(&json, report);
-    json_classes(&json, report);
+    for (int i = 0; i < STOKE_SCORES; i++)
+        stoke_json_real(&json, stoke_score_at(i)->name, stoke_score_value(s, i));
+    FACTS(&json, FACT_OF(report, loss), FACT_OF(s, classes_counted), FACT_OF(s, pixels),
+          FACT("convention", stoke_scores_convention()));
+    JSON_LIST(&json, "classes", id, id < report->classes) {
+        const stoke_class_score c = stoke_confusion_class(report->confusion, id);
+        FACTS_OBJECT(&json, NULL, FACT("id", id), FACT("name", report->class_names[id]), FACT_OF(&c, iou),
+                     FACT_OF(&c, f1), FACT_OF(&c, precision), FACT_OF(&c, recall), FACT_OF(&c, truth),
+                     FACT_OF(&c, predicted), FACT_OF(&c, hit));
+    }
+    JSON_LIST(&json, "confusion", t, t < report->classes) /* row = truth */ {
+        JSON_LIST(&json, NULL, p, p < report->classes)
+            stoke_json_uint(&json, NULL, stoke_confusion_count(report->confusion, t, p));
+    }
     JSON_LIST(&json, "worst", i, i < report->n_worst && i < (size_t)o->worst)
         FACTS_OBJECT(&json, NULL, FACT_OF(&report->worst[i], name), FACT_OF(&report->worst[i], miou),
                      FACT_OF(&report->worst[i], accuracy));
@@ -371,21 +352,7 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_default defaults[] = {
-    { "split", "val" },
-    { 0 },
-};
-
-static const cli_example examples[] = {
-    { "stoke eval runs/first", "the best network of a run, on the validation part of its set" },
-    { "stoke eval runs/first/last --data demo/data --split all --out eval",
-      "its last one, on all of a set; confusion matrix and worst pictures as PNG" },
-    { "stoke eval runs/first --original --json", "at the masks' own size, as JSON" },
-    { 0 },
-};
-
 const cli_command cli_eval = {
-    .name = "eval",
     .summary = "evaluate a network on a set: scores per class, confusion matrix, worst pictures",
     .arguments = "RUN|FOLDER",
     .max_words = 1,
@@ -395,10 +362,14 @@ const cli_command cli_eval = {
                    "flags override them, and --config replaces them. The validation part is evaluated, "
                    "or everything in a set that has none. All scores come from one matrix of counts over all "
                    "pixels that are not ignored; the convention for means is printed with them.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
+    .examples = {
+        { "stoke eval runs/first", "the best network of a run, on the validation part of its set" },
+        { "stoke eval runs/first/last --data demo/data --split all --out eval",
+          "its last one, on all of a set; confusion matrix and worst pictures as PNG" },
+        { "stoke eval runs/first --original --json", "at the masks' own size, as JSON" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
     .reads_data = 1,
     .takes_network = 1,
-    .defaults = defaults,
-    .run = run,
+    .defaults = { { "split", "val" } },
 };

@@ -43,23 +43,19 @@ typedef struct finding {
 
 /* ---- while it runs ---- */
 
-static void show_step(finding *f, const stoke_train_event *e)
-{
-    char note[96];
-    train_bar_end(&f->bar);
-    if (!f->progress) f->progress = cli_progress_begin(f->call, "sweep", "steps");
-    snprintf(note, sizeof note, "lr %.1e, loss %.3f, %.1f img/s", e->lr, e->loss, e->images_per_s);
-    if (f->progress) stoke_progress_note(f->progress, note);
-    cli_progress_update(f->progress, e->step, e->steps);
-}
-
 static int on_event(void *context, const stoke_train_event *e)
 {
     finding *f = context;
-    if (e->kind == STOKE_TRAIN_STEP)
-        show_step(f, e);
-    else
+    char note[96];
+    if (e->kind == STOKE_TRAIN_STEP) {
+        train_bar_end(&f->bar);
+        if (!f->progress) f->progress = cli_progress_begin(f->call, "sweep", "steps");
+        snprintf(note, sizeof note, "lr %.1e, loss %.3f, %.1f img/s", e->lr, e->loss, e->images_per_s);
+        if (f->progress) stoke_progress_note(f->progress, note);
+        cli_progress_update(f->progress, e->step, e->steps);
+    } else {
         train_bar_show(&f->bar, e);
+    }
     if (e->kind == STOKE_TRAIN_READY) cli_say_memory(f->call, &f->report.memory);
     return cli_interrupted();
 }
@@ -112,16 +108,6 @@ static void draw(drawing *d, const stoke_lr_report *r)
     add_mark(d, "half", r->half);
     add_mark(d, "floor", r->floor);
     add_mark(d, "lowest", r->lowest);
-}
-
-static int write_svg(const drawing *d, const char *path, stoke_error *err)
-{
-    stoke_output svg = { 0 };
-    int r = stoke_output_open(&svg, path, err);
-    if (!r) r = stoke_chart_svg(&d->chart, svg.stream, err);
-    if (!r) r = stoke_output_commit(&svg, err);
-    stoke_output_drop(&svg);
-    return r;
 }
 
 /* ---- what to type next ---- */
@@ -179,11 +165,7 @@ static void again_command(const finding *f, char line[COMMAND])
 
 /* ---- the answer ---- */
 
-static const char *confidence_name(stoke_lr_confidence confidence)
-{
-    static const char *const names[] = { "low", "medium", "high" };
-    return names[confidence];
-}
+static const char *const confidences[] = { "low", "medium", "high" };
 
 static void print_json(const finding *f)
 {
@@ -192,11 +174,11 @@ static void print_json(const finding *f)
     static const char *const ends[] = { "whole", "rose", "not_finite" };
     const int low = r->confidence == STOKE_LR_LOW;
     stoke_json json = cli_json_open();
-    FACTS(&json, FACT_OF(r, suggested), FACT("confidence", confidence_name(r->confidence)));
+    FACTS(&json, FACT_OF(r, suggested), FACT("confidence", confidences[r->confidence]));
     stoke_json_array(&json, "interval");
     FACTS(&json, FACT(NULL, r->half), FACT(NULL, r->lowest));
     stoke_json_close(&json);
-    stoke_json_string(&json, "why", *r->why ? r->why : NULL);
+    FACTS(&json, FACT_TEXT("why", r->why));
     FACTS_OBJECT(&json, "readings", FACT_OF(r, half), FACT_OF(r, floor), FACT_OF(r, lowest));
     FACTS(&json, FACT_OF(r, drop), FACT_OF(r, noise), FACT("end", ends[r->end]), FACT_OF(r, end_lr),
           FACT_OF(r, seconds), FACT("svg", f->o->out));
@@ -210,27 +192,27 @@ static void print_json(const finding *f)
     stoke_json_close(&json);
 }
 
-static void print_reading(const char *what, double lr)
-{
-    if (isfinite(lr))
-        cli_print("  %-46s %.2g\n", what, lr);
-    else
-        cli_print("  %-46s n/a\n", what);
-}
-
 static int print_text(const finding *f, const drawing *d, stoke_error *err)
 {
     const stoke_lr_report *r = &f->report;
+    const struct {
+        const char *what;
+        double lr;
+    } readings[READINGS] = { { "where half of the fall is done (half)", r->half },
+                             { "where nine tenths of it are done (floor)", r->floor },
+                             { "where the loss is lowest (lowest)", r->lowest } };
     char next[COMMAND];
     const int status = r->count ? stoke_chart_text(&d->chart, COLUMNS, ROWS, stdout, err) : STOKE_OK;
     if (status) return status;
     puts("\nLearning rates that the curve names:");
-    print_reading("where half of the fall is done (half)", r->half);
-    print_reading("where nine tenths of it are done (floor)", r->floor);
-    print_reading("where the loss is lowest (lowest)", r->lowest);
+    for (size_t i = 0; i < CLI_COUNT(readings); i++)
+        if (isfinite(readings[i].lr))
+            cli_print("  %-46s %.2g\n", readings[i].what, readings[i].lr);
+        else
+            cli_print("  %-46s n/a\n", readings[i].what);
     if (r->from_curve)
         cli_print("suggested: --lr %.2g, confidence %s (%.2g to %.2g)\n", r->suggested,
-                  confidence_name(r->confidence), r->half, r->lowest);
+                  confidences[r->confidence], r->half, r->lowest);
     else
         cli_print("suggested: --lr %.2g, usual for such settings; the curve does not tell (confidence low)\n",
                   r->suggested);
@@ -263,7 +245,7 @@ static int run(cli_call *call, stoke_error *err)
     stoke_progress_destroy(&f.progress);
     if (r) return r;
     draw(&d, &f.report);
-    r = write_svg(&d, f.o->out, err);
+    r = cli_write_chart(&d.chart, f.o->out, err);
     if (!r && call->common.json)
         print_json(&f);
     else if (!r)
@@ -275,18 +257,9 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_example examples[] = {
-    { "stoke find-lr demo/data --size 32 --batch 2 --sweep-steps 100", "for the settings of a run" },
-    { "stoke find-lr demo/data --size 32 --batch 2 --sweep-steps 100 --low 1e-4 --json --out lr.svg",
-      "another start; the whole curve as JSON" },
-    { 0 },
-};
-
 const cli_command cli_find_lr = {
-    .name = "find-lr",
     .summary = "suggest a learning rate for your data",
-    .arguments = "[DIR]",
-    .max_words = 1,
+    CLI_TAKES_DIR,
     .description =
         "Trains with a learning rate that grows from step to step, draws the loss over it, and reads three "
         "rates from the smoothed curve: where half of the fall is done, where nine tenths are, and where it "
@@ -295,10 +268,11 @@ const cli_command cli_find_lr = {
         "loss hardly fell or it scatters; then a command for a better sweep is given too. Give it the "
         "options of the run: model, size, batch, "
         "accumulate, optimizer and augmentation all have their say. Nothing is kept of the training.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .reads_data = 1,
+    .examples = {
+        { "stoke find-lr demo/data --size 32 --batch 2 --sweep-steps 100", "for the settings of a run" },
+        { "stoke find-lr demo/data --size 32 --batch 2 --sweep-steps 100 --low 1e-4 --json --out lr.svg",
+          "another start; the whole curve as JSON" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
     .reads_training = 1,
-    .defaults = cli_train_defaults,
-    .run = run,
 };

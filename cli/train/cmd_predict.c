@@ -80,7 +80,6 @@ typedef struct prediction {
     stoke_data_params data; /* the run's, with what the flags say */
     stoke_predictor *predictor;
     stoke_predictor_info info;
-    stoke_memory_sum memory;
     predict_list list;
     outcome *outcomes;      /* one per file: each is written by one thread */
     int renamed;            /* values are not class ids */
@@ -159,8 +158,8 @@ static int list_files(prediction *p, stoke_error *err)
     if (!r && call->n_words > 1)
         predict_say_skipped(call, (const char *const *)call->words + 1, call->n_words - 1);
     if (p->list.twice)
-        cli_say(call, "%llu file%s named more than once", (unsigned long long)p->list.twice,
-                p->list.twice == 1 ? " is" : "s are");
+        cli_say(call, "%s %s named more than once", STOKE_COUNT(p->list.twice, "file"),
+                p->list.twice == 1 ? "is" : "are");
     p->outcomes = cli_alloc(p->list.count, sizeof *p->outcomes);
     return p->list.count ? STOKE_OK : cli_error(err, STOKE_E_NOTFOUND, "there is no picture to predict");
 }
@@ -203,16 +202,9 @@ static int check_targets(const prediction *p, stoke_error *err)
         if (!r && p->o->overlay) r = check_target(p, &p->list.files[i], "_overlay.jpg", &replaced, err);
     }
     if (!r && replaced)
-        cli_say(p->call, "--force: %zu file%s in %s %s replaced", replaced, replaced == 1 ? "" : "s",
-                p->o->out, replaced == 1 ? "is" : "are");
+        cli_say(p->call, "--force: %s in %s %s replaced", STOKE_COUNT(replaced, "file"), p->o->out,
+                replaced == 1 ? "is" : "are");
     return r ? r : stoke_make_folders(p->o->out, err);
-}
-
-/* The run's label map. Its file may have gone since: then classes are shown in the usual colours. */
-static int open_labels(const prediction *p, stoke_labels **labels, stoke_error *err)
-{
-    const int r = stoke_labels_create(labels, p->data.label_map, 0, -1, err);
-    return r && !p->o->mask_values ? stoke_labels_create(labels, NULL, 0, -1, err) : r;
 }
 
 /* Values and colours of classes in mask files. The colours of a colour table are the set's own. */
@@ -221,7 +213,9 @@ static int settle_values(prediction *p, stoke_error *err)
     const uint32_t classes = p->info.classes < 2 ? 2 : p->info.classes;
     stoke_labels *labels = NULL;
     uint32_t largest = 0;
-    int r = open_labels(p, &labels, err);
+    int r = stoke_labels_create(&labels, p->data.label_map, 0, -1, err);
+    /* The map's file may have gone since the run: then classes are shown in the usual colours. */
+    if (r && !p->o->mask_values) r = stoke_labels_create(&labels, NULL, 0, -1, err);
     for (uint32_t id = 0; !r && id < classes; id++) {
         p->values[id] = (uint16_t)id;
         if (p->o->mask_values && !stoke_labels_are_colors(labels) &&
@@ -242,17 +236,6 @@ static int settle_values(prediction *p, stoke_error *err)
     return r;
 }
 
-static void say_plan(const prediction *p)
-{
-    const cli_call *call = p->call;
-    const char *remark, *from = p->info.size_from;
-    for (size_t i = 0; (remark = stoke_predictor_remark(p->predictor, i)); i++) cli_say(call, "%s", remark);
-    if (!p->o->size[0] && stoke_trained_config(p->trained)) from = "as in training";
-    cli_say(call, "network: %s, %s, %u class%s, sees %ux%u (%s)", stoke_trained_weights(p->trained),
-            p->info.plan->model, p->info.classes, p->info.classes == 1 ? "" : "es", p->info.height,
-            p->info.width, from);
-}
-
 /* ---- the work ---- */
 
 /* Values in place of class ids, in the mask itself: nobody else looks at it any more. */
@@ -266,14 +249,6 @@ static void put_values(const prediction *p, const stoke_image *mask)
             else
                 ((uint16_t *)(void *)row)[x] = p->values[((uint16_t *)(void *)row)[x]];
     }
-}
-
-static int make_folder_of(const char *path, stoke_error *err)
-{
-    char folder[CLI_PATH];
-    snprintf(folder, sizeof folder, "%s", path);
-    *strrchr(folder, '/') = 0;
-    return stoke_make_folders(folder, err);
 }
 
 static int write_mask(const prediction *p, const char *path, const stoke_image *mask, stoke_error *err)
@@ -316,7 +291,11 @@ static int finish(void *context, const stoke_predicted *predicted, stoke_error *
     o->height = predicted->mask->height;
     int r = mask_path(p, predicted->file, ".png", path, err);
     if (!r) r = mask_path(p, predicted->file, "_overlay.jpg", overlay, err);
-    if (!r && strchr(predicted->file->name, '/')) r = make_folder_of(path, err);
+    if (!r && strchr(predicted->file->name, '/')) {
+        char folder[CLI_PATH];
+        snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
+        r = stoke_make_folders(folder, err);
+    }
     /* The overlay first: a mask is there when all of its picture is. */
     if (!r && has_overlay(p, o))
         r = stoke_overlay_write(overlay, predicted->image, predicted->mask, p->o->opacity, -1, err);
@@ -351,20 +330,14 @@ static void on_windows(void *context, const stoke_sample *file, uint64_t done, u
     if (done >= total) p->first_window = 0;
 }
 
-/* Under --memory-limit passes of the network get smaller where --batch leaves that to us. */
-static int plan_memory(prediction *p, stoke_predict_job *job, stoke_error *err)
-{
-    const uint32_t least = p->o->flip ? 2 : 1;
-    int r = stoke_predict_memory(p->predictor, job, p->o->memory_limit, &p->memory, err);
-    while (r == STOKE_E_LIMIT && !p->o->batch && p->info.batch > least) {
-        r = open_predictor(p, p->info.batch / 2, err);
-        if (!r) r = stoke_predict_memory(p->predictor, job, p->o->memory_limit, &p->memory, err);
-    }
-    return r;
-}
-
 static int predict_all(prediction *p, stoke_error *err)
 {
+    const cli_call *call = p->call;
+    const char *remark, *from = p->info.size_from;
+    for (size_t i = 0; (remark = stoke_predictor_remark(p->predictor, i)); i++) cli_say(call, "%s", remark);
+    if (!p->o->size[0] && stoke_trained_config(p->trained)) from = "as in training";
+    cli_say(call, "network: %s, %s, %s, sees %ux%u (%s)", stoke_trained_weights(p->trained),
+            p->info.plan->model, STOKE_COUNT(p->info.classes, "class"), p->info.height, p->info.width, from);
     stoke_predict_job job = stoke_predict_job_defaults();
     job.files = p->list.files;
     job.count = p->list.count;
@@ -376,9 +349,16 @@ static int predict_all(prediction *p, stoke_error *err)
     job.context = p;
     /* Of a pixel: a mask of two bytes where values need them, and an overlay. */
     job.own_bytes = (p->colors ? 0 : 2) + (p->o->overlay ? 3 : 0);
-    int r = plan_memory(p, &job, err);
+    stoke_memory_sum memory;
+    const uint32_t least = p->o->flip ? 2 : 1;
+    int r = stoke_predict_memory(p->predictor, &job, p->o->memory_limit, &memory, err);
+    /* Under --memory-limit passes of the network get smaller where --batch leaves that to us. */
+    while (r == STOKE_E_LIMIT && !p->o->batch && p->info.batch > least) {
+        r = open_predictor(p, p->info.batch / 2, err);
+        if (!r) r = stoke_predict_memory(p->predictor, &job, p->o->memory_limit, &memory, err);
+    }
     if (r) return r;
-    cli_say_memory(p->call, &p->memory);
+    cli_say_memory(p->call, &memory);
     p->progress = cli_progress_begin(p->call, "predicting", "pictures");
     r = stoke_predict_files(p->predictor, &job, &p->report, err);
     stoke_progress_destroy(&p->progress);
@@ -390,15 +370,6 @@ static int predict_all(prediction *p, stoke_error *err)
 static double rate(const prediction *p)
 {
     return p->report.seconds > 0 ? (double)p->report.done / p->report.seconds : 0;
-}
-
-static void json_overlay(const prediction *p, size_t index, stoke_json *json)
-{
-    char path[CLI_PATH];
-    stoke_error unused;
-    const int there = has_overlay(p, &p->outcomes[index]) &&
-                      !mask_path(p, &p->list.files[index], "_overlay.jpg", path, &unused);
-    stoke_json_string(json, "overlay", there ? path : NULL);
 }
 
 /* What became of pictures that lie on their side, or are nearly black: nobody sees that in a mask. */
@@ -431,7 +402,7 @@ static void print_json(const prediction *p)
     stoke_json json = cli_json_open();
     FACTS(&json, FACT_OF(p->o, out), FACT("network", stoke_trained_weights(p->trained)),
           FACT_OF(p->info.plan, model));
-    cli_json_memory(&json, &p->memory);
+    cli_json_memory(&json, p->call->planned);
     FACTS(&json, FACT_OF(&p->info, classes), FACT_SIZE("size", p->info.height, p->info.width),
           FACT("pictures", p->list.count), FACT("written", p->report.done), FACT_OF(&p->report, bad),
           FACT_OF(&p->report, resized), FACT_OF(&p->report, slid), FACT_OF(&p->report, turned));
@@ -446,7 +417,9 @@ static void print_json(const prediction *p)
             stoke_json_string(&json, "error", o->message);
         } else if (!mask_path(p, &p->list.files[i], ".png", path, &(stoke_error){ 0 })) {
             stoke_json_string(&json, "mask", path);
-            if (p->o->overlay) json_overlay(p, i, &json);
+            const int drawn = has_overlay(p, o) &&
+                              !mask_path(p, &p->list.files[i], "_overlay.jpg", path, &(stoke_error){ 0 });
+            if (p->o->overlay) stoke_json_string(&json, "overlay", drawn ? path : NULL);
             FACTS(&json, FACT_OF(o, width), FACT_OF(o, height),
                   FACT("mode", o->about.mode == STOKE_PREDICT_SLIDE ? "slide" : "resize"),
                   FACT_OF(&o->about, windows), FACT_OF(&o->about, confidence));
@@ -459,27 +432,16 @@ static void print_json(const prediction *p)
 static void list_bad(const prediction *p)
 {
     uint64_t listed = 0;
-    for (size_t i = 0; i < p->list.count && listed < LISTED; i++)
-        if (p->outcomes[i].status) {
-            stoke_text_print(stderr, "bad: %s\n",
-                             p->outcomes[i].message ? p->outcomes[i].message : "no memory");
-            listed++;
-        }
+    for (size_t i = 0; i < p->list.count && listed < LISTED; i++) {
+        if (!p->outcomes[i].status) continue;
+        stoke_text_print(stderr, "bad: %s\n", p->outcomes[i].message ? p->outcomes[i].message : "no memory");
+        listed++;
+    }
     if (p->report.bad > listed)
         stoke_text_print(stderr, "... and %llu more; --json lists all\n",
                          (unsigned long long)(p->report.bad - listed));
     stoke_text_print(stderr, "%llu of %s gave no mask\n", (unsigned long long)p->report.bad,
                      STOKE_COUNT(p->list.count, "file"));
-}
-
-static void say_overlays(const prediction *p)
-{
-    size_t missing = 0;
-    for (size_t i = 0; i < p->list.count; i++)
-        missing += !p->outcomes[i].status && !has_overlay(p, &p->outcomes[i]);
-    if (missing)
-        cli_say(p->call, "%zu picture%s no overlay: a JPEG holds %d pixels a side", missing,
-                missing == 1 ? " has" : "s have", JPEG_SIDE);
 }
 
 static void print_result(const prediction *p)
@@ -497,7 +459,12 @@ static void print_result(const prediction *p)
         const size_t n = make_remarks(p, remarks);
         for (size_t i = 0; i < n; i++) cli_say(p->call, "%s", remarks[i]);
     }
-    if (p->o->overlay) say_overlays(p);
+    size_t missing = 0;
+    for (size_t i = 0; p->o->overlay && i < p->list.count; i++)
+        missing += !p->outcomes[i].status && !has_overlay(p, &p->outcomes[i]);
+    if (missing)
+        cli_say(p->call, "%s %s no overlay: a JPEG holds %d pixels a side", STOKE_COUNT(missing, "picture"),
+                missing == 1 ? "has" : "have", JPEG_SIDE);
     if (p->report.bad) list_bad(p);
 }
 
@@ -511,10 +478,7 @@ static int run(cli_call *call, stoke_error *err)
     if (!r) r = list_files(p, err);
     if (!r) r = settle_values(p, err);
     if (!r) r = check_targets(p, err);
-    if (!r) {
-        say_plan(p);
-        r = predict_all(p, err);
-    }
+    if (!r) r = predict_all(p, err);
     const int code = r ? cli_fail(call, err) : p->report.bad ? CLI_FAILED : CLI_OK;
     if (!r) print_result(p);
     if (r == STOKE_E_CANCELLED)
@@ -530,18 +494,7 @@ static int run(cli_call *call, stoke_error *err)
     return code;
 }
 
-static const cli_example examples[] = {
-    { "stoke predict runs/first photos --out masks --overlay",
-      "masks/NAME.png and masks/NAME_overlay.jpg for every picture below photos/" },
-    { "stoke predict runs/first photos/000000.jpg --out one --mode slide --flip",
-      "one picture window by window, each window and its mirror image" },
-    { "stoke predict runs/first --data demo/data --split val --out val --json",
-      "the validation part of a set, and what became of each file as JSON" },
-    { 0 },
-};
-
 const cli_command cli_predict = {
-    .name = "predict",
     .summary = "masks for pictures, in their original size",
     .arguments = "RUN FILE|DIR...",
     .max_words = WORDS,
@@ -553,7 +506,13 @@ const cli_command cli_predict = {
         "subfolders kept; pictures of the same name from different folders are told apart by the folder's "
         "name. A file that is no picture is reported and the others go on; the exit status is 1 then. Every "
         "mask appears whole or not at all.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke predict runs/first photos --out masks --overlay",
+          "masks/NAME.png and masks/NAME_overlay.jpg for every picture below photos/" },
+        { "stoke predict runs/first photos/000000.jpg --out one --mode slide --flip",
+          "one picture window by window, each window and its mirror image" },
+        { "stoke predict runs/first --data demo/data --split val --out val --json",
+          "the validation part of a set, and what became of each file as JSON" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

@@ -4,25 +4,12 @@
  */
 #include "cli/lib/command.h"
 
-static const cli_command *const recipes[] = {
-#define CLI_SUBCOMMAND(parent, id, words) BELOW_##parent(id)
-#define BELOW_recipe(id)                  &cli_##id,
-#define BELOW_bench(id)
-#include "cli/commands.def"
-    NULL,
-};
-
-static const cli_example examples[] = {
-    { "stoke recipe progressive demo/data --dry-run", "what it would do, and the memory of each stage" },
-    { "stoke recipe progressive --help", "what it does, and its options" },
-    { 0 },
-};
-
 const cli_command cli_recipe = {
-    .name = "recipe",
     .summary = "train in several stages, as one command",
     .arguments = "RECIPE",
     .description = "Trains one network after another, each starting from what the one before has learned.",
-    .examples = examples,
-    .subcommands = recipes,
+    .examples = {
+        { "stoke recipe progressive demo/data --dry-run", "what it would do, and the memory of each stage" },
+        { "stoke recipe progressive --help", "what it does, and its options" },
+    },
 };

@@ -14,45 +14,30 @@ typedef struct report_options {
 } report_options;
 
 #define OPTIONS report_options
-static const stoke_option options[] = { CLI_FORCE(OPTIONS) };
+static const stoke_option options[] = { CLI_FORCE };
 
-static const char *const curves[] = { "loss", "miou", "lr", "speed" };
+static const char *const files[] = { "report.html", "curves/loss.svg", "curves/miou.svg", "curves/lr.svg",
+                                     "curves/speed.svg" };
 
-static const char *slash_behind(const char *folder)
+/* A file of a run's report, or what they lie in. */
+static const char *path_of(const char *folder, const char *name, char path[CLI_PATH])
 {
-    const size_t length = strlen(folder);
-    return length && folder[length - 1] == '/' ? "" : "/";
-}
-
-/* The library refuses what is not ours; here it is said what --force replaces. */
-static void say_replaced(const cli_call *call, const char *folder)
-{
-    const char *slash = slash_behind(folder);
-    char path[CLI_PATH];
-    snprintf(path, sizeof path, "%s%sreport.html", folder, slash);
-    cli_may_write(call, path, 1, NULL);
-    for (size_t i = 0; i < CLI_COUNT(curves); i++) {
-        snprintf(path, sizeof path, "%s%scurves/%s.svg", folder, slash, curves[i]);
-        cli_may_write(call, path, 1, NULL);
-    }
+    snprintf(path, CLI_PATH, "%s%s%s", folder, cli_ends_with(folder, "/") ? "" : "/", name);
+    return path;
 }
 
 static void print_result(const cli_call *call, const char *folder)
 {
-    const char *slash = slash_behind(folder);
     char path[CLI_PATH];
-    snprintf(path, sizeof path, "%s%sreport.html", folder, slash);
     if (!call->common.json) {
-        cli_print("%s\n", path);
-        cli_say(call, "open it in a browser; the curves are in %s%scurves", folder, slash);
+        cli_print("%s\n", path_of(folder, files[0], path));
+        cli_say(call, "open it in a browser; the curves are in %s", path_of(folder, "curves", path));
         return;
     }
     stoke_json json = cli_json_open();
-    FACTS(&json, FACT("run", folder), FACT("report", path));
-    JSON_LIST(&json, "curves", i, i < CLI_COUNT(curves)) {
-        snprintf(path, sizeof path, "%s%scurves/%s.svg", folder, slash, curves[i]);
-        stoke_json_string(&json, NULL, path);
-    }
+    FACTS(&json, FACT("run", folder), FACT("report", path_of(folder, files[0], path)));
+    JSON_LIST(&json, "curves", i, i + 1 < CLI_COUNT(files))
+        stoke_json_string(&json, NULL, path_of(folder, files[i + 1], path));
     stoke_json_close(&json);
 }
 
@@ -62,20 +47,16 @@ static int run(cli_call *call, stoke_error *err)
         return cli_error(err, STOKE_E_INVALID,
                          "no run given: name its folder, e.g. `stoke report runs/NAME`");
     const report_options *o = call->options;
-    if (o->force) say_replaced(call, call->words[0]);
+    /* The library refuses what is not ours; here it is said what --force replaces. */
+    char path[CLI_PATH];
+    for (size_t i = 0; o->force && i < CLI_COUNT(files); i++)
+        cli_may_write(call, path_of(call->words[0], files[i], path), 1, NULL);
     const int r = stoke_run_report(call->words[0], o->force, err);
     if (!r) print_result(call, call->words[0]);
     return r;
 }
 
-static const cli_example examples[] = {
-    { "stoke report runs/first", "runs/first/report.html, and the curves in runs/first/curves" },
-    { "stoke report runs/first --json", "the paths of what was made" },
-    { 0 },
-};
-
 const cli_command cli_report = {
-    .name = "report",
     .summary = "make the curves and report.html of a run again",
     .arguments = "RUN",
     .max_words = 1,
@@ -83,7 +64,9 @@ const cli_command cli_report = {
                    "the pictures in the run's folder: while the run is still going, after it was killed, or "
                    "after an update. report.html needs no other file and no network; curves/ has the charts "
                    "as SVG. Lines of the log that are damaged are passed over, and the report says how many.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke report runs/first", "runs/first/report.html, and the curves in runs/first/curves" },
+        { "stoke report runs/first --json", "the paths of what was made" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

@@ -29,7 +29,6 @@ typedef struct training {
     int looked; /* --dry-run came as far as it goes */
     train_bar bar;
     uint64_t steps;
-    stoke_memory_sum memory;
     char why[256];
 } training;
 
@@ -95,7 +94,6 @@ static int on_event(void *context, const stoke_train_event *e)
     if (e->kind == STOKE_TRAIN_READY) {
         say_outlook(t->call, e, t->dry_run);
         t->steps = e->steps;
-        t->memory = *e->outlook->memory;
         t->bar.metric = e->outlook->params->metric;
         if (t->dry_run && t->call->common.json) json_outlook(e);
         t->looked = t->dry_run;
@@ -137,7 +135,7 @@ static void json_summary(const training *t, const stoke_trainer *trainer, const 
     FACTS_OBJECT(&json, "seconds", FACT("all", s->seconds), FACT("steps", step_seconds(s)),
                  FACT("data", s->data_seconds), FACT("evaluation", s->eval_seconds),
                  FACT("saving", s->save_seconds));
-    cli_json_memory(&json, &t->memory);
+    cli_json_memory(&json, t->call->planned);
     stoke_json_close(&json);
 }
 
@@ -241,20 +239,9 @@ static int run(cli_call *call, stoke_error *err)
     return code;
 }
 
-static const cli_example examples[] = {
-    { "stoke train demo/data --size 64 --batch 2 --steps 4 --name first",
-      "b0 from scratch; everything lands in runs/first" },
-    { "stoke train demo/data --size 64 --batch 2 --steps 4 --dry-run",
-      "what it would do, and in how much memory" },
-    { "stoke train --resume runs/first", "goes on where it was stopped or killed" },
-    { 0 },
-};
-
 const cli_command cli_train = {
-    .name = "train",
     .summary = "train a SegFormer on a set",
-    .arguments = "[DIR]",
-    .max_words = 1,
+    CLI_TAKES_DIR,
     .description =
         "Trains on the processor: no graphics card is used (a PyTorch loop that has one takes its batches "
         "from stokehold.Loader). Everything lands in one folder, runs/NAME: config.yaml (the settings as "
@@ -263,10 +250,13 @@ const cli_command cli_train = {
         "list them. Ctrl-C finishes the step, saves and says how to go on; a run that was stopped, or "
         "killed, "
         "resumes from its last checkpoint, and the result is bit for bit that of an uninterrupted run.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .reads_data = 1,
+    .examples = {
+        { "stoke train demo/data --size 64 --batch 2 --steps 4 --name first",
+          "b0 from scratch; everything lands in runs/first" },
+        { "stoke train demo/data --size 64 --batch 2 --steps 4 --dry-run",
+          "what it would do, and in how much memory" },
+        { "stoke train --resume runs/first", "goes on where it was stopped or killed" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
     .reads_training = 1,
-    .defaults = cli_train_defaults,
-    .run = run,
 };

@@ -30,19 +30,13 @@ static void count_file(skipped *s, const char *name)
     const char *ending = strrchr(name, '.');
     size_t i = 0;
     if (stoke_format_known_extension(name)) return;
-    if (!ending || ending == name || strlen(ending) >= sizeof s->kind[0].ending) {
-        s->others++;
-        return;
-    }
+    if (!ending || ending == name || strlen(ending) >= sizeof s->kind[0].ending) i = ENDINGS;
     while (i < s->n && strcasecmp(s->kind[i].ending, ending)) i++;
-    if (i == ENDINGS) {
+    if (i >= ENDINGS) {
         s->others++;
         return;
     }
-    if (i == s->n) {
-        strcpy(s->kind[s->n++].ending, ending);
-        s->kind[i].count = 0;
-    }
+    if (i == s->n) strcpy(s->kind[s->n++].ending, ending);
     s->kind[i].count++;
 }
 
@@ -135,28 +129,17 @@ int predict_list_add_set(predict_list *list, const cli_call *call, const stoke_d
     return r;
 }
 
-/* A folder with images and masks in it is a data set, and nobody wants masks of masks. What is none is
- * searched as a whole. */
-static int add_folder(predict_list *list, const char *path, stoke_error *err)
+/* Shards; or a folder. One with images and masks in it is a data set, and nobody wants masks of masks. What
+ * is none is searched as a whole. */
+static int add_samples(predict_list *list, const char *path, int shards, stoke_error *err)
 {
     stoke_data_params as_set = stoke_data_defaults(), as_folder = as_set;
     stoke_dataset *set = NULL;
-    stoke_error unused;
     as_set.data = path;
     as_folder.images = path;
-    if (stoke_dataset_open(&set, &as_set, &unused) == STOKE_OK && !stoke_dataset_has_masks(set))
-        stoke_dataset_close(&set);
-    const int r = set ? STOKE_OK : stoke_dataset_open(&set, &as_folder, err);
-    if (!r) add_set(list, set);
-    return r;
-}
-
-static int add_shards(predict_list *list, const char *path, stoke_error *err)
-{
-    stoke_data_params data = stoke_data_defaults();
-    stoke_dataset *set;
-    data.data = path;
-    const int r = stoke_dataset_open(&set, &data, err);
+    int r = stoke_dataset_open(&set, &as_set, err);
+    if (!r && !shards && !stoke_dataset_has_masks(set)) stoke_dataset_close(&set);
+    if (!set && !shards) r = stoke_dataset_open(&set, &as_folder, err);
     if (!r) add_set(list, set);
     return r;
 }
@@ -165,11 +148,11 @@ int predict_list_add(predict_list *list, const char *path, stoke_error *err)
 {
     struct stat st;
     const int there = stoke_stat(path, &st) == 0;
-    if (cli_ends_with(path, ".tar")) return add_shards(list, path, err); /* may be a pattern */
+    if (cli_ends_with(path, ".tar")) return add_samples(list, path, 1, err); /* may be a pattern */
     if (!there && !stoke_is_absent(errno))
         return cli_error(err, STOKE_E_IO, "%s: cannot be looked at: %s", path, strerror(errno));
     if (!there) return cli_error(err, STOKE_E_NOTFOUND, "%s: there is no such file or folder", path);
-    if (S_ISDIR(st.st_mode)) return add_folder(list, path, err);
+    if (S_ISDIR(st.st_mode)) return add_samples(list, path, 0, err);
     const char *name = last_component(path);
     const stoke_sample file = { .name = keep_part(list, name, stem_length(name)),
                                 .image_path = path,
@@ -189,30 +172,22 @@ typedef struct entry {
     int ending, whole; /* the name has the file's ending; is all of the place */
 } entry;
 
-static int by_place(const void *a, const void *b)
-{
-    const entry *x = a, *y = b;
-    const int order = strcmp(x->place, y->place);
-    return order ? order : (x->index > y->index) - (x->index < y->index);
-}
-
-static int by_name(const void *a, const void *b)
-{
-    const entry *x = a, *y = b;
-    const int order = strcmp(x->name, y->name);
-    return order ? order : (x->index > y->index) - (x->index < y->index);
-}
-
 static int by_index(const void *a, const void *b)
 {
     const entry *x = a, *y = b;
     return (x->index > y->index) - (x->index < y->index);
 }
 
-static const char *place_of(predict_list *list, const stoke_sample *file)
+static int by_place(const void *a, const void *b)
 {
-    char *real = file->image.size == UINT64_MAX ? realpath(file->image.path, NULL) : NULL;
-    return real ? keep(list, real) : file->image_path;
+    const int order = strcmp(((const entry *)a)->place, ((const entry *)b)->place);
+    return order ? order : by_index(a, b);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const int order = strcmp(((const entry *)a)->name, ((const entry *)b)->name);
+    return order ? order : by_index(a, b);
 }
 
 /* Components of a name: 1 + its slashes. */
@@ -221,15 +196,6 @@ static size_t components(const char *name)
     size_t n = 1;
     for (; *name; name++) n += *name == '/';
     return n;
-}
-
-/* The last `count` components of a place; all of them when there are no more. */
-static const char *tail(predict_list *list, const char *place, size_t count, int ending)
-{
-    const size_t length = ending ? strlen(place) : stem_length(place);
-    size_t start = length;
-    while (start > 0 && (place[start - 1] != '/' || --count)) start--;
-    return keep_part(list, place + start, length - start);
 }
 
 static int share_a_folder(const entry *group, size_t count)
@@ -254,7 +220,10 @@ static int rename_one(predict_list *list, entry *e, int in_one_folder)
         e->name = keep(list, name);
         e->ending = 1;
     } else if (e->parts < components(e->place)) {
-        e->name = tail(list, e->place, ++e->parts, e->ending);
+        const size_t length = e->ending ? strlen(e->place) : stem_length(e->place);
+        size_t start = length, parts = ++e->parts;
+        while (start > 0 && (e->place[start - 1] != '/' || --parts)) start--;
+        e->name = keep_part(list, e->place + start, length - start);
     } else {
         if (e->whole) return 0;
         e->name = e->place;
@@ -265,23 +234,18 @@ static int rename_one(predict_list *list, entry *e, int in_one_folder)
 
 /* Names of a group that is alike become longer by a folder; files of one folder get their endings instead.
  * Returns whether anything changed. */
-static int lengthen(predict_list *list, entry *group, size_t count)
-{
-    int changed = 0, new_endings = 0;
-    if (share_a_folder(group, count))
-        for (size_t i = 0; i < count; i++) new_endings |= !group[i].ending;
-    for (size_t i = 0; i < count; i++)
-        if (!new_endings || !group[i].ending) changed |= rename_one(list, &group[i], new_endings);
-    return changed;
-}
-
 static int lengthen_all(predict_list *list, entry *entries, size_t count)
 {
     int changed = 0;
     qsort(entries, count, sizeof *entries, by_name);
     for (size_t i = 0, n; i < count; i += n) {
-        for (n = 1; i + n < count && !strcmp(entries[i].name, entries[i + n].name); n++) continue;
-        if (n > 1) changed |= lengthen(list, &entries[i], n);
+        entry *group = &entries[i];
+        int new_endings = 0;
+        for (n = 1; i + n < count && !strcmp(group->name, group[n].name); n++) continue;
+        const int together = share_a_folder(group, n);
+        for (size_t k = 0; k < n && together; k++) new_endings |= !group[k].ending;
+        for (size_t k = 0; k < n && n > 1; k++)
+            if (!new_endings || !group[k].ending) changed |= rename_one(list, &group[k], new_endings);
     }
     return changed;
 }
@@ -290,11 +254,14 @@ void predict_list_settle(predict_list *list)
 {
     entry *entries = cli_alloc(list->count, sizeof *entries);
     size_t count = 0;
-    for (size_t i = 0; i < list->count; i++)
-        entries[i] = (entry){ .name = list->files[i].name,
-                              .place = place_of(list, &list->files[i]),
+    for (size_t i = 0; i < list->count; i++) {
+        const stoke_sample *file = &list->files[i];
+        char *real = file->image.size == UINT64_MAX ? realpath(file->image.path, NULL) : NULL;
+        entries[i] = (entry){ .name = file->name,
+                              .place = real ? keep(list, real) : file->image_path,
                               .index = i,
-                              .parts = components(list->files[i].name) };
+                              .parts = components(file->name) };
+    }
     qsort(entries, list->count, sizeof *entries, by_place);
     for (size_t i = 0; i < list->count; i++)
         if (!i || strcmp(entries[i].place, entries[count - 1].place) != 0) entries[count++] = entries[i];

@@ -230,30 +230,27 @@ static int run_stage(recipe *r, size_t index, stoke_error *err)
 
 /* ---- the table ---- */
 
-static void json_stage(stoke_json *json, const recipe *r, const stage *s)
-{
-    stoke_json_object(json, NULL);
-    FACTS(json, FACT_OF(s, folder), FACT_OF(s, model), FACT_SIZE("size", s->size[0], s->size[1]));
-    if (s->reached) {
-        FACTS(json, FACT_OF(s, batch), FACT_OF(s, lr), FACT_OF(s, steps),
-              FACT("memory_bytes", stoke_memory_total(&s->memory)));
-        cli_json_memory(json, &s->memory);
-        stoke_json_uint(json, "tensors", s->plan.tensors);
-    }
-    if (s->reached && !r->o->dry_run) {
-        FACTS(json, FACT_OF(&s->plan, carried), FACT_IS("complete", s->done), FACT_OF(&s->summary, step),
-              FACT("miou", isfinite(s->summary.best) ? s->summary.scores.miou : NAN),
-              FACT_OF(&s->summary, seconds));
-    }
-    stoke_json_close(json);
-}
-
 static void print_json(const recipe *r)
 {
     stoke_json json = cli_json_open();
     FACTS(&json, FACT_OF(r, folder), FACT_IS_OF(r->o, dry_run),
           FACT_IS("complete", r->stages[r->count - 1].done));
-    JSON_LIST(&json, "stages", i, i < r->count) json_stage(&json, r, &r->stages[i]);
+    JSON_LIST(&json, "stages", i, i < r->count) {
+        const stage *s = &r->stages[i];
+        stoke_json_object(&json, NULL);
+        FACTS(&json, FACT_OF(s, folder), FACT_OF(s, model), FACT_SIZE("size", s->size[0], s->size[1]));
+        if (s->reached) {
+            FACTS(&json, FACT_OF(s, batch), FACT_OF(s, lr), FACT_OF(s, steps),
+                  FACT("memory_bytes", stoke_memory_total(&s->memory)));
+            cli_json_memory(&json, &s->memory);
+            stoke_json_uint(&json, "tensors", s->plan.tensors);
+        }
+        if (s->reached && !r->o->dry_run)
+            FACTS(&json, FACT_OF(&s->plan, carried), FACT_IS("complete", s->done), FACT_OF(&s->summary, step),
+                  FACT("miou", isfinite(s->summary.best) ? s->summary.scores.miou : NAN),
+                  FACT_OF(&s->summary, seconds));
+        stoke_json_close(&json);
+    }
     stoke_json_close(&json);
 }
 
@@ -351,19 +348,9 @@ static int run(cli_call *call, stoke_error *err)
     return status;
 }
 
-static const cli_example examples[] = {
-    { "stoke recipe progressive demo/data --dry-run", "b0 at 224, b2 at 256, b4 at 288: the plan" },
-    { "stoke recipe progressive demo/data --stages b0@32:1,b1@32:1 --batch 4 --steps 2 --name tiny",
-      "two tiny stages, as runs/tiny/1-b0-32 and 2-b1-32" },
-    { 0 },
-};
-
 const cli_command cli_recipe_progressive = {
-    .name = "progressive",
-    .parent = "recipe",
     .summary = "small network and pictures first, then larger ones",
-    .arguments = "[DIR]",
-    .max_words = 1,
+    CLI_TAKES_DIR,
     .description =
         "Trains one network after another, by default SegFormer b0 at 224x224, b2 at 256x256 and b4 at "
         "288x288, 10 epochs each. Every stage is a run with its own folder (runs/NAME/1-b0-224 and so on) "
@@ -372,10 +359,11 @@ const cli_command cli_recipe_progressive = {
         "are passed over, one that was interrupted is resumed. The options of `stoke train` hold for every "
         "stage, but --pretrained for the first. Unless given, the batch is chosen for each stage, and the "
         "learning rate for the first: later ones keep it, since most of a larger network is new.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .reads_data = 1,
+    .examples = {
+        { "stoke recipe progressive demo/data --dry-run", "b0 at 224, b2 at 256, b4 at 288: the plan" },
+        { "stoke recipe progressive demo/data --stages b0@32:1,b1@32:1 --batch 4 --steps 2 --name tiny",
+          "two tiny stages, as runs/tiny/1-b0-32 and 2-b1-32" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
     .reads_training = 1,
-    .defaults = cli_train_defaults,
-    .run = run,
 };

@@ -36,42 +36,37 @@ static const stoke_option options[] = {
 static void print_lines(const cli_call *call, const stoke_preflight *preflight, int ready)
 {
     const check_options *o = call->options;
-    const int native = stoke_preflight_engine(preflight) == STOKE_ENGINE_NATIVE;
-    stoke_preflight_line line;
+    const int native = preflight->engine == STOKE_ENGINE_NATIVE;
     cli_print("%s: %s (%s)\n\n", o->config,
-              native ? "for `stoke train`, in host memory" : "for PyTorch on a card",
-              stoke_preflight_dialect(preflight));
-    for (size_t i = 0; stoke_preflight_at(preflight, i, &line); i++) {
-        cli_print("%-4s  %-20s  %s", stoke_verdict_name(line.verdict), line.title, line.figure);
-        if (line.source != STOKE_SOURCE_NA) cli_print(" [%s]", stoke_source_name(line.source));
+              native ? "for `stoke train`, in host memory" : "for PyTorch on a card", preflight->dialect);
+    for (size_t i = 0; i < preflight->n; i++) {
+        const stoke_preflight_line *line = &preflight->line[i];
+        cli_print("%-4s  %-20s  %s", stoke_verdict_name(line->verdict), line->title, line->figure);
+        if (line->source != STOKE_SOURCE_NA) cli_print(" [%s]", stoke_source_name(line->source));
         putchar('\n');
-        if (*line.fix) cli_print("%26s  -> %s\n", "", line.fix);
+        if (*line->fix) cli_print("%26s  -> %s\n", "", line->fix);
     }
     cli_print("\n%zu pass, %zu warn, %zu fail, %zu n/a (could not be seen)\n",
-              stoke_preflight_count(preflight, STOKE_VERDICT_PASS),
-              stoke_preflight_count(preflight, STOKE_VERDICT_WARN),
-              stoke_preflight_count(preflight, STOKE_VERDICT_FAIL),
-              stoke_preflight_count(preflight, STOKE_VERDICT_NA));
-    const char *why = stoke_preflight_no_card(preflight);
-    if (*why) cli_print("\nNo card is seen here: %s\n", why);
+              preflight->count[STOKE_VERDICT_PASS], preflight->count[STOKE_VERDICT_WARN],
+              preflight->count[STOKE_VERDICT_FAIL], preflight->count[STOKE_VERDICT_NA]);
+    if (*preflight->no_card) cli_print("\nNo card is seen here: %s\n", preflight->no_card);
 }
 
 static void print_json(const cli_call *call, const stoke_preflight *preflight, int ready)
 {
     const check_options *o = call->options;
-    stoke_preflight_line line;
     stoke_json json = cli_json_open();
-    FACTS(&json, FACT_OF(o, config), FACT("dialect", stoke_preflight_dialect(preflight)),
-          FACT("engine", stoke_preflight_engine(preflight) == STOKE_ENGINE_NATIVE ? "native" : "torch"),
-          FACT_IS("ready", ready),
-          FACT("no_card", *stoke_preflight_no_card(preflight) ? stoke_preflight_no_card(preflight) : NULL));
+    FACTS(&json, FACT_OF(o, config), FACT_OF(preflight, dialect),
+          FACT("engine", preflight->engine == STOKE_ENGINE_NATIVE ? "native" : "torch"),
+          FACT_IS("ready", ready), FACT_TEXT("no_card", preflight->no_card));
     for (int v = 0; v < STOKE_VERDICTS; v++)
-        stoke_json_uint(&json, v == STOKE_VERDICT_NA ? "na" : stoke_verdict_name(v),
-                        stoke_preflight_count(preflight, v));
-    JSON_LIST(&json, "lines", i, stoke_preflight_at(preflight, i, &line))
-        FACTS_OBJECT(&json, NULL, FACT_OF(&line, key), FACT_OF(&line, title),
-                     FACT("verdict", stoke_verdict_name(line.verdict)), FACT_OF(&line, figure),
-                     FACT("source", stoke_source_name(line.source)), FACT_TEXT("fix", line.fix));
+        stoke_json_uint(&json, v == STOKE_VERDICT_NA ? "na" : stoke_verdict_name(v), preflight->count[v]);
+    JSON_LIST(&json, "lines", i, i < preflight->n) {
+        const stoke_preflight_line *line = &preflight->line[i];
+        FACTS_OBJECT(&json, NULL, FACT_OF(line, key), FACT_OF(line, title),
+                     FACT("verdict", stoke_verdict_name(line->verdict)), FACT_OF(line, figure),
+                     FACT("source", stoke_source_name(line->source)), FACT_TEXT("fix", line->fix));
+    }
     stoke_json_close(&json);
 }
 
@@ -109,25 +104,13 @@ static int run(cli_call *call, stoke_error *err)
     /* 1 is for a line that failed: scripts must be able to tell. */
     if (r && r != STOKE_E_NOMEM) err->code = STOKE_E_INVALID;
     if (r) return r;
-    const int ready = !stoke_preflight_count(preflight, STOKE_VERDICT_FAIL);
+    const int ready = !preflight->count[STOKE_VERDICT_FAIL];
     (call->common.json ? print_json : print_lines)(call, preflight, ready);
     stoke_preflight_destroy(&preflight);
     return ready ? CLI_OK : CLI_FAILED;
 }
 
-static const cli_example examples[] = {
-    { "stoke check --config configs/stoke.yaml --data demo/data",
-      "a file of `stoke config`: our own trainer" },
-    { "stoke check --config configs/face_config.yaml --data demo/data --model b2 --size 256",
-      "a PyTorch trainer's file; what it does not say is said here" },
-    { "stoke check --config configs/face_config.yaml --gpu \"RTX 3060\" --cores 12",
-      "for a card that is in another machine" },
-    { "stoke check --config configs/face_config.yaml --ranks 2 --json", "two processes; for programs" },
-    { 0 },
-};
-
 const cli_command cli_check = {
-    .name = "check",
     .summary = "check a settings file before training: what would fail, what would be slow",
     .description =
         "Reads a settings file, looks at the machine, the card and the data set (its directory, not its "
@@ -135,7 +118,14 @@ const cli_command cli_check = {
         "will run, slower than it could), fail (it will stop, or not start), n/a (could not be seen, and "
         "why). Every line has its figure, in brackets where that is from, and below it what to do. Exit "
         "status: 0 when nothing failed, 1 when something did, 2 when the file cannot be understood.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke check --config configs/stoke.yaml --data demo/data",
+          "a file of `stoke config`: our own trainer" },
+        { "stoke check --config configs/face_config.yaml --data demo/data --model b2 --size 256",
+          "a PyTorch trainer's file; what it does not say is said here" },
+        { "stoke check --config configs/face_config.yaml --gpu \"RTX 3060\" --cores 12",
+          "for a card that is in another machine" },
+        { "stoke check --config configs/face_config.yaml --ranks 2 --json", "two processes; for programs" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

@@ -40,7 +40,7 @@ static const stoke_option options[] = {
     CLI_TEXT(STRING, model, NULL, "b0..b5",
              "The network that --device native trains, where the file does not tell; b0 otherwise"),
     CLI_MAP_OPTION,
-    CLI_FORCE(OPTIONS),
+    CLI_FORCE,
 };
 
 enum {
@@ -95,21 +95,7 @@ static void settle_setup(diagnose_job *job)
     job->setup.by_batch = 0;
 }
 
-/* The first accelerator that is one, or a simulated GPU. */
-static void choose_device(char name[64])
-{
-    stoke_device_list *list;
-    stoke_device_info info;
-    snprintf(name, 64, "sim:rtx3090");
-    if (stoke_device_list_create(&list, NULL)) return;
-    for (size_t i = 0; stoke_device_list_at(list, i, &info); i++)
-        if (!*info.problem && !info.emulated && !info.shares_cores) {
-            snprintf(name, 64, "%s", info.name);
-            break;
-        }
-    stoke_device_list_destroy(&list);
-}
-
+/* What was named, or the first accelerator that is one, or a simulated GPU. */
 static int open_device(diagnose_job *job, stoke_error *err)
 {
     if (job->o->device && !strcmp(job->o->device, "native")) {
@@ -118,10 +104,15 @@ static int open_device(diagnose_job *job, stoke_error *err)
         return STOKE_OK;
     }
     char name[64];
-    if (job->o->device)
-        snprintf(name, sizeof name, "%s", job->o->device);
-    else
-        choose_device(name);
+    stoke_device_list *list = NULL;
+    stoke_device_info one;
+    snprintf(name, sizeof name, "%s", job->o->device ? job->o->device : "sim:rtx3090");
+    if (!job->o->device && !stoke_device_list_create(&list, NULL)) {
+        size_t i = 0;
+        while (stoke_device_list_at(list, i, &one) && (*one.problem || one.emulated || one.shares_cores)) i++;
+        if (stoke_device_list_at(list, i, &one)) snprintf(name, sizeof name, "%s", one.name);
+    }
+    stoke_device_list_destroy(&list);
     const int r = cli_device_open(&job->device, name, 0, err);
     if (r) return r;
     const stoke_device_info *info = stoke_device_describe(job->device);
@@ -227,17 +218,6 @@ static int read_what_ifs(diagnose_job *job, stoke_error *err)
     return r ? cli_blame(err, NULL) : STOKE_OK;
 }
 
-static int make_forecasts(diagnose_job *job, stoke_error *err)
-{
-    for (size_t i = 0; i < job->what_ifs; i++) {
-        diagnose_what_if *w = &job->what_if[i];
-        const int r = stoke_forecast_make(stoke_diagnosis_costs(job->diagnosis), &w->setup,
-                                          (uint64_t)job->call->data.seed, &w->forecast, err);
-        if (r) return r;
-    }
-    return STOKE_OK;
-}
-
 /* ---- where a setting stands, and what to type ---- */
 
 /* The flags of this command that make a setup of another. */
@@ -278,7 +258,7 @@ void diagnose_setting(const diagnose_job *job, const stoke_fix *fix, char *text,
         if (*text) return;
     }
     char flags[256];
-    flags_between(&stoke_diagnosis_costs(job->diagnosis)->measured, &fix->setup, flags, sizeof flags);
+    flags_between(&job->diagnosis->costs.measured, &fix->setup, flags, sizeof flags);
     snprintf(text, size, "%s", *flags ? flags + 1 : "");
 }
 
@@ -299,8 +279,8 @@ static int is_for_the_file(const diagnose_job *job, const stoke_fixes *fixes)
 
 static void say_next(diagnose_job *job)
 {
-    const stoke_fixes *fixes = stoke_diagnosis_fixes(job->diagnosis);
-    const stoke_setup *now = &stoke_diagnosis_costs(job->diagnosis)->measured;
+    const stoke_fixes *fixes = &job->diagnosis->fixes;
+    const stoke_setup *now = &job->diagnosis->costs.measured;
     char flags[256], workers[32] = "";
     double had, usable;
     if (stoke_diagnosis_too_busy(job->diagnosis, &had, &usable)) {
@@ -330,9 +310,8 @@ static void say_next(diagnose_job *job)
 
 static int write_timeline(const diagnose_job *job, const char *path, stoke_error *err)
 {
-    const stoke_step_record *records;
-    size_t from;
-    const size_t n = stoke_diagnosis_records(job->diagnosis, &records, &from);
+    const stoke_step_record *records = job->diagnosis->records;
+    const size_t n = job->diagnosis->n_records, from = job->diagnosis->from;
     const size_t first = n - from > DRAWN ? n - DRAWN : from;
     const uint64_t start = records[first - 1].end, end = records[n - 1].end;
     char title[256];
@@ -376,18 +355,12 @@ static int write_pictures(const diagnose_job *job, stoke_error *err)
 
 /* ---- the command ---- */
 
-static int check_outputs(const diagnose_job *job, stoke_error *err)
+static int prepare(diagnose_job *job, stoke_error *err)
 {
     const diagnose_options *o = job->o;
     const char *const files[] = { o->bars, o->timeline, o->html, o->perfetto };
     int r = STOKE_OK;
     for (size_t i = 0; !r && i < CLI_COUNT(files); i++) r = cli_may_write(job->call, files[i], o->force, err);
-    return r;
-}
-
-static int prepare(diagnose_job *job, stoke_error *err)
-{
-    int r = check_outputs(job, err);
     if (!r) r = read_config(job, err);
     if (r) return r;
     settle_setup(job);
@@ -400,8 +373,21 @@ static int prepare(diagnose_job *job, stoke_error *err)
     return r ? r : cli_open_settled(job->call, &job->call->data, &job->dataset, err);
 }
 
-static void finish(diagnose_job *job)
+static int run(cli_call *call, stoke_error *err)
 {
+    diagnose_job *job = cli_alloc(1, sizeof *job);
+    job->call = call;
+    job->o = call->options;
+    int r = prepare(job, err);
+    if (!r) r = diagnose(job, err);
+    for (size_t i = 0; !r && i < job->what_ifs; i++)
+        r = stoke_forecast_make(&job->diagnosis->costs, &job->what_if[i].setup, (uint64_t)call->data.seed,
+                                &job->what_if[i].forecast, err);
+    if (!r) r = write_pictures(job, err);
+    if (!r) {
+        say_next(job);
+        (call->common.json ? diagnose_json : diagnose_print)(job);
+    }
     stoke_diagnosis_free(&job->diagnosis);
     stoke_trace_destroy(&job->trace);
     stoke_trace_steps_free(&job->step_ms);
@@ -411,60 +397,31 @@ static void finish(diagnose_job *job)
     stoke_run_plan_free(&job->plan);
     cli_map_free(&job->map);
     free(job->what_if);
-}
-
-static int run(cli_call *call, stoke_error *err)
-{
-    diagnose_job *job = cli_alloc(1, sizeof *job);
-    job->call = call;
-    job->o = call->options;
-    int r = prepare(job, err);
-    if (!r) r = diagnose(job, err);
-    if (!r) r = make_forecasts(job, err);
-    if (!r) r = write_pictures(job, err);
-    if (!r) {
-        say_next(job);
-        (call->common.json ? diagnose_json : diagnose_print)(job);
-    }
-    finish(job);
     free(job);
     return r;
 }
 
-static const cli_default defaults[] = {
-    { "augment", "standard" },
-    { "normalize", "imagenet" },
-    { 0 },
-};
-
-static const cli_example examples[] = {
-    { "stoke diagnose --config configs/face_config.yaml demo/data --size 64 --step-ms 5 --steps 12",
-      "a PyTorch trainer's file, on this machine, feeding a simulated GPU" },
-    { "stoke diagnose demo/data --batch 4 --size 64 --workers 1 --transfer pageable --step-ms 5 --steps 12 "
-      "--html diagnosis.html",
-      "settings by flags; all of it as a page" },
-    { "stoke diagnose demo/data --batch 4 --size 64 --step-ms 5 --steps 12 --what-if \"workers=2; workers=0 "
-      "transfer=pageable\" --json",
-      "what other setups would take, for programs" },
-    { 0 },
-};
-
 const cli_command cli_diagnose = {
-    .name = "diagnose",
     .summary = "why the device waits: every idle millisecond by its cause, and what to change",
-    .arguments = "[DIR]",
-    .max_words = 1,
+    CLI_TAKES_DIR,
     .description = "Runs a training loop with your data and settings (a PyTorch trainer's YAML, a file of "
                    "`stoke config`, or flags): the loader, its workers and the copies are real, a step is "
                    "--step-ms of the device, and with --device native a real training step. All idle time of "
                    "the device gets one cause, and the causes sum to it. Then every change is predicted from "
                    "costs that were measured: alone, in the best order, and together; they do not add. "
                    "--verify measures them too. The exit status is 0 even when the device starves.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .reads_data = 1,
+    .examples = {
+        { "stoke diagnose --config configs/face_config.yaml demo/data --size 64 --step-ms 5 --steps 12",
+          "a PyTorch trainer's file, on this machine, feeding a simulated GPU" },
+        { "stoke diagnose demo/data --batch 4 --size 64 --workers 1 --transfer pageable --step-ms 5 --steps "
+          "12 --html diagnosis.html",
+          "settings by flags; all of it as a page" },
+        { "stoke diagnose demo/data --batch 4 --size 64 --step-ms 5 --steps 12 --what-if \"workers=2; "
+          "workers=0 transfer=pageable\" --json",
+          "what other setups would take, for programs" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
     .reads_upload = 1,
     .any_config = 1,
-    .defaults = defaults,
-    .run = run,
+    .defaults = { { "augment", "standard" }, { "normalize", "imagenet" } },
 };

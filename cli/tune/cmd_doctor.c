@@ -97,23 +97,11 @@ static int find_out(doctor_facts *facts, stoke_error *err)
 
 /* ---- the page ---- */
 
-/* Libraries that are loaded with ours; libjpeg and libdeflate do not tell their versions. */
-static void print_libraries(cli_page *page)
-{
-    stoke_format_library library;
-    char text[32];
-    for (int i = 0; i < STOKE_FORMATS; i++)
-        if (stoke_format_library_of((stoke_format)i, &library))
-            cli_page_text(page, library.key, library.name, library.version);
-    cli_page_text(page, "zlib", "zlib", zlibVersion());
-    cli_page_text(page, "libyaml", "libyaml", yaml_get_version_string());
-    const unsigned xxhash = XXH_versionNumber();
-    snprintf(text, sizeof text, "%u.%u.%u", xxhash / 10000, xxhash / 100 % 100, xxhash % 100);
-    cli_page_text(page, "xxhash", "xxHash", text);
-}
-
 static void print_versions(cli_page *page, const stoke_machine_facts *machine)
 {
+    stoke_format_library library;
+    const unsigned xxhash = XXH_versionNumber();
+    char text[32];
     cli_page_section(page, "versions", "Versions");
     cli_page_text(page, "stoke", "stoke", stoke_version());
 #ifdef __clang__
@@ -122,7 +110,14 @@ static void print_versions(cli_page *page, const stoke_machine_facts *machine)
     cli_page_text(page, "compiler", "compiler", "GCC " __VERSION__);
 #endif
     cli_page_text(page, "libc", "glibc", gnu_get_libc_version());
-    print_libraries(page);
+    /* Libraries that are loaded with ours; libjpeg and libdeflate do not tell their versions. */
+    for (int i = 0; i < STOKE_FORMATS; i++)
+        if (stoke_format_library_of((stoke_format)i, &library))
+            cli_page_text(page, library.key, library.name, library.version);
+    cli_page_text(page, "zlib", "zlib", zlibVersion());
+    cli_page_text(page, "libyaml", "libyaml", yaml_get_version_string());
+    snprintf(text, sizeof text, "%u.%u.%u", xxhash / 10000, xxhash / 100 % 100, xxhash % 100);
+    cli_page_text(page, "xxhash", "xxHash", text);
     cli_page_text(page, "kernel", "kernel", machine->kernel);
     cli_page_text(page, "system", "system", machine->system);
     cli_page_close(page);
@@ -133,18 +128,18 @@ static void print_machine(cli_page *page, const stoke_machine_facts *machine)
     cli_page_section(page, "machine", "Processor and memory");
     cli_page_text(page, "cpu", "processor", machine->cpu);
     cli_page_text(page, "cpu_table", "pixel functions", machine->cpu_table);
-    cli_page_figure(page, "sockets", "sockets", machine->sockets, CLI_UNIT_NONE);
-    cli_page_figure(page, "cores", "cores", machine->cores, CLI_UNIT_NONE);
-    cli_page_figure(page, "threads", "threads", machine->threads, CLI_UNIT_NONE);
-    cli_page_figure(page, "numa_nodes", "memory nodes", machine->numa_nodes, CLI_UNIT_NONE);
-    cli_page_figure(page, "affinity", "allowed by affinity", machine->affinity, CLI_UNIT_NONE);
-    cli_page_figure(page, "quota", "cores by quota", machine->quota, CLI_UNIT_NONE);
-    cli_page_figure(page, "usable", "usable", machine->usable, CLI_UNIT_NONE);
-    cli_page_figure(page, "effective_cores", "cores it got", machine->effective_cores, CLI_UNIT_NONE);
-    cli_page_figure(page, "memory_bytes", "memory", machine->memory_bytes, CLI_UNIT_MEMORY);
-    cli_page_figure(page, "available_bytes", "available", machine->available_bytes, CLI_UNIT_MEMORY);
-    cli_page_figure(page, "limit_bytes", "limit of the group", machine->limit_bytes, CLI_UNIT_MEMORY);
-    cli_page_figure(page, "shm_bytes", "free in /dev/shm", machine->shm_bytes, CLI_UNIT_MEMORY);
+    CLI_PAGE_FIGURE(page, machine, sockets, "sockets", NONE);
+    CLI_PAGE_FIGURE(page, machine, cores, "cores", NONE);
+    CLI_PAGE_FIGURE(page, machine, threads, "threads", NONE);
+    CLI_PAGE_FIGURE(page, machine, numa_nodes, "memory nodes", NONE);
+    CLI_PAGE_FIGURE(page, machine, affinity, "allowed by affinity", NONE);
+    CLI_PAGE_FIGURE(page, machine, quota, "cores by quota", NONE);
+    CLI_PAGE_FIGURE(page, machine, usable, "usable", NONE);
+    CLI_PAGE_FIGURE(page, machine, effective_cores, "cores it got", NONE);
+    CLI_PAGE_FIGURE(page, machine, memory_bytes, "memory", MEMORY);
+    CLI_PAGE_FIGURE(page, machine, available_bytes, "available", MEMORY);
+    CLI_PAGE_FIGURE(page, machine, limit_bytes, "limit of the group", MEMORY);
+    CLI_PAGE_FIGURE(page, machine, shm_bytes, "free in /dev/shm", MEMORY);
     cli_page_close(page);
 }
 
@@ -161,13 +156,12 @@ static void print_disk(cli_page *page, const doctor_facts *facts)
     cli_page_text(page, "mount", "mounted at", disk->mount);
     cli_page_text(page, "device", "device", disk->device);
     cli_page_text(page, "filesystem", "file system", disk->filesystem);
-    cli_page_figure(page, "rotational", "a spinning disk", disk->rotational, CLI_UNIT_YES_NO);
-    cli_page_figure(page, "network", "over a network", disk->network, CLI_UNIT_YES_NO);
-    cli_page_figure(page, "free_bytes", "free", disk->free_bytes, CLI_UNIT_BYTES);
+    CLI_PAGE_FIGURE(page, disk, rotational, "a spinning disk", YES_NO);
+    CLI_PAGE_FIGURE(page, disk, network, "over a network", YES_NO);
+    CLI_PAGE_FIGURE(page, disk, free_bytes, "free", BYTES);
     if (facts->data) {
-        cli_page_figure(page, "cached_share", "in the page cache", disk->cached_share, CLI_UNIT_SHARE);
-        cli_page_figure(page, "read_bytes_per_s", "read speed, uncached", disk->read_bytes_per_s,
-                        CLI_UNIT_BYTES_S);
+        CLI_PAGE_FIGURE(page, disk, cached_share, "in the page cache", SHARE);
+        CLI_PAGE_FIGURE(page, disk, read_bytes_per_s, "read speed, uncached", BYTES_S);
     }
     cli_page_close(page);
 }
@@ -194,52 +188,8 @@ static void print_devices(cli_page *page, const stoke_device_list *list)
     cli_page_close(page);
 }
 
-/* Bits for programs, words for people. */
-static void print_reasons(cli_page *page, stoke_figure reasons)
-{
-    char text[256];
-    if (page->as_json || !reasons.source) {
-        cli_page_figure(page, "clocks_reasons", "clocks held down by", reasons, CLI_UNIT_NONE);
-        return;
-    }
-    snprintf(text, sizeof text, "%s (%s)", CLI_REASONS(reasons), stoke_source_name(reasons.source));
-    cli_page_text(page, "clocks_reasons", "clocks held down by", text);
-}
-
 static void print_card(cli_page *page, const stoke_gpu *gpu)
 {
-#define FIGURE(field, label, unit)                                                                           \
-    {                                                                                                        \
-#field, label, offsetof(stoke_gpu, field), unit                                                      \
-    }
-    static const struct {
-        const char *key, *label;
-        size_t offset;
-        cli_unit unit;
-    } figures[] = {
-        FIGURE(busy_percent, "busy (any kernel)", CLI_UNIT_PERCENT),
-        FIGURE(effective_percent, "effective (a proxy)", CLI_UNIT_PERCENT),
-        FIGURE(memory_busy_percent, "memory busy", CLI_UNIT_PERCENT),
-        FIGURE(memory_total, "memory", CLI_UNIT_MEMORY),
-        FIGURE(memory_used, "memory used", CLI_UNIT_MEMORY),
-        FIGURE(memory_free, "memory free", CLI_UNIT_MEMORY),
-        FIGURE(temperature, "temperature", CLI_UNIT_CELSIUS),
-        FIGURE(power_watt, "power", CLI_UNIT_WATT),
-        FIGURE(power_limit_watt, "power limit", CLI_UNIT_WATT),
-        FIGURE(energy_joule, "energy so far", CLI_UNIT_JOULE),
-        FIGURE(clock_sm_mhz, "clock", CLI_UNIT_MHZ),
-        FIGURE(clock_sm_max_mhz, "highest clock", CLI_UNIT_MHZ),
-        FIGURE(clock_memory_mhz, "memory clock", CLI_UNIT_MHZ),
-        FIGURE(pcie_generation, "PCIe generation", CLI_UNIT_NONE),
-        FIGURE(pcie_generation_max, "  at best", CLI_UNIT_NONE),
-        FIGURE(pcie_width, "PCIe lanes", CLI_UNIT_NONE),
-        FIGURE(pcie_width_max, "  at best", CLI_UNIT_NONE),
-        FIGURE(pcie_to_device, "to the card", CLI_UNIT_BYTES_S),
-        FIGURE(pcie_from_device, "from the card", CLI_UNIT_BYTES_S),
-        FIGURE(compute_capability, "compute capability", CLI_UNIT_VERSION),
-        FIGURE(numa_node, "memory node", CLI_UNIT_NONE),
-    };
-#undef FIGURE
     cli_page_entry(page, gpu->name);
     cli_page_text(page, "name", NULL, gpu->name);
     cli_page_text(page, "vendor", "maker", gpu->vendor);
@@ -247,12 +197,33 @@ static void print_card(cli_page *page, const stoke_gpu *gpu)
     cli_page_text(page, "pci", "address", gpu->pci);
     CLI_PAGE_FACTS(page, FACT_IS_OF(gpu, lost), FACT_IS_OF(gpu, mig));
     cli_page_text(page, "problem", *gpu->problem ? "problem" : NULL, gpu->problem);
-    for (size_t i = 0; i < CLI_COUNT(figures); i++) {
-        stoke_figure figure;
-        memcpy(&figure, (const char *)gpu + figures[i].offset, sizeof figure);
-        cli_page_figure(page, figures[i].key, figures[i].label, figure, figures[i].unit);
-    }
-    print_reasons(page, gpu->clocks_reasons);
+    CLI_PAGE_FIGURE(page, gpu, busy_percent, "busy (any kernel)", PERCENT);
+    CLI_PAGE_FIGURE(page, gpu, effective_percent, "effective (a proxy)", PERCENT);
+    CLI_PAGE_FIGURE(page, gpu, memory_busy_percent, "memory busy", PERCENT);
+    CLI_PAGE_FIGURE(page, gpu, memory_total, "memory", MEMORY);
+    CLI_PAGE_FIGURE(page, gpu, memory_used, "memory used", MEMORY);
+    CLI_PAGE_FIGURE(page, gpu, memory_free, "memory free", MEMORY);
+    CLI_PAGE_FIGURE(page, gpu, temperature, "temperature", CELSIUS);
+    CLI_PAGE_FIGURE(page, gpu, power_watt, "power", WATT);
+    CLI_PAGE_FIGURE(page, gpu, power_limit_watt, "power limit", WATT);
+    CLI_PAGE_FIGURE(page, gpu, energy_joule, "energy so far", JOULE);
+    CLI_PAGE_FIGURE(page, gpu, clock_sm_mhz, "clock", MHZ);
+    CLI_PAGE_FIGURE(page, gpu, clock_sm_max_mhz, "highest clock", MHZ);
+    CLI_PAGE_FIGURE(page, gpu, clock_memory_mhz, "memory clock", MHZ);
+    CLI_PAGE_FIGURE(page, gpu, pcie_generation, "PCIe generation", NONE);
+    CLI_PAGE_FIGURE(page, gpu, pcie_generation_max, "  at best", NONE);
+    CLI_PAGE_FIGURE(page, gpu, pcie_width, "PCIe lanes", NONE);
+    CLI_PAGE_FIGURE(page, gpu, pcie_width_max, "  at best", NONE);
+    CLI_PAGE_FIGURE(page, gpu, pcie_to_device, "to the card", BYTES_S);
+    CLI_PAGE_FIGURE(page, gpu, pcie_from_device, "from the card", BYTES_S);
+    CLI_PAGE_FIGURE(page, gpu, compute_capability, "compute capability", VERSION);
+    CLI_PAGE_FIGURE(page, gpu, numa_node, "memory node", NONE);
+    /* Bits for programs, words for people. */
+    const stoke_figure reasons = gpu->clocks_reasons;
+    char text[256];
+    snprintf(text, sizeof text, "%s (%s)", CLI_REASONS(reasons), stoke_source_name(reasons.source));
+    cli_page_figure(page, "clocks_reasons", NULL, reasons, CLI_UNIT_NONE);
+    cli_page_text(page, NULL, "clocks held down by", reasons.source ? text : NULL);
     cli_page_processes(page, gpu);
     cli_page_close(page);
 }
@@ -379,22 +350,6 @@ static void advise(cli_page *page, const doctor_facts *facts)
     cli_page_close(page);
 }
 
-static void print_page(cli_page *page, const doctor_facts *facts)
-{
-    cli_page_say(page,
-                 "stoke doctor: paste all of this into a report of a fault. No names of users, no keys are "
-                 "in it.\n");
-    print_versions(page, &facts->machine);
-    print_machine(page, &facts->machine);
-    print_disk(page, facts);
-    print_devices(page, facts->devices);
-    cli_page_list(page, "gpus", "Graphics processors");
-    for (size_t i = 0; i < facts->n_gpus; i++) print_card(page, &facts->gpu[i]);
-    if (!facts->n_gpus) cli_page_say(page, "  none found; why, see below\n");
-    cli_page_close(page);
-    advise(page, facts);
-}
-
 static int run(cli_call *call, stoke_error *err)
 {
     const doctor_options *o = call->options;
@@ -404,7 +359,18 @@ static int run(cli_call *call, stoke_error *err)
     if (!r) {
         cli_page page;
         cli_page_begin(&page, call->common.json);
-        print_page(&page, facts);
+        cli_page_say(
+            &page, "stoke doctor: paste all of this into a report of a fault. No names of users, no keys are "
+                   "in it.\n");
+        print_versions(&page, &facts->machine);
+        print_machine(&page, &facts->machine);
+        print_disk(&page, facts);
+        print_devices(&page, facts->devices);
+        cli_page_list(&page, "gpus", "Graphics processors");
+        for (size_t i = 0; i < facts->n_gpus; i++) print_card(&page, &facts->gpu[i]);
+        if (!facts->n_gpus) cli_page_say(&page, "  none found; why, see below\n");
+        cli_page_close(&page);
+        advise(&page, facts);
         cli_page_end(&page);
     }
     stoke_device_list_destroy(&facts->devices);
@@ -421,15 +387,7 @@ static const stoke_option options[] = {
              "read for its speed"),
 };
 
-static const cli_example examples[] = {
-    { "stoke doctor", "the whole page" },
-    { "stoke doctor --data demo/data", "with the disk of a data set and its speed" },
-    { "stoke doctor --json", "the same for programs" },
-    { 0 },
-};
-
 const cli_command cli_doctor = {
-    .name = "doctor",
     .summary = "print all that is known about this machine on one page",
     .description =
         "Prints versions, processor, memory, disk, devices and graphics processors, what is missing or in "
@@ -438,7 +396,10 @@ const cli_command cli_doctor = {
         "known is n/a. The cores it got are measured with 200 ms of spinning threads. Cards of NVIDIA are "
         "read through NVML, of AMD and Intel through the kernel's files; none of them is needed. Homes are "
         "shown as ~; names of users and machines, serial numbers and environment are left out.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke doctor", "the whole page" },
+        { "stoke doctor --data demo/data", "with the disk of a data set and its speed" },
+        { "stoke doctor --json", "the same for programs" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

@@ -163,43 +163,33 @@ static const char *cell(char text[static 32], const column *c, uint64_t bytes)
     return text;
 }
 
-static const char *largest_in(const column columns[ENGINES], int term)
-{
-    const int native = columns[0].ok && columns[0].estimate.dominant == term;
-    const int torch = columns[1].estimate.dominant == term;
-    return native && torch ? "native, torch" : native ? "native" : torch ? "torch" : "";
-}
-
 static void print_terms(const column columns[ENGINES])
 {
     stoke_table *table = CLI_TABLE("GiB", "native", "torch", "largest", "what it is");
     char native[32], torch[32];
-    for (int i = 0; i < STOKE_TERMS; i++)
-        cli_row(table, "%s\t%s\t%s\t%s\t%s", stoke_memory_term_name(i),
+    for (int i = 0; i < STOKE_TERMS; i++) {
+        const int here = columns[0].ok && columns[0].estimate.dominant == i,
+                  there = columns[1].estimate.dominant == i;
+        cli_row(table, "%s\t%s\t%s\t%s%s%s\t%s", stoke_memory_term_name(i),
                 cell(native, &columns[0], columns[0].estimate.bytes[i]),
-                cell(torch, &columns[1], columns[1].estimate.bytes[i]), largest_in(columns, i),
-                stoke_memory_term_meaning(i));
+                cell(torch, &columns[1], columns[1].estimate.bytes[i]), here ? "native" : "",
+                here && there ? ", " : "", there ? "torch" : "", stoke_memory_term_meaning(i));
+    }
     cli_row(table, "total\t%s\t%s\t\t", cell(native, &columns[0], columns[0].estimate.total),
             cell(torch, &columns[1], columns[1].estimate.total));
     cli_table_end(table);
 }
 
-static void print_assumed(unsigned assumed)
+static void print_columns(const column columns[ENGINES], const stoke_estimate_params *p, unsigned assumed)
 {
     const char *between = "assumed, since nobody says them: ";
+    stoke_estimate_subject(stdout, &columns[1].estimate, p);
     for (int i = 0; i < ASSUMED; i++)
         if (assumed >> i & 1) {
             cli_print("%s%s", between, assumed_names[i]);
             between = ", ";
         }
-    if (assumed) putchar('\n');
-    putchar('\n');
-}
-
-static void print_columns(const column columns[ENGINES], const stoke_estimate_params *p, unsigned assumed)
-{
-    stoke_estimate_subject(stdout, &columns[1].estimate, p);
-    print_assumed(assumed);
+    puts(assumed ? "\n" : "");
     print_terms(columns);
     putchar('\n');
     for (int i = 0; i < ENGINES; i++) {
@@ -298,17 +288,7 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_example examples[] = {
-    { "stoke estimate --model b4 --batch 8 --size 288", "term by term, here and on a card" },
-    { "stoke estimate --model b2 --size 256 --vram 8", "also what is the most that a card of 8 GB takes" },
-    { "stoke estimate --model b5 --batch 16 --gpu \"RTX 3090\" --json", "the same for programs" },
-    { "stoke estimate --model smallnet --base-channels 96 --num-blocks 8 --batch 32 --size 192",
-      "a plain residual network on patches" },
-    { 0 },
-};
-
 const cli_command cli_estimate = {
-    .name = "estimate",
     .summary = "where memory will go before anything runs, and what fits",
     .description =
         "Memory for one step of training. The column native is the plan of our own engine, in host memory; "
@@ -320,7 +300,13 @@ const cli_command cli_estimate = {
         "asked backwards too. GiB are 1024^3 bytes, as cards and their drivers count.",
     .reads_config = 1,
     .sees_set = 1,
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke estimate --model b4 --batch 8 --size 288", "term by term, here and on a card" },
+        { "stoke estimate --model b2 --size 256 --vram 8",
+          "also what is the most that a card of 8 GB takes" },
+        { "stoke estimate --model b5 --batch 16 --gpu \"RTX 3090\" --json", "the same for programs" },
+        { "stoke estimate --model smallnet --base-channels 96 --num-blocks 8 --batch 32 --size 192",
+          "a plain residual network on patches" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

@@ -74,18 +74,7 @@ static int run(cli_call *call, stoke_error *err)
     return found ? CLI_OK : CLI_FAILED;
 }
 
-static const cli_example examples[] = {
-    { "stoke find-batch --model b2 --size 288 --device sim:rtx3060", "a simulated GPU: no training happens" },
-    { "stoke find-batch demo/data --size 32 --vram 0.5 --journal trials.jsonl",
-      "really trains on this processor, in half a GB" },
-    { "stoke find-batch demo/data --config configs/face_config.yaml --model b0 --size 64 --device sim:t4 "
-      "--json",
-      "what a PyTorch trainer's file asks for; for programs" },
-    { 0 },
-};
-
 const cli_command cli_find_batch = {
-    .name = "find-batch",
     .summary = "find the best batch by trying, safely",
     .arguments = "[DIR]",
     .max_words = 1,
@@ -97,7 +86,14 @@ const cli_command cli_find_batch = {
         "data) tells whether batches come as fast as they are used. Memory, throughput and loader are told, "
         "and which one binds. Where other programs take the cores and the times scatter, no batch is "
         "suggested. The learning rate is not changed; what scaling would make of it is said.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke find-batch --model b2 --size 288 --device sim:rtx3060",
+          "a simulated GPU: no training happens" },
+        { "stoke find-batch demo/data --size 32 --vram 0.5 --journal trials.jsonl",
+          "really trains on this processor, in half a GB" },
+        { "stoke find-batch demo/data --config configs/face_config.yaml --model b0 --size 64 --device sim:t4 "
+          "--json",
+          "what a PyTorch trainer's file asks for; for programs" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

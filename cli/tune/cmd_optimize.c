@@ -10,8 +10,10 @@
 
 #include "cli/lib/card.h"
 #include "cli/lib/settings.h"
-#include "cli/tune/optimize_benchmark.h"
+#include "cli/tune/find_batch.h"
 #include "cli/lib/facts.h"
+#include "cli/lib/output.h"
+#include <stoke/tools/optimize.h>
 
 typedef struct optimize_options {
     const char *config, *gpu, *out, *map;
@@ -60,8 +62,12 @@ typedef struct optimizing {
     const optimize_options *o;
     stoke_optimization *plan;
     stoke_yaml_proof proof;
-    cli_card card; /* the one found, where none was named */
-    optimize_benchmark benchmark;
+    cli_card card;         /* the one found, where none was named */
+    find_batch search;     /* of --benchmark */
+    char folder[CLI_PATH]; /* of the settings that are tried; gone at the end */
+    char file[CLI_PATH + 32];
+    char device[64], why[256];
+    int ran, left; /* trials were made; none could be, and the batch stays */
     const char *target;
     char backup[CLI_PATH];
     int written, unchanged; /* unchanged: the target had these very bytes */
@@ -87,12 +93,6 @@ static int exists(const char *path)
 {
     struct stat st;
     return stoke_lstat(path, &st) == 0 || !stoke_is_absent(errno);
-}
-
-static int same_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    return stoke_stat(a, &x) == 0 && stoke_stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
 /* ---- writing ---- */
@@ -122,13 +122,12 @@ static int keep_backup(optimizing *w, stoke_error *err)
     const char *config = w->o->config;
     if (snprintf(w->backup, sizeof w->backup, "%s.bak", config) >= (int)sizeof w->backup)
         return cli_error(err, STOKE_E_INVALID, "%.200s...: the name is too long for a backup", config);
-    if (exists(w->backup) && !w->o->force && !same_bytes(config, w->backup))
+    const int differs = exists(w->backup) && !same_bytes(config, w->backup);
+    if (differs && !w->o->force)
         return cli_error(err, STOKE_E_STATE,
                          "%s: an older backup is there and differs; move it away, or replace it with --force",
                          w->backup);
-    const int r = exists(w->backup) && !same_bytes(config, w->backup)
-                      ? cli_may_write(w->call, w->backup, 1, err)
-                      : STOKE_OK;
+    const int r = differs ? cli_may_write(w->call, w->backup, 1, err) : STOKE_OK;
     return r ? r : copy_file(config, w->backup, err);
 }
 
@@ -137,7 +136,9 @@ static int keep_backup(optimizing *w, stoke_error *err)
 static int write_new(optimizing *w, stoke_error *err)
 {
     char trial[CLI_PATH];
-    if (same_file(w->o->config, w->target))
+    struct stat x, y;
+    if (stoke_stat(w->o->config, &x) == 0 && stoke_stat(w->target, &y) == 0 && x.st_dev == y.st_dev &&
+        x.st_ino == y.st_ino)
         return cli_error(err, STOKE_E_INVALID,
                          "%s: this is the settings file itself; --in-place changes it and keeps a backup",
                          w->target);
@@ -156,18 +157,6 @@ static int write_new(optimizing *w, stoke_error *err)
                      "%s: is there already and differs from the result; replace it with --force, or name "
                      "another file with --out",
                      w->target);
-}
-
-static int write_result(optimizing *w, stoke_error *err)
-{
-    stoke_change any;
-    if (w->o->in_place && !stoke_optimization_change(w->plan, 0, &any))
-        return STOKE_OK; /* no backup of itself */
-    int r = w->o->in_place ? keep_backup(w, err) : STOKE_OK;
-    if (!r)
-        r = w->o->in_place ? stoke_optimization_write(w->plan, w->target, &w->proof, err) : write_new(w, err);
-    w->written = !r && !w->unchanged;
-    return r;
 }
 
 /* ---- for people ---- */
@@ -190,8 +179,8 @@ static void print_text(const optimizing *w)
     stoke_change c;
     const char *text;
     const int marked = stoke_optimization_marked(w->plan);
-    if (w->benchmark.ran) {
-        find_batch_print(&w->benchmark.search);
+    if (w->ran) {
+        find_batch_print(&w->search);
         puts("");
     }
     if (stoke_optimization_change(w->plan, 0, &c))
@@ -228,27 +217,22 @@ static void print_text(const optimizing *w)
 
 /* ---- for programs ---- */
 
-static void json_card(stoke_json *json, const cli_card *card)
-{
-    if (!*card->name) {
-        stoke_json_null(json, "card_found");
-        return;
-    }
-    FACTS_OBJECT(json, "card_found", FACT_OF(card, name), FACT("memory_bytes", (uint64_t)card->memory.value),
-                 FACT("source", stoke_source_name(card->memory.source)));
-}
-
 static void print_json(const optimizing *w)
 {
     stoke_change c;
     const char *text;
     stoke_json json = cli_json_open();
     FACTS(&json, FACT_OF(w->o, config), FACT_OF(w, target));
-    json_card(&json, &w->card);
+    if (*w->card.name)
+        FACTS_OBJECT(&json, "card_found", FACT_OF(&w->card, name),
+                     FACT("memory_bytes", (uint64_t)w->card.memory.value),
+                     FACT("source", stoke_source_name(w->card.memory.source)));
+    else
+        stoke_json_null(&json, "card_found");
     FACTS(&json, FACT_IS_OF(w, written), FACT_TEXT("backup", w->backup));
-    if (w->benchmark.ran) {
+    if (w->ran) {
         stoke_json_object(&json, "benchmark");
-        find_batch_json(&json, &w->benchmark.search);
+        find_batch_json(&json, &w->search);
         stoke_json_close(&json);
     } else {
         stoke_json_null(&json, "benchmark");
@@ -269,49 +253,118 @@ static void print_json(const optimizing *w)
     stoke_json_close(&json);
 }
 
-static int check_request(const optimize_options *o, stoke_error *err)
+/* ---- the batch by trials (--benchmark) ---- */
+
+/* The order matters: first everything else is changed (precision, workers, and where asked the model), then
+ * the batch is searched with that. A batch found with other settings would be one for another training. */
+
+/* Trials are not made, and the batch stays: of what, and what to do instead. */
+static void say_why_not(optimizing *w, const char *said, const stoke_optimize_params *params)
 {
-    if (!o->config)
-        return cli_error(err, STOKE_E_INVALID, "no settings file is named: give one with --config FILE");
-    if (o->in_place && o->out)
-        return cli_error(err, STOKE_E_INVALID, "--in-place changes the file itself; leave out --out");
-    return STOKE_OK;
+    const cli_call *call = w->call;
+    w->left = 1;
+    if (!strcmp(said, "smallnet"))
+        cli_say(call,
+                "no trials: the small network does not run here, and no GPU that can be simulated is named "
+                "(--gpu); the batch stays%s",
+                params->memory ? " by the estimate" : "");
+    else
+        cli_say(call, "no trials: %s%s%s not a network that runs here, so the batch stays",
+                *said ? "'" : "the file names no network; a guess is", said, *said ? "' is" : "");
+    cli_say(call,
+            "next: where your network and its card are, in Python: from stokehold import BatchSizeOptimizer; "
+            "BatchSizeOptimizer(model, config).find_optimal_batch_size(sample)%s",
+            *said ? "" : ", or name it: --model b0..b5");
 }
 
-/* For the card named, of the size given, or found; with none of them, for any card. Whether the card that is
- * meant is here decides whose cores count. */
-static int choose_card(optimizing *w, stoke_optimize_params *params, stoke_error *err)
+/* The batch so far, and where trials run unless told: ours on this processor, for a card that is named and
+ * known to the simulator there. */
+static int look_at_file(optimizing *w, const stoke_optimize_params *params, stoke_error *err)
 {
-    params->gpu = w->o->gpu;
-    params->memory = (uint64_t)(w->o->vram * 1073741824.0);
-    const int r = cli_card_find(&w->card, err);
+    find_batch_wish *wish = &w->search.wish;
+    stoke_trial_plan *plan;
+    stoke_card card;
+    const int r = find_batch_plan(&plan, wish, 0, err);
     if (r) return r;
-    if (params->gpu || params->memory) {
-        params->elsewhere = !cli_card_is_here(&w->card, params->gpu, params->memory);
-        if (params->elsewhere) w->card = (cli_card){ 0 };
-        return STOKE_OK;
-    }
-    if (!*w->card.name) return STOKE_OK;
-    cli_say_card(w->call, &w->card);
-    params->gpu = w->card.name;
-    params->memory = (uint64_t)w->card.memory.value;
+    const int native = plan->engine == STOKE_ENGINE_NATIVE;
+    const char *model = plan->params.train.model;
+    const int known = plan->known, small = model && !strcmp(model, "smallnet");
+    const int simulated = !native && params->gpu && stoke_card_named(params->gpu, &card);
+    w->search.before = plan->batch;
+    if (!known || (small && !simulated && !wish->device))
+        say_why_not(w, known ? "smallnet" : plan->said, params);
+    stoke_trial_plan_free(&plan);
+    if (wish->device || w->left) return STOKE_OK;
+    wish->device = w->device;
+    if (simulated)
+        snprintf(w->device, sizeof w->device, "sim:%s", card.name);
+    else
+        snprintf(w->device, sizeof w->device, "native");
+    if (!simulated && !native)
+        cli_say(w->call,
+                "trials run on this processor with our own network: times and memory of a card are others");
     return STOKE_OK;
 }
 
-/* Trials of what was planned so far, then the plan again with the batch they found. */
+/* The settings with all other changes, where a child can read them. */
+static int write_settings(optimizing *w, stoke_error *err)
+{
+    stoke_yaml_proof proof;
+    const int r = cli_temp_folder(w->folder, err);
+    if (r) return r;
+    /* How a file is written is told by how its name ends: .yaml, .json, .py. */
+    const char *name = stoke_optimization_target(w->plan), *dot = strrchr(name, '.');
+    snprintf(w->file, sizeof w->file, "%s/settings%.16s", w->folder, dot ? dot : ".yaml");
+    return stoke_optimization_write(w->plan, w->file, &proof, err);
+}
+
+static void take_result(optimizing *w, stoke_optimize_params *params)
+{
+    const stoke_batch_result *r = &w->search.result;
+    snprintf(w->why, sizeof w->why, "%u reach %.0f %% of the best throughput%s; %s binds (%s, %s)",
+             (unsigned)r->batch, 100 * r->images_s / r->best_images_s,
+             strcmp(w->search.wish.device, "native") ? "" : " of this processor",
+             r->bound == STOKE_BOUND_FAILURE ? "a failed trial" : stoke_bound_name(r->bound),
+             w->search.wish.device, stoke_source_name(find_batch_source(&w->search)));
+    params->measured_batch = r->batch;
+    params->measured_largest = r->bound == STOKE_BOUND_DATA ? 0 : r->largest_fit;
+    params->measured_source = find_batch_source(&w->search);
+    params->measured_on_processor = !strcmp(w->search.wish.device, "native");
+    params->measured_why = w->why;
+}
+
+/* Trials of what was planned so far, then the plan again with the batch they found. Where no trials can be
+ * made, or none fits, the measured fields stay 0 and why is said. */
 static int search_batch(optimizing *w, stoke_optimize_params *params, stoke_error *err)
 {
     const optimize_options *o = w->o;
-    find_batch *search = &w->benchmark.search;
-    search->call = w->call;
-    search->wish = o->wish;
+    find_batch *search = &w->search;
+    *search = (find_batch){ .call = w->call,
+                            .wish = o->wish,
+                            .timeout = o->timeout,
+                            .journal = o->journal,
+                            .shown = o->config,
+                            .ranks = (uint32_t)o->ranks };
     search->wish.config = o->config;
     search->wish.map = o->map;
-    search->timeout = o->timeout;
-    search->journal = o->journal;
-    search->ranks = (uint32_t)o->ranks;
-    const int r = optimize_benchmark_run(&w->benchmark, w->plan, params, err);
+    int r = look_at_file(w, params, err);
     if (r) return r;
+    if (!w->left) {
+        r = write_settings(w, err);
+        search->wish.config = w->file;
+        /* What was given for a card is not what this machine may take. */
+        if (!r && strcmp(search->wish.device, "native")) search->memory = params->memory;
+        if (!r && params->allow_model_scale)
+            cli_say(w->call, "the trials are of the model as it will be: with --allow-model-scale that may "
+                             "be a larger one, which changes the experiment");
+        if (!r) r = find_batch_run(search, err);
+        if (r) return r;
+        w->ran = 1;
+        if (search->result.batch)
+            take_result(w, params);
+        else
+            cli_say(w->call, "the batch stays: %s", search->result.why);
+    }
     stoke_optimization_destroy(&w->plan);
     return stoke_optimize(&w->plan, params, err);
 }
@@ -320,7 +373,12 @@ static int optimize(optimizing *w, const cli_map *map, stoke_error *err)
 {
     const optimize_options *o = w->o;
     stoke_optimize_params params = stoke_optimize_defaults();
-    int r = choose_card(w, &params, err);
+    params.gpu = o->gpu;
+    params.memory = (uint64_t)(o->vram * 1073741824.0);
+    /* For the card named, of the size given, or found; with none of them, for any card. Whether the card that
+     * is meant is here decides whose cores count. */
+    int r = cli_card_choose(w->call, &w->card, &params.gpu, &params.memory, &params.elsewhere, err);
+    if (params.elsewhere) w->card = (cli_card){ 0 };
     params.config = o->config;
     params.cores = (uint32_t)o->cores;
     params.ranks = (uint32_t)o->ranks;
@@ -332,14 +390,24 @@ static int optimize(optimizing *w, const cli_map *map, stoke_error *err)
     if (!r && o->benchmark) r = search_batch(w, &params, err);
     if (r) return r;
     w->target = o->in_place ? o->config : o->out ? o->out : stoke_optimization_target(w->plan);
-    return o->dry_run ? STOKE_OK : write_result(w, err);
+    stoke_change any;
+    if (o->dry_run || (o->in_place && !stoke_optimization_change(w->plan, 0, &any)))
+        return STOKE_OK; /* no backup of itself */
+    r = o->in_place ? keep_backup(w, err) : write_new(w, err);
+    if (!r && o->in_place) r = stoke_optimization_write(w->plan, w->target, &w->proof, err);
+    w->written = !r && !w->unchanged;
+    return r;
 }
 
 static int run(cli_call *call, stoke_error *err)
 {
     optimizing w = { .call = call, .o = call->options };
     cli_map map = { 0 };
-    int r = check_request(w.o, err);
+    int r = STOKE_OK;
+    if (!w.o->config)
+        r = cli_error(err, STOKE_E_INVALID, "no settings file is named: give one with --config FILE");
+    else if (w.o->in_place && w.o->out)
+        r = cli_error(err, STOKE_E_INVALID, "--in-place changes the file itself; leave out --out");
     if (!r) r = cli_map_cut(&map, w.o->map, err);
     if (!r) r = optimize(&w, &map, err);
     if (r)
@@ -347,25 +415,13 @@ static int run(cli_call *call, stoke_error *err)
     else
         (call->common.json ? print_json : print_text)(&w);
     stoke_optimization_destroy(&w.plan);
-    optimize_benchmark_free(&w.benchmark);
+    stoke_trial_plan_free(&w.search.plan);
+    cli_end_temp_folder(w.folder);
     cli_map_free(&map);
     return r;
 }
 
-static const cli_example examples[] = {
-    { "stoke optimize --config configs/face_config.yaml --gpu rtx3090",
-      "writes configs/face_gpu_optimized.yaml and says what changed, and why" },
-    { "stoke optimize --config configs/face_config.yaml --vram 8 --dry-run",
-      "what it would be for a card of 8 GB" },
-    { "stoke optimize --config configs/face_gpu_optimized.yaml --benchmark",
-      "the batch by trials: writes configs/face_gpu_optimized_optimized.yaml" },
-    { "stoke optimize --config configs/face_config.yaml --gpu t4 --cores 4 --out configs/colab.yaml --json",
-      "for another machine, and for programs" },
-    { 0 },
-};
-
 const cli_command cli_optimize = {
-    .name = "optimize",
     .summary = "write a settings file with the values that keep the card busy",
     .arguments = "--config FILE",
     .description =
@@ -382,7 +438,16 @@ const cli_command cli_optimize = {
         "indentation or several documents is refused. The learning rate is never changed; what scaling would "
         "make of it is said. With --benchmark the batch is the best of trials with all other changes made; "
         "it may be less than the file's, where that does not fit.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke optimize --config configs/face_config.yaml --gpu rtx3090",
+          "writes configs/face_gpu_optimized.yaml and says what changed, and why" },
+        { "stoke optimize --config configs/face_config.yaml --vram 8 --dry-run",
+          "what it would be for a card of 8 GB" },
+        { "stoke optimize --config configs/face_gpu_optimized.yaml --benchmark",
+          "the batch by trials: writes configs/face_gpu_optimized_optimized.yaml" },
+        { "stoke optimize --config configs/face_config.yaml --gpu t4 --cores 4 --out configs/colab.yaml "
+          "--json",
+          "for another machine, and for programs" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

@@ -9,7 +9,6 @@
 #include "cli/lib/common.h"
 #include "cli/lib/facts.h"
 #include "cli/lib/output.h"
-#include <stoke/tools/chart.h>
 #include <stoke/tools/net.h>
 
 typedef struct plan_options {
@@ -33,7 +32,7 @@ static const stoke_option options[] = {
     CLI_FLAG(freeze_encoder, "Train the decode head alone"),
     CLI_FLAG(ops, "Every operation as a row: layer, shape, arithmetic, bytes, what lives while it runs"),
     CLI_TEXT(STRING, svg, NULL, "FILE", "Draw the memory over the step as an SVG"),
-    CLI_FORCE(OPTIONS),
+    CLI_FORCE,
 };
 
 /* ---- memory over the step ---- */
@@ -74,16 +73,6 @@ static void draw(drawing *d, const stoke_net_tape *tape)
     for (size_t i = 1; i < tape->n_ops; i++)
         if (!strcmp(tape->ops[i].phase, "backward") && strcmp(tape->ops[i - 1].phase, "backward"))
             d->marks[d->chart.n_marks++] = (stoke_mark){ .x = (double)i, .text = "backward" };
-}
-
-static int write_svg(const drawing *d, const char *path, stoke_error *err)
-{
-    stoke_output svg = { 0 };
-    int r = stoke_output_open(&svg, path, err);
-    if (!r) r = stoke_chart_svg(&d->chart, svg.stream, err);
-    if (!r) r = stoke_output_commit(&svg, err);
-    stoke_output_drop(&svg);
-    return r;
 }
 
 /* ---- for people ---- */
@@ -207,7 +196,7 @@ static int run(cli_call *call, stoke_error *err)
     if (r == STOKE_E_NOTFOUND) err->code = STOKE_E_INVALID; /* a model's name, no file's */
     if (r) return r;
     draw(&d, tape);
-    if (o->svg) r = write_svg(&d, o->svg, err);
+    if (o->svg) r = cli_write_chart(&d.chart, o->svg, err);
     if (!r) (call->common.json ? print_json : print_text)(tape, o);
     if (!r && !call->common.json) {
         puts("");
@@ -219,17 +208,7 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_example examples[] = {
-    { "stoke plan b0", "kinds of operations, memory, and how much lives when" },
-    { "stoke plan b0 --ops --batch 1", "every operation of a step" },
-    { "stoke plan b5 --size 640 --batch 2 --memory min --svg plan.svg",
-      "what --memory min spares, as a picture" },
-    { "stoke plan b2 --forward --json", "inference, for a program: operations and tensors with their lives" },
-    { 0 },
-};
-
 const cli_command cli_plan = {
-    .name = "plan",
     .summary = "what a step of a network is made of, and its memory over the step",
     .arguments = "[MODEL]",
     .max_words = 1,
@@ -238,7 +217,13 @@ const cli_command cli_plan = {
         "operations with their shapes, arithmetic and bytes, and which tensors live when. A tensor that the "
         "backward pass reads is kept until then; --memory lean and min compute some of them again. "
         "Elementwise arithmetic is not counted.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke plan b0", "kinds of operations, memory, and how much lives when" },
+        { "stoke plan b0 --ops --batch 1", "every operation of a step" },
+        { "stoke plan b5 --size 640 --batch 2 --memory min --svg plan.svg",
+          "what --memory min spares, as a picture" },
+        { "stoke plan b2 --forward --json",
+          "inference, for a program: operations and tensors with their lives" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

@@ -50,17 +50,15 @@ static const stoke_option options[] = {
                "Keys of the file: own are those of `stoke train --config`; flat are batch_size, num_workers, "
                "use_mixed_precision and so on, for PyTorch programs; train_ds are sections of DataLoader's "
                "arguments, train_ds and validation_ds"),
-    CLI_FORCE(OPTIONS),
+    CLI_FORCE,
 };
 
 /* ---- files ---- */
 
-/* A setting in one of the dialects; NULL: it has none. */
-typedef struct key_name {
+/* A setting in the dialects; NULL: it has none. */
+static const struct {
     const char *setting, *own, *flat;
-} key_name;
-
-static const key_name KEYS[] = {
+} KEYS[] = {
     { "model", "model", "model" },
     { "batch_size", "batch", "batch_size" },
     { "image_size", "size", "image_size" },
@@ -81,13 +79,6 @@ static const key_name KEYS[] = {
     { "use_perceptual", NULL, "use_perceptual" },
 };
 
-static const char *key_in(int dialect, const char *setting)
-{
-    for (size_t i = 0; i < CLI_COUNT(KEYS); i++)
-        if (!strcmp(KEYS[i].setting, setting)) return dialect == DIALECT_OWN ? KEYS[i].own : KEYS[i].flat;
-    return NULL;
-}
-
 /* Values that are called otherwise in our own files. */
 static const char *value_in(int dialect, const stoke_recommendation *r)
 {
@@ -103,7 +94,9 @@ static void write_settings(FILE *out, const stoke_advice *advice, int dialect)
     if (*advice->remark) stoke_text_print(out, "# %s\n", advice->remark);
     for (size_t i = 0; i < advice->n; i++) {
         const stoke_recommendation *r = &advice->line[i];
-        const char *key = key_in(dialect, r->key);
+        const char *key = NULL;
+        for (size_t k = 0; k < CLI_COUNT(KEYS); k++)
+            if (!strcmp(KEYS[k].setting, r->key)) key = dialect == DIALECT_OWN ? KEYS[k].own : KEYS[k].flat;
         stoke_text_print(out, "\n# %s: %s\n", stoke_source_name(r->source), r->why);
         if (key)
             stoke_text_print(out, "%s: %s\n", key, value_in(dialect, r));
@@ -134,21 +127,6 @@ static void write_train_ds(FILE *out, const stoke_advice *advice)
             stoke_text_print(out, "  persistent_workers: true\n  prefetch_factor: %s\n",
                              advised(advice, "prefetch_factor", "2"));
     }
-}
-
-static int write_file(const stoke_advice *advice, const recommend_options *o, stoke_error *err)
-{
-    stoke_output output = { 0 };
-    if (o->task == TASK_SMALLNET && o->dialect == DIALECT_OWN)
-        return cli_error(err, STOKE_E_INVALID,
-                         "`stoke train` has no smallnet: write its settings with --dialect flat");
-    int r = stoke_output_open(&output, o->write, err);
-    if (r) return r;
-    if (o->dialect == DIALECT_TRAIN_DS)
-        write_train_ds(output.stream, advice);
-    else
-        write_settings(output.stream, advice, o->dialect);
-    return stoke_output_commit(&output, err);
 }
 
 /* ---- for people, for programs ---- */
@@ -185,26 +163,6 @@ static void print_json(const stoke_advice *advice, const recommend_options *o)
                      FACT("source", stoke_source_name(advice->expected[i].source)));
     FACTS(&json, FACT_TEXT("remark", advice->remark), FACT("written", o->write));
     stoke_json_close(&json);
-}
-
-/* The card that is meant: named, of the size given, or found here. Its machine's cores, or none. */
-static int choose_card(cli_call *call, cli_card *card, stoke_recommend_params *params, stoke_error *err)
-{
-    const recommend_options *o = call->options;
-    params->gpu = o->gpu;
-    params->memory = (uint64_t)(o->vram * (double)(UINT64_C(1) << 30));
-    const int r = cli_card_find(card, err);
-    if (r) return r;
-    if (o->cores) {
-        params->cores = (uint32_t)o->cores;
-        params->cores_source = STOKE_SOURCE_GIVEN;
-    } else if ((params->gpu || params->memory) && !cli_card_is_here(card, params->gpu, params->memory)) {
-        params->cores_source = STOKE_SOURCE_NA;
-    }
-    if (params->gpu || params->memory) return STOKE_OK;
-    cli_say_card(call, card);
-    if (*card->name) params->gpu = card->name, params->memory = (uint64_t)card->memory.value;
-    return STOKE_OK;
 }
 
 /* ---- which model ---- */
@@ -271,15 +229,32 @@ static int run(cli_call *call, stoke_error *err)
     const recommend_options *o = call->options;
     stoke_recommend_params params = stoke_recommend_defaults();
     stoke_advice advice;
+    stoke_output output = { 0 };
     cli_card card;
+    int elsewhere = 0;
     params.task = o->task == TASK_SMALLNET ? "smallnet" : "segformer";
     params.ranks = (uint32_t)o->ranks;
     int r = cli_may_write(call, o->write, o->force, err);
-    if (!r) r = choose_card(call, &card, &params, err);
+    /* The card that is meant: named, of the size given, or found here. Its machine's cores, or none. */
+    params.gpu = o->gpu;
+    params.memory = (uint64_t)(o->vram * (double)(UINT64_C(1) << 30));
+    if (!r) r = cli_card_choose(call, &card, &params.gpu, &params.memory, &elsewhere, err);
+    if (!r && !params.gpu && !params.memory) cli_say(call, "no card is seen here; --gpu or --vram name one");
+    if (o->cores) params.cores = (uint32_t)o->cores;
+    if (o->cores || elsewhere) params.cores_source = o->cores ? STOKE_SOURCE_GIVEN : STOKE_SOURCE_NA;
     if (!r) r = o->choose_model ? choose_model(call, &params, err) : stoke_recommend(&advice, &params, err);
     if (r) cli_hint_memory(err);
     if (r || o->choose_model) return r;
-    if (o->write) r = write_file(&advice, o, err);
+    if (o->write && o->task == TASK_SMALLNET && o->dialect == DIALECT_OWN)
+        return cli_error(err, STOKE_E_INVALID,
+                         "`stoke train` has no smallnet: write its settings with --dialect flat");
+    if (o->write) r = stoke_output_open(&output, o->write, err);
+    if (r) return r;
+    if (o->write && o->dialect == DIALECT_TRAIN_DS)
+        write_train_ds(output.stream, &advice);
+    else if (o->write)
+        write_settings(output.stream, &advice, o->dialect);
+    if (o->write) r = stoke_output_commit(&output, err);
     if (r) return r;
     (call->common.json ? print_json : print_advice)(&advice, o);
     if (o->write && o->dialect == DIALECT_OWN)
@@ -296,18 +271,7 @@ static int run(cli_call *call, stoke_error *err)
     return CLI_OK;
 }
 
-static const cli_example examples[] = {
-    { "stoke recommend --gpu \"RTX 3090\"", "for a card you think of buying; left out, for the one found" },
-    { "stoke recommend --choose-model --gpu \"RTX 3060\" --samples 800", "which SegFormer, and why" },
-    { "stoke recommend --vram 8 --write start.yaml",
-      "for 8 GB, in a file that `stoke train --config start.yaml` reads" },
-    { "stoke recommend --gpu 4070 --task smallnet --write small.yaml --dialect flat",
-      "the small network, in the keys of a PyTorch program" },
-    { 0 },
-};
-
 const cli_command cli_recommend = {
-    .name = "recommend",
     .summary = "settings to start from for a card, its memory, or the processor",
     .description =
         "Batch, model, size, workers and the rest as usual for a card or for its memory, cut to what `stoke "
@@ -317,7 +281,14 @@ const cli_command cli_recommend = {
         "These are starting points: a value measured on your machine and data is better than any. Of a "
         "settings file (--config) the size counts, for --choose-model; `stoke optimize` changes the file.",
     .reads_config = 1,
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke recommend --gpu \"RTX 3090\"",
+          "for a card you think of buying; left out, for the one found" },
+        { "stoke recommend --choose-model --gpu \"RTX 3060\" --samples 800", "which SegFormer, and why" },
+        { "stoke recommend --vram 8 --write start.yaml",
+          "for 8 GB, in a file that `stoke train --config start.yaml` reads" },
+        { "stoke recommend --gpu 4070 --task smallnet --write small.yaml --dialect flat",
+          "the small network, in the keys of a PyTorch program" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

@@ -56,40 +56,6 @@ static int on_line(void *context, const stoke_selftest_line *line)
     return cli_interrupted();
 }
 
-static void begin(testing *t, const stoke_device_info *info)
-{
-    const char *source = info->emulated ? "emulated" : "real";
-    if (!t->call->common.json) {
-        cli_print("%s: %s\n%s\n", info->name, info->title, info->driver);
-        puts(info->emulated ? "emulated: the host computes, and times are a model's\n" : "");
-        return;
-    }
-    t->json = cli_json_open();
-    FACTS(&t->json, FACT("device", info->name), FACT_OF(info, title), FACT_OF(info, driver),
-          FACT("source", source), FACT_IS_OF(info, exact_math));
-    stoke_json_array(&t->json, "lines");
-}
-
-/* The verdict. `err` tells what ended it early, or that lines failed. */
-static int end(testing *t, const stoke_device_info *info, int r, const stoke_error *err)
-{
-    if (t->call->common.json) {
-        stoke_json_close(&t->json);
-        FACTS(&t->json, FACT_OF(t, passed), FACT_OF(t, failed), FACT("verdict", r ? "failed" : "passed"),
-              FACT("error", r ? err->message : NULL));
-        stoke_json_close(&t->json);
-    }
-    if (r == STOKE_E_CANCELLED) {
-        cli_say(t->call, "interrupted");
-        return cli_interrupt_code();
-    }
-    if (r)
-        cli_print_message("selftest", err->message);
-    else if (!t->call->common.json)
-        cli_print("\n%s%s passed: all %u.\n", info->name, info->emulated ? " (emulated)" : "", t->passed);
-    return r ? CLI_FAILED : CLI_OK;
-}
-
 static int run(cli_call *call, stoke_error *err)
 {
     const selftest_options *o = call->options;
@@ -98,27 +64,45 @@ static int run(cli_call *call, stoke_error *err)
     if (r) return r;
     testing t = { .call = call };
     const stoke_device_info info = *stoke_device_describe(device);
-    begin(&t, &info);
+    if (call->common.json) {
+        t.json = cli_json_open();
+        FACTS(&t.json, FACT("device", info.name), FACT_OF(&info, title), FACT_OF(&info, driver),
+              FACT("source", info.emulated ? "emulated" : "real"), FACT_IS_OF(&info, exact_math));
+        stoke_json_array(&t.json, "lines");
+    } else {
+        cli_print("%s: %s\n%s\n", info.name, info.title, info.driver);
+        puts(info.emulated ? "emulated: the host computes, and times are a model's\n" : "");
+    }
     r = stoke_device_selftest(device, on_line, &t, err);
     stoke_device_close(&device);
-    return end(&t, &info, r, err);
+    /* The verdict. `err` tells what ended it early, or that lines failed. */
+    if (call->common.json) {
+        stoke_json_close(&t.json);
+        FACTS(&t.json, FACT_OF(&t, passed), FACT_OF(&t, failed), FACT("verdict", r ? "failed" : "passed"),
+              FACT("error", r ? err->message : NULL));
+        stoke_json_close(&t.json);
+    }
+    if (r == STOKE_E_CANCELLED) {
+        cli_say(call, "interrupted");
+        return cli_interrupt_code();
+    }
+    if (r)
+        cli_print_message("selftest", err->message);
+    else if (!call->common.json)
+        cli_print("\n%s%s passed: all %u.\n", info.name, info.emulated ? " (emulated)" : "", t.passed);
+    return r ? CLI_FAILED : CLI_OK;
 }
 
-static const cli_example examples[] = {
-    { "stoke selftest --device host", "the kernels as C against the loader's own pixel functions" },
-    { "stoke selftest --device sim:rtx3090 --json", "a simulated GPU; the result says emulated" },
-    { 0 },
-};
-
 const cli_command cli_selftest = {
-    .name = "selftest",
     .summary = "prove a device: every copy path and kernel against the host",
     .description = "Copies between every two kinds of memory, orders work by events, and augments small "
                    "random batches with every op on the device; the host makes the same batches by its own "
                    "code, and every element is compared. A device with exact arithmetic must give equal "
                    "bytes. Exit status 1 when a line failed. Run it once on a card that is new, or after an "
                    "update of its driver: `stoke selftest --device cuda:0`.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke selftest --device host", "the kernels as C against the loader's own pixel functions" },
+        { "stoke selftest --device sim:rtx3090 --json", "a simulated GPU; the result says emulated" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

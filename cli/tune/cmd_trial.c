@@ -59,17 +59,11 @@ static int run(cli_call *call, stoke_error *err)
     return CLI_OK;
 }
 
-static const cli_example examples[] = {
-    { "stoke trial --device sim:rtx3060 --batch 8 --size 288", "one line of JSON" },
-    { 0 },
-};
-
 const cli_command cli_trial = {
-    .name = "trial",
     .summary = "one trial of a batch, for `find-batch`",
     .description = "Builds the network, takes a few steps, and prints memory and times as one line of JSON.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .hidden = 1,
-    .run = run,
+    .examples = {
+        { "stoke trial --device sim:rtx3060 --batch 8 --size 288", "one line of JSON" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

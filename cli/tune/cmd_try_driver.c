@@ -18,24 +18,19 @@
 /* A machine with many cards that nobody keeps awake takes some seconds. */
 enum { PATIENCE_SECONDS = 30 };
 
-/* Nobody looks after it: it leaves no core file, ends with its parent, and ends by itself. */
-static void be_mortal(void)
-{
-    setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 });
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
-    signal(SIGALRM, SIG_DFL);
-    alarm(PATIENCE_SECONDS);
-}
-
 static int run(cli_call *call, stoke_error *err)
 {
     const char *kind = call->n_words ? call->words[0] : "", *file = call->n_words > 1 ? call->words[1] : NULL;
     stoke_device_list *devices = NULL;
     stoke_gpus *cards = NULL;
     int r;
-    be_mortal();
+    /* Nobody looks after it: it leaves no core file, ends with its parent, and ends by itself. */
+    setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 });
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    signal(SIGALRM, SIG_DFL);
+    alarm(PATIENCE_SECONDS);
     unsetenv("STOKE_DRIVER_PROBE"); /* this is the trial */
     if (!strcmp(kind, "nvml")) {
         stoke_gpus_params params = stoke_gpus_defaults();
@@ -48,18 +43,13 @@ static int run(cli_call *call, stoke_error *err)
     _exit(CLI_OK); /* what a driver does at the end is not asked */
 }
 
-static const cli_example examples[] = {
-    { "stoke try-driver opencl", "silent where all is well" },
-    { 0 },
-};
-
 const cli_command cli_try_driver = {
-    .name = "try-driver",
     .summary = "asks a driver for its devices, before it is loaded",
     .description = "Ends with 0, or as the driver makes it end.",
     .arguments = "opencl|cuda|nvml [FILE]",
     .max_words = 2,
-    .examples = examples,
-    .hidden = 1,
+    .examples = {
+        { "stoke try-driver opencl", "silent where all is well" },
+    },
     .run = run,
 };

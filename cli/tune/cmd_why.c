@@ -32,37 +32,29 @@ static const char *const questions[] = {
     "Why do batches come slowly?",
 };
 
-/* -1: none of the four. */
-static int trouble_named(const char *word)
-{
-    for (int t = STOKE_TROUBLE_OOM; t <= STOKE_TROUBLE_LOADING; t++)
-        if (!strcmp(word, stoke_trouble_name(t))) return t;
-    return -1;
-}
-
 /* ---- for people ---- */
 
 /* Reasons of one kind: found (1), not to be told (-1), absent (0). */
 static void print_reasons(const stoke_answer *answer, int found, const char *title)
 {
-    stoke_reason r;
     int n = 0;
-    for (size_t i = 0; stoke_answer_reason(answer, i, &r); i++) {
-        if (r.found != found) continue;
+    for (size_t i = 0; i < answer->n; i++) {
+        const stoke_reason *r = &answer->reason[i];
+        if (r->found != found) continue;
         if (!n++) cli_print("\n%s\n", title);
         if (found == 1)
-            cli_print("  %d. %s\n     %s\n", n, r.cause, r.evidence);
+            cli_print("  %d. %s\n     %s\n", n, r->cause, r->evidence);
         else if (found)
-            cli_print("  %s: %s\n", r.cause, r.evidence);
+            cli_print("  %s: %s\n", r->cause, r->evidence);
         else
-            cli_print("  no: %s (%s)\n", r.cause, r.evidence);
-        if (found && *r.remedy) cli_print("     -> %s\n", r.remedy);
+            cli_print("  no: %s (%s)\n", r->cause, r->evidence);
+        if (found && *r->remedy) cli_print("     -> %s\n", r->remedy);
     }
 }
 
 static void print_text(const stoke_answer *answer, int trouble, const why_options *o)
 {
-    cli_print("%s %s.\n", questions[trouble], stoke_answer_text(answer));
+    cli_print("%s %s.\n", questions[trouble], answer->text);
     if (o->run || o->config) cli_print("From %s, and this machine.\n", o->run ? o->run : o->config);
     print_reasons(answer, 1, "Found, the likeliest first");
     print_reasons(answer, -1, "Cannot be told from here");
@@ -73,13 +65,14 @@ static void print_text(const stoke_answer *answer, int trouble, const why_option
 
 static void print_json(const stoke_answer *answer, int trouble, const why_options *o)
 {
-    stoke_reason r;
     stoke_json json = cli_json_open();
     FACTS(&json, FACT("trouble", stoke_trouble_name(trouble)), FACT_OF(o, run), FACT_OF(o, config),
-          FACT("answer", stoke_answer_text(answer)));
-    JSON_LIST(&json, "reasons", i, stoke_answer_reason(answer, i, &r))
-        FACTS_OBJECT(&json, NULL, r.found < 0 ? FACT("found", (const char *)NULL) : FACT_IS_OF(&r, found),
-                     FACT_OF(&r, cause), FACT_OF(&r, evidence), FACT_TEXT("remedy", r.remedy));
+          FACT("answer", answer->text));
+    JSON_LIST(&json, "reasons", i, i < answer->n) {
+        const stoke_reason *r = &answer->reason[i];
+        FACTS_OBJECT(&json, NULL, r->found < 0 ? FACT("found", (const char *)NULL) : FACT_IS_OF(r, found),
+                     FACT_OF(r, cause), FACT_OF(r, evidence), FACT_TEXT("remedy", r->remedy));
+    }
     stoke_json_close(&json);
 }
 
@@ -88,14 +81,14 @@ static int run(cli_call *call, stoke_error *err)
     const why_options *o = call->options;
     stoke_why_params params = stoke_why_defaults();
     stoke_answer *answer = NULL;
-    params.trouble = call->n_words ? trouble_named(call->words[0]) : -1;
+    params.trouble = -1;
+    for (int t = STOKE_TROUBLE_OOM; call->n_words && t <= STOKE_TROUBLE_LOADING; t++)
+        if (!strcmp(call->words[0], stoke_trouble_name(t))) params.trouble = t;
     params.run = o->run;
     params.config = o->config;
-    uint32_t index;
-    cli_card_meant(o->gpu, &params.card, &index);
+    cli_card_meant(o->gpu, &params.card, &params.gpu);
     params.card_memory = (uint64_t)(o->vram * 1073741824.0);
     params.cores = (uint32_t)o->cores;
-    params.gpu = index;
     if (params.trouble < 0)
         return cli_error(err, STOKE_E_INVALID, "%s%s%swhat is wrong? Say oom, slow, unstable or loading",
                          call->n_words ? "'" : "", call->n_words ? call->words[0] : "",
@@ -106,17 +99,7 @@ static int run(cli_call *call, stoke_error *err)
     return r;
 }
 
-static const cli_example examples[] = {
-    { "stoke why slow --run runs/first", "where the time of a run went, and what to do" },
-    { "stoke why oom --config configs/face_config.yaml --gpu \"RTX 3060\"",
-      "what a PyTorch trainer's settings need, on a card that may be in another machine" },
-    { "stoke why unstable --run runs/first --json", "for programs" },
-    { "stoke why loading", "this machine alone" },
-    { 0 },
-};
-
 const cli_command cli_why = {
-    .name = "why",
     .summary = "say why a training runs out of memory, is slow or unstable, or waits for data",
     .arguments = "oom|slow|unstable|loading",
     .max_words = 1,
@@ -127,7 +110,12 @@ const cli_command cli_why = {
         "told from here, and what was looked for and is not the cause. Nothing is measured again and nothing "
         "is changed: `stoke diagnose` and `stoke bench data` measure. Exit status: 0 when there is an "
         "answer, 1 when the run cannot be read.",
-    .examples = examples,
-    CLI_OWN_OPTIONS,
-    .run = run,
+    .examples = {
+        { "stoke why slow --run runs/first", "where the time of a run went, and what to do" },
+        { "stoke why oom --config configs/face_config.yaml --gpu \"RTX 3060\"",
+          "what a PyTorch trainer's settings need, on a card that may be in another machine" },
+        { "stoke why unstable --run runs/first --json", "for programs" },
+        { "stoke why loading", "this machine alone" },
+    },
+    CLI_OWN_OPTIONS_AND_RUN,
 };

@@ -21,6 +21,15 @@ static double per_step_ms(const stoke_attribution *a, uint64_t ns)
     return (double)ns / (double)a->steps / 1e6;
 }
 
+/* CPU time of a batch. */
+static double making_ms(const stoke_side *side)
+{
+    double cpu = 0;
+    for (size_t i = 0; i < side->n; i++)
+        for (int k = 0; k < STOKE_WORK_KINDS; k++) cpu += (double)side->records[i].making[k].cpu_ns / 1e6;
+    return cpu / (side->n ? (double)side->n : 1);
+}
+
 static double percent(const stoke_attribution *a, uint64_t ns)
 {
     return a->elapsed_ns ? 100.0 * (double)ns / (double)a->elapsed_ns : 0;
@@ -39,14 +48,11 @@ static const char *ms_text(double ms, char *text, size_t size)
 
 static const char *range_text(double ms, double low, double high, char *text, size_t size)
 {
-    char a[24], b[24], c[24];
-    ms_text(ms, a, sizeof a);
-    ms_text(low, b, sizeof b);
-    ms_text(high, c, sizeof c);
+    const char *b = MS(low), *c = MS(high);
     if (strcmp(b, c) != 0)
-        snprintf(text, size, "%s [%s, %s]", a, b, c);
+        snprintf(text, size, "%s [%s, %s]", MS(ms), b, c);
     else /* every draw gives the same to the last digit shown: it is arithmetic, not chance */
-        snprintf(text, size, "%s", a);
+        ms_text(ms, text, size);
     return text;
 }
 #define RANGE(ms, low, high) range_text((ms), (low), (high), (char[96]){ 0 }, 96)
@@ -55,8 +61,8 @@ static const char *range_text(double ms, double low, double high, char *text, si
 
 static void print_subject(const diagnose_job *job, int busy)
 {
-    const stoke_costs *costs = stoke_diagnosis_costs(job->diagnosis);
-    const stoke_attribution *a = stoke_diagnosis_attribution(job->diagnosis);
+    const stoke_costs *costs = &job->diagnosis->costs;
+    const stoke_attribution *a = &job->diagnosis->attribution;
     char setup[256];
     double step = 0;
     for (size_t i = 0; i < costs->n_steps; i++) step += costs->step_ms[i] / (double)costs->n_steps;
@@ -90,7 +96,7 @@ static void cause_row(stoke_table *table, const stoke_attribution *a, const char
 /* Sums are those of the rows above: by group, and of all. Rows that would be 0.000 are left out. */
 static void print_causes(const diagnose_job *job)
 {
-    const stoke_attribution *a = stoke_diagnosis_attribution(job->diagnosis);
+    const stoke_attribution *a = &job->diagnosis->attribution;
     stoke_table *table = CLI_TABLE("the device is idle", "ms a step", "%", "meanwhile");
     for (int k = 0; k < STOKE_IDLES; k++) {
         if (per_step_ms(a, a->idle[k]) >= shown_ms)
@@ -136,22 +142,17 @@ static void fix_row(stoke_table *table, const stoke_fix *fix)
                     (const char *[]){ stoke_cause_name(fix->cause), alone, sequence, busy, measured, error });
 }
 
-static void together_row(stoke_table *table, const stoke_fixes *f)
-{
-    char all[96], busy[32], measured[128], error[32] = "-";
-    ms_text(f->gain_all_ms, all, sizeof all);
-    snprintf(busy, sizeof busy, "%.1f", 100 * f->together.busy);
-    measured_text(&f->measured, f->gain_all_ms, measured, error);
-    stoke_table_row(table, (const char *[]){ "= all of them", all, all, busy, measured, error });
-}
-
 static void print_gains(const stoke_fixes *f)
 {
     static const char *const headings[] = { "what it costs, ms a step", "alone [90 %]",    "in sequence",
                                             "busy without it %",        "measured [90 %]", "error" };
     stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings) - (f->measured.pairs ? 0 : 2));
+    const char *all = MS(f->gain_all_ms);
+    char busy[32], measured[128], error[32] = "-";
     for (int i = 0; i < STOKE_CAUSES; i++) fix_row(table, &f->fix[i]);
-    together_row(table, f);
+    snprintf(busy, sizeof busy, "%.1f", 100 * f->together.busy);
+    measured_text(&f->measured, f->gain_all_ms, measured, error);
+    stoke_table_row(table, (const char *[]){ "= all of them", all, all, busy, measured, error });
     cli_table_end(table);
 }
 
@@ -165,7 +166,7 @@ static int any_in_sequence(const stoke_fixes *f)
 /* Why a change makes it slower by itself. */
 static const char *slower_because(const diagnose_job *job, const stoke_fix *fix)
 {
-    const int restarts = !stoke_diagnosis_costs(job->diagnosis)->measured.persistent;
+    const int restarts = !job->diagnosis->costs.measured.persistent;
     switch (fix->cause) {
     case STOKE_CAUSE_NO_PINNING:
     case STOKE_CAUSE_SYNC_COPIES:
@@ -179,20 +180,11 @@ static const char *slower_because(const diagnose_job *job, const stoke_fix *fix)
     }
 }
 
-/* One that is not in the sequence: it adds nothing, or takes. */
-static void print_unused(const diagnose_job *job, const stoke_fix *fix, int others)
-{
-    if (-fix->gain_ms < shown_loss * stoke_diagnosis_fixes(job->diagnosis)->now.step_ms)
-        cli_print("  -  %s: adds nothing%s\n", fix->what, others ? " after those" : "");
-    else
-        cli_print("  -  %s: %s ms a step slower by itself: %s\n", fix->what, MS(-fix->gain_ms),
-                  slower_because(job, fix));
-}
-
-/* In the order of the sequence, then what adds nothing after those, then what is right already. */
+/* In the order of the sequence, then what adds nothing after those, or takes, then what is right already. */
 static void print_changes(const diagnose_job *job, const stoke_fixes *f)
 {
-    puts(any_in_sequence(f) ? "what to change, in this order" : "what could be changed gives nothing more");
+    const int any = any_in_sequence(f);
+    puts(any ? "what to change, in this order" : "what could be changed gives nothing more");
     for (int order = 1; order <= STOKE_CAUSES; order++)
         for (int i = 0; i < STOKE_CAUSES; i++) {
             const stoke_fix *fix = &f->fix[i];
@@ -201,15 +193,22 @@ static void print_changes(const diagnose_job *job, const stoke_fixes *f)
             diagnose_setting(job, fix, where, sizeof where);
             cli_print("  %d  %s%s%s\n", order, fix->what, *where ? ": " : "", where);
         }
-    for (int i = 0; i < STOKE_CAUSES; i++)
-        if (f->fix[i].applies && !f->fix[i].order) print_unused(job, &f->fix[i], any_in_sequence(f));
+    for (int i = 0; i < STOKE_CAUSES; i++) {
+        const stoke_fix *fix = &f->fix[i];
+        if (!fix->applies || fix->order) continue;
+        if (-fix->gain_ms < shown_loss * f->now.step_ms)
+            cli_print("  -  %s: adds nothing%s\n", fix->what, any ? " after those" : "");
+        else
+            cli_print("  -  %s: %s ms a step slower by itself: %s\n", fix->what, MS(-fix->gain_ms),
+                      slower_because(job, fix));
+    }
     for (int i = 0; i < STOKE_CAUSES; i++)
         if (!f->fix[i].applies) cli_print("  -  %s: no, %s\n", stoke_cause_name(i), f->fix[i].what);
 }
 
 static void print_fixes(const diagnose_job *job)
 {
-    const stoke_fixes *f = stoke_diagnosis_fixes(job->diagnosis);
+    const stoke_fixes *f = &job->diagnosis->fixes;
     double alone = 0;
     for (int i = 0; i < STOKE_CAUSES; i++)
         if (f->fix[i].applies) alone += fmax(0, f->fix[i].gain_ms);
@@ -232,19 +231,6 @@ static void print_fixes(const diagnose_job *job)
                   (long long)job->o->steps);
 }
 
-/* The model is only as good as what it says of the setup that was measured. */
-static void print_check(const diagnose_job *job)
-{
-    const stoke_attribution *a = stoke_diagnosis_attribution(job->diagnosis);
-    const double predicted = 100 * stoke_diagnosis_fixes(job->diagnosis)->now.busy;
-    const double measured = percent(a, a->busy_ns), off = fabs(predicted - measured);
-    cli_print("The model on the setup as it is: busy %.1f %%, measured %.1f %%.\n", predicted, measured);
-    if (off > trusted_points)
-        cli_print("It is %.0f points off, and predictions may be as far: try again on a quiet machine, with "
-                  "more --steps.\n",
-                  off);
-}
-
 static void print_what_ifs(const diagnose_job *job)
 {
     if (!job->what_ifs) return;
@@ -252,10 +238,9 @@ static void print_what_ifs(const diagnose_job *job)
     for (size_t i = 0; i < job->what_ifs; i++) {
         const diagnose_what_if *w = &job->what_if[i];
         const stoke_forecast *f = &w->forecast;
-        char busy[96], ms[96];
-        range_text(100 * f->busy, 100 * f->busy_low, 100 * f->busy_high, busy, sizeof busy);
-        range_text(f->step_ms, f->low_ms, f->high_ms, ms, sizeof ms);
-        cli_row(table, "%s\t%s\t%s\t%s", w->change, busy, ms,
+        cli_row(table, "%s\t%s\t%s\t%s", w->change,
+                RANGE(100 * f->busy, 100 * f->busy_low, 100 * f->busy_high),
+                RANGE(f->step_ms, f->low_ms, f->high_ms),
                 f->limit < 0 ? "the device" : stoke_idle_name(f->limit));
     }
     putchar('\n');
@@ -266,7 +251,7 @@ static void print_what_ifs(const diagnose_job *job)
 
 static void print_costs(const diagnose_job *job)
 {
-    const stoke_costs *c = stoke_diagnosis_costs(job->diagnosis);
+    const stoke_costs *c = &job->diagnosis->costs;
     const stoke_side *side = &c->side[c->measured.placement];
     fputs("costs     ", stdout);
     if (job->device)
@@ -277,23 +262,11 @@ static void print_costs(const diagnose_job *job)
               MS(c->restart_ms), (unsigned long long)c->steps_per_epoch, c->host_ms);
 }
 
-static void print_files(const diagnose_options *o)
-{
-    if (o->bars) cli_print("bars      %s\n", o->bars);
-    if (o->timeline) cli_print("timeline  %s\n", o->timeline);
-    if (o->html) cli_print("page      %s\n", o->html);
-    if (o->perfetto) cli_print("trace     %s (open it at ui.perfetto.dev)\n", o->perfetto);
-}
-
 /* What other programs do not change: times on cores, and copies of a device that is simulated. */
 static void print_certain(const diagnose_job *job)
 {
-    const stoke_costs *c = stoke_diagnosis_costs(job->diagnosis);
-    const stoke_side *side = &c->side[c->measured.placement];
-    double cpu = 0;
-    for (size_t i = 0; i < side->n; i++)
-        for (int k = 0; k < STOKE_WORK_KINDS; k++) cpu += (double)side->records[i].making[k].cpu_ns / 1e6;
-    cpu /= side->n ? (double)side->n : 1;
+    const stoke_costs *c = &job->diagnosis->costs;
+    const double cpu = making_ms(&c->side[c->measured.placement]);
     cli_print("Certain: a batch takes %s ms of CPU time to make [measured], whatever else runs", MS(cpu));
     if (cpu > 0)
         cli_print("; a free core makes %.*f batches a second", cpu > 100 ? 2 : cpu > 10 ? 1 : 0, 1000 / cpu);
@@ -302,6 +275,7 @@ static void print_certain(const diagnose_job *job)
 
 void diagnose_print(const diagnose_job *job)
 {
+    const diagnose_options *o = job->o;
     double had, usable;
     const int busy = stoke_diagnosis_too_busy(job->diagnosis, &had, &usable);
     char verdict[512];
@@ -316,11 +290,22 @@ void diagnose_print(const diagnose_job *job)
         print_certain(job);
     } else {
         print_fixes(job);
-        print_check(job);
+        /* The model is only as good as what it says of the setup that was measured. */
+        const stoke_attribution *a = &job->diagnosis->attribution;
+        const double predicted = 100 * job->diagnosis->fixes.now.busy;
+        const double measured = percent(a, a->busy_ns), off = fabs(predicted - measured);
+        cli_print("The model on the setup as it is: busy %.1f %%, measured %.1f %%.\n", predicted, measured);
+        if (off > trusted_points)
+            cli_print("It is %.0f points off, and predictions may be as far: try again on a quiet machine, "
+                      "with more --steps.\n",
+                      off);
         print_what_ifs(job);
     }
     putchar('\n');
-    print_files(job->o);
+    if (o->bars) cli_print("bars      %s\n", o->bars);
+    if (o->timeline) cli_print("timeline  %s\n", o->timeline);
+    if (o->html) cli_print("page      %s\n", o->html);
+    if (o->perfetto) cli_print("trace     %s (open it at ui.perfetto.dev)\n", o->perfetto);
     if (*job->next)
         cli_print("Next: %s\n", job->next);
     else
@@ -365,13 +350,11 @@ static void put_attribution(stoke_json *json, const stoke_attribution *a)
 
 static void put_side(stoke_json *json, const char *key, const stoke_side *side)
 {
-    double cpu = 0, kernels = 0;
-    for (size_t i = 0; i < side->n; i++) {
-        const stoke_step_record *r = &side->records[i];
-        for (int k = 0; k < STOKE_WORK_KINDS; k++) cpu += (double)r->making[k].cpu_ns / 1e6 / (double)side->n;
-        kernels += (double)(r->augment_end - r->augment_start) / 1e6 / (double)side->n;
-    }
-    FACTS_OBJECT(json, key, FACT("batches", side->n), FACT("making_cpu_ms", side->n ? cpu : NAN),
+    double kernels = 0;
+    for (size_t i = 0; i < side->n; i++)
+        kernels +=
+            (double)(side->records[i].augment_end - side->records[i].augment_start) / 1e6 / (double)side->n;
+    FACTS_OBJECT(json, key, FACT("batches", side->n), FACT("making_cpu_ms", side->n ? making_ms(side) : NAN),
                  FACT("kernels_ms", side->n ? kernels : NAN),
                  FACT("pageable_copy_ms", side->n ? side->pageable_ms : NAN),
                  FACT("pinned_copy_ms", side->n ? side->pinned_ms : NAN));
@@ -379,7 +362,7 @@ static void put_side(stoke_json *json, const char *key, const stoke_side *side)
 
 static void put_costs(stoke_json *json, const diagnose_job *job)
 {
-    const stoke_costs *c = stoke_diagnosis_costs(job->diagnosis);
+    const stoke_costs *c = &job->diagnosis->costs;
     double step = 0;
     for (size_t i = 0; i < c->n_steps; i++) step += c->step_ms[i] / (double)c->n_steps;
     stoke_json_object(json, "costs");
@@ -422,7 +405,7 @@ static void put_fix(stoke_json *json, const diagnose_job *job, const stoke_fix *
 
 static void put_fixes(stoke_json *json, const diagnose_job *job)
 {
-    const stoke_fixes *f = stoke_diagnosis_fixes(job->diagnosis);
+    const stoke_fixes *f = &job->diagnosis->fixes;
     put_forecast(json, "now_predicted", &f->now);
     JSON_LIST(json, "fixes", i, i < STOKE_CAUSES) put_fix(json, job, &f->fix[i]);
     stoke_json_object(json, "together");
@@ -431,18 +414,6 @@ static void put_fixes(stoke_json *json, const diagnose_job *job)
     put_forecast(json, "predicted", &f->together);
     put_measured(json, &f->measured, f->gain_all_ms);
     stoke_json_close(json);
-}
-
-static void put_what_ifs(stoke_json *json, const diagnose_job *job)
-{
-    JSON_LIST(json, "what_if", i, i < job->what_ifs) {
-        const diagnose_what_if *w = &job->what_if[i];
-        stoke_json_object(json, NULL);
-        FACTS(json, FACT_OF(w, change));
-        put_setup(json, "setup", &w->setup);
-        put_forecast(json, "predicted", &w->forecast);
-        stoke_json_close(json);
-    }
 }
 
 void diagnose_json(const diagnose_job *job)
@@ -459,12 +430,19 @@ void diagnose_json(const diagnose_job *job)
           FACT("dialect", job->plan ? job->plan->dialect : NULL));
     JSON_LIST(&json, "remarks", i, job->plan && stoke_run_plan_remark(job->plan, i))
         stoke_json_string(&json, NULL, stoke_run_plan_remark(job->plan, i));
-    put_setup(&json, "setup", &stoke_diagnosis_costs(job->diagnosis)->measured);
-    put_attribution(&json, stoke_diagnosis_attribution(job->diagnosis));
+    put_setup(&json, "setup", &job->diagnosis->costs.measured);
+    put_attribution(&json, &job->diagnosis->attribution);
     put_costs(&json, job);
     put_fixes(&json, job);
-    put_what_ifs(&json, job);
-    cli_json_memory(&json, stoke_diagnosis_memory(job->diagnosis));
+    JSON_LIST(&json, "what_if", i, i < job->what_ifs) {
+        const diagnose_what_if *w = &job->what_if[i];
+        stoke_json_object(&json, NULL);
+        FACTS(&json, FACT_OF(w, change));
+        put_setup(&json, "setup", &w->setup);
+        put_forecast(&json, "predicted", &w->forecast);
+        stoke_json_close(&json);
+    }
+    cli_json_memory(&json, &job->diagnosis->memory);
     FACTS(&json, FACT_OF(o, bars), FACT_OF(o, timeline), FACT_OF(o, html), FACT_OF(o, perfetto),
           FACT_TEXT("next", job->next));
     stoke_json_close(&json);

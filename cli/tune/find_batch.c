@@ -137,30 +137,25 @@ static void say_trial(const find_batch *s, const stoke_trial *t)
                 *t->message ? ": " : "", t->message);
 }
 
-/* What it said last, or how it ended where it said nothing. */
-static void explain(char *message, size_t size, const cli_child *child)
+/* The line that the child printed; else what it said last, or how it ended where it said nothing. */
+static void judge(stoke_trial *trial, const cli_child *child)
 {
     static const char prefix[] = "stoke trial: "; /* of our own errors: the reader did not type that */
     const size_t skip = strncmp(child->last, prefix, sizeof prefix - 1) ? 0 : sizeof prefix - 1;
-    if (child->timed_out)
-        snprintf(message, size, "it had not ended after %g s (--timeout)", child->seconds);
-    else if (*child->last || !WIFSIGNALED(child->status))
-        snprintf(message, size, "%s", child->last + skip);
-    else
-        snprintf(message, size, "signal %d (%s)", WTERMSIG(child->status),
-                 strsignal(WTERMSIG(child->status)));
-}
-
-/* The line that the child printed, or how it ended. */
-static void judge(stoke_trial *trial, const cli_child *child)
-{
+    const size_t size = sizeof trial->message;
     const size_t bytes = strcspn(child->out, "\n");
     const int outcome = stoke_outcome_of(child->status, child->kills_before, child->kills_after,
                                          child->timed_out, child->last);
     if (outcome == STOKE_OUTCOME_OK && !stoke_trial_parse(trial, child->out, bytes, NULL)) return;
     *trial = (stoke_trial){ .busy = NAN, .cores_wanted = NAN, .cores_had = NAN };
     trial->outcome = outcome == STOKE_OUTCOME_OK ? STOKE_OUTCOME_ERROR : outcome;
-    explain(trial->message, sizeof trial->message, child);
+    if (child->timed_out)
+        snprintf(trial->message, size, "it had not ended after %g s (--timeout)", child->seconds);
+    else if (*child->last || !WIFSIGNALED(child->status))
+        snprintf(trial->message, size, "%s", child->last + skip);
+    else
+        snprintf(trial->message, size, "signal %d (%s)", WTERMSIG(child->status),
+                 strsignal(WTERMSIG(child->status)));
 }
 
 static int run_trial(void *context, uint32_t batch, stoke_trial *trial, stoke_error *err)
@@ -189,41 +184,29 @@ static int run_trial(void *context, uint32_t batch, stoke_trial *trial, stoke_er
 
 /* ---- the search ---- */
 
-static int card_memory(const char *device, uint64_t *memory, stoke_error *err)
-{
-    stoke_device *card;
-    const int r = stoke_device_open(&card, device, NULL, err);
-    if (r) return r;
-    *memory = stoke_device_describe(card)->memory_bytes;
-    stoke_device_close(&card);
-    return STOKE_OK;
-}
-
 /* A trial of ours is held to its memory by the kernel, the loader of one on a simulated GPU to its share of
  * this machine by its own plan; a trial without data is a process like this one. */
 static int plan_memory(find_batch *s, stoke_error *err)
 {
     enum { CODE_BYTES = 1 << 20 }; /* what a trial maps and this process does not */
     const uint64_t own = s->own + CODE_BYTES, limit = s->params.data.memory_limit;
-    stoke_memory_sum *sum = &s->planned;
-    *sum = (stoke_memory_sum){ .limit_bytes = limit };
-    stoke_memory_add(sum, "a trial", 1, own);
-    stoke_memory_add(sum, "process", 1, own);
-    const int r = stoke_memory_check(sum, "a search needs", "name no limit", err);
+    stoke_memory_sum sum = { .limit_bytes = limit };
+    stoke_memory_add(&sum, "a trial", 1, own);
+    stoke_memory_add(&sum, "process", 1, own);
+    const int r = stoke_memory_check(&sum, "a search needs", "name no limit", err);
     if (r) return r;
     const int native = find_batch_source(s) == STOKE_SOURCE_MEASURED;
     uint64_t trial = limit ? limit - own : stoke_machine_available();
     if (native && s->limits.memory < trial) trial = s->limits.memory;
-    if (trial == UINT64_MAX) *sum = (stoke_memory_sum){ 0 }; /* nothing tells what is free */
-    if (trial == UINT64_MAX) return STOKE_OK;
+    if (trial == UINT64_MAX) return STOKE_OK; /* nothing tells what is free */
     if (native)
         s->limits.memory = trial;
     else if (s->plan->samples)
         s->params.data.memory_limit = trial;
     else
         trial = own;
-    sum->share[0].bytes = trial;
-    cli_say_memory(s->call, sum);
+    sum.share[0].bytes = trial;
+    cli_say_memory(s->call, &sum);
     return STOKE_OK;
 }
 
@@ -231,13 +214,16 @@ static int set_limits(find_batch *s, stoke_error *err)
 {
     stoke_batch_params *p = &s->limits;
     const uint64_t samples = s->plan->samples;
+    stoke_device *card = NULL;
     int r = STOKE_OK;
     *p = stoke_batch_defaults();
     p->memory = s->memory;
     if (!p->memory && find_batch_source(s) == STOKE_SOURCE_MEASURED)
         p->memory = stoke_machine_available();
     else if (!p->memory)
-        r = card_memory(s->wish.device, &p->memory, err);
+        r = stoke_device_open(&card, s->wish.device, NULL, err);
+    if (card) p->memory = stoke_device_describe(card)->memory_bytes;
+    stoke_device_close(&card);
     if (!r) r = plan_memory(s, err);
     if (find_batch_source(s) == STOKE_SOURCE_EMULATED) {
         p->margin = 0; /* 1 GiB stays free, as in `stoke estimate`: both say the same of what fits */
@@ -250,21 +236,6 @@ static int set_limits(find_batch *s, stoke_error *err)
     p->world = s->ranks ? s->ranks : 1;
     p->although_busy = s->although_busy;
     return r;
-}
-
-static int check_device(const find_batch *s, stoke_error *err)
-{
-    const char *model = s->params.train.model, *device = s->wish.device;
-    if (strcmp(device, "native") && !stoke_device_simulated(device))
-        return cli_error(err, STOKE_E_INVALID,
-                         "no trial runs on '%s': there are native, and simulated GPUs such as sim:rtx3090 "
-                         "(`stoke devices` lists them)",
-                         device);
-    if (find_batch_source(s) == STOKE_SOURCE_MEASURED && model && !strcmp(model, "smallnet"))
-        return cli_error(
-            err, STOKE_E_INVALID,
-            "the native engine trains SegFormer b0 to b5, not smallnet; --device sim:rtx3090 simulates it");
-    return STOKE_OK;
 }
 
 int find_batch_run(find_batch *s, stoke_error *err)
@@ -282,12 +253,21 @@ int find_batch_run(find_batch *s, stoke_error *err)
     s->params = find_batch_params(s->plan, &s->wish);
     if (!s->before) s->before = s->plan->batch;
     for (size_t i = 0; (text = stoke_trial_plan_remark(s->plan, i)); i++) cli_say(s->call, "%s", text);
-    r = check_device(s, err);
-    if (!r) r = set_limits(s, err);
+    const char *model = s->params.train.model, *device = s->wish.device;
+    const int native = find_batch_source(s) == STOKE_SOURCE_MEASURED;
+    if (!native && !stoke_device_simulated(device))
+        return cli_error(err, STOKE_E_INVALID,
+                         "no trial runs on '%s': there are native, and simulated GPUs such as sim:rtx3090 "
+                         "(`stoke devices` lists them)",
+                         device);
+    if (native && model && !strcmp(model, "smallnet"))
+        return cli_error(
+            err, STOKE_E_INVALID,
+            "the native engine trains SegFormer b0 to b5, not smallnet; --device sim:rtx3090 simulates it");
+    r = set_limits(s, err);
     if (r) return r;
-    if (find_batch_source(s) == STOKE_SOURCE_EMULATED)
-        cli_say(s->call, "%s is a simulated GPU: memory as estimated for PyTorch, times emulated",
-                s->wish.device);
+    if (!native)
+        cli_say(s->call, "%s is a simulated GPU: memory as estimated for PyTorch, times emulated", device);
     s->params.memory = s->memory; /* what is free just now is no other search */
     stoke_trial_key(&s->params, key, sizeof key);
     s->progress = cli_progress_begin(s->call, "trials", "done");

@@ -75,8 +75,7 @@ typedef struct find_batch {
     stoke_trial_plan *plan;
     stoke_trial_params params;
     stoke_batch_params limits;
-    uint64_t own;             /* bytes this process holds */
-    stoke_memory_sum planned; /* of this machine: what is held at most here and by a trial */
+    uint64_t own; /* bytes this process holds */
     stoke_batch_result result;
     stoke_progress *progress;
 } find_batch;

@@ -25,14 +25,6 @@ static uint64_t effective(const find_batch *s)
     return (uint64_t)s->result.batch * s->limits.accumulate * s->limits.world;
 }
 
-/* What the device computes for a step of the choice. */
-static double chosen_ms(const find_batch *s)
-{
-    for (size_t i = s->result.n_trials; i-- > 0;)
-        if (s->result.trial[i].batch == s->result.batch) return s->result.trial[i].step_ms;
-    return 0;
-}
-
 /* The loop with the batch that was found: what the file says otherwise is the file's. */
 static void diagnose_command(const find_batch *s, char *line, size_t size)
 {
@@ -51,7 +43,10 @@ static void diagnose_command(const find_batch *s, char *line, size_t size)
     cli_append_word(line, size, "--device");
     cli_append_word(line, size, s->wish.device);
     if (find_batch_source(s) == STOKE_SOURCE_MEASURED) return;
-    snprintf(number, sizeof number, "--step-ms=%.3g", chosen_ms(s));
+    double step_ms = 0; /* of the choice: the last trial with it */
+    for (size_t i = 0; i < s->result.n_trials; i++)
+        if (s->result.trial[i].batch == s->result.batch) step_ms = s->result.trial[i].step_ms;
+    snprintf(number, sizeof number, "--step-ms=%.3g", step_ms);
     cli_append_word(line, size, number);
 }
 
@@ -119,8 +114,8 @@ static void print_choice(const find_batch *s)
         r->images_s >= s->limits.near * r->best_images_s ? "the smallest that is about as fast as any"
                                                          : "the largest that trains in the budget",
         r->why);
-    cli_print("\neffective batch: %u x %u accumulated x %u process%s = %llu\n", (unsigned)r->batch,
-              (unsigned)s->limits.accumulate, (unsigned)s->limits.world, s->limits.world == 1 ? "" : "es",
+    cli_print("\neffective batch: %u x %u accumulated x %s = %llu\n", (unsigned)r->batch,
+              (unsigned)s->limits.accumulate, STOKE_COUNT(s->limits.world, "process"),
               (unsigned long long)effective(s));
     if (before && before != r->batch) {
         const double factor = (double)r->batch / before;
@@ -181,7 +176,7 @@ void find_batch_json(stoke_json *json, const find_batch *s)
           FACT("memory_source", memory_source(s)), FACT_OF(&s->params.train, model),
           FACT_SIZE("size", s->params.data.size[0], s->params.data.size[1]), FACT_OF(&s->params, classes),
           FACT("memory_bytes", s->limits.memory));
-    cli_json_memory(json, &s->planned);
+    cli_json_memory(json, s->call->planned);
     FACTS(json, FACT("budget_bytes", r->budget), FACT_COUNT("batch", r->batch), FACT_IS_OF(r, too_busy),
           FACT_IS("low_confidence", r->doubtful), FACT("bound", stoke_bound_name(r->bound)),
           FACT_COUNT("largest_ok", r->largest_ok), FACT_COUNT("largest_fit", r->largest_fit),

@@ -4,9 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "python/src/device_rows.h"
-#include <stoke/tools/lease.h>
-
 typedef struct array {
     PyObject_HEAD stoke_hold *hold;
     py_view view;
@@ -269,15 +266,13 @@ static int read_stream(PyObject *stream, void **handle)
     if (stream == Py_None) return 0;
     const long long number = PyLong_AsLongLong(stream);
     if (number == -1) return PyErr_Occurred() ? -1 : 1;
-    if (number == 2 || number <= 0) {
-        PyErr_SetString(PyExc_BufferError,
-                        number == 2
-                            ? "the per-thread default stream has another meaning in the thread that "
-                              "lets go of the array: give a stream with a handle, or 1"
-                            : "no stream has this number: give a handle, 1 for the default stream, or "
-                              "-1 for none");
-        return -1;
-    }
+    if (number == 2 || number <= 0)
+        return py_refuse(PyExc_BufferError,
+                         number == 2
+                             ? "the per-thread default stream has another meaning in the thread that "
+                               "lets go of the array: give a stream with a handle, or 1"
+                             : "no stream has this number: give a handle, 1 for the default stream, or "
+                               "-1 for none");
     if (number > 2) *handle = (void *)(uintptr_t)number;
     return 0;
 }
@@ -302,10 +297,8 @@ static int order(const array *own, PyObject *stream)
 static int read_pair(PyObject *pair, const char *name, long numbers[2])
 {
     if (pair == Py_None) return 0;
-    if (!PyTuple_Check(pair) || PyTuple_Size(pair) != 2) {
-        PyErr_Format(PyExc_TypeError, "%s must be a tuple of two numbers", name);
-        return -1;
-    }
+    if (!PyTuple_Check(pair) || PyTuple_Size(pair) != 2)
+        return py_refuse(PyExc_TypeError, "%s must be a tuple of two numbers", name);
     for (int i = 0; i < 2; i++) {
         numbers[i] = PyLong_AsLong(PyTuple_GetItem(pair, i));
         if (numbers[i] == -1 && PyErr_Occurred()) return -1;
@@ -327,11 +320,10 @@ static PyObject *array_dlpack(PyObject *self, PyObject *args, PyObject *kwargs)
     const int versioned = version[0] >= 1, here = place[0] == at->device && place[1] == at->id;
     const int copies = copy == Py_None ? !here : PyObject_IsTrue(copy);
     if (copies < 0) return NULL;
-    if (copies ? place[0] != PY_DEVICE_CPU : !here) {
-        PyErr_SetString(PyExc_BufferError, "__dlpack__ gives an array where it is, or a copy of it in host "
-                                           "memory (dl_device=(1, 0)): nothing on another device");
-        return NULL;
-    }
+    if (copies ? place[0] != PY_DEVICE_CPU : !here)
+        return PyErr_Format(PyExc_BufferError,
+                            "__dlpack__ gives an array where it is, or a copy of it in host memory "
+                            "(dl_device=(1, 0)): nothing on another device");
     if (copies) return copied_capsule(own, versioned);
     return order(own, stream) ? NULL : py_dlpack_capsule(own->hold, &own->view, versioned, 0);
 }

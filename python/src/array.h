@@ -3,7 +3,7 @@
  * _stoke.Array: a view of memory that somebody holds, for NumPy (__array_struct__, __array_interface__) and
  * for everybody who reads DLPack. Never a copy unless one is asked for.
  *
- * On a device, what holds the memory is a lease (engine.h), and who takes a capsule says on which stream it
+ * On a device, what holds the memory is a lease (lease.h), and who takes a capsule says on which stream it
  * will work: DLPack's protocol, in which the producer sees to it that this stream waits for the data.
  */
 #ifndef STOKE_PYTHON_SRC_ARRAY_H
@@ -59,5 +59,12 @@ void py_let_go(stoke_hold *hold, py_place place);
 
 /* dlpack.c: a capsule, "dltensor" or (versioned) "dltensor_versioned", with its own count on `hold`. */
 PyObject *py_dlpack_capsule(stoke_hold *hold, const py_view *view, int versioned, int copied);
+
+/* device_rows.c: whether a hold is that of a result of _stoke.DeviceRows; else it is a lease (lease.h).
+ * Results in memory of ours are held by a count that is no lease: the host has waited for them, so nobody has
+ * to put streams in order. */
+int py_result_is(const stoke_hold *hold);
+/* May wait. As stoke_lease_fetch. */
+int py_result_fetch(stoke_hold *hold, const void *array, void *to, size_t bytes, stoke_error *err);
 
 #endif

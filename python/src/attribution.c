@@ -35,10 +35,8 @@ static int read_making(stoke_step_record *record, PyObject *making)
     while (PyDict_Next(making, &at, &name, &times)) {
         int k = 0;
         while (k < STOKE_WORK_KINDS && PyUnicode_CompareWithASCIIString(name, stoke_work_name(k))) k++;
-        if (k == STOKE_WORK_KINDS) {
-            PyErr_Format(PyExc_ValueError, "%R is no part of making a batch", name);
-            return -1;
-        }
+        if (k == STOKE_WORK_KINDS)
+            return py_refuse(PyExc_ValueError, "%R is no part of making a batch", name);
         unsigned long long wall, cpu, queued;
         if (!PyArg_ParseTuple(times, "KKK;a part of making is (wall, cpu, queued)", &wall, &cpu, &queued))
             return -1;
@@ -49,10 +47,7 @@ static int read_making(stoke_step_record *record, PyObject *making)
 
 static int read_one(stoke_step_record *record, PyObject *dict)
 {
-    if (!PyDict_Check(dict)) {
-        PyErr_SetString(PyExc_TypeError, "a record is a dict");
-        return -1;
-    }
+    if (!PyDict_Check(dict)) return py_refuse(PyExc_TypeError, "a record is a dict");
     PyObject *making = PyDict_GetItemString(dict, "making");
     if (py_in(record, record_fields, dict)) return -1;
     return making ? read_making(record, making) : 0;
@@ -110,20 +105,15 @@ static const py_field attribution_fields[] = { PY_FIELDS(stoke_attribution, step
                                                          idle_ns, input_ns, fetch_ns, copy_ns, augment_ns),
                                                PY_FIELDS(stoke_attribution, overlapped_copy_ns) };
 
-/* (name, ns, meaning, whether it is waiting for input), all of them, in the order of the pipeline. */
-static PyObject *causes_out(const stoke_attribution *a)
-{
-    PyObject *list = PyList_New(0);
-    for (int k = 0; list && k < STOKE_IDLES; k++)
-        py_add(&list, Py_BuildValue("(sKsN)", stoke_idle_name(k), (unsigned long long)a->idle[k],
-                                    stoke_idle_meaning(k), PyBool_FromLong(k < STOKE_IDLE_INPUTS)));
-    return list;
-}
-
 static PyObject *attribution_out(const stoke_attribution *a)
 {
     const char *after = a->unknown_after < 0 ? NULL : stoke_idle_name(a->unknown_after);
-    PyObject *dict = py_with(py_out(a, attribution_fields), "causes", causes_out(a));
+    PyObject *list = PyList_New(0);
+    /* (name, ns, meaning, whether it is waiting for input), all of them, in the order of the pipeline. */
+    for (int k = 0; list && k < STOKE_IDLES; k++)
+        py_add(&list, Py_BuildValue("(sKsN)", stoke_idle_name(k), (unsigned long long)a->idle[k],
+                                    stoke_idle_meaning(k), PyBool_FromLong(k < STOKE_IDLE_INPUTS)));
+    PyObject *dict = py_with(py_out(a, attribution_fields), "causes", list);
     return py_with(dict, "unknown_after", py_words(after));
 }
 
@@ -223,16 +213,15 @@ static const py_field fix_fields[] = {
     PY_FIELD_AS(stoke_fix, order, PY_INT), PY_FIELDS(stoke_fix, marginal_ms)
 };
 
-static PyObject *fix_out(const stoke_fix *fix)
-{
-    PyObject *dict = py_with(py_out(fix, fix_fields), "cause", py_words(stoke_cause_name(fix->cause)));
-    return py_with(dict, "busy", fix->applies ? PyFloat_FromDouble(fix->alone.busy) : py_words(NULL));
-}
-
 static PyObject *fixes_out(const stoke_fixes *found)
 {
     PyObject *list = PyList_New(0);
-    for (int k = 0; list && k < STOKE_CAUSES; k++) py_add(&list, fix_out(&found->fix[k]));
+    for (int k = 0; list && k < STOKE_CAUSES; k++) {
+        const stoke_fix *fix = &found->fix[k];
+        PyObject *dict = py_with(py_out(fix, fix_fields), "cause", py_words(stoke_cause_name(fix->cause)));
+        py_add(&list,
+               py_with(dict, "busy", fix->applies ? PyFloat_FromDouble(fix->alone.busy) : py_words(NULL)));
+    }
     return Py_BuildValue("{s:N,s:N,s:N,s:N,s:d}", "fixes", list, "now", forecast_out(&found->now), "together",
                          forecast_out(&found->together), "all", setup_words(&found->all), "gain_all_ms",
                          found->gain_all_ms);

@@ -12,7 +12,7 @@
 /* `rows` and all it points to live as long as `hold`, whose count of the caller is taken over, also when this
  * fails. channels_last: images of layout hwc are shown as N, C, H, W, the way PyTorch names what lies in
  * memory as N, H, W, C. `place` is where images and masks are; elsewhere than on the processor, `hold` is a
- * lease (engine.h). */
+ * lease (lease.h). */
 PyObject *py_batch_new(stoke_hold *hold, const stoke_batch *rows, int channels_last, py_place place);
 /* Views of n images or masks at `data`, which lie as those of a batch do. */
 py_view py_view_of_images(const stoke_batch *like, void *data, uint32_t n, int channels_last);

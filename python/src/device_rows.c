@@ -1,6 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "python/src/device_rows.h"
-
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * _stoke.DeviceRows: batches that are on a device already, augmented there (<stoke/tools/device_rows.h>).
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,10 +93,7 @@ static int borrow_device(maker *m, PyObject *array)
     py_view view;
     stoke_hold *hold;
     if (!py_array_get(array, &view, &hold)) return -1;
-    if (view.place.device == PY_DEVICE_CPU) {
-        PyErr_SetString(PyExc_ValueError, "the array is in host memory");
-        return -1;
-    }
+    if (view.place.device == PY_DEVICE_CPU) return py_refuse(PyExc_ValueError, "the array is in host memory");
     stoke_hold *owner;
     m->device = device_under(hold, &owner);
     m->keeper = stoke_hold_take(owner);
@@ -184,8 +182,7 @@ static int dtype_of(const char *name, stoke_dtype *dtype)
             *dtype = (stoke_dtype)i;
             return 0;
         }
-    PyErr_Format(PyExc_ValueError, "%s is no type of elements", name);
-    return -1;
+    return py_refuse(PyExc_ValueError, "%s is no type of elements", name);
 }
 
 static PyObject *rows_run(PyObject *self, PyObject *args)
@@ -217,10 +214,8 @@ static int wait_for(const maker *m, stoke_hold *hold, py_place place)
     stoke_error error = { 0 };
     stoke_hold *owner;
     if (place.device != m->place.device || place.id != m->place.id ||
-        (place.device == PY_DEVICE_OPENCL && device_under(hold, &owner) != m->device)) {
-        PyErr_SetString(PyExc_ValueError, "the array is on another device than the one it was made for");
-        return -1;
-    }
+        (place.device == PY_DEVICE_OPENCL && device_under(hold, &owner) != m->device))
+        return py_refuse(PyExc_ValueError, "the array is on another device than the one it was made for");
     if (py_result_is(hold) || place.device != PY_DEVICE_CUDA) return 0; /* it was waited for when it came */
     PY_UNLOCKED(error.code = stoke_lease_arrive((stoke_lease *)hold, &error));
     return py_check(&error);
@@ -234,10 +229,8 @@ static int images_in(call *c, PyObject *array, const maker *m)
     if (!py_array_get(array, &view, &hold) || wait_for(m, hold, view.place)) return -1;
     const int64_t h = m->height, w = m->width;
     const int first = view.dims == 4 && view.shape[2] == h && view.shape[3] == w;
-    if (view.dims != 4 || (!first && (view.shape[1] != h || view.shape[2] != w))) {
-        PyErr_SetString(PyExc_ValueError, "images on a device are a batch of four dimensions");
-        return -1;
-    }
+    if (view.dims != 4 || (!first && (view.shape[1] != h || view.shape[2] != w)))
+        return py_refuse(PyExc_ValueError, "images on a device are a batch of four dimensions");
     c->source.count = (uint32_t)view.shape[0];
     c->source.channels = (uint32_t)view.shape[first ? 1 : 3];
     c->source.layout = first && view.strides[3] == 1 ? STOKE_LAYOUT_CHW : STOKE_LAYOUT_HWC;
@@ -253,10 +246,8 @@ static int masks_in(call *c, PyObject *array, const maker *m)
     if (array == Py_None) return 0;
     if (!py_array_get(array, &view, &hold) || wait_for(m, hold, view.place)) return -1;
     if (view.dims != 3 || view.shape[0] != c->source.count || view.shape[1] != m->height ||
-        view.shape[2] != m->width) {
-        PyErr_SetString(PyExc_ValueError, "masks are as many as images, and as large");
-        return -1;
-    }
+        view.shape[2] != m->width)
+        return py_refuse(PyExc_ValueError, "masks are as many as images, and as large");
     c->source.masks = (uintptr_t)view.data;
     c->source.mask_dtype = view.dtype;
     return 0;

@@ -14,9 +14,8 @@
  *   order.c     which sample stands where
  *   values.c    structs <-> dicts, by tables of fields
  *   attribution.c  what records of steps tell
- *   learn.c     a curve of the loss judged; a settings file as texts
- *   texts.c     charts and tables for people
- *   tune.c      estimate, recommend, check, optimize; search.c: a batch by trials; watch.c: _stoke.Monitor
+ *   learn.c     a curve of the loss judged and drawn; a table; a settings file as texts
+ *   tune.c      estimate, recommend, check, optimize, a batch by trials; watch.c: _stoke.Monitor
  *
  * Limited API of CPython 3.9. Only <stoke/...> of the library is used. Rule for locks: nobody waits for the
  * GIL while holding one.
@@ -37,7 +36,7 @@
     } while (0)
 
 extern PyMethodDef py_settings_functions[], py_order_functions[], py_attribution_functions[],
-    py_tune_functions[], py_search_functions[], py_learn_functions[], py_texts_functions[];
+    py_tune_functions[], py_learn_functions[];
 extern PyType_Spec py_pinned_spec, py_array_spec, py_batch_spec, py_loader_spec, py_rows_spec,
     py_device_rows_spec, py_monitor_spec;
 extern PyTypeObject *py_pinned_type, *py_array_type, *py_batch_type;
@@ -56,5 +55,7 @@ int py_check(const stoke_error *error);
 PyObject *py_none(const stoke_error *error);
 /* -1 with MemoryError set. */
 int py_no_memory(void);
+/* -1 with an exception set, as PyErr_Format does it. */
+int py_refuse(PyObject *exception, const char *format, ...);
 
 #endif

@@ -33,16 +33,6 @@ static stoke_lender *lender_of(PyObject *self)
 
 /* ---- beginning and end ---- */
 
-/* "cuda:1" as DLPack has it. */
-static py_place place_of(const stoke_lender *lender)
-{
-    const stoke_device_info *info = stoke_lender_device(lender);
-    py_place place = py_on_cpu;
-    if (info && sscanf(info->name, "cuda:%d", &place.id) == 1) place.device = PY_DEVICE_CUDA;
-    if (info && sscanf(info->name, "opencl:%d", &place.id) == 1) place.device = PY_DEVICE_OPENCL;
-    return place;
-}
-
 /* 0, or -1 with an exception set. */
 static int open_engine(loader *self, PyObject *to)
 {
@@ -58,7 +48,11 @@ static int open_engine(loader *self, PyObject *to)
                                                    from ? &from->hold : NULL, &error));
     if (error.code == STOKE_E_NOMEM && py_pinned_raise(from)) return -1;
     if (py_check(&error)) return -1;
-    self->place = place_of(self->lender);
+    const stoke_device_info *info = stoke_lender_device(self->lender);
+    py_place *place = &self->place; /* "cuda:1" as DLPack has it */
+    *place = py_on_cpu;
+    if (info && sscanf(info->name, "cuda:%d", &place->id) == 1) place->device = PY_DEVICE_CUDA;
+    if (info && sscanf(info->name, "opencl:%d", &place->id) == 1) place->device = PY_DEVICE_OPENCL;
     return 0;
 }
 
@@ -152,16 +146,6 @@ static PyObject *loader_batches(PyObject *self, PyObject *nothing)
 
 /* ---- what is known ---- */
 
-static PyObject *stages_out(const stoke_stage_time *stage)
-{
-    PyObject *dict = PyDict_New();
-    for (int i = 0; dict && i < STOKE_STAGES; i++, stage++)
-        dict = py_with(dict, stoke_stage_name((stoke_stage)i),
-                       Py_BuildValue("(KKK)", (unsigned long long)stage->wall_ns,
-                                     (unsigned long long)stage->cpu_ns, (unsigned long long)stage->count));
-    return dict;
-}
-
 static const py_field stats_fields[] = {
     PY_FIELDS(stoke_lender_stats, loader.samples, loader.batches, loader.replaced, loader.skipped,
               loader.bad_samples, loader.bytes_read, loader.retries, loader.first_batch_ns),
@@ -178,7 +162,13 @@ static PyObject *loader_stats(PyObject *self, PyObject *nothing)
     stoke_lender_stats stats;
     error.code = stoke_lender_stats_get(lender_of(self), &stats, &error);
     if (error.code) return py_raise(&error);
-    return py_with(py_out(&stats, stats_fields), "stages", stages_out(stats.loader.stage));
+    PyObject *stages = PyDict_New();
+    const stoke_stage_time *stage = stats.loader.stage;
+    for (int i = 0; stages && i < STOKE_STAGES; i++, stage++)
+        stages = py_with(stages, stoke_stage_name((stoke_stage)i),
+                         Py_BuildValue("(KKK)", (unsigned long long)stage->wall_ns,
+                                       (unsigned long long)stage->cpu_ns, (unsigned long long)stage->count));
+    return py_with(py_out(&stats, stats_fields), "stages", stages);
 }
 
 static const py_field plan_fields[] = { PY_FIELDS(stoke_memory_plan, slots, workers, slot_bytes, worker_bytes,
@@ -265,40 +255,6 @@ static PyObject *loader_batch_size(PyObject *self, void *closure)
 
 enum { NAMES = 256 };
 
-/* What a picture shows is what the eye can see; everything else is as in the loader. */
-static int settle(stoke_data_params *params, uint32_t count, uint64_t epoch, stoke_error *err)
-{
-    static const char *const settings[][2] = { { "dtype", "u8" },       { "layout", "hwc" },
-                                               { "normalize", "none" }, { "mask_dtype", "auto" },
-                                               { "quarantine", "" },    { "drop_last", "false" },
-                                               { "prefetch", "1" },     { "rank", "0" },
-                                               { "world", "1" } };
-    const stoke_option_group group = stoke_data_options(params);
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
-        int r = stoke_options_set(&group, 1, settings[i][0], settings[i][1], err);
-        if (r) return r;
-    }
-    params->batch = count;
-    params->epoch = (int64_t)epoch;
-    return STOKE_OK;
-}
-
-/* pictures: two for each tile. */
-static void lay_tiles(const stoke_batch *batch, int has_masks, stoke_tile *tiles, stoke_image *pictures)
-{
-    const uint32_t w = batch->width, h = batch->height;
-    const uint8_t depth = (uint8_t)stoke_dtype_bytes(batch->mask_dtype);
-    for (uint32_t i = 0; i < batch->count; i++) {
-        stoke_image *image = &pictures[2 * i], *mask = image + 1;
-        char *images = batch->images;
-        /* Of a mixed row the mask that belongs to the stronger picture. */
-        char *masks = batch->lambda && batch->lambda[i] < 0.5f ? batch->masks_b : batch->masks;
-        *image = (stoke_image){ images + i * batch->image_row_bytes, (size_t)w * 3, w, h, 3, 1 };
-        *mask = (stoke_image){ masks + i * batch->mask_row_bytes, (size_t)w * depth, w, h, 1, depth };
-        tiles[i] = (stoke_tile){ image, has_masks ? mask : NULL, batch->names[i] };
-    }
-}
-
 static int write_grid(const stoke_tile *tiles, const stoke_batch *batch, const stoke_data_params *params,
                       const char *path, uint32_t columns, uint32_t tile, stoke_error *err)
 {
@@ -325,15 +281,25 @@ static int write_grid(const stoke_tile *tiles, const stoke_batch *batch, const s
 static int draw(const stoke_batch *batch, const stoke_data_params *params, int has_masks, const char *path,
                 uint32_t columns, uint32_t tile, stoke_error *err)
 {
+    const uint32_t w = batch->width, h = batch->height;
+    const uint8_t depth = (uint8_t)stoke_dtype_bytes(batch->mask_dtype);
     stoke_tile *tiles = calloc(batch->count, sizeof *tiles);
-    stoke_image *pictures = calloc(batch->count, 2 * sizeof *pictures);
-    int r = STOKE_E_NOMEM;
-    if (tiles && pictures) {
-        lay_tiles(batch, has_masks, tiles, pictures);
-        r = write_grid(tiles, batch, params, path, columns, tile, err);
-    } else {
-        snprintf(err->message, sizeof err->message, "no memory for a picture of %u samples", batch->count);
+    stoke_image *pictures = calloc(batch->count, 2 * sizeof *pictures); /* two for each tile */
+    const int ready = tiles && pictures;
+    for (uint32_t i = 0; ready && i < batch->count; i++) {
+        stoke_image *image = &pictures[2 * i], *mask = image + 1;
+        char *images = batch->images;
+        /* Of a mixed row the mask that belongs to the stronger picture. */
+        char *masks = batch->lambda && batch->lambda[i] < 0.5f ? batch->masks_b : batch->masks;
+        *image = (stoke_image){ images + i * batch->image_row_bytes, (size_t)w * 3, w, h, 3, 1 };
+        *mask = (stoke_image){ masks + i * batch->mask_row_bytes, (size_t)w * depth, w, h, 1, depth };
+        tiles[i] = (stoke_tile){ image, has_masks ? mask : NULL, batch->names[i] };
     }
+    int r = STOKE_E_NOMEM;
+    if (ready)
+        r = write_grid(tiles, batch, params, path, columns, tile, err);
+    else
+        snprintf(err->message, sizeof err->message, "no memory for a picture of %u samples", batch->count);
     free(tiles);
     free(pictures);
     return r;
@@ -348,8 +314,19 @@ static int write_picture(const stoke_lender *lender, const char *path, uint32_t 
     stoke_data_params params = *stoke_lender_params(lender);
     stoke_loader *second = NULL;
     const stoke_batch *batch = NULL;
+    /* What a picture shows is what the eye can see; everything else is as in the loader. */
+    params.dtype = STOKE_IMAGE_DTYPE_U8;
+    params.layout = STOKE_LAYOUT_HWC;
+    params.normalize = STOKE_NORMALIZE_NONE;
+    params.mask_dtype = STOKE_MASK_DTYPE_AUTO;
+    params.quarantine = "";
+    params.drop_last = 0;
+    params.prefetch = 1;
+    params.rank = 0;
+    params.world = 1;
+    params.batch = count;
+    params.epoch = (int64_t)epoch;
     int r = stoke_lender_check(lender, err);
-    if (!r) r = settle(&params, count, epoch, err);
     if (!r) r = stoke_loader_create(&second, dataset, &params, NULL, err);
     if (r) return r;
     r = stoke_loader_next(second, &batch);

@@ -37,10 +37,18 @@ int py_no_memory(void)
     return -1;
 }
 
+int py_refuse(PyObject *exception, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    PyErr_FormatV(exception, format, args);
+    va_end(args);
+    return -1;
+}
+
 PyObject *py_not_callable(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    PyErr_SetString(PyExc_TypeError, "only stokehold makes objects of this type");
-    return NULL;
+    return PyErr_Format(PyExc_TypeError, "only stokehold makes objects of this type");
 }
 
 void py_free(PyObject *object)
@@ -62,7 +70,7 @@ static PyMethodDef own_functions[] = {
 
 static PyMethodDef *const functions[] = {
     own_functions,     py_settings_functions, py_order_functions, py_attribution_functions,
-    py_tune_functions, py_search_functions,   py_learn_functions, py_texts_functions,
+    py_tune_functions, py_learn_functions,
 };
 
 /* Types live in static variables, since a method cannot find its module before CPython 3.11's limited API:
@@ -83,10 +91,8 @@ static const struct {
 
 static int fill(PyObject *module)
 {
-    if (from_status) {
-        PyErr_SetString(PyExc_ImportError, "stokehold can be imported by one interpreter of a process only");
-        return -1;
-    }
+    if (from_status)
+        return py_refuse(PyExc_ImportError, "stokehold can be imported by one interpreter of a process only");
     PyObject *errors = PyImport_ImportModule("stokehold._errors");
     from_status = errors ? PyObject_GetAttrString(errors, "from_status") : NULL;
     Py_XDECREF(errors);

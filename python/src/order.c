@@ -18,8 +18,7 @@ static int read_order(PyObject *args, const char *format, stoke_order *order, un
                             .epoch = epoch,
                             .kind = shuffle ? STOKE_ORDER_SHUFFLE : STOKE_ORDER_SEQUENTIAL };
     if (count) return 0;
-    PyErr_SetString(PyExc_ValueError, "there are no samples");
-    return -1;
+    return py_refuse(PyExc_ValueError, "there are no samples");
 }
 
 static PyObject *order_ids(PyObject *module, PyObject *args)
@@ -52,8 +51,7 @@ static int read_shard(PyObject *args, const char *format, stoke_rank *shard, uns
     shard->count = count;
     shard->start = start;
     if (shard->batch && shard->world && shard->rank < shard->world) return 0;
-    PyErr_SetString(PyExc_ValueError, "a batch has one row at least, and rank is below world");
-    return -1;
+    return py_refuse(PyExc_ValueError, "a batch has one row at least, and rank is below world");
 }
 
 static PyObject *shard_batches(PyObject *module, PyObject *args)

@@ -77,13 +77,6 @@ static void source_end(stoke_hold *hold)
     free(s);
 }
 
-static source *source_new(void)
-{
-    source *s = calloc(1, sizeof *s);
-    if (s) stoke_hold_begin(&s->base.hold, source_end);
-    return s;
-}
-
 int py_device_open(stoke_device **device, PyObject *name)
 {
     PyObject *bytes = PyUnicode_AsUTF8String(name);
@@ -102,7 +95,8 @@ static PyObject *pinned_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     if (!PyArg_ParseTuple(args, "O:Pinned", &from)) return NULL;
     pinned_object *self = (pinned_object *)PyType_GenericAlloc(type, 0);
     if (!self) return NULL;
-    source *s = self->source = source_new();
+    source *s = self->source = calloc(1, sizeof *s);
+    if (s) stoke_hold_begin(&s->base.hold, source_end);
     if (!s || (PyUnicode_Check(from) && py_device_open(&s->device, from))) {
         Py_DECREF(self);
         return s ? NULL : PyErr_NoMemory();
@@ -127,10 +121,8 @@ int py_pinned_get(PyObject *object, py_pinned **out)
 {
     *out = NULL;
     if (!object || object == Py_None) return 0;
-    if (!PyObject_TypeCheck(object, py_pinned_type)) {
-        PyErr_SetString(PyExc_TypeError, "not a Pinned of stokehold");
-        return -1;
-    }
+    if (!PyObject_TypeCheck(object, py_pinned_type))
+        return py_refuse(PyExc_TypeError, "not a Pinned of stokehold");
     *out = &((pinned_object *)object)->source->base;
     stoke_hold_take(&(*out)->hold);
     return 0;

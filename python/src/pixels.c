@@ -22,19 +22,16 @@ typedef struct found {
 
 static int refuse_type(const char *what)
 {
-    PyErr_Format(
-        PyExc_TypeError,
-        "elements of type %s: an image has uint8, uint16 or float32, a mask uint8, bool, uint16, int32 "
-        "or int64",
-        what);
-    return -1;
+    return py_refuse(PyExc_TypeError,
+                     "elements of type %s: an image has uint8, uint16 or float32, a mask uint8, bool, "
+                     "uint16, int32 or int64",
+                     what);
 }
 
 static int refuse_shape(void)
 {
-    PyErr_SetString(PyExc_ValueError,
-                    "a picture has two dimensions (height, width), or three with its channels");
-    return -1;
+    return py_refuse(PyExc_ValueError,
+                     "a picture has two dimensions (height, width), or three with its channels");
 }
 
 static void dense(found *f)
@@ -64,39 +61,28 @@ static Py_ssize_t read_numbers(PyObject *tuple, int64_t numbers[MAX_DIMS])
     return PyErr_Occurred() ? -1 : n;
 }
 
-/* Bytes of all elements, if they lie densely; 0 where a size is no number of pixels. */
-static int64_t dense_bytes(const found *f)
-{
-    int64_t n = (int64_t)stoke_dtype_bytes(f->dtype);
-    for (Py_ssize_t i = 0; i < f->dims; i++) {
-        if (f->shape[i] < 1 || f->shape[i] > INT64_MAX / n) return 0;
-        n *= f->shape[i];
-    }
-    return n;
-}
-
 /* An address in a tuple, or (PIL) bytes, whose number is known. */
 static int read_data(PyObject *data, const found *f, const char **address)
 {
     if (data && PyBytes_Check(data)) {
-        const int64_t needed = dense_bytes(f);
+        int64_t needed = (int64_t)stoke_dtype_bytes(f->dtype); /* if the elements lie densely */
+        for (Py_ssize_t i = 0; i < f->dims; i++) {
+            if (f->shape[i] < 1 || f->shape[i] > INT64_MAX / needed) return refuse_shape();
+            needed *= f->shape[i];
+        }
         *address = PyBytes_AsString(data);
-        return needed && PyBytes_Size(data) >= needed ? 0 : refuse_shape();
+        return PyBytes_Size(data) >= needed ? 0 : refuse_shape();
     }
     if (data && PyTuple_Check(data) && PyTuple_Size(data) == 2) {
         *address = PyLong_AsVoidPtr(PyTuple_GetItem(data, 0));
         return PyErr_Occurred() ? -1 : 0;
     }
-    PyErr_SetString(PyExc_TypeError, "__array_interface__ does not say where the data are");
-    return -1;
+    return py_refuse(PyExc_TypeError, "__array_interface__ does not say where the data are");
 }
 
 static int read_interface(PyObject *dict, found *f)
 {
-    if (!PyDict_Check(dict)) {
-        PyErr_SetString(PyExc_TypeError, "__array_interface__ is no dict");
-        return -1;
-    }
+    if (!PyDict_Check(dict)) return py_refuse(PyExc_TypeError, "__array_interface__ is no dict");
     PyObject *type = PyDict_GetItemString(dict, "typestr"), *strides = PyDict_GetItemString(dict, "strides");
     PyObject *text = type ? PyUnicode_AsUTF8String(type) : NULL;
     const int r = text ? type_of_text(PyBytes_AsString(text), &f->dtype) : refuse_type("unknown");
@@ -129,10 +115,8 @@ static int type_of_code(const dl_tensor *t, stoke_dtype *dtype)
 
 static int read_tensor(const dl_tensor *t, found *f)
 {
-    if (t->device.type != PY_DEVICE_CPU) {
-        PyErr_SetString(PyExc_ValueError, "the picture lies on a device: give it as .cpu()");
-        return -1;
-    }
+    if (t->device.type != PY_DEVICE_CPU)
+        return py_refuse(PyExc_ValueError, "the picture lies on a device: give it as .cpu()");
     if (type_of_code(t, &f->dtype)) return -1;
     if (t->dims < 0 || t->dims > MAX_DIMS) return refuse_shape();
     const int64_t bytes = (int64_t)stoke_dtype_bytes(f->dtype);
@@ -152,8 +136,7 @@ static int read_capsule(PyObject *capsule, found *f)
         return read_tensor(&((dl_managed *)PyCapsule_GetPointer(capsule, PY_DLPACK_PLAIN))->tensor, f);
     if (PyCapsule_IsValid(capsule, PY_DLPACK_VERSIONED))
         return read_tensor(&((dl_versioned *)PyCapsule_GetPointer(capsule, PY_DLPACK_VERSIONED))->tensor, f);
-    PyErr_SetString(PyExc_TypeError, "__dlpack__ did not give a capsule of DLPack");
-    return -1;
+    return py_refuse(PyExc_TypeError, "__dlpack__ did not give a capsule of DLPack");
 }
 
 /* ---- both ---- */
@@ -178,29 +161,23 @@ static int to_pixels(const found *f, int channels_first, stoke_pixels *pixels)
     return 0;
 }
 
-/* The capsule or the dict that says where the object's data are; NULL with an exception set. */
-static PyObject *ask(PyObject *object, int *is_capsule)
-{
-    PyObject *interface = PyObject_GetAttrString(object, "__array_interface__");
-    *is_capsule = 0;
-    if (interface || !PyErr_ExceptionMatches(PyExc_AttributeError)) return interface;
-    PyErr_Clear();
-    *is_capsule = 1;
-    PyObject *capsule = PyObject_CallMethod(object, "__dlpack__", NULL);
-    if (!capsule && PyErr_ExceptionMatches(PyExc_AttributeError))
-        PyErr_Format(
-            PyExc_TypeError,
-            "a picture is an array of NumPy, an image of PIL, or anything with __dlpack__; this is %R",
-            (PyObject *)Py_TYPE(object));
-    return capsule;
-}
-
 int py_pixels_take(py_pixels *taken, PyObject *object, int channels_first)
 {
-    int is_capsule;
     found f = { 0 };
-    taken->owner = ask(object, &is_capsule);
-    if (!taken->owner) return -1;
+    /* The dict or the capsule that says where the object's data are. */
+    taken->owner = PyObject_GetAttrString(object, "__array_interface__");
+    if (!taken->owner && !PyErr_ExceptionMatches(PyExc_AttributeError)) return -1;
+    const int is_capsule = !taken->owner;
+    if (is_capsule) {
+        PyErr_Clear();
+        taken->owner = PyObject_CallMethod(object, "__dlpack__", NULL);
+        if (!taken->owner && PyErr_ExceptionMatches(PyExc_AttributeError))
+            PyErr_Format(
+                PyExc_TypeError,
+                "a picture is an array of NumPy, an image of PIL, or anything with __dlpack__; this is %R",
+                (PyObject *)Py_TYPE(object));
+        if (!taken->owner) return -1;
+    }
     const int r = is_capsule ? read_capsule(taken->owner, &f) : read_interface(taken->owner, &f);
     if (!r && !to_pixels(&f, channels_first, &taken->pixels)) return 0;
     py_pixels_drop(taken);

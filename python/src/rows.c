@@ -114,17 +114,6 @@ static void lent_end(stoke_hold *hold)
     free(l);
 }
 
-/* With its rows' arrays behind it. */
-static lent *lent_new(size_t count)
-{
-    lent *l = calloc(1, sizeof *l + count * (sizeof *l->ids + sizeof *l->names + NAME_BYTES));
-    if (!l) return NULL;
-    l->ids = (uint64_t *)(l + 1);
-    l->names = (const char **)(l->ids + count);
-    l->texts = (char(*)[NAME_BYTES])(l->names + count);
-    return l;
-}
-
 /* From a sequence of numbers, or position, position + 1, ...; -1 with an exception set. */
 static int fill_ids(lent *l, PyObject *ids, uint32_t count, uint64_t position)
 {
@@ -148,8 +137,11 @@ static PyObject *rows_begin(PyObject *self, PyObject *args)
     unsigned long long epoch, position;
     PyObject *ids = Py_None;
     if (!PyArg_ParseTuple(args, "IKK|O:begin", &count, &epoch, &position, &ids)) return NULL;
-    lent *l = lent_new(count);
+    lent *l = calloc(1, sizeof *l + (size_t)count * (sizeof *l->ids + sizeof *l->names + NAME_BYTES));
     if (!l) return PyErr_NoMemory();
+    l->ids = (uint64_t *)(l + 1); /* the arrays of its rows lie behind it */
+    l->names = (const char **)(l->ids + count);
+    l->texts = (char(*)[NAME_BYTES])(l->names + count);
     if (fill_ids(l, ids, count, position)) {
         free(l);
         return NULL;

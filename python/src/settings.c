@@ -27,14 +27,6 @@ enum { ALIASES = sizeof aliases / sizeof *aliases };
 /* What differs from the table: a module leaves no file in the folder it is used in unless it is told to. */
 static const char quarantine_name[] = "quarantine", quarantine_default[] = "";
 
-/* The aliases as options, so that they are offered to somebody who misspelt one. */
-static stoke_option_group alias_group(stoke_option options[ALIASES])
-{
-    for (int i = 0; i < ALIASES; i++)
-        options[i] = (stoke_option){ .name = aliases[i].name, .type = STOKE_OPT_STRING };
-    return (stoke_option_group){ "aliases", options, ALIASES, NULL };
-}
-
 /* Of `shuffle`, which PyTorch has as a bool. */
 static const char *value_for(const char *name, const char *value)
 {
@@ -45,8 +37,7 @@ static const char *value_for(const char *name, const char *value)
 static int raise_option(const stoke_error *error)
 {
     if (error->code != STOKE_E_NOTFOUND) return py_check(error);
-    PyErr_SetString(PyExc_TypeError, error->message);
-    return -1;
+    return py_refuse(PyExc_TypeError, "%s", error->message);
 }
 
 /* "batch: '0' is out of range" about batch_size. */
@@ -64,11 +55,14 @@ static int set(py_settings *settings, const char *given, const char *value)
     int alias = ALIASES - 1;
     while (alias >= 0 && strcmp(aliases[alias].name, given)) alias--;
     if (alias >= 0 && !aliases[alias].stands_for) return 0;
+    /* An alias is resolved before the tables see it: the second group is only looked through for near names,
+     * so that aliases are offered to somebody who misspelt one. */
     stoke_option more[ALIASES];
-    const stoke_option_group groups[] = { stoke_data_options(&settings->params), alias_group(more) };
+    for (int i = 0; i < ALIASES; i++)
+        more[i] = (stoke_option){ .name = aliases[i].name, .type = STOKE_OPT_STRING };
+    const stoke_option_group groups[] = { stoke_data_options(&settings->params),
+                                          { "aliases", more, ALIASES, NULL } };
     stoke_error error = { 0 };
-    /* An alias is resolved before the tables see it: the second group is only looked through for near names.
-     */
     const char *name = alias >= 0 ? aliases[alias].stands_for : given;
     error.code = stoke_options_set(groups, 2, name, value_for(given, value), &error);
     if (error.code && alias >= 0) name_as_given(&error, name, given);
@@ -90,9 +84,8 @@ static int check_twice(PyObject *dict)
         PyObject *a = PyDict_GetItemString(dict, aliases[i].name);
         PyObject *b = aliases[i].stands_for ? PyDict_GetItemString(dict, aliases[i].stands_for) : NULL;
         if (!a || !b) continue;
-        PyErr_Format(PyExc_TypeError, "%s and %s are the same setting: give one of them", aliases[i].name,
-                     aliases[i].stands_for);
-        return -1;
+        return py_refuse(PyExc_TypeError, "%s and %s are the same setting: give one of them", aliases[i].name,
+                         aliases[i].stands_for);
     }
     return 0;
 }

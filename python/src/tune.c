@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Advice: machine, estimate, recommend, check, optimize.
+ * Advice: machine, estimate, recommend, check, optimize; a batch by trials (findbatch.h).
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <stoke/tools/findbatch.h>
 #include <stoke/tools/net.h>
 #include <stoke/tools/output.h>
 #include <stoke/tools/preflight.h>
@@ -48,10 +49,13 @@ static const py_field estimate_fields[] = { PY_FIELDS(stoke_estimate, total, low
                                                       reserved_low, reserved_high, card, parameters),
                                             PY_FIELD_AS(stoke_estimate, source, PY_SOURCE) };
 
-/* For people: what was asked, and what it comes to. Returns dict, or NULL with an exception set. */
-static PyObject *words_out(PyObject *dict, const stoke_estimate *estimate, stoke_engine engine,
-                           const stoke_estimate_params *params)
+static PyObject *estimate_out(const stoke_estimate *estimate, uint32_t largest, stoke_engine engine,
+                              const stoke_estimate_params *params)
 {
+    PyObject *dict = py_out(estimate, estimate_fields), *terms = PyDict_New();
+    for (int k = 0; terms && k < STOKE_TERMS; k++)
+        terms = py_with(terms, stoke_memory_term_name(k), PyLong_FromUnsignedLongLong(estimate->bytes[k]));
+    /* For people: what was asked, and what it comes to. */
     char *text = NULL;
     size_t bytes;
     FILE *out = open_memstream(&text, &bytes);
@@ -63,29 +67,10 @@ static PyObject *words_out(PyObject *dict, const stoke_estimate *estimate, stoke
         fputc('\n', out);
         stoke_estimate_levels(out, estimate);
     }
-    return py_with(dict, "verdict", py_written(out, &text, &bytes));
-}
-
-static PyObject *estimate_out(const stoke_estimate *estimate, uint32_t largest, stoke_engine engine,
-                              const stoke_estimate_params *params)
-{
-    PyObject *dict = py_out(estimate, estimate_fields), *terms = PyDict_New();
-    for (int k = 0; terms && k < STOKE_TERMS; k++)
-        terms = py_with(terms, stoke_memory_term_name(k), PyLong_FromUnsignedLongLong(estimate->bytes[k]));
-    dict = words_out(dict, estimate, engine, params);
+    dict = py_with(dict, "verdict", py_written(out, &text, &bytes));
     dict = py_with(dict, "bytes", terms);
     dict = py_with(dict, "dominant", py_words(stoke_memory_term_name(estimate->dominant)));
     return py_with(dict, "largest_batch", PyLong_FromUnsignedLong(largest));
-}
-
-/* The names of what was assumed. */
-static PyObject *assumed_out(unsigned assumed)
-{
-    static const char *const names[] = { "model", "batch_size", "image_size", "classes", "precision" };
-    PyObject *list = PyList_New(0);
-    for (unsigned i = 0; list && i < sizeof names / sizeof *names; i++)
-        if (assumed >> i & 1 && py_push(list, py_words(names[i]))) Py_CLEAR(list);
-    return list;
 }
 
 /* What a term of `bytes` is. */
@@ -99,6 +84,7 @@ static PyObject *term_meanings(PyObject *module, PyObject *nothing)
 
 static PyObject *estimate_config(PyObject *module, PyObject *args)
 {
+    static const char *const names[] = { "model", "batch_size", "image_size", "classes", "precision" };
     const char *path, *model;
     if (!PyArg_ParseTuple(args, "yz:estimate_config", &path, &model)) return NULL;
     stoke_estimate_params params = stoke_estimate_defaults();
@@ -108,7 +94,10 @@ static PyObject *estimate_config(PyObject *module, PyObject *args)
     params.model = model;
     PY_UNLOCKED(error.code = stoke_estimate_config(&params, path, name, &assumed, &error));
     if (error.code) return fail_at(&error, 1);
-    return py_with(py_out(&params, estimate_params), "assumed", assumed_out(assumed));
+    PyObject *list = PyList_New(0);
+    for (unsigned i = 0; list && i < sizeof names / sizeof *names; i++)
+        if (assumed >> i & 1) py_add(&list, py_words(names[i]));
+    return py_with(py_out(&params, estimate_params), "assumed", list);
 }
 
 static PyObject *precision(PyObject *module, PyObject *args)
@@ -171,14 +160,6 @@ static PyObject *recommendations_out(const stoke_recommendation *line, size_t n)
     return list;
 }
 
-static PyObject *advice_out(const stoke_advice *advice)
-{
-    return Py_BuildValue("{s:s,s:K,s:N,s:N,s:s}", "subject", advice->subject, "memory",
-                         (unsigned long long)advice->memory, "lines",
-                         recommendations_out(advice->line, advice->n), "expected",
-                         recommendations_out(advice->expected, advice->n_expected), "remark", advice->remark);
-}
-
 static PyObject *recommend(PyObject *module, PyObject *args)
 {
     PyObject *dict;
@@ -197,24 +178,17 @@ static PyObject *recommend(PyObject *module, PyObject *args)
     else if (elsewhere)
         params.cores_source = STOKE_SOURCE_NA;
     if (!error.code) PY_UNLOCKED(error.code = stoke_recommend(&advice, &params, &error));
-    return error.code ? fail_at(&error, 0) : advice_out(&advice);
+    if (error.code) return fail_at(&error, 0);
+    return Py_BuildValue("{s:s,s:K,s:N,s:N,s:s}", "subject", advice.subject, "memory",
+                         (unsigned long long)advice.memory, "lines",
+                         recommendations_out(advice.line, advice.n), "expected",
+                         recommendations_out(advice.expected, advice.n_expected), "remark", advice.remark);
 }
 
 /* ---- before a training starts ---- */
 
 static const py_field check_params[] = { PY_FIELDS(stoke_preflight_params, config, data, model, classes,
                                                    ranks) };
-
-static PyObject *lines_out(const stoke_preflight *preflight)
-{
-    PyObject *list = PyList_New(0);
-    stoke_preflight_line line;
-    for (size_t i = 0; list && stoke_preflight_at(preflight, i, &line); i++)
-        py_add(&list,
-               Py_BuildValue("(ssssNN)", line.key, line.title, stoke_verdict_name(line.verdict),
-                             stoke_source_name(line.source), py_words(line.figure), py_words(line.fix)));
-    return list;
-}
 
 static PyObject *check(PyObject *module, PyObject *args)
 {
@@ -226,10 +200,15 @@ static PyObject *check(PyObject *module, PyObject *args)
     stoke_error error = { 0 };
     PY_UNLOCKED(error.code = stoke_preflight_run(&preflight, &params, &error));
     if (error.code) return fail_at(&error, 1);
-    PyObject *result = Py_BuildValue(
-        "{s:N,s:s,s:s,s:s}", "lines", lines_out(preflight), "dialect", stoke_preflight_dialect(preflight),
-        "engine", stoke_preflight_engine(preflight) == STOKE_ENGINE_TORCH ? "torch" : "native", "no_card",
-        stoke_preflight_no_card(preflight));
+    PyObject *list = PyList_New(0);
+    const stoke_preflight_line *line = preflight->line;
+    for (size_t i = 0; list && i < preflight->n; i++, line++)
+        py_add(&list,
+               Py_BuildValue("(ssssNN)", line->key, line->title, stoke_verdict_name(line->verdict),
+                             stoke_source_name(line->source), py_words(line->figure), py_words(line->fix)));
+    PyObject *result = Py_BuildValue("{s:N,s:s,s:s,s:s}", "lines", list, "dialect", preflight->dialect,
+                                     "engine", preflight->engine == STOKE_ENGINE_TORCH ? "torch" : "native",
+                                     "no_card", preflight->no_card);
     stoke_preflight_destroy(&preflight);
     return result;
 }
@@ -282,6 +261,108 @@ static PyObject *optimize(PyObject *module, PyObject *args)
     return result;
 }
 
+/* ---- a batch by trials, which a function of Python runs ---- */
+
+static const py_field search_params[] = { PY_FIELDS(stoke_batch_params, memory, margin, margin_bytes, largest,
+                                                    largest_said, target_busy, accumulate) };
+/* What is told in the end; but for the first two, what the function returns. */
+static const py_field trial_fields[] = {
+    PY_FIELDS(stoke_trial, batch, with_loader, allocated, reserved, step_ms, step_low, step_high, busy),
+    PY_FIELDS(stoke_trial, wait_ms, message), PY_FIELD_AS(stoke_trial, outcome, PY_OTHER)
+};
+enum { ASKED = 2, RETURNED = sizeof trial_fields / sizeof *trial_fields - ASKED };
+static const py_field result_fields[] = { PY_FIELDS(stoke_batch_result, too_busy, batch, largest_ok,
+                                                    smallest_oom, linear, memory0, memory1, memory_r2),
+                                          PY_FIELDS(stoke_batch_result, timed, time0, time1, budget, images_s,
+                                                    best_images_s, largest_fit, busy),
+                                          PY_FIELDS(stoke_batch_result, why, next) };
+
+/* How a trial ended: the name of an outcome, or by its message ("ended") or its process (status). */
+static int outcome_in(stoke_trial *trial, PyObject *end)
+{
+    int status, timed_out;
+    unsigned long long before, after;
+    if (PyUnicode_Check(end)) {
+        for (int k = STOKE_OUTCOME_OK; k <= STOKE_OUTCOME_ERROR; k++)
+            if (!PyUnicode_CompareWithASCIIString(end, stoke_outcome_name(k))) {
+                trial->outcome = k;
+                return 0;
+            }
+        return py_refuse(PyExc_ValueError, "a trial cannot end as %R", end);
+    }
+    if (!PyArg_ParseTuple(end, "iKKp;an outcome is a name or (status, kills before, kills after, timed out)",
+                          &status, &before, &after, &timed_out))
+        return -1;
+    trial->outcome = stoke_outcome_of(status, before, after, timed_out, trial->message);
+    return 0;
+}
+
+static int trial_in(stoke_trial *trial, PyObject *dict)
+{
+    if (!PyDict_Check(dict)) return py_refuse(PyExc_TypeError, "a trial returns a dict");
+    PyObject *message = PyDict_GetItemString(dict, "message"), *end = PyDict_GetItemString(dict, "outcome");
+    if (!end) return py_refuse(PyExc_TypeError, "a trial returns its outcome");
+    if (message) {
+        PyObject *bytes = PyUnicode_AsEncodedString(message, "utf-8", "replace");
+        if (!bytes) return -1;
+        snprintf(trial->message, sizeof trial->message, "%s", PyBytes_AsString(bytes));
+        Py_DECREF(bytes);
+    }
+    if (outcome_in(trial, end)) return -1;
+    return py_fields_in(trial, trial_fields + ASKED, RETURNED, dict);
+}
+
+/* The search runs without the GIL; a trial takes it. An exception stops the search and is passed on. */
+static int run_trial(void *context, uint32_t batch, stoke_trial *trial, stoke_error *err)
+{
+    const PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *dict =
+        PyObject_CallFunction(context, "kO", (unsigned long)batch, trial->with_loader ? Py_True : Py_False);
+    const int r = dict && !trial_in(trial, dict) ? STOKE_OK : STOKE_E_STATE;
+    Py_XDECREF(dict);
+    PyGILState_Release(state);
+    return r;
+}
+
+static PyObject *result_out(const stoke_batch_result *found)
+{
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && i < found->n_trials; i++) {
+        const stoke_trial *trial = &found->trial[i];
+        py_add(&list,
+               py_with(py_out(trial, trial_fields), "outcome", py_words(stoke_outcome_name(trial->outcome))));
+    }
+    PyObject *dict = py_with(py_out(found, result_fields), "bound", py_words(stoke_bound_name(found->bound)));
+    return py_with(dict, "trials", list);
+}
+
+static PyObject *batch_search(PyObject *module, PyObject *args)
+{
+    PyObject *dict, *run;
+    const char *journal, *key;
+    if (!PyArg_ParseTuple(args, "O!Ozz:batch_search", &PyDict_Type, &dict, &run, &journal, &key)) return NULL;
+    stoke_batch_params params = stoke_batch_defaults();
+    if (py_in(&params, search_params, dict)) return NULL;
+    stoke_batch_result *found = PyMem_Malloc(sizeof *found);
+    if (!found) return PyErr_NoMemory();
+    stoke_error error = { 0 };
+    PY_UNLOCKED(error.code = stoke_batch_search(found, &params, run_trial, run, journal, key, &error));
+    PyObject *result = NULL;
+    if (PyErr_Occurred())
+        ; /* of a trial */
+    else
+        result = error.code ? py_raise(&error) : result_out(found);
+    PyMem_Free(found);
+    return result;
+}
+
+static PyObject *oom_kills(PyObject *module, PyObject *nothing)
+{
+    return PyLong_FromUnsignedLongLong(stoke_oom_kills());
+}
+
+/* ---- files ---- */
+
 /* For what Python itself writes. */
 static PyObject *check_output(PyObject *module, PyObject *args)
 {
@@ -304,6 +385,9 @@ PyMethodDef py_tune_functions[] = {
     { "estimate", estimate, METH_VARARGS, "estimate(params, torch, memory, spare) -> dict." },
     { "recommend", recommend, METH_VARARGS, "recommend(params) -> dict." },
     { "check", check, METH_VARARGS, "check(params) -> dict." },
+    { "batch_search", batch_search, METH_VARARGS,
+      "batch_search(params, run(batch, with_loader) -> dict, journal, key) -> dict." },
+    { "oom_kills", oom_kills, METH_NOARGS, "oom_kills() -> int: of the control group, so far." },
     { "optimize", optimize, METH_VARARGS, "optimize(params, target, force) -> dict; the file is written." },
     { 0 },
 };

@@ -59,14 +59,9 @@ static PyObject *figure_out(stoke_figure figure)
     return Py_BuildValue("(ds)", figure.value, stoke_source_name(figure.source));
 }
 
-static PyObject *spread_out(const stoke_spread *spread)
-{
-    return Py_BuildValue("(NNNN)", figure_out(spread->mean), figure_out(spread->p5), figure_out(spread->p95),
-                         figure_out(spread->peak));
-}
-
 static PyObject *value_out(const void *at, py_kind kind)
 {
+    const stoke_spread *spread;
     switch (kind) {
     case PY_U64: return PyLong_FromUnsignedLongLong(*(const uint64_t *)at);
     case PY_U32: return PyLong_FromUnsignedLong(*(const uint32_t *)at);
@@ -78,7 +73,10 @@ static PyObject *value_out(const void *at, py_kind kind)
     case PY_NAME: return py_words(*(const char *const *)at);
     case PY_SOURCE: return py_words(stoke_source_name(*(const int *)at));
     case PY_FIGURE: return figure_out(*(const stoke_figure *)at);
-    case PY_SPREAD: return spread_out(at);
+    case PY_SPREAD:
+        spread = at;
+        return Py_BuildValue("(NNNN)", figure_out(spread->mean), figure_out(spread->p5),
+                             figure_out(spread->p95), figure_out(spread->peak));
     case PY_OTHER: break;
     }
     return NULL;
@@ -140,10 +138,7 @@ int py_fields_in(void *to, const py_field *fields, size_t n, PyObject *dict)
     while (PyDict_Next(dict, &at, &name, &value)) {
         size_t i = 0;
         while (i < n && PyUnicode_CompareWithASCIIString(name, name_of(&fields[i]))) i++;
-        if (i == n) {
-            PyErr_Format(PyExc_TypeError, "there is no %R here", name);
-            return -1;
-        }
+        if (i == n) return py_refuse(PyExc_TypeError, "there is no %R here", name);
         if (value_in((char *)to + fields[i].offset, &fields[i], value, dict, name)) return -1;
     }
     return 0;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real trainers of Lightning, for a few steps: its two packages, its checkpoints, its loggers."""
+import dataclasses
 import glob
 import importlib
 import importlib.util
@@ -53,8 +54,29 @@ class Kit:
         return model
 
 
+@pytest.fixture(scope="module")
+def sharding(torch):
+    """torch.distributed._shard of torch 1.13 has defaults that Python 3.11 refuses as mutable; they are let through for the import."""
+    if torch.__version__ >= "2" or not torch.distributed.is_available():
+        return
+    plain = dataclasses.dataclass
+
+    def hashable(kind=None, **settings):
+        if kind is None:
+            return lambda kind: hashable(kind, **settings)
+        made = plain(kind, **settings)
+        made.__hash__ = made.__hash__ or object.__hash__
+        return made
+
+    dataclasses.dataclass = hashable
+    try:
+        importlib.import_module("torch.distributed._shard")
+    finally:
+        dataclasses.dataclass = plain
+
+
 @pytest.fixture(params=PACKAGES)
-def kit(request, torch, monkeypatch):
+def kit(request, sharding, monkeypatch):
     pl = pytest.importorskip(request.param)
     for name in PACKAGES:
         if name != request.param:
@@ -64,7 +86,7 @@ def kit(request, torch, monkeypatch):
 
 
 @pytest.fixture
-def one_kit(torch):
+def one_kit(sharding):
     """Of whichever is there."""
     name = next((name for name in PACKAGES if importlib.util.find_spec(name.partition(".")[0])), None)
     if name is None:
@@ -84,7 +106,8 @@ def test_resuming_from_any_checkpoint(kit, data, tmp_path):
     left = {"step=1": 8, "step=2": 7, "step=3": 6, "step=5": 4, "step=6": 3, "end-epoch=0": 6, "end-epoch=1": 3}
     for name, steps in left.items():
         rest = kit.fit(kit.data(data, workers=1, prefetch=1), ckpt=str(tmp_path / (name + ".ckpt"))).seen
-        assert rest == whole[-steps:], name
+        # The number of a batch after a resume in the middle of an epoch is Lightning's own: 2.2 counts from 0, newer ones go on.
+        assert [(epoch, sum_) for epoch, _, sum_ in rest] == [(epoch, sum_) for epoch, _, sum_ in whole[-steps:]], name
 
 
 def test_epochs_that_are_cut_short(one_kit, data, tmp_path):

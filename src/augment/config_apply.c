@@ -9,9 +9,8 @@
 #include "src/augment/pipeline.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/settings/foreign.h"
-#include "src/settings/own.h"
-#include "src/settings/values.h"
+#include "src/settings/read.h"
+#include "src/settings/keys.h"
 #include <stoke/augment.h>
 #include <stoke/tools/data.h>
 
@@ -99,18 +98,13 @@ static int settle_augment(const stoke_yaml *yaml, const stoke_config_use *use, s
     return STOKE_OK;
 }
 
-static int fills(const stoke_config_use *use, const char *option)
-{
-    stk_option_hit hit;
-    return stk_option_find(use->groups, use->n_groups, option, strlen(option), &hit);
-}
-
 /* ---- both ---- */
 
 int stoke_config_apply(const stoke_yaml *config, stoke_config_use *use, stoke_data_params *data,
                        stoke_option_storage **storage, stoke_error *err)
 {
     const char *before = data->augment;
+    stk_option_hit hit;
     int r;
     *storage = NULL;
     if (use->remarks && use->remarks_size) use->remarks[0] = 0;
@@ -119,7 +113,8 @@ int stoke_config_apply(const stoke_yaml *config, stoke_config_use *use, stoke_da
         r = apply_own(config, use, data, storage, err);
     } else {
         r = stk_foreign_read(config, use, storage, err);
-        if (!r && fills(use, "augment") && !stk_config_given(use, "augment"))
+        if (!r && stk_option_find(use->groups, use->n_groups, "augment", strlen("augment"), &hit) &&
+            !stk_config_given(use, "augment"))
             r = settle_augment(config, use, data, before, *storage, err);
     }
     if (r) stoke_options_free_storage(storage);

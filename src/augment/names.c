@@ -11,6 +11,7 @@
 #include "src/augment/pipeline.h"
 #include "src/base/error.h"
 #include "src/base/option_table.h"
+#include "src/base/remarks.h"
 
 /* The list of ops. Built from ops.def at compile time: constructors in a static library would be dropped by
  * the linker. */
@@ -81,31 +82,18 @@ const char *stoke_augment_nearest(const char *name)
     return shorter.best && shorter.distance < nearest.distance ? shorter.best : nearest.best;
 }
 
-static void list_ops(char *text, size_t size)
-{
-    size_t n = 0;
-    const stk_op *op;
-    for (size_t i = 0; (op = op_at(i)) && n < size; i++)
-        n += (size_t)snprintf(text + n, size - n, "%s%s", i ? ", " : "", op->name);
-}
-
-static void list_presets(char *text, size_t size)
-{
-    size_t n = 0;
-    stoke_preset_info preset;
-    for (size_t i = 0; stoke_preset_at(i, &preset) && n < size; i++)
-        n += (size_t)snprintf(text + n, size - n, "%s%s", i ? ", " : "", preset.name);
-}
-
 int stk_unknown_name(const char *name, stoke_error *err)
 {
-    char ops[512], presets[128];
+    char ops[512] = "", presets[128] = "";
+    stoke_preset_info preset;
+    const stk_op *op;
     const char *near = stoke_augment_nearest(name);
     if (near)
         return stk_fail(err, STOKE_E_NOTFOUND, "no op or preset is called \"%.80s\": did you mean %s?", name,
                         near);
-    list_ops(ops, sizeof ops);
-    list_presets(presets, sizeof presets);
+    for (size_t i = 0; (op = op_at(i)); i++) stk_text_add(ops, sizeof ops, ", ", "%s", op->name);
+    for (size_t i = 0; stoke_preset_at(i, &preset); i++)
+        stk_text_add(presets, sizeof presets, ", ", "%s", preset.name);
     return stk_fail(err, STOKE_E_NOTFOUND,
                     "no op or preset is called \"%.80s\"; there are the ops %s, and the presets %s; "
                     "a file's name ends in .yaml or .yml",
@@ -116,14 +104,14 @@ int stk_unknown_setting(const stk_op *op, const char *name, stoke_error *err)
 {
     char known[256] = "";
     const stoke_option_group group = { op->name, op->options, op->n_options, NULL };
-    const char *near = stk_option_nearest(&group, 1, name);
+    const char *near = stk_option_nearest(&group, 1, name).best;
     if (near)
         return stk_fail(err, STOKE_E_NOTFOUND, "%s: unknown setting '%.80s': did you mean %s?", op->name,
                         name, near);
     if (!op->n_options)
         return stk_fail(err, STOKE_E_NOTFOUND, "%s: unknown setting '%.80s': it has none", op->name, name);
-    for (size_t i = 0, n = 0; i < op->n_options && n < sizeof known; i++)
-        n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "", op->options[i].name);
+    for (size_t i = 0; i < op->n_options; i++)
+        stk_text_add(known, sizeof known, ", ", "%s", op->options[i].name);
     return stk_fail(err, STOKE_E_NOTFOUND, "%s: unknown setting '%.80s': it has %s", op->name, name, known);
 }
 

@@ -58,11 +58,13 @@ enum {
     STK_BACKGROUND_CLASSES = 64
 };
 
-/* The random numbers of one op of one sample: word(k) is a pure function of k. Draw 0, word 0 decides by
- * convention whether the op acts at all, and it is drawn whatever p is: changing p moves no other number. */
+/* The random numbers of one op of one sample: word(k) is a pure function of k. Word 0 of the first draw
+ * decides whether the op acts at all, and it is drawn whatever p is: changing p moves no other number. */
 typedef struct stk_op_random {
+    const struct stk_op *op;
     uint64_t seed, epoch, position;
     uint32_t stream;
+    stk_rng first; /* draw 0 */
 } stk_op_random;
 
 /* Draw number k, four 32-bit words. */
@@ -71,10 +73,10 @@ static inline stk_rng stk_op_draw(const stk_op_random *random, uint32_t k)
     return stk_philox(random->seed, random->position, random->epoch, random->stream, k);
 }
 
-/* Whether an op of probability p acts, by the first word of its first draw. Never for 0, always for 1. */
-static inline int stk_op_hits(stk_rng first, double p)
+/* Whether an op acts: its share p, which its arguments begin with, is never met for 0 and always for 1. */
+static inline int stk_op_hits(const stk_op_random *random, const void *args)
 {
-    return stk_unit(first.word[0]) < p;
+    return stk_unit(random->first.word[0]) < *(const double *)args;
 }
 
 /* Uniform in [range[0], range[1]). */
@@ -85,7 +87,8 @@ static inline double stk_op_uniform(const double range[2], uint32_t word)
 
 /* What kind of thing an op does: the loader sizes its memory by the sum over a pipeline. */
 enum stk_op_trait {
-    STK_TRAIT_CROP = 1,    /* chooses the part of the source that is looked at */
+    STK_TRAIT_CROP =
+        1, /* chooses the part of the source that is looked at and then fitted: it is cut first */
     STK_TRAIT_WARP = 2,    /* its maps are not flips only */
     STK_TRAIT_ELASTIC = 4, /* needs the plan's one displacement field */
     STK_TRAIT_FOCUS = 8,   /* may want to look at the mask first */
@@ -117,35 +120,27 @@ typedef struct stk_op {
     /* Called once when the settings are complete; NULL = nothing that the option table does not check. Fills
      * what it has computed into args and constants. */
     int (*check)(void *args, stk_op_constants *constants, stoke_error *err);
-    /* NULL = nothing to draw: the op is a constant of the pipeline. */
+    /* NULL = nothing to draw: the op is a constant of the pipeline. Of a sample that the op's p passes over
+     * it is not called; ops that crop have none, or ask for it themselves. */
     void (*draw)(const void *args, const stk_op_random *random, stk_draft *draft);
 } stk_op;
 
-/* Rows of option tables. `type` is the op's argument struct; a field is called like its setting. */
+/* Rows of option tables. `type` is the op's argument struct; a field is called like its setting, unless it
+ * says otherwise. */
+#define STK_SETTING(type, setting, field, kind, standard, low, high, placeholder, text)                      \
+    {                                                                                                        \
+        setting, STOKE_OPT_##kind, offsetof(type, field), standard, NULL, low, high, placeholder, text       \
+    }
 #define STK_P(type, standard)                                                                                \
-    {                                                                                                        \
-        "p", STOKE_OPT_REAL, offsetof(type, p), standard, NULL, 0, 1, "P", "Share of samples it acts on"     \
-    }
+    STK_SETTING(type, "p", p, REAL, standard, 0, 1, "P", "Share of samples it acts on")
 #define STK_REAL(type, field, standard, low, high, text)                                                     \
-    {                                                                                                        \
-#field, STOKE_OPT_REAL, offsetof(type, field), standard, NULL, low, high, "X", text                  \
-    }
-#define STK_INT(type, field, standard, low, high, text)                                                      \
-    {                                                                                                        \
-#field, STOKE_OPT_INT, offsetof(type, field), standard, NULL, low, high, "N", text                   \
-    }
+    STK_SETTING(type, #field, field, REAL, standard, low, high, "X", text)
 #define STK_RANGE(type, field, standard, low, high, text)                                                    \
-    {                                                                                                        \
-#field, STOKE_OPT_RANGE, offsetof(type, field), standard, NULL, low, high, "A..B", text              \
-    }
+    STK_SETTING(type, #field, field, RANGE, standard, low, high, "A..B", text)
 #define STK_SPREAD(type, field, standard, low, high, text)                                                   \
-    {                                                                                                        \
-#field, STOKE_OPT_SPREAD, offsetof(type, field), standard, NULL, low, high, "X|A..B", text           \
-    }
+    STK_SETTING(type, #field, field, SPREAD, standard, low, high, "X|A..B", text)
 #define STK_TEXT(type, field, standard, placeholder, text)                                                   \
-    {                                                                                                        \
-#field, STOKE_OPT_STRING, offsetof(type, field), standard, NULL, 0, 0, placeholder, text             \
-    }
+    STK_SETTING(type, #field, field, STRING, standard, 0, 0, placeholder, text)
 #define STK_OPTIONS(table) .options = table, .n_options = sizeof(table) / sizeof((table)[0])
 
 #define STK_OP(name) extern const stk_op stk_op_##name;
@@ -165,12 +160,9 @@ enum { STK_CLASS_MAX = 65535 }; /* masks are 16 bits at most */
 /* Exactly `count` numbers within [low, high], or one that stands for all. `name` is the setting's. */
 int stk_op_numbers(const char *name, const char *text, double low, double high, double *values, size_t count,
                    stoke_error *err);
-/* Up to `limit` class ids; an empty text is an empty list. */
-int stk_op_ids(const char *name, const char *text, uint32_t *ids, size_t limit, size_t *count,
+/* Up to `limit` class ids (per 1), or pairs A-B (per 2) with no id twice; an empty text is an empty list. */
+int stk_op_ids(const char *name, const char *text, size_t per, uint32_t *ids, size_t limit, size_t *count,
                stoke_error *err);
-/* Up to `limit` pairs A-B, no id twice. */
-int stk_op_pairs(const char *name, const char *text, uint32_t (*pairs)[2], size_t limit, size_t *count,
-                 stoke_error *err);
 
 /* A random rectangle by torchvision's rule: up to ten tries of an area (share of the whole, uniform in
  * `scale`) and a ratio a / b (log-uniform in `ratio`) until it fits into `whole` = { a, b }, then a uniform

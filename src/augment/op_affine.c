@@ -22,10 +22,8 @@ static const stoke_option rotate_options[] = {
 static void draw_rotate(const void *args, const stk_op_random *random, stk_draft *draft)
 {
     const rotate_args *a = args;
-    const stk_rng r = stk_op_draw(random, 0);
-    if (!stk_op_hits(r, a->p)) return;
     double s, c;
-    stk_sincos_degrees(stk_op_uniform(a->degrees, r.word[1]), &s, &c);
+    stk_sincos_degrees(stk_op_uniform(a->degrees, random->first.word[1]), &s, &c);
     stk_draft_about_center(draft, (const double[4]){ c, -s, s, c }, 0, 0);
 }
 
@@ -51,9 +49,7 @@ static const stoke_option scale_options[] = {
 static void draw_scale(const void *args, const stk_op_random *random, stk_draft *draft)
 {
     const scale_args *a = args;
-    const stk_rng r = stk_op_draw(random, 0);
-    if (!stk_op_hits(r, a->p)) return;
-    const double inverse = 1 / stk_op_uniform(a->factor, r.word[1]);
+    const double inverse = 1 / stk_op_uniform(a->factor, random->first.word[1]);
     stk_draft_about_center(draft, (const double[4]){ inverse, 0, 0, inverse }, 0, 0);
 }
 
@@ -93,8 +89,7 @@ static double tangent(double degrees)
 static void draw_affine(const void *args, const stk_op_random *random, stk_draft *draft)
 {
     const affine_args *a = args;
-    const stk_rng r = stk_op_draw(random, 0), more = stk_op_draw(random, 1);
-    if (!stk_op_hits(r, a->p)) return;
+    const stk_rng r = random->first, more = stk_op_draw(random, 1);
     double s, c;
     stk_sincos_degrees(-stk_op_uniform(a->degrees, r.word[1]), &s, &c);
     const double scale = stk_op_uniform(a->scale, r.word[2]);

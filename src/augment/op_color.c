@@ -1,61 +1,117 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Brightness, contrast, saturation, hue: alone, and the four together in random order.
+ * Ops of one colour step each, and the jitter: brightness, contrast, saturation and hue in random order.
  */
 #include "src/augment/op.h"
+#include "src/base/error.h"
+#include "src/pix/color.h"
 
-typedef struct factor_args {
+/* An op that adds one step: `a` is drawn, `b` and `n` are given. */
+typedef struct step_args {
     double p;
-    double factor[2];
-} factor_args;
+    double a[2], b;
+    int64_t n;
+    int gray; /* of noise: its n */
+} step_args;
 
-/* A factor of 1 changes nothing. */
-static const stoke_option factor_options[] = {
-    STK_P(factor_args, "0.5"),
-    STK_RANGE(factor_args, factor, "0.7..1.3", 0, 100, "Factor; 1 changes nothing"),
-};
-
-static void draw_one(const void *args, const stk_op_random *random, stk_draft *draft, stoke_color_kind kind)
+static void draw_step(const void *args, const stk_op_random *random, stk_draft *draft)
 {
-    const factor_args *a = args;
-    const stk_rng r = stk_op_draw(random, 0);
-    if (stk_op_hits(r, a->p)) stk_draft_color(draft, kind)->a = (float)stk_op_uniform(a->factor, r.word[1]);
+    const step_args *s = args;
+    const stk_rng r = random->first;
+    const stoke_color_kind kind = (stoke_color_kind)__builtin_ctz(random->op->color_steps);
+    stoke_color_step *step = stk_draft_color(draft, kind);
+    step->a = (float)stk_op_uniform(s->a, r.word[1]);
+    step->b = (float)s->b;
+    step->n = s->gray ? 1 : (uint32_t)s->n;
+    if (kind == STOKE_COLOR_NOISE) step->key = stk_pair(r.word[2], r.word[3]);
 }
 
-/* An op that adds one step of one kind. */
-#define COLOR_OP(op, KIND, table, text)                                                                      \
-    static void draw_##op(const void *args, const stk_op_random *random, stk_draft *draft)                   \
-    {                                                                                                        \
-        draw_one(args, random, draft, KIND);                                                                 \
-    }                                                                                                        \
+#define COLOR_OP(op, KIND, table, check_settings, text)                                                      \
     const stk_op stk_op_##op = {                                                                             \
         .name = #op,                                                                                         \
         .summary = text,                                                                                     \
         .group = "colour",                                                                                   \
         STK_OPTIONS(table),                                                                                  \
         .color_steps = 1u << KIND,                                                                           \
-        .draw = draw_##op,                                                                                   \
+        .check = check_settings,                                                                             \
+        .draw = draw_step,                                                                                   \
     }
 
-COLOR_OP(brightness, STOKE_COLOR_BRIGHTNESS, factor_options, "Multiply all values");
-COLOR_OP(contrast, STOKE_COLOR_CONTRAST, factor_options,
-         "Move all values away from or towards the mean gray of the picture");
-COLOR_OP(saturation, STOKE_COLOR_SATURATION, factor_options,
-         "Move every pixel away from or towards its gray");
-
-/* The same shape as factor_args, so that one draw serves all four. */
-typedef struct hue_args {
-    double p;
-    double shift[2];
-} hue_args;
-_Static_assert(offsetof(hue_args, shift) == offsetof(factor_args, factor), "hue_args is read as factor_args");
-
-static const stoke_option hue_options[] = {
-    STK_P(hue_args, "0.5"),
-    STK_SPREAD(hue_args, shift, "0.1", -0.5, 0.5, "Shift of the hue, in turns"),
+static const stoke_option factor_options[] = {
+    STK_P(step_args, "0.5"),
+    STK_SETTING(step_args, "factor", a, RANGE, "0.7..1.3", 0, 100, "A..B", "Factor; 1 changes nothing"),
 };
 
-COLOR_OP(hue, STOKE_COLOR_HUE, hue_options, "Turn the colour circle");
+COLOR_OP(brightness, STOKE_COLOR_BRIGHTNESS, factor_options, NULL, "Multiply all values");
+COLOR_OP(contrast, STOKE_COLOR_CONTRAST, factor_options, NULL,
+         "Move all values away from or towards the mean gray of the picture");
+COLOR_OP(saturation, STOKE_COLOR_SATURATION, factor_options, NULL,
+         "Move every pixel away from or towards its gray");
+
+static const stoke_option hue_options[] = {
+    STK_P(step_args, "0.5"),
+    STK_SETTING(step_args, "shift", a, SPREAD, "0.1", -0.5, 0.5, "X|A..B", "Shift of the hue, in turns"),
+};
+
+COLOR_OP(hue, STOKE_COLOR_HUE, hue_options, NULL, "Turn the colour circle");
+
+static const stoke_option gamma_options[] = {
+    STK_P(step_args, "0.5"),
+    STK_SETTING(step_args, "gamma", a, RANGE, "0.8..1.2", 0.01, 100, "A..B", "Exponent; above 1 darkens"),
+    STK_SETTING(step_args, "gain", b, REAL, "1", 0, 100, "X", "Factor after it"),
+};
+
+COLOR_OP(gamma, STOKE_COLOR_GAMMA, gamma_options, NULL, "Raise all values to a power");
+
+static const stoke_option noise_options[] = {
+    STK_P(step_args, "0.5"),
+    STK_SETTING(step_args, "mean", b, REAL, "0", -1, 1, "X", "Mean, on the scale 0..1"),
+    STK_SETTING(step_args, "std", a, RANGE, "0.03", 0, 1, "A..B", "Standard deviation, on the scale 0..1"),
+    STK_SETTING(step_args, "gray", gray, FLAG, "false", 0, 0, NULL,
+                "The same for all three channels: a gray picture stays gray"),
+};
+
+COLOR_OP(gaussian_noise, STOKE_COLOR_NOISE, noise_options, NULL, "Add Gaussian noise, every sample its own");
+
+static const stoke_option blur_options[] = {
+    STK_P(step_args, "0.5"),
+    STK_SETTING(step_args, "kernel", n, INT, "3", 1, STK_COLOR_TAPS_MAX, "N", "Taps in each direction, odd"),
+    STK_SETTING(step_args, "sigma", a, RANGE, "0.1..2", 0.01, 100, "A..B", "Sigma of the Gaussian in pixels"),
+};
+
+/* The kernels of all blurs of a pipeline share one ring of rows. */
+static int check_blur(void *args, stk_op_constants *constants, stoke_error *err)
+{
+    const step_args *s = args;
+    if (s->n % 2 == 0)
+        return stk_fail(err, STOKE_E_INVALID, "kernel: %d is even; a blur has a pixel in its middle",
+                        (int)s->n);
+    constants->blur_taps += (uint32_t)s->n;
+    if (constants->blur_taps <= STK_COLOR_RING_ROWS) return STOKE_OK;
+    return stk_fail(err, STOKE_E_LIMIT, "the kernels of all blurs together have more than %d rows",
+                    STK_COLOR_RING_ROWS);
+}
+
+COLOR_OP(gaussian_blur, STOKE_COLOR_BLUR, blur_options, check_blur, "Blur by a Gaussian");
+
+static const stoke_option clahe_options[] = {
+    STK_P(step_args, "0.5"),
+    STK_SETTING(step_args, "clip", a, RANGE, "1..4", 0.01, 256, "A..B",
+                "Clip limit, in multiples of an even histogram"),
+    STK_SETTING(step_args, "grid", n, INT, "8", 1, STK_COLOR_TILES_MAX, "N", "Tiles in each direction"),
+};
+
+static int count_tiles(void *args, stk_op_constants *constants, stoke_error *err)
+{
+    const step_args *s = args;
+    (void)err;
+    constants->clahe_tiles += (uint32_t)(s->n * s->n);
+    return STOKE_OK;
+}
+
+/* Contrast limited adaptive histogram equalisation. */
+COLOR_OP(clahe, STOKE_COLOR_CLAHE, clahe_options, count_tiles,
+         "Equalise the lightness in tiles, with limited contrast");
 
 typedef struct jitter_args {
     double p;
@@ -75,8 +131,7 @@ static const stoke_option jitter_options[] = {
 static void draw_jitter(const void *args, const stk_op_random *random, stk_draft *draft)
 {
     const jitter_args *a = args;
-    const stk_rng r = stk_op_draw(random, 0), factor = stk_op_draw(random, 1);
-    if (!stk_op_hits(r, a->p)) return;
+    const stk_rng r = random->first, factor = stk_op_draw(random, 1);
     const double strength[4] = { a->brightness, a->contrast, a->saturation, a->hue };
     uint32_t order[4] = { 0, 1, 2, 3 };
     uint64_t rest = stk_below(stk_pair(r.word[1], r.word[2]), 24); /* which of the 4! orders */

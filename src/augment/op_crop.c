@@ -32,7 +32,7 @@ static void random_window(stk_rng r, stk_draft *draft)
 static void draw_random(const void *args, const stk_op_random *random, stk_draft *draft)
 {
     (void)args;
-    random_window(stk_op_draw(random, 0), draft);
+    random_window(random->first, draft);
 }
 
 static void draw_center(const void *args, const stk_op_random *random, stk_draft *draft)
@@ -72,7 +72,7 @@ static const stoke_option foreground_options[] = {
 static int check_foreground(void *args, stk_op_constants *constants, stoke_error *err)
 {
     const foreground_args *a = args;
-    return stk_op_ids("background", a->background, constants->background, STK_BACKGROUND_CLASSES,
+    return stk_op_ids("background", a->background, 1, constants->background, STK_BACKGROUND_CLASSES,
                       &constants->n_background, err);
 }
 
@@ -87,18 +87,17 @@ static int64_t centred(uint32_t pixel, uint32_t source, uint32_t out, int64_t ot
 
 static void draw_foreground(const void *args, const stk_op_random *random, stk_draft *draft)
 {
-    const stk_rng first = stk_op_draw(random, 0);
     const stoke_draw *d = draft->draw;
     random_window(stk_op_draw(random, 1), draft);
-    if (!stk_op_hits(first, ((const foreground_args *)args)->p)) return;
+    if (!stk_op_hits(random, args)) return;
     if (d->focus) {
         stk_draft_window(draft, centred(d->focus[0], d->source_width, d->out_width, draft->window_x),
                          centred(d->focus[1], d->source_height, d->out_height, draft->window_y));
         return;
     }
     draft->plan->wants_focus = 1;
-    draft->plan->focus_class = first.word[1];
-    draft->plan->focus_pixel = first.word[2];
+    draft->plan->focus_class = random->first.word[1];
+    draft->plan->focus_pixel = random->first.word[2];
 }
 
 const stk_op stk_op_foreground_crop = {

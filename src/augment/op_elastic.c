@@ -28,9 +28,7 @@ static const stoke_option options[] = {
 static void draw(const void *args, const stk_op_random *random, stk_draft *draft)
 {
     const elastic_args *a = args;
-    const stk_rng r = stk_op_draw(random, 0);
-    if (!stk_op_hits(r, a->p)) return;
-    const stk_rng key = stk_op_draw(random, 1);
+    const stk_rng r = random->first, key = stk_op_draw(random, 1);
     draft->plan->elastic_alpha = (float)stk_op_uniform(a->alpha, r.word[1]);
     draft->plan->elastic_step = (float)(1.7320508075688772 * stk_op_uniform(a->sigma, r.word[2]));
     draft->plan->elastic_key = stk_pair(key.word[0], key.word[1]);

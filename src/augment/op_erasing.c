@@ -40,7 +40,6 @@ static void draw(const void *args, const stk_op_random *random, stk_draft *draft
     const erasing_args *a = args;
     const uint32_t whole[2] = { draft->draw->out_height, draft->draw->out_width };
     uint32_t start[2], size[2];
-    if (!stk_op_hits(stk_op_draw(random, 0), a->p)) return;
     if (!stk_random_rectangle(random, FIRST_TRY, a->scale, a->ratio, whole, 1, start, size)) return;
     stoke_color_step *step = stk_draft_color(draft, STOKE_COLOR_ERASE);
     step->box = (stoke_box){ start[1], start[0], size[1], size[0] };

@@ -20,12 +20,11 @@ static int check_hflip(void *args, stk_op_constants *constants, stoke_error *err
 {
     const hflip_args *a = args;
     if (!a->swap || !*a->swap) return STOKE_OK;
-    return stk_op_pairs("swap", a->swap, constants->swap, STK_SWAP_PAIRS, &constants->n_swap, err);
+    return stk_op_ids("swap", a->swap, 2, constants->swap[0], STK_SWAP_PAIRS, &constants->n_swap, err);
 }
 
 static void draw_hflip(const void *args, const stk_op_random *random, stk_draft *draft)
 {
-    if (!stk_op_hits(stk_op_draw(random, 0), ((const hflip_args *)args)->p)) return;
     const double step[6] = { -1, 0, draft->draw->out_width - 1.0, 0, 1, 0 };
     stk_draft_map(draft, step);
     draft->mirrored ^= 1;
@@ -48,7 +47,6 @@ static const stoke_option vflip_options[] = { STK_P(vflip_args, "0.5") };
 
 static void draw_vflip(const void *args, const stk_op_random *random, stk_draft *draft)
 {
-    if (!stk_op_hits(stk_op_draw(random, 0), ((const vflip_args *)args)->p)) return;
     const double step[6] = { 1, 0, 0, 0, -1, draft->draw->out_height - 1.0 };
     stk_draft_map(draft, step);
     draft->mirrored ^= 1;

@@ -46,56 +46,30 @@ int stk_op_numbers(const char *name, const char *text, double low, double high, 
     return STOKE_OK;
 }
 
-static int parse_id(const char *name, const char *word, uint32_t *id, stoke_error *err)
-{
-    int64_t value;
-    if (!stk_parse_int(word, &value) || value < 0 || value > STK_CLASS_MAX)
-        return stk_fail(err, STOKE_E_INVALID, "%s: '%s' is not a class id from 0 to %d", name, word,
-                        STK_CLASS_MAX);
-    *id = (uint32_t)value;
-    return STOKE_OK;
-}
-
-int stk_op_ids(const char *name, const char *text, uint32_t *ids, size_t limit, size_t *count,
+int stk_op_ids(const char *name, const char *text, size_t per, uint32_t *ids, size_t limit, size_t *count,
                stoke_error *err)
 {
     char word[STK_REAL_TEXT];
     const char *rest = text && *text ? text : NULL;
     for (*count = 0; next_word(&rest, ',', word); (*count)++) {
-        if (*count == limit) return stk_fail(err, STOKE_E_LIMIT, "%s: more than %zu classes", name, limit);
-        int r = parse_id(name, word, &ids[*count], err);
-        if (r) return r;
-    }
-    return STOKE_OK;
-}
-
-static int in_pairs(uint32_t (*pairs)[2], size_t count, uint32_t id)
-{
-    for (size_t i = 0; i < count; i++)
-        if (pairs[i][0] == id || pairs[i][1] == id) return 1;
-    return 0;
-}
-
-int stk_op_pairs(const char *name, const char *text, uint32_t (*pairs)[2], size_t limit, size_t *count,
-                 stoke_error *err)
-{
-    char word[STK_REAL_TEXT];
-    const char *rest = text && *text ? text : NULL;
-    for (*count = 0; next_word(&rest, ',', word); (*count)++) {
-        if (*count == limit) return stk_fail(err, STOKE_E_LIMIT, "%s: more than %zu pairs", name, limit);
-        char *dash = strchr(word, '-');
-        if (!dash)
+        if (*count == limit)
+            return stk_fail(err, STOKE_E_LIMIT, "%s: more than %zu %s", name, limit,
+                            per > 1 ? "pairs" : "classes");
+        char *part = word, *dash = per > 1 ? strchr(word, '-') : NULL;
+        if (per > 1 && !dash)
             return stk_fail(err, STOKE_E_INVALID, "%s: '%s' is not a pair of classes such as 4-5", name,
                             word);
-        *dash = 0;
-        const char *const side[2] = { word, dash + 1 };
-        for (int i = 0; i < 2; i++) {
-            uint32_t id = 0;
-            int r = parse_id(name, side[i], &id, err);
-            if (r) return r;
-            if (in_pairs(pairs, *count, id) || (i && id == pairs[*count][0]))
-                return stk_fail(err, STOKE_E_INVALID, "%s: class %u stands there twice", name, id);
-            pairs[*count][i] = id;
+        if (dash) *dash = 0;
+        for (size_t i = *count * per; i < (*count + 1) * per; i++, part = dash + 1) {
+            int64_t value;
+            if (!stk_parse_int(part, &value) || value < 0 || value > STK_CLASS_MAX)
+                return stk_fail(err, STOKE_E_INVALID, "%s: '%s' is not a class id from 0 to %d", name, part,
+                                STK_CLASS_MAX);
+            ids[i] = (uint32_t)value;
+            for (size_t k = 0; per > 1 && k < i; k++)
+                if (ids[k] == ids[i])
+                    return stk_fail(err, STOKE_E_INVALID, "%s: class %u stands there twice", name, ids[i]);
+            if (!dash) break;
         }
     }
     return STOKE_OK;

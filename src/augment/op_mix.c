@@ -64,7 +64,7 @@ static const stoke_option mixup_options[] = {
 static void draw_mixup(const void *args, const stk_op_random *random, stk_draft *draft)
 {
     const mix_args *a = args;
-    if (draft->mixed || !stk_op_hits(stk_op_draw(random, 0), a->p)) return;
+    if (draft->mixed) return;
     draft->mixed = 1;
     draft->plan->mix = STOKE_MIX_UP;
     draft->plan->lambda = (float)(a->share[0] + (a->share[1] - a->share[0]) * draw_beta(a->alpha, random));
@@ -107,9 +107,9 @@ static void cut_inside(uint32_t word, double part, uint32_t length, uint32_t *fr
 static void draw_cutmix(const void *args, const stk_op_random *random, stk_draft *draft)
 {
     const mix_args *a = args;
-    const stk_rng r = stk_op_draw(random, 0);
+    const stk_rng r = random->first;
     const uint32_t width = draft->draw->out_width, height = draft->draw->out_height;
-    if (draft->mixed || !stk_op_hits(r, a->p)) return;
+    if (draft->mixed) return;
     draft->mixed = 1;
     const double side = sqrt(1 - fmin(fmax(draw_beta(a->alpha, random), a->share[0]), a->share[1]));
     stoke_box box;

@@ -10,6 +10,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/option_table.h"
+#include "src/base/remarks.h"
 #include "src/settings/yaml_tree.h"
 
 static stoke_option_group arguments(stk_pipeline_step *step)
@@ -78,9 +79,9 @@ static const char *earlier(const stoke_pipeline *pipeline, unsigned trait)
     return "";
 }
 
-static unsigned all_steps(const stoke_pipeline *pipeline)
+uint32_t stk_pipeline_color_steps(const stoke_pipeline *pipeline)
 {
-    unsigned sum = 0;
+    uint32_t sum = 0;
     for (unsigned kind = 0; kind < STOKE_COLOR_KINDS; kind++) sum += pipeline->color_steps[kind];
     return sum;
 }
@@ -97,36 +98,30 @@ static int check_company(const stoke_pipeline *pipeline, const stk_op *op, stoke
     if (pipeline->traits & STK_TRAIT_NORMALIZE && strcmp(op->group, "mix") != 0)
         return stk_fail(err, STOKE_E_INVALID, "%s after normalize: normalize is the last of the image ops",
                         op->name);
-    if (all_steps(pipeline) + (unsigned)__builtin_popcount(op->color_steps) > STOKE_PLAN_COLOR_STEPS)
+    if (stk_pipeline_color_steps(pipeline) + (unsigned)__builtin_popcount(op->color_steps) >
+        STOKE_PLAN_COLOR_STEPS)
         return stk_fail(err, STOKE_E_LIMIT,
                         "%s: the pipeline may change one sample's colours in more than %d steps", op->name,
                         STOKE_PLAN_COLOR_STEPS);
     return STOKE_OK;
 }
 
-/* Two ops may both say what a mirror swaps, if they say the same. */
-static int same_swap(const stk_op_constants *a, const stk_op_constants *b)
-{
-    return a->n_swap == b->n_swap && memcmp(a->swap, b->swap, a->n_swap * sizeof a->swap[0]) == 0;
-}
-
-static int check_settings(stoke_pipeline *pipeline, stk_pipeline_step *step, stoke_error *err)
-{
-    stk_op_constants constants = pipeline->constants;
-    int r = step->op->check(step->args.bytes, &constants, err);
-    if (!r && pipeline->constants.n_swap && !same_swap(&constants, &pipeline->constants))
-        r = stk_fail(err, STOKE_E_INVALID, "an op before sets swap to other pairs");
-    if (!r) pipeline->constants = constants;
-    if (r && err) stk_error_prefix(err, step->op->name);
-    return r;
-}
-
 int stk_pipeline_close(stoke_pipeline *pipeline, stoke_error *err)
 {
     stk_pipeline_step *step = last_step(pipeline);
+    stk_op_constants constants = pipeline->constants;
+    const size_t n = pipeline->constants.n_swap;
     int r = check_company(pipeline, step->op, err);
-    if (!r && step->op->check) r = check_settings(pipeline, step, err);
     if (r) return r;
+    if (step->op->check) r = step->op->check(step->args.bytes, &constants, err);
+    /* Two ops may both say what a mirror swaps, if they say the same. */
+    if (!r && n &&
+        (constants.n_swap != n ||
+         memcmp(constants.swap, pipeline->constants.swap, n * sizeof constants.swap[0]) != 0))
+        r = stk_fail(err, STOKE_E_INVALID, "an op before sets swap to other pairs");
+    if (r && err) stk_error_prefix(err, step->op->name);
+    if (r) return r;
+    pipeline->constants = constants;
     pipeline->traits |= step->op->traits;
     for (unsigned kind = 0; kind < STOKE_COLOR_KINDS; kind++)
         pipeline->color_steps[kind] += step->op->color_steps >> kind & 1;
@@ -141,32 +136,23 @@ int stk_pipeline_add_name(stoke_pipeline *pipeline, const char *name, stoke_erro
     return r ? r : stk_pipeline_close(pipeline, err);
 }
 
-/* One setting, unless it is a text that was never set: "(p=0.5" or ",p=0.5". */
-static size_t describe_setting(const stk_pipeline_step *step, const stoke_option *option, int first,
-                               char *out, size_t size)
-{
-    char text[STK_OPTION_TEXT];
-    const char *value = stk_option_text(option, step->args.bytes, text);
-    if (!value || (!*value && !option->default_text)) return 0;
-    return (size_t)snprintf(out, size, "%c%s=%s", first ? '(' : ',', option->name, value);
-}
-
 void stk_pipeline_describe(stoke_pipeline *pipeline)
 {
-    char *text = pipeline->text;
+    char *text = pipeline->text, room[STK_OPTION_TEXT];
     const size_t size = sizeof pipeline->text;
-    size_t n = 0;
-    if (!pipeline->n_steps) snprintf(text, size, "none");
-    for (size_t i = 0; i < pipeline->n_steps && n < size; i++) {
+    snprintf(text, size, "%s", pipeline->n_steps ? "" : "none");
+    for (size_t i = 0; i < pipeline->n_steps; i++) {
         const stk_pipeline_step *step = &pipeline->steps[i];
-        int shown = 0;
-        n += (size_t)snprintf(text + n, size - n, "%s%s", i ? "," : "", step->op->name);
-        for (size_t k = 0; k < step->op->n_options && n < size; k++) {
-            const size_t more = describe_setting(step, &step->op->options[k], !shown, text + n, size - n);
-            shown |= more > 0;
-            n += more;
+        const char *between = "(";
+        stk_text_add(text, size, ",", "%s", step->op->name);
+        for (size_t k = 0; k < step->op->n_options; k++) {
+            const stoke_option *option = &step->op->options[k];
+            const char *value = stk_option_text(option, step->args.bytes, room);
+            if (!value || (!*value && !option->default_text)) continue; /* a text that was never set */
+            stk_text_add(text, size, between, "%s=%s", option->name, value);
+            between = ",";
         }
-        if (shown && n < size) n += (size_t)snprintf(text + n, size - n, ")");
+        if (*between == ',') stk_text_add(text, size, "", ")");
     }
 }
 
@@ -221,23 +207,17 @@ void stoke_pipeline_draw(const stoke_pipeline *pipeline, const stoke_draw *draw,
     stk_draft draft;
     stk_draft_begin(&draft, draw, plan);
     for (size_t i = 0; i < pipeline->n_steps; i++) {
-        const stk_pipeline_step *step = &pipeline->steps[i];
-        const stk_op_random random = { draw->seed, draw->epoch, draw->position,
-                                       STK_STREAM_AUGMENT + (uint32_t)i };
-        if (step->op->draw) step->op->draw(step->args.bytes, &random, &draft);
+        const stk_op *op = pipeline->steps[i].op;
+        const void *args = pipeline->steps[i].args.bytes;
+        stk_op_random random = {
+            op, draw->seed, draw->epoch, draw->position, STK_STREAM_AUGMENT + (uint32_t)i, { { 0 } }
+        };
+        if (!op->draw) continue;
+        random.first = stk_op_draw(&random, 0);
+        if (op->traits & STK_TRAIT_CROP || stk_op_hits(&random, args)) op->draw(args, &random, &draft);
     }
     plan->swap_labels = draft.mirrored && pipeline->constants.n_swap;
     stk_draft_settle(&draft);
-}
-
-static int has(const stoke_pipeline *pipeline, unsigned traits)
-{
-    return (pipeline->traits & traits) != 0;
-}
-
-int stk_pipeline_crops(const stoke_pipeline *pipeline)
-{
-    return has(pipeline, STK_TRAIT_CROP);
 }
 
 /* random_resized_crop shows things at many scales. */
@@ -258,66 +238,9 @@ double stk_pipeline_most_shown(const stoke_pipeline *pipeline)
     return 1;
 }
 
-int stk_pipeline_wants_mask_first(const stoke_pipeline *pipeline)
-{
-    return has(pipeline, STK_TRAIT_FOCUS);
-}
-
-int stk_pipeline_may_warp(const stoke_pipeline *pipeline)
-{
-    return has(pipeline, STK_TRAIT_WARP);
-}
-
-int stk_pipeline_may_elastic(const stoke_pipeline *pipeline)
-{
-    return has(pipeline, STK_TRAIT_ELASTIC);
-}
-
-int stk_pipeline_may_color(const stoke_pipeline *pipeline)
-{
-    return all_steps(pipeline) > 0;
-}
-
-uint32_t stk_pipeline_colors(const stoke_pipeline *pipeline, stoke_color_kind kind)
-{
-    return pipeline->color_steps[kind];
-}
-
-uint32_t stk_pipeline_tiles(const stoke_pipeline *pipeline)
-{
-    return pipeline->constants.clahe_tiles;
-}
-
-int stk_pipeline_may_mix(const stoke_pipeline *pipeline)
-{
-    return has(pipeline, STK_TRAIT_MIXUP | STK_TRAIT_CUTMIX);
-}
-
-int stk_pipeline_has_mixup(const stoke_pipeline *pipeline)
-{
-    return has(pipeline, STK_TRAIT_MIXUP);
-}
-
-int stk_pipeline_erases_masks(const stoke_pipeline *pipeline)
-{
-    return pipeline->constants.erases_masks;
-}
-
-const uint32_t (*stk_pipeline_swap(const stoke_pipeline *pipeline, size_t *n_pairs))[2]
-{
-    *n_pairs = pipeline->constants.n_swap;
-    return pipeline->constants.swap;
-}
-
-const uint32_t *stk_pipeline_background(const stoke_pipeline *pipeline, size_t *n_classes)
-{
-    *n_classes = pipeline->constants.n_background;
-    return pipeline->constants.background;
-}
-
 int stk_pipeline_normalize(const stoke_pipeline *pipeline, double mean[3], double std[3])
 {
-    if (!has(pipeline, STK_TRAIT_NORMALIZE)) return 0;
+    if (!(pipeline->traits & STK_TRAIT_NORMALIZE)) return 0;
     memcpy(mean, pipeline->constants.mean, sizeof pipeline->constants.mean);
     memcpy(std, pipeline->constants.std, sizeof pipeline->constants.std);
     return 1;

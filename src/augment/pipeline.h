@@ -26,8 +26,8 @@ typedef struct stk_pipeline_step {
 struct stoke_pipeline {
     stk_pipeline_step steps[STK_PIPELINE_OPS];
     size_t n_steps;
-    unsigned traits;                         /* of all ops together */
-    unsigned color_steps[STOKE_COLOR_KINDS]; /* steps of every kind that a plan may have */
+    unsigned traits;                         /* stk_op_trait of all ops together */
+    uint32_t color_steps[STOKE_COLOR_KINDS]; /* steps of every kind that a plan may have */
     stk_op_constants constants;
     uint64_t given; /* bit per setting of the op that is being read: which are set */
     char strings[STK_PIPELINE_STRINGS];
@@ -67,33 +67,15 @@ const char *stk_preset_find(const char *name);
 int stk_unknown_name(const char *name, stoke_error *err);
 int stk_unknown_setting(const stk_op *op, const char *name, stoke_error *err);
 
-/* ---- what the loader asks ---- */
+/* ---- what is asked of one, beside its traits, colour steps and constants ---- */
 
-/* The fitted picture is not simply the whole source resized: it is cut first. (Where source and output have
- * the same size a warp may ask for a box of the source even so; it is then a cutting of the fitted picture.)
- */
-int stk_pipeline_crops(const stoke_pipeline *pipeline);
 /* Name of the op that cuts windows of the output's size at the source's own scale; NULL: none does. */
 const char *stk_pipeline_own_scale(const stoke_pipeline *pipeline);
 /* The largest share of the source's area that a sample may show: below 1 where random_resized_crop always
  * cuts something off, else 1. Windows at the source's own scale are not meant. */
 double stk_pipeline_most_shown(const stoke_pipeline *pipeline);
-/* Plans may want_focus: the mask has to be decoded first. */
-int stk_pipeline_wants_mask_first(const stoke_pipeline *pipeline);
-int stk_pipeline_may_warp(const stoke_pipeline *pipeline);
-int stk_pipeline_may_elastic(const stoke_pipeline *pipeline);
-int stk_pipeline_may_color(const stoke_pipeline *pipeline);
-/* How many steps of a kind one plan may have. */
-uint32_t stk_pipeline_colors(const stoke_pipeline *pipeline, stoke_color_kind kind);
-/* Tiles of all its CLAHE steps together. */
-uint32_t stk_pipeline_tiles(const stoke_pipeline *pipeline);
-int stk_pipeline_may_mix(const stoke_pipeline *pipeline);      /* mixup or cutmix */
-int stk_pipeline_has_mixup(const stoke_pipeline *pipeline);    /* batches carry a second mask and lambdas */
-int stk_pipeline_erases_masks(const stoke_pipeline *pipeline); /* needs an ignore_index */
-/* Classes that change places in a mirror image (plan.swap_labels), and how many pairs. */
-const uint32_t (*stk_pipeline_swap(const stoke_pipeline *pipeline, size_t *n_pairs))[2];
-/* Classes a focus is not looked for in. */
-const uint32_t *stk_pipeline_background(const stoke_pipeline *pipeline, size_t *n_classes);
+/* How many steps of all kinds one plan may have. */
+uint32_t stk_pipeline_color_steps(const stoke_pipeline *pipeline);
 /* 1 when the pipeline says how to normalise, and then how, on the scale 0..1. */
 int stk_pipeline_normalize(const stoke_pipeline *pipeline, double mean[3], double std[3]);
 

@@ -7,7 +7,7 @@
  *       - hflip: {p: 0.25}
  *       - rotate: {degrees: [-10, 10]}
  *
- * or `augment: standard`, any list of pipeline_list.c. Other keys of stoke.yaml may stand beside it: one file
+ * or `augment: standard`, any list of ops. Other keys of stoke.yaml may stand beside it: one file
  * is a whole experiment. Every complaint has its line.
  */
 #include "src/augment/pipeline.h"
@@ -18,7 +18,7 @@
 
 #include "src/base/error.h"
 #include "src/base/option_table.h"
-#include "src/settings/own.h"
+#include "src/settings/read.h"
 
 /* A pipeline from one line:
  *
@@ -195,12 +195,6 @@ static int read_value(const reader *r, const stk_yaml_node *node, char *value, s
     return status;
 }
 
-/* {swap: 2-3,4-5} is, to YAML, the setting swap and a second one called 4-5. */
-static int is_rest_of_list(const char *key)
-{
-    return *key == '-' || *key == '.' || (*key >= '0' && *key <= '9');
-}
-
 static int read_arguments(const reader *r, const stk_yaml_node *mapping, stoke_pipeline *pipeline)
 {
     char name[64], value[1024];
@@ -213,7 +207,8 @@ static int read_arguments(const reader *r, const stk_yaml_node *mapping, stoke_p
         if (key->kind != STK_YAML_SCALAR)
             return complain(r, key, STOKE_E_FORMAT, "expected a setting's name");
         snprintf(name, sizeof name, "%s", key->text);
-        if (is_rest_of_list(name))
+        /* {swap: 2-3,4-5} is, to YAML, the setting swap and a second one called 4-5. */
+        if (*name && strchr("-.0123456789", *name))
             return complain(r, key, STOKE_E_FORMAT,
                             "a value with commas is written in brackets or quotes, e.g. [2-3, 4-5]");
         status = read_value(r, given, value, sizeof value);
@@ -291,7 +286,7 @@ static void note_key(reader *r, const stk_yaml_node *key)
     if (*r->slip || stk_yaml_is_section(key->text) ||
         stk_option_find(&group, 1, key->text, strlen(key->text), &hit))
         return;
-    const char *near = stk_option_nearest(&group, 1, key->text);
+    const char *near = stk_option_nearest(&group, 1, key->text).best;
     snprintf(r->slip, sizeof r->slip, "%u: unknown setting '%.80s'%s%s%s", key->line, key->text,
              near ? ": did you mean " : "", near ? near : "", near ? "?" : "");
 }

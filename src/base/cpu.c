@@ -84,14 +84,6 @@ static int tiles_announced(void)
     return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & AVX512_BF16);
 }
 
-/* Linux gives the 8 KB of tiles only to processes that ask (5.16 and later; earlier ones say EINVAL, and
- * ENOSPC means that a thread's signal stack could not hold them). */
-static int tiles_granted(void)
-{
-    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
-    return !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA);
-}
-
 /* One product of two tiles of ones: 32 in every element. */
 __attribute__((target("amx-tile,amx-bf16"))) static int try_tiles(void)
 {
@@ -118,9 +110,13 @@ __attribute__((target("amx-tile,amx-bf16"))) static int try_tiles(void)
     return right;
 }
 
+/* Linux gives the 8 KB of tiles only to processes that ask (5.16 and later; earlier ones say EINVAL, and
+ * ENOSPC means that a thread's signal stack could not hold them). */
 static int tiles_work(void)
 {
-    return tiles_announced() && tiles_granted() && stk_probe_insn(try_tiles);
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
+    return tiles_announced() && !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) &&
+           stk_probe_insn(try_tiles);
 }
 #else
 static stk_cpu_level find_vectors(void)

@@ -94,18 +94,6 @@ static void judge(int status, const char *title, const char *file, char *problem
              access("/sys/devices", F_OK) ? "mount /sys, which some need" : "reinstall or update it");
 }
 
-static void try_it(const char *command, stk_driver driver, const char *file, verdict *v)
-{
-    const char *name = file ? file : drivers[driver].usual;
-    pid_t pid, ended;
-    int status = 0;
-    snprintf(v->file, sizeof v->file, "%s", name);
-    v->problem[0] = 0;
-    if (start(&pid, command, drivers[driver].kind, file)) return;
-    while ((ended = waitpid(pid, &status, 0)) < 0 && errno == EINTR) continue;
-    if (ended == pid) judge(status, drivers[driver].title, name, v->problem, sizeof v->problem);
-}
-
 int stk_driver_probe(stk_driver driver, const char *file, stoke_error *err)
 {
     const char *command = getenv("STOKE_DRIVER_PROBE");
@@ -113,8 +101,18 @@ int stk_driver_probe(stk_driver driver, const char *file, stoke_error *err)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, expect_forks);
     verdict *v = &verdicts[driver];
+    const char *name = file ? file : drivers[driver].usual;
     pthread_mutex_lock(&lock);
-    if (strcmp(v->file, file ? file : drivers[driver].usual) != 0) try_it(command, driver, file, v);
+    if (strcmp(v->file, name) != 0) {
+        pid_t pid, ended;
+        int status = 0;
+        snprintf(v->file, sizeof v->file, "%s", name);
+        v->problem[0] = 0;
+        const int failed = start(&pid, command, drivers[driver].kind, file);
+        while (!failed && (ended = waitpid(pid, &status, 0)) < 0 && errno == EINTR) continue;
+        if (!failed && ended == pid)
+            judge(status, drivers[driver].title, name, v->problem, sizeof v->problem);
+    }
     const int r = *v->problem ? stk_fail(err, STOKE_E_NOTFOUND, "%s", v->problem) : STOKE_OK;
     pthread_mutex_unlock(&lock);
     return r;

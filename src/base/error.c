@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "src/base/mem.h"
 #include "src/base/retry.h"
 #include "src/base/terminal.h"
 
@@ -161,11 +162,6 @@ static char plain(char c)
     return c == '-' ? '_' : c;
 }
 
-static unsigned least(unsigned a, unsigned b)
-{
-    return a < b ? a : b;
-}
-
 /* Edits (insert, delete, replace, swap neighbours) from a to b; both at most NAME_MAX_LENGTH long. */
 enum { NAME_MAX_LENGTH = 40 };
 static unsigned edit_distance(const char *a, const char *b)
@@ -177,10 +173,11 @@ static unsigned edit_distance(const char *a, const char *b)
     for (unsigned i = 1; a[i - 1]; i++) {
         now[0] = i;
         for (unsigned j = 1; j <= n; j++) {
-            unsigned replace = above[j - 1] + (plain(a[i - 1]) != b[j - 1]);
-            now[j] = least(replace, 1 + least(above[j], now[j - 1]));
+            uint64_t edits = stk_least(above[j], now[j - 1]) + 1;
+            edits = stk_least(edits, above[j - 1] + (plain(a[i - 1]) != b[j - 1]));
             if (i > 1 && j > 1 && plain(a[i - 1]) == b[j - 2] && plain(a[i - 2]) == b[j - 1])
-                now[j] = least(now[j], older[j - 2] + 1);
+                edits = stk_least(edits, older[j - 2] + 1);
+            now[j] = (unsigned)edits;
         }
         unsigned *spare = older;
         older = above;

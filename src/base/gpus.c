@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "src/base/error.h"
+#include "src/base/words.h"
 
 /* GB/s of pinned and pageable copies. */
 #define PCIE3_X16     12.5, 6
@@ -46,15 +47,9 @@ static int is_word(char c)
 }
 
 /* Makers, families and connectors, which do not tell cards apart. */
-static int says_nothing(const char *word)
-{
-    static const char *const words[] = { "nvidia", "geforce", "tesla", "quadro", "gpu",   "graphics",
-                                         "card",   "pcie",    "sxm",   "sxm2",   "sxm4",  "sxm5",
-                                         "hbm2",   "hbm2e",   "hbm3",  "nvl",    "colab", "gb" };
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (!strcmp(word, words[i])) return 1;
-    return 0;
-}
+static const char says_nothing[] =
+    "nvidia geforce tesla quadro gpu graphics card pcie sxm sxm2 sxm4 sxm5 hbm2 "
+    "hbm2e hbm3 nvl colab gb";
 
 /* "40gb" -> 40; "4" -> 4 where "gb" is the word behind it. */
 static uint32_t gigabytes(const char *word, const char *behind)
@@ -83,9 +78,9 @@ static void fold(const char *name, char key[static NAME], stk_gpu_name *found)
         const uint32_t gb = gigabytes(word, name);
         if (gb)
             found->gb = gb;
-        else if (!strcmp(word, "laptop") || !strcmp(word, "mobile") || !strcmp(word, "notebook"))
+        else if (stk_is_one_of(word, "laptop mobile notebook"))
             found->portable = 1;
-        else if (!says_nothing(word) && length + n + 1 < NAME) {
+        else if (!stk_is_one_of(word, says_nothing) && length + n + 1 < NAME) {
             memcpy(key + length, word, n + 1);
             length += n;
         }

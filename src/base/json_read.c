@@ -12,6 +12,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/number.h"
+#include "src/base/words.h"
 #include "src/base/utf8.h"
 
 typedef struct reader {
@@ -113,15 +114,6 @@ static int read_escape(reader *r)
     return STOKE_OK;
 }
 
-static int is_utf8(const char *text)
-{
-    while (*text) {
-        const char *start = text;
-        if (stk_utf8_next(&text) == STK_UTF8_BAD && text - start == 1) return 0;
-    }
-    return 1;
-}
-
 /* A string at the opening quote; *where = its place in the text. */
 static int read_string(reader *r, uint32_t *where)
 {
@@ -140,8 +132,8 @@ static int read_string(reader *r, uint32_t *where)
         }
     }
     put(r, 0);
-    return is_utf8(r->json->text + *where) ? STOKE_OK
-                                           : malformed(r, "the string that ends here is not UTF-8");
+    return stk_utf8_is_all(r->json->text + *where) ? STOKE_OK
+                                                   : malformed(r, "the string that ends here is not UTF-8");
 }
 
 static size_t skip_digits(reader *r)
@@ -177,11 +169,6 @@ static int read_word(reader *r, const char *word)
     return STOKE_OK;
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* Sorted, equal keys are neighbours: a hostile object of a million keys costs no million squared. */
 static int refuse_twins(reader *r, uint32_t object)
 {
@@ -194,7 +181,7 @@ static int refuse_twins(reader *r, uint32_t object)
         keys[i] = json->text + json->values[child].key;
         child = json->values[child].next;
     }
-    if (count) qsort(keys, count, sizeof *keys, by_text);
+    if (count) qsort(keys, count, sizeof *keys, stk_by_text);
     for (uint32_t i = 1; i < count; i++)
         if (strcmp(keys[i - 1], keys[i]) == 0)
             return stk_fail(r->err, STOKE_E_FORMAT, "the key \"%.200s\" stands twice in one object", keys[i]);

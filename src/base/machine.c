@@ -223,15 +223,27 @@ static double stat_number(char *text, const char *key)
     return value ? strtod(value, NULL) : 0;
 }
 
+/* The limit itself, whatever is used of it. */
+static double group_memory(const char *root, const char *group, int v2)
+{
+    char limit[64];
+    if (!read_group_file(root, group, v2 ? "/memory.max" : "/memory.limit_in_bytes", limit, sizeof limit) ||
+        !isdigit((unsigned char)*limit))
+        return 0;
+    const double bytes = strtod(limit, NULL);
+    return bytes < 0x1p62 ? bytes : 0; /* v1 says "no limit" with 2^63 less a page, of up to 64 KB */
+}
+
 /* What a group may still take: its limit less what it holds, page cache left out. At least 1: 0 is none. */
 static double group_room(const char *root, const char *group, int v2)
 {
-    char limit[64], used[64], stat[16384];
-    if (!read_group_file(root, group, v2 ? "/memory.max" : "/memory.limit_in_bytes", limit, sizeof limit) ||
+    char used[64], stat[16384];
+    const double limit = group_memory(root, group, v2);
+    if (limit == 0 ||
         !read_group_file(root, group, v2 ? "/memory.current" : "/memory.usage_in_bytes", used, sizeof used) ||
-        !isdigit((unsigned char)*limit) || !isdigit((unsigned char)*used)) /* "max" */
+        !isdigit((unsigned char)*used))
         return 0;
-    double room = strtod(limit, NULL) - strtod(used, NULL);
+    double room = limit - strtod(used, NULL);
     if (read_group_file(root, group, "/memory.stat", stat, sizeof stat))
         room += stat_number(stat, v2 ? "active_file" : "total_active_file") +
                 stat_number(stat, v2 ? "inactive_file" : "total_inactive_file");
@@ -245,17 +257,6 @@ uint64_t stk_machine_available(const char *proc, const char *cgroup)
     const double groups = process_figure(proc, cgroup, "memory", &(group_figure){ .of = group_room });
     const double least = groups > 0 && groups < system ? groups : system;
     return least < 0x1p63 ? (uint64_t)least : UINT64_MAX; /* v1 says "no limit" with 2^63 - 4096 */
-}
-
-/* The limit itself, whatever is used of it. */
-static double group_memory(const char *root, const char *group, int v2)
-{
-    char limit[64];
-    if (!read_group_file(root, group, v2 ? "/memory.max" : "/memory.limit_in_bytes", limit, sizeof limit) ||
-        !isdigit((unsigned char)*limit))
-        return 0;
-    const double bytes = strtod(limit, NULL);
-    return bytes < 0x1p62 ? bytes : 0; /* v1 says "no limit" with 2^63 less a page, of up to 64 KB */
 }
 
 uint64_t stk_machine_memory_limit(const char *proc, const char *cgroup)

@@ -17,7 +17,6 @@
 #if defined(__GLIBC__)
 #include <malloc.h>
 #endif
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -7,6 +7,8 @@
 
 #include <stoke/tools/options.h>
 
+#include "src/base/error.h"
+
 /* An option together with the place its value goes to. */
 typedef struct stk_option_hit {
     const stoke_option *option;
@@ -28,8 +30,8 @@ typedef union stk_option_value {
 int stk_option_find(const stoke_option_group *groups, size_t n_groups, const char *name, size_t length,
                     stk_option_hit *hit);
 
-/* The known name most like `name`, or NULL when nothing is near enough to be meant. */
-const char *stk_option_nearest(const stoke_option_group *groups, size_t n_groups, const char *name);
+/* The known name most like `name` is `best`. */
+stk_did_you_mean stk_option_nearest(const stoke_option_group *groups, size_t n_groups, const char *name);
 
 /* Parses `value` into the option's field. `shown` is what messages call the option ("--batch", "batch"). */
 int stk_option_assign(stk_option_hit hit, const char *shown, const char *value, stoke_error *err);

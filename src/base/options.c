@@ -10,6 +10,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/option_table.h"
+#include "src/base/words.h"
 
 static stk_option_hit bind(const stoke_option_group *group, size_t index)
 {
@@ -17,15 +18,10 @@ static stk_option_hit bind(const stoke_option_group *group, size_t index)
     return (stk_option_hit){ option, (char *)group->target + option->offset };
 }
 
-static char plain(char c)
-{
-    return c == '-' ? '_' : c;
-}
-
 static int same_name(const char *known, const char *name, size_t length)
 {
     for (size_t i = 0; i < length; i++)
-        if (!known[i] || plain(name[i]) != known[i]) return 0;
+        if (!known[i] || (name[i] == '-' ? '_' : name[i]) != known[i]) return 0;
     return !known[length];
 }
 
@@ -41,13 +37,13 @@ int stk_option_find(const stoke_option_group *groups, size_t n_groups, const cha
     return 0;
 }
 
-const char *stk_option_nearest(const stoke_option_group *groups, size_t n_groups, const char *name)
+stk_did_you_mean stk_option_nearest(const stoke_option_group *groups, size_t n_groups, const char *name)
 {
     stk_did_you_mean nearest = stk_did_you_mean_to(name);
     for (size_t g = 0; g < n_groups; g++)
         for (size_t i = 0; i < groups[g].count; i++)
             stk_did_you_mean_try(&nearest, groups[g].options[i].name);
-    return nearest.best;
+    return nearest;
 }
 
 void stk_option_flag(const char *name, const char *prefix, const char *dash, char *text, size_t size)
@@ -68,7 +64,7 @@ int stoke_options_set(const stoke_option_group *groups, size_t n_groups, const c
 {
     stk_option_hit hit;
     if (!stk_option_find(groups, n_groups, name, strlen(name), &hit)) {
-        const char *near = stk_option_nearest(groups, n_groups, name);
+        const char *near = stk_option_nearest(groups, n_groups, name).best;
         return stk_fail(err, STOKE_E_NOTFOUND,
                         near ? "unknown setting '%.80s': did you mean %s?" : "unknown setting '%.80s'", name,
                         near);
@@ -84,13 +80,10 @@ int stoke_options_set(const stoke_option_group *groups, size_t n_groups, const c
  * what Hugging Face and timm call a SegFormer. Read wherever an option of that name is, flag or file.
  */
 
-static const struct {
-    const char *word, *means;
-} precisions[] = {
-    { "32", "fp32" },         { "32-true", "fp32" },   { "float32", "fp32" },  { "torch.float32", "fp32" },
-    { "full", "fp32" },       { "16", "fp16" },        { "16-mixed", "fp16" }, { "16-true", "fp16" },
-    { "fp16-mixed", "fp16" }, { "float16", "fp16" },   { "half", "fp16" },     { "torch.float16", "fp16" },
-    { "bf16-mixed", "bf16" }, { "bf16-true", "bf16" }, { "bfloat16", "bf16" }, { "torch.bfloat16", "bf16" },
+static const char *const precisions[][2] = {
+    { "fp32", "32 32-true float32 torch.float32 full" },
+    { "fp16", "16 16-mixed 16-true fp16-mixed float16 half torch.float16" },
+    { "bf16", "bf16-mixed bf16-true bfloat16 torch.bfloat16" },
 };
 
 static int begins_with(const char *text, size_t length, const char *word)
@@ -131,7 +124,7 @@ const char *stk_option_word(const char *option, const char *value)
         return name ? name : value;
     }
     for (size_t i = 0; !strcmp(option, "precision") && i < sizeof precisions / sizeof *precisions; i++)
-        if (!strcasecmp(value, precisions[i].word)) return precisions[i].means;
+        if (stk_is_one_of_any_case(value, precisions[i][1])) return precisions[i][0];
     return value;
 }
 
@@ -149,23 +142,13 @@ static int unknown(const parser *p, const char *word, size_t length)
 {
     char name[48], flag[64];
     snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), word + 2);
-    const char *near = stk_option_nearest(p->groups, p->n_groups, name);
-    stk_did_you_mean nearest = stk_did_you_mean_to(name);
-    if (near) stk_did_you_mean_try(&nearest, near);
+    stk_did_you_mean nearest = stk_option_nearest(p->groups, p->n_groups, name);
     stk_did_you_mean_try(&nearest, "help"); /* every command has it, and no table */
-    near = nearest.best;
-    if (!near) return stk_fail(p->err, STOKE_E_NOTFOUND, "unknown option '%.*s'", (int)length + 2, word);
-    stk_option_flag(near, "--", "-", flag, sizeof flag);
+    if (!nearest.best)
+        return stk_fail(p->err, STOKE_E_NOTFOUND, "unknown option '%.*s'", (int)length + 2, word);
+    stk_option_flag(nearest.best, "--", "-", flag, sizeof flag);
     return stk_fail(p->err, STOKE_E_NOTFOUND, "unknown option '%.*s': did you mean %s?", (int)length + 2,
                     word, flag);
-}
-
-/* --no-x switches the flag x off; no other type has a no-form. */
-static int negated_flag(const parser *p, const char *name, size_t length, stk_option_hit *hit)
-{
-    return length > 3 && !strncmp(name, "no-", 3) &&
-           stk_option_find(p->groups, p->n_groups, name + 3, length - 3, hit) &&
-           hit->option->type == STOKE_OPT_FLAG;
 }
 
 /* One word that starts with "--" and has more behind. May take the next word as its value. */
@@ -176,7 +159,10 @@ static int parse_option(parser *p, const char *word)
     const char *name = word + 2, *equals = strchr(name, '='), *value = equals ? equals + 1 : NULL;
     size_t length = equals ? (size_t)(equals - name) : strlen(name);
     int known = stk_option_find(p->groups, p->n_groups, name, length, &hit);
-    if (!known && negated_flag(p, name, length, &hit)) {
+    /* --no-x switches the flag x off; no other type has a no-form. */
+    if (!known && length > 3 && !strncmp(name, "no-", 3) &&
+        stk_option_find(p->groups, p->n_groups, name + 3, length - 3, &hit) &&
+        hit.option->type == STOKE_OPT_FLAG) {
         if (equals) return stk_fail(p->err, STOKE_E_INVALID, "%.*s takes no value", (int)length + 2, word);
         return stk_option_assign(hit, word, "false", p->err);
     }

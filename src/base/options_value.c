@@ -11,6 +11,7 @@
 #include "src/base/error.h"
 #include "src/base/number.h"
 #include "src/base/option_table.h"
+#include "src/base/words.h"
 
 /* Long values are cut in messages: the reason at the end has to stay visible. */
 #define SHOWN "%.80s"
@@ -81,14 +82,11 @@ static int bad_number(const stoke_option *option, const char *shown, const char 
 
 static int assign_flag(int *field, const char *shown, const char *value, stoke_error *err)
 {
-    static const char *const words[2][4] = { { "false", "no", "off", "0" }, { "true", "yes", "on", "1" } };
-    for (int truth = 0; truth < 2; truth++)
-        for (int i = 0; i < 4; i++)
-            if (!strcasecmp(value, words[truth][i])) {
-                *field = truth;
-                return STOKE_OK;
-            }
-    return stk_fail(err, STOKE_E_INVALID, "%s: '" SHOWN "' is neither true nor false", shown, value);
+    const int truth = stk_is_one_of_any_case(value, "true yes on 1");
+    if (!truth && !stk_is_one_of_any_case(value, "false no off 0"))
+        return stk_fail(err, STOKE_E_INVALID, "%s: '" SHOWN "' is neither true nor false", shown, value);
+    *field = truth;
+    return STOKE_OK;
 }
 
 static int assign_int(const stoke_option *option, int64_t *field, const char *shown, const char *value,
@@ -268,33 +266,14 @@ void stk_option_reset(stk_option_hit hit)
     if (hit.option->default_text) stk_option_assign(hit, hit.option->name, hit.option->default_text, NULL);
 }
 
-/* The largest unit that divides the count, so that the text reads back exactly: 1.5 GiB gives "1536M". */
-static void format_bytes(uint64_t bytes, char text[STK_OPTION_TEXT])
-{
-    int unit = 0;
-    while (bytes && unit < 4 && bytes % 1024 == 0) {
-        bytes /= 1024;
-        unit++;
-    }
-    snprintf(text, STK_OPTION_TEXT, unit ? "%" PRIu64 "%c" : "%" PRIu64, bytes, " KMGT"[unit]);
-}
-
-/* The shortest text that means this range: "0.8..1.2", or one number where one says it all. */
-static void format_range(stoke_option_type type, const double range[2], char text[STK_OPTION_TEXT])
-{
-    char low[STK_REAL_TEXT], high[STK_REAL_TEXT];
-    stk_format_real(range[0], low);
-    stk_format_real(range[1], high);
-    if (range[0] == (type == STOKE_OPT_SPREAD ? -range[1] : range[1]))
-        snprintf(text, STK_OPTION_TEXT, "%s", high);
-    else
-        snprintf(text, STK_OPTION_TEXT, "%s..%s", low, high);
-}
-
 const char *stk_option_text(const stoke_option *option, const void *target, char text[STK_OPTION_TEXT])
 {
     const void *field = (const char *)target + option->offset;
     const uint32_t *size = field;
+    const double *range = field;
+    char low[STK_REAL_TEXT], high[STK_REAL_TEXT];
+    uint64_t bytes;
+    int unit = 0;
     const char *word = "";
     size_t length = 0;
     int64_t number = 0;
@@ -302,9 +281,19 @@ const char *stk_option_text(const stoke_option *option, const void *target, char
     case STOKE_OPT_FLAG: return *(const int *)field ? "true" : "false";
     case STOKE_OPT_STRING: return *(const char *const *)field;
     case STOKE_OPT_REAL: return stk_format_real(*(const double *)field, text);
-    case STOKE_OPT_BYTES: format_bytes(*(const uint64_t *)field, text); return text;
+    case STOKE_OPT_BYTES: /* the largest unit that divides the count reads back exactly: 1.5 GiB as "1536M" */
+        for (bytes = *(const uint64_t *)field; bytes && unit < 4 && bytes % 1024 == 0; unit++) bytes /= 1024;
+        snprintf(text, STK_OPTION_TEXT, unit ? "%" PRIu64 "%c" : "%" PRIu64, bytes, " KMGT"[unit]);
+        return text;
     case STOKE_OPT_RANGE:
-    case STOKE_OPT_SPREAD: format_range(option->type, field, text); return text;
+    case STOKE_OPT_SPREAD: /* "0.8..1.2", or one number where one says it all */
+        stk_format_real(range[0], low);
+        stk_format_real(range[1], high);
+        if (range[0] == (option->type == STOKE_OPT_SPREAD ? -range[1] : range[1]))
+            snprintf(text, STK_OPTION_TEXT, "%s", high);
+        else
+            snprintf(text, STK_OPTION_TEXT, "%s..%s", low, high);
+        return text;
     case STOKE_OPT_CHOICE:
         option_choice(option->choices, *(const int *)field, &word, &length);
         snprintf(text, STK_OPTION_TEXT, "%.*s", (int)length, word);

@@ -38,36 +38,20 @@ static void pause_ms(unsigned ms)
     nanosleep(&time, NULL); /* a signal may cut it short */
 }
 
-static int is_hiccup(int number)
+static const int hiccups[] = { EIO,         ESTALE,     ETIMEDOUT,    EREMOTEIO, ENOLINK,
+                               ECOMM,       ECONNRESET, ECONNABORTED, ENOTCONN,  ENETDOWN,
+                               ENETUNREACH, EHOSTDOWN,  EHOSTUNREACH, 0 };
+static const int shortages[] = { EMFILE, ENFILE, ENOMEM, EAGAIN, ENOLCK, 0 };
+
+static int is_one_of(int number, const int *numbers)
 {
-    switch (number) {
-    case EIO:
-    case ESTALE:
-    case ETIMEDOUT:
-    case EREMOTEIO:
-    case ENOLINK:
-    case ECOMM:
-    case ECONNRESET:
-    case ECONNABORTED:
-    case ENOTCONN:
-    case ENETDOWN:
-    case ENETUNREACH:
-    case EHOSTDOWN:
-    case EHOSTUNREACH: return 1;
-    default: return 0;
-    }
+    while (*numbers && *numbers != number) numbers++;
+    return *numbers != 0;
 }
 
 int stk_is_shortage(int number)
 {
-    switch (number) {
-    case EMFILE:
-    case ENFILE:
-    case ENOMEM:
-    case EAGAIN:
-    case ENOLCK: return 1;
-    default: return 0;
-    }
+    return is_one_of(number, shortages);
 }
 
 void stk_wait_in_vain(void)
@@ -107,7 +91,7 @@ int stoke_again(stoke_patience *patience, int number)
     if (number == EINTR) return patience->interrupted++ < INTERRUPTIONS;
     if (stk_is_shortage(number)) {
         if (!wait_for_more(patience)) return 0;
-    } else if (is_hiccup(number)) {
+    } else if (is_one_of(number, hiccups)) {
         if (!repeat(patience)) return 0;
     } else {
         return 0;

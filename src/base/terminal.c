@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "src/base/mem.h"
+#include "src/base/words.h"
 #include "src/base/utf8.h"
 
 /* ---- one character ---- */
@@ -78,15 +79,6 @@ static void put(sink *s, const char *bytes, size_t n)
         s->used += n;
     }
     s->length += n;
-}
-
-/* Of the format itself the end may go, at a character. */
-static void put_literal(sink *s, const char *text, size_t n)
-{
-    for (const char *end = text + n, *start = text; text < end; start = text) {
-        stk_utf8_next(&text);
-        put(s, start, (size_t)(text - start));
-    }
 }
 
 static void put_blanks(sink *s, size_t count)
@@ -218,34 +210,31 @@ static void put_number(sink *s, const conversion *c, va_list *args)
     put(s, text, n < 0 ? 0 : (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
 }
 
-static void put_conversion(sink *s, const conversion *c, va_list *args)
-{
-    if (c->kind == '%') {
-        put(s, "%", 1);
-    } else if (c->kind == 'c') {
-        const char text[2] = { (char)va_arg(*args, int), 0 };
-        put_text(s, text, -1, c);
-    } else if (c->kind == 's') {
-        const char *text = va_arg(*args, const char *);
-        put_text(s, text ? text : "(null)", c->precision, c);
-    } else {
-        put_number(s, c, args);
-    }
-}
-
 int stoke_text_vformat(char *out, size_t size, const char *format, va_list args)
 {
     sink s = { .out = out, .size = size };
     va_list rest;
     va_copy(rest, args);
     while (*format) {
-        const size_t n = strcspn(format, "%");
-        put_literal(&s, format, n);
-        format += n;
+        /* Of the format itself the end may go, at a character. */
+        for (const char *end = format + strcspn(format, "%"), *start = format; format < end; start = format) {
+            stk_utf8_next(&format);
+            put(&s, start, (size_t)(format - start));
+        }
         conversion c;
         if (!*format) break;
         format = parse(format + 1, &rest, &c);
-        put_conversion(&s, &c, &rest);
+        if (c.kind == '%') {
+            put(&s, "%", 1);
+        } else if (c.kind == 'c') {
+            const char text[2] = { (char)va_arg(rest, int), 0 };
+            put_text(&s, text, -1, &c);
+        } else if (c.kind == 's') {
+            const char *text = va_arg(rest, const char *);
+            put_text(&s, text ? text : "(null)", c.precision, &c);
+        } else {
+            put_number(&s, &c, &rest);
+        }
     }
     va_end(rest);
     if (size) out[s.used] = 0;
@@ -339,15 +328,9 @@ const char *stoke_text_word(const char *word, char *out, size_t size)
 
 /* ---- numbers of things ---- */
 
-static int ends_in(const char *noun, const char *ending)
-{
-    const size_t n = strlen(noun), m = strlen(ending);
-    return n >= m && !strcmp(noun + n - m, ending);
-}
-
 const char *stoke_text_count(uint64_t number, const char *noun, char *out, size_t size)
 {
-    const int hisses = ends_in(noun, "s") || ends_in(noun, "ch") || ends_in(noun, "x");
+    const int hisses = stk_ends_in(noun, "s") || stk_ends_in(noun, "ch") || stk_ends_in(noun, "x");
     snprintf(out, size, "%llu %s%s", (unsigned long long)number, noun,
              number == 1 ? ""
              : hisses    ? "es"

@@ -33,6 +33,16 @@ static inline uint32_t stk_utf8_next(const char **text)
     return good ? code : STK_UTF8_BAD;
 }
 
+/* Whether all of a text is UTF-8. */
+static inline int stk_utf8_is_all(const char *text)
+{
+    while (*text) {
+        const char *start = text;
+        if (stk_utf8_next(&text) == STK_UTF8_BAD && text - start == 1) return 0;
+    }
+    return 1;
+}
+
 /* Letters as wide as they are high, which take two columns of a terminal: those of East Asia (UAX #11), by
  * their blocks. */
 static inline int stk_utf8_is_wide(uint32_t code)

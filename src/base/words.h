@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whether a word is in a list. Lists are texts with a blank between words: "true yes on".
+ * Whether a word is in a list, or at the end of a text. Lists are texts with a blank between words: "true yes
+ * on".
  */
 #ifndef STOKE_SRC_BASE_WORDS_H
 #define STOKE_SRC_BASE_WORDS_H
@@ -28,6 +29,18 @@ static inline int stk_is_one_of(const char *word, const char *list)
 static inline int stk_is_one_of_any_case(const char *word, const char *list)
 {
     return stk_is_listed(word, strlen(word), list, strncasecmp);
+}
+
+static inline int stk_ends_in(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}
+
+/* For qsort, of texts. */
+static inline int stk_by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
 /* `-` and `_` are the same letter. */

@@ -31,7 +31,7 @@ enum { FIRST_SLOTS = 256, ALIGNMENT = 64 };
 
 typedef struct ram_tier {
     pthread_mutex_t lock;
-    ram_entry **slots;
+    ram_entry **slots; /* NULL: nothing is kept, and the budget is 0 */
     size_t mask, used;
     uint64_t bytes, budget;
 } ram_tier;
@@ -46,52 +46,19 @@ static ram_entry **find_slot(const ram_tier *ram, const uint64_t key[2])
     }
 }
 
-/* NULL for want of memory. */
-static ram_tier *ram_create(uint64_t budget)
-{
-    ram_tier *ram = stk_calloc(1, sizeof *ram);
-    if (!ram) return NULL;
-    ram->slots = stk_calloc(FIRST_SLOTS, sizeof *ram->slots);
-    if (!ram->slots) {
-        stk_free(ram);
-        return NULL;
-    }
-    ram->mask = FIRST_SLOTS - 1;
-    ram->budget = budget;
-    pthread_mutex_init(&ram->lock, NULL);
-    return ram;
-}
-
-static void ram_destroy(ram_tier **pointer)
-{
-    ram_tier *ram = *pointer;
-    if (!ram) return;
-    *pointer = NULL;
-    for (size_t i = 0; i <= ram->mask; i++) stk_free(ram->slots[i]);
-    pthread_mutex_destroy(&ram->lock);
-    stk_free(ram->slots);
-    stk_free(ram);
-}
-
-/* NULL when there is none. Valid until the end. */
-static const ram_entry *ram_find(ram_tier *ram, stk_cache_key key)
-{
-    pthread_mutex_lock(&ram->lock);
-    const ram_entry *entry = *find_slot(ram, key.word);
-    pthread_mutex_unlock(&ram->lock);
-    return entry;
-}
-
 /* What an entry takes with its place in the table (two pointers: half of the slots are empty). */
 static uint64_t cost(uint64_t entry_bytes)
 {
     return entry_bytes + sizeof(ram_entry) + ALIGNMENT + 2 * sizeof(void *);
 }
 
-static int ram_has_room(ram_tier *ram, uint64_t bytes)
+/* 1 when there is room for an entry of so many bytes. take: it is the caller's from now on; taken before
+ * memory is taken and pixels are copied, so that threads together stay in the budget. */
+static int ram_room(ram_tier *ram, uint64_t bytes, int take)
 {
     pthread_mutex_lock(&ram->lock);
     const int r = ram->budget - ram->bytes >= cost(bytes);
+    if (r && take) ram->bytes += cost(bytes);
     pthread_mutex_unlock(&ram->lock);
     return r;
 }
@@ -110,23 +77,12 @@ static int grow(ram_tier *ram)
     return 1;
 }
 
-/* Takes the room before memory is taken and pixels are copied, so that threads together stay in the budget.
- */
-static int take_room(ram_tier *ram, uint64_t bytes)
-{
-    pthread_mutex_lock(&ram->lock);
-    const int r = ram->budget - ram->bytes >= bytes;
-    if (r) ram->bytes += bytes;
-    pthread_mutex_unlock(&ram->lock);
-    return r;
-}
-
 /* Copies an entry. 1 when it is kept; 0 when it was there already, has no room or there is no memory. */
 static int ram_keep(ram_tier *ram, const stk_entry_header *header, const void *pixels, const void *packed)
 {
     const size_t image_bytes = stk_entry_image_bytes(header);
-    const uint64_t bytes = cost(stk_entry_bytes(header));
-    if (!take_room(ram, bytes)) return 0;
+    const uint64_t bytes = stk_entry_bytes(header);
+    if (!ram_room(ram, bytes, 1)) return 0;
     const size_t head = (sizeof(ram_entry) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     ram_entry *entry = stk_alloc_aligned(head + image_bytes + (size_t)header->mask_bytes, ALIGNMENT);
     if (entry) {
@@ -142,27 +98,18 @@ static int ram_keep(ram_tier *ram, const stk_entry_header *header, const void *p
         *slot = entry;
         ram->used++;
     } else {
-        ram->bytes -= bytes;
+        ram->bytes -= cost(bytes);
     }
     pthread_mutex_unlock(&ram->lock);
     if (!kept) stk_free(entry);
     return kept;
 }
 
-static uint64_t ram_bytes(ram_tier *ram)
-{
-    pthread_mutex_lock(&ram->lock);
-    const uint64_t bytes = ram->bytes;
-    pthread_mutex_unlock(&ram->lock);
-    return bytes;
-}
-
 struct stk_cache {
     stk_disk *disk; /* NULL: memory only */
-    ram_tier *ram;  /* NULL: none */
-    stk_memo *memo; /* the disk's, or own_memo */
-    stk_memo *own_memo;
-    _Atomic uint64_t hits_ram, hits_disk, misses, stored, damaged;
+    ram_tier ram;
+    stk_memo *memo;
+    _Atomic uint64_t damaged;
 };
 
 stk_cache_key stk_cache_key_make(const stk_cache_digest *image, const stk_cache_digest *mask,
@@ -183,15 +130,17 @@ int stk_cache_open(stk_cache **out, const stk_cache_settings *settings, stoke_er
     stk_cache *cache = stk_calloc(1, sizeof *cache);
     if (!cache) return stk_fail(err, STOKE_E_NOMEM, "no memory for the cache");
     int r = STOKE_OK;
-    if (settings->folder && *settings->folder) {
-        r = stk_disk_open(&cache->disk, settings->folder, settings->disk_budget, err);
-        if (!r) cache->memo = stk_disk_memo(cache->disk);
-    } else {
-        r = stk_memo_open(&cache->own_memo, -1, 0, 0, err);
-        cache->memo = cache->own_memo;
+    if (settings->folder && *settings->folder)
+        r = stk_disk_open(&cache->disk, settings->folder, settings->disk_budget, &cache->memo, err);
+    else
+        r = stk_memo_open(&cache->memo, -1, 0, 0, err);
+    pthread_mutex_init(&cache->ram.lock, NULL);
+    if (!r && settings->ram_budget) {
+        cache->ram.slots = stk_calloc(FIRST_SLOTS, sizeof *cache->ram.slots);
+        cache->ram.mask = FIRST_SLOTS - 1;
+        cache->ram.budget = settings->ram_budget;
+        if (!cache->ram.slots) r = stk_fail(err, STOKE_E_NOMEM, "no memory for the cache");
     }
-    if (!r && settings->ram_budget && !(cache->ram = ram_create(settings->ram_budget)))
-        r = stk_fail(err, STOKE_E_NOMEM, "no memory for the cache");
     if (r)
         stk_cache_close(&cache);
     else
@@ -204,9 +153,11 @@ void stk_cache_close(stk_cache **pointer)
     stk_cache *cache = *pointer;
     if (!cache) return;
     *pointer = NULL;
-    ram_destroy(&cache->ram);
+    for (size_t i = 0; cache->ram.slots && i <= cache->ram.mask; i++) stk_free(cache->ram.slots[i]);
+    stk_free(cache->ram.slots);
+    pthread_mutex_destroy(&cache->ram.lock);
+    stk_memo_close(&cache->memo);
     stk_disk_close(&cache->disk);
-    stk_memo_close(&cache->own_memo);
     stk_free(cache);
 }
 
@@ -244,8 +195,8 @@ static int get_disk(stk_cache *cache, stk_cache_key key, const stk_entry_goal *g
     if (result == STK_ENTRY_DAMAGED) stk_cache_drop(cache, key);
     if (result != STK_ENTRY_FOUND) return 0;
     const uint64_t bytes = stk_entry_bytes(&header);
-    if (cache->ram && ram_has_room(cache->ram, bytes) && stk_disk_has_room(cache->disk, bytes))
-        ram_keep(cache->ram, &header, out->image.data, packed);
+    if (ram_room(&cache->ram, bytes, 0) && stk_disk_has_room(cache->disk, bytes))
+        ram_keep(&cache->ram, &header, out->image.data, packed);
     return 1;
 }
 
@@ -253,18 +204,16 @@ int stk_cache_get(stk_cache *cache, stk_cache_key key, stk_cache_scratch *bench,
                   const stoke_image *image_target, const stoke_image *mask_target, stk_cache_hit *out)
 {
     const stk_entry_goal goal = { bench, image_target, mask_target };
-    const ram_entry *entry = cache->ram ? ram_find(cache->ram, key) : NULL;
-    if (entry && stk_entry_lend(&entry->header, entry->pixels, entry->packed, &goal, out)) {
-        atomic_fetch_add(&cache->hits_ram, 1);
-        out->from_ram = 1;
-        return 1;
+    const ram_entry *entry = NULL; /* valid until the end */
+    if (cache->ram.slots) {
+        pthread_mutex_lock(&cache->ram.lock);
+        entry = *find_slot(&cache->ram, key.word);
+        pthread_mutex_unlock(&cache->ram.lock);
     }
-    if (get_disk(cache, key, &goal, out)) {
-        atomic_fetch_add(&cache->hits_disk, 1);
-        return 1;
-    }
-    atomic_fetch_add(&cache->misses, 1);
-    return 0;
+    if (!entry || !stk_entry_lend(&entry->header, entry->pixels, entry->packed, &goal, out))
+        return get_disk(cache, key, &goal, out);
+    out->from_ram = 1;
+    return 1;
 }
 
 /* ---- put ---- */
@@ -292,8 +241,7 @@ static int storable(const stk_cache_hit *sample)
 int stk_cache_has_room(stk_cache *cache, uint64_t image_bytes)
 {
     const uint64_t least = sizeof(stk_entry_header) + image_bytes;
-    return (cache->disk && stk_disk_has_room(cache->disk, least)) ||
-           (cache->ram && ram_has_room(cache->ram, least));
+    return (cache->disk && stk_disk_has_room(cache->disk, least)) || ram_room(&cache->ram, least, 0);
 }
 
 int stk_cache_put(stk_cache *cache, stk_cache_key key, stk_cache_scratch *bench, const stk_cache_hit *sample)
@@ -312,25 +260,22 @@ int stk_cache_put(stk_cache *cache, stk_cache_key key, stk_cache_scratch *bench,
     }
     if (!pixels || (mask->data && !packed)) return 0;
     const stk_entry_header header = stk_entry_describe(key, sample, pixels, packed, packed_bytes);
-    int kept = cache->disk && stk_disk_write(cache->disk, key, &header, pixels, packed);
-    if (!kept && cache->ram) kept = ram_keep(cache->ram, &header, pixels, packed);
-    if (kept) atomic_fetch_add(&cache->stored, 1);
-    return kept;
+    return (cache->disk && stk_disk_write(cache->disk, key, &header, pixels, packed)) ||
+           ram_keep(&cache->ram, &header, pixels, packed);
 }
 
 /* ---- what became of it ---- */
 
 void stk_cache_stats_get(const stk_cache *cache, stk_cache_stats *stats)
 {
+    ram_tier *ram = (ram_tier *)&cache->ram; /* a lock is no part of the value */
+    pthread_mutex_lock(&ram->lock);
     *stats = (stk_cache_stats){
-        .hits_ram = atomic_load(&cache->hits_ram),
-        .hits_disk = atomic_load(&cache->hits_disk),
-        .misses = atomic_load(&cache->misses),
-        .stored = atomic_load(&cache->stored),
         .damaged = atomic_load(&cache->damaged),
-        .ram_bytes = cache->ram ? ram_bytes(cache->ram) : 0,
+        .ram_bytes = ram->bytes,
         .disk_bytes = cache->disk ? stk_disk_bytes(cache->disk) : 0,
     };
+    pthread_mutex_unlock(&ram->lock);
 }
 
 const char *stk_cache_warning(const stk_cache *cache)

@@ -28,7 +28,6 @@ struct stk_disk {
     int folder;
     uint64_t budget;
     stk_cache_usage usage;
-    stk_memo *memo;
     _Atomic unsigned written; /* for names of temporary files */
     pthread_mutex_t lock;     /* of the warning, while it is written */
     atomic_int stopped;       /* set after the warning, which then never changes */
@@ -59,11 +58,6 @@ static void stop_writing(stk_disk *disk, int number)
 const char *stk_disk_warning(const stk_disk *disk)
 {
     return atomic_load(&disk->stopped) ? disk->warning : NULL;
-}
-
-stk_memo *stk_disk_memo(stk_disk *disk)
-{
-    return disk->memo;
 }
 
 /* ---- opening ---- */
@@ -106,22 +100,23 @@ static uint64_t scan(stk_disk *disk)
  * Others wait for it in stk_usage_open. One with a budget that comes to a folder used without adds it up
  * itself; what others write meanwhile may be counted twice or not at all: as many entries as there are
  * threads writing. */
-static int settle(stk_disk *disk, int unwritable, stoke_error *err)
+static int settle(stk_disk *disk, int unwritable, stk_memo **memo, stoke_error *err)
 {
     const int alone = unwritable ? -unwritable : stk_usage_open(&disk->usage, disk->folder);
     if (alone < 0) stop_writing(disk, -alone);
     const int writable = alone >= 0;
+    int known = 0;
     if (writable && mkdirat(disk->folder, "tmp", 0777) != 0 && errno != EEXIST) stop_writing(disk, errno);
     if (writable) remove_leftovers(disk, alone == 1);
     if (alone == 1) stk_usage_set(&disk->usage, 0, 0);
-    if (writable && disk->budget && !stk_usage_known(&disk->usage))
-        stk_usage_set(&disk->usage, scan(disk), 1);
-    const int r = stk_memo_open(&disk->memo, disk->folder, alone == 1, writable, err);
+    if (writable && disk->budget) stk_usage_bytes(&disk->usage, &known);
+    if (writable && disk->budget && !known) stk_usage_set(&disk->usage, scan(disk), 1);
+    const int r = stk_memo_open(memo, disk->folder, alone == 1, writable, err);
     if (alone == 1) stk_usage_ready(&disk->usage);
     return r;
 }
 
-int stk_disk_open(stk_disk **out, const char *folder, uint64_t budget, stoke_error *err)
+int stk_disk_open(stk_disk **out, const char *folder, uint64_t budget, stk_memo **memo, stoke_error *err)
 {
     *out = NULL;
     int unwritable, r = stoke_make_folders(folder, err);
@@ -136,7 +131,7 @@ int stk_disk_open(stk_disk **out, const char *folder, uint64_t budget, stoke_err
     if (disk->folder < 0)
         r = stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot use it as a cache", folder);
     else
-        r = settle(disk, unwritable, err);
+        r = settle(disk, unwritable, memo, err);
     if (r)
         stk_disk_close(&disk);
     else
@@ -149,7 +144,6 @@ void stk_disk_close(stk_disk **pointer)
     stk_disk *disk = *pointer;
     if (!disk) return;
     *pointer = NULL;
-    stk_memo_close(&disk->memo);
     stk_usage_close(&disk->usage);
     if (disk->folder >= 0) close(disk->folder);
     pthread_mutex_destroy(&disk->lock);
@@ -158,13 +152,24 @@ void stk_disk_close(stk_disk **pointer)
 
 /* ---- reading ---- */
 
-/* Moves on behind the first n bytes of the parts. */
-static void advance(struct iovec **parts, int *count, size_t n)
+/* Reads all parts from `offset` on, or writes them: 0, a number of errno, or STK_ENDED where there is no
+ * more. */
+static int move_parts(int fd, struct iovec *parts, int count, int writing, uint64_t offset)
 {
-    for (; *count && n >= (*parts)->iov_len; ++*parts, --*count) n -= (*parts)->iov_len;
-    if (!*count) return;
-    (*parts)->iov_base = (char *)(*parts)->iov_base + n;
-    (*parts)->iov_len -= n;
+    stoke_patience patience = { 0 };
+    while (count) {
+        const ssize_t moved = writing ? writev(fd, parts, count) : preadv(fd, parts, count, (off_t)offset);
+        if (moved < 0 && stoke_again(&patience, errno)) continue;
+        if (moved < 0) return errno;
+        if (!moved && !writing) return STK_ENDED;
+        size_t n = (size_t)moved;
+        offset += n;
+        for (; count && n >= parts->iov_len; parts++, count--) n -= parts->iov_len;
+        if (!count) break;
+        parts->iov_base = (char *)parts->iov_base + n;
+        parts->iov_len -= n;
+    }
+    return 0;
 }
 
 typedef struct open_entry {
@@ -176,16 +181,9 @@ typedef struct open_entry {
 static int read_parts(const void *context, struct iovec *parts, int count, uint64_t offset)
 {
     const open_entry *entry = context;
-    stoke_patience patience = { 0 };
-    while (count) {
-        ssize_t n = preadv(entry->fd, parts, count, (off_t)offset);
-        if (n < 0 && stoke_again(&patience, errno)) continue;
-        if (n < 0) *entry->failed = 1;
-        if (n <= 0) return 0;
-        offset += (uint64_t)n;
-        advance(&parts, &count, (size_t)n);
-    }
-    return 1;
+    const int number = move_parts(entry->fd, parts, count, 0, offset);
+    if (number > 0) *entry->failed = 1;
+    return !number;
 }
 
 stk_entry_result stk_disk_read(stk_disk *disk, stk_cache_key key, const stk_entry_goal *goal,
@@ -223,20 +221,8 @@ int stk_disk_has_room(stk_disk *disk, uint64_t bytes)
 {
     if (atomic_load(&disk->stopped)) return 0;
     if (!disk->budget) return 1;
-    const uint64_t used = stk_usage_bytes(&disk->usage);
+    const uint64_t used = stk_usage_bytes(&disk->usage, NULL);
     return used <= disk->budget && disk->budget - used >= bytes;
-}
-
-static int write_whole(int fd, struct iovec *parts, int count)
-{
-    stoke_patience patience = { 0 };
-    while (count) {
-        ssize_t n = writev(fd, parts, count);
-        if (n < 0 && stoke_again(&patience, errno)) continue;
-        if (n < 0) return errno;
-        advance(&parts, &count, (size_t)n);
-    }
-    return 0;
 }
 
 /* Renames a finished file to its entry, making the folder when it is the first in it. */
@@ -276,7 +262,7 @@ static int write_entry(stk_disk *disk, const char *name, const stk_entry_header 
     struct iovec parts[3] = { { (void *)header, sizeof *header },
                               { (void *)pixels, stk_entry_image_bytes(header) },
                               { (void *)packed, (size_t)header->mask_bytes } };
-    int number = write_whole(fd, parts, header->mask_bytes ? 3 : 2);
+    int number = move_parts(fd, parts, header->mask_bytes ? 3 : 2, 1, 0);
     if (close(fd) != 0 && !number) number = errno; /* network file systems tell of a full disk here */
     if (!number) number = publish(disk, temporary, name);
     if (number) unlinkat(disk->folder, temporary, 0);
@@ -304,5 +290,5 @@ int stk_disk_write(stk_disk *disk, stk_cache_key key, const stk_entry_header *he
 
 uint64_t stk_disk_bytes(stk_disk *disk)
 {
-    return disk->usage.fd >= 0 ? stk_usage_bytes(&disk->usage) : 0;
+    return disk->usage.fd >= 0 ? stk_usage_bytes(&disk->usage, NULL) : 0;
 }

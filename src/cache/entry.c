@@ -65,13 +65,6 @@ static int entry_header_good(const stk_entry_header *header, stk_cache_key key, 
            stk_add(bytes, (size_t)header->mask_bytes, &bytes) && bytes == file_bytes;
 }
 
-/* 1 when the body is the one the header was made for. */
-static int entry_body_good(const stk_entry_header *header, const void *pixels, const void *packed)
-{
-    return XXH3_64bits(pixels, stk_entry_image_bytes(header)) == header->image_hash &&
-           XXH3_64bits(packed, (size_t)header->mask_bytes) == header->mask_hash;
-}
-
 /* An entry's image at the given place. */
 static stoke_image entry_image(const stk_entry_header *header, void *pixels)
 {
@@ -151,7 +144,8 @@ stk_entry_result stk_entry_read(const stk_entry_source *source, stk_cache_key ke
     struct iovec body[2] = { { out->image.data, stk_entry_image_bytes(header) },
                              { code, (size_t)header->mask_bytes } };
     if (!source->read(source->context, body, header->mask_bytes ? 2 : 1, sizeof *header) ||
-        !entry_body_good(header, out->image.data, code))
+        XXH3_64bits(out->image.data, stk_entry_image_bytes(header)) != header->image_hash ||
+        XXH3_64bits(code, (size_t)header->mask_bytes) != header->mask_hash)
         return STK_ENTRY_DAMAGED;
     *packed = code;
     /* Behind a good checksum a code that does not unpack was made by someone else. */
@@ -334,18 +328,11 @@ static inline const uint8_t *unpack_rows(const uint8_t *p, const uint8_t *end, c
     return p;
 }
 
-static int unpack_raw(const uint8_t *p, size_t bytes, const stoke_image *map)
-{
-    const size_t row_bytes = (size_t)map->width * map->depth;
-    if (bytes != raw_bytes(map)) return 0;
-    stk_copy_rows(map->data, map->stride, p, row_bytes, row_bytes, map->height);
-    return 1;
-}
-
 int stk_labels_unpack(const uint8_t *packed, size_t bytes, const stoke_image *map, stoke_error *err)
 {
-    int good = 0;
-    if (bytes && packed[0] == KIND_RAW) good = unpack_raw(packed + 1, bytes - 1, map);
+    const size_t row_bytes = (size_t)map->width * map->depth;
+    int good = bytes && packed[0] == KIND_RAW && bytes - 1 == raw_bytes(map);
+    if (good) stk_copy_rows(map->data, map->stride, packed + 1, row_bytes, row_bytes, map->height);
     if (bytes && packed[0] == KIND_RUNS) {
         const uint8_t *end = packed + bytes;
         good = end == (map->depth == 1 ? unpack_rows(packed + 1, end, map, 1)

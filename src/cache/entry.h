@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An entry as bytes: header, pixels of the image (packed rows), class ids (label_codec.h). In native byte
+ * An entry as bytes: header, pixels of the image (packed rows), class ids (stk_labels_pack). In native byte
  * order: a folder is shared by processes, not carried between kinds of machines; another order fails at the
  * magic number.
  */

@@ -41,21 +41,16 @@ int stk_cache_is_temporary(const char *name)
 
 /* ---- caches of version 0.1, which had no marker ---- */
 
-static int is_regular(int folder, const char *name)
-{
-    struct stat st;
-    return stk_fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
-}
-
 /* Whether a folder (tmp, or one of entries) holds only regular files with the cache's names; counts them. */
 static int holds_only_ours(int folder, const char *name, int temporary, size_t *found)
 {
     DIR *dir = stk_cache_below(folder, name);
+    struct stat st;
     int ours = dir != NULL;
     for (const struct dirent *e; ours && (e = stoke_readdir(dir));) {
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
         ours = (temporary ? stk_cache_is_temporary(e->d_name) : stk_cache_is_entry(name, e->d_name)) &&
-               is_regular(dirfd(dir), e->d_name);
+               stk_fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
         *found += (size_t)(ours && !temporary);
     }
     if (dir && stk_closedir(dir)) ours = 0; /* what was not seen is not proved */
@@ -185,13 +180,6 @@ static void store(stk_cache_usage *usage, record r)
     if (pwrite(usage->fd, &r, sizeof r, 0) != (ssize_t)sizeof r) return;
 }
 
-int stk_usage_known(stk_cache_usage *usage)
-{
-    const record r = begin(usage);
-    end(usage);
-    return r.known != 0;
-}
-
 void stk_usage_set(stk_cache_usage *usage, uint64_t bytes, int known)
 {
     record r = begin(usage);
@@ -201,10 +189,11 @@ void stk_usage_set(stk_cache_usage *usage, uint64_t bytes, int known)
     end(usage);
 }
 
-uint64_t stk_usage_bytes(stk_cache_usage *usage)
+uint64_t stk_usage_bytes(stk_cache_usage *usage, int *known)
 {
     const record r = begin(usage);
     end(usage);
+    if (known) *known = r.known != 0;
     return r.bytes;
 }
 

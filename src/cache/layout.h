@@ -47,9 +47,8 @@ void stk_usage_close(stk_cache_usage *usage); /* accepts one whose open failed *
 
 /* The count. It is known once somebody has added up the folder (set) and the record is whole; adding to an
  * unknown one counts from 0. */
-int stk_usage_known(stk_cache_usage *usage);
+uint64_t stk_usage_bytes(stk_cache_usage *usage, int *known); /* known may be NULL */
 void stk_usage_set(stk_cache_usage *usage, uint64_t bytes, int known);
-uint64_t stk_usage_bytes(stk_cache_usage *usage);
 
 /* Takes room under the budget (0 = no limit): 1, or 0 when there is not enough. */
 int stk_usage_take(stk_cache_usage *usage, uint64_t bytes, uint64_t budget);
@@ -61,9 +60,9 @@ void stk_usage_give(stk_cache_usage *usage, uint64_t bytes);
 
 typedef struct stk_disk stk_disk;
 
-int stk_disk_open(stk_disk **out, const char *folder, uint64_t budget, stoke_error *err);
+/* *memo is what earlier runs knew; close it first, in any case. */
+int stk_disk_open(stk_disk **out, const char *folder, uint64_t budget, stk_memo **memo, stoke_error *err);
 void stk_disk_close(stk_disk **disk);
-stk_memo *stk_disk_memo(stk_disk *disk);
 
 /* One that is damaged: see stk_disk_remove. */
 stk_entry_result stk_disk_read(stk_disk *disk, stk_cache_key key, const stk_entry_goal *goal,

@@ -59,6 +59,14 @@ stoke_format stk_codec_recognize(const uint8_t *bytes, size_t size, char extensi
 void stk_jpeg_destroy(stk_codec_jpeg_state *jpeg); /* accepts NULL */
 uint64_t stk_jpeg_memory(const stk_codec_jpeg_state *jpeg);
 
+/* A number of 1 to 4 bytes. */
+static inline uint32_t stk_read_bytes(const uint8_t *p, unsigned n, int big)
+{
+    uint32_t v = 0;
+    for (unsigned i = 0; i < n; i++) v |= (uint32_t)p[i] << 8 * (big ? n - 1 - i : i);
+    return v;
+}
+
 /* Checks job->info against max_pixels and the region against the picture; sets orientation and box. */
 int stk_codec_job_begin(stk_codec_job *job);
 /* Chooses job->image for a result of this shape: the target when it fits exactly, else the decoder's buffer.
@@ -80,7 +88,7 @@ typedef struct stk_codec_png_chunk {
 } stk_codec_png_chunk;
 static inline uint32_t stk_big32(const uint8_t *p)
 {
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+    return stk_read_bytes(p, 4, 1);
 }
 static inline int stk_png_is(const stk_codec_png_chunk *chunk, const char *type)
 {

@@ -42,12 +42,7 @@ void stk_convert_plan(stk_codec_convert *c, const stoke_decode_params *params)
     if (!c->stride) c->stride = (uint8_t)samples_of(c->layout);
 }
 
-/* Product of two values of [0, max], divided by max and rounded. */
-static uint32_t scaled_product(uint32_t a, uint32_t b, uint32_t max)
-{
-    return (uint32_t)(((uint64_t)a * b + max / 2) / max);
-}
-
+/* Of values in [0, max], rounded. */
 static uint32_t blend(uint32_t over, uint32_t under, uint32_t alpha, uint32_t max)
 {
     return (uint32_t)(((uint64_t)over * alpha + (uint64_t)under * (max - alpha) + max / 2) / max);
@@ -91,7 +86,7 @@ static void pixel(const stk_codec_convert *c, uint32_t s[4], uint32_t out[3])
         for (int i = 0; i < 3; i++) out[i] = c->palette[s[0]][i];
         break;
     case STK_CMYK:
-        for (int i = 0; i < 3; i++) out[i] = max - s[3] - scaled_product(s[i], max - s[3], max);
+        for (int i = 0; i < 3; i++) out[i] = max - s[3] - blend(s[i], 0, max - s[3], max);
         break;
     default: memcpy(out, s, 3 * sizeof *out);
     }
@@ -122,25 +117,6 @@ static void any_row(const stk_codec_convert *c, const void *in, uint32_t width, 
     }
 }
 
-static void grey_to_rgb(const uint8_t *in, uint32_t width, uint8_t *out)
-{
-    for (uint32_t x = 0; x < width; x++, out += 3) out[0] = out[1] = out[2] = in[x];
-}
-
-static void drop_fourth(const uint8_t *in, uint32_t width, uint8_t *out)
-{
-    for (uint32_t x = 0; x < width; x++, in += 4, out += 3) {
-        out[0] = in[0];
-        out[1] = in[1];
-        out[2] = in[2];
-    }
-}
-
-static void look_up(const stk_codec_convert *c, const uint8_t *in, uint32_t width, uint8_t *out)
-{
-    for (uint32_t x = 0; x < width; x++, out += 3) memcpy(out, c->palette[in[x]], 3);
-}
-
 /* The common cases without per-pixel decisions. Returns 0 when the row is none of them. */
 static int short_cut(const stk_codec_convert *c, const uint8_t *in, uint32_t width, uint8_t *out)
 {
@@ -149,11 +125,15 @@ static int short_cut(const stk_codec_convert *c, const uint8_t *in, uint32_t wid
     if (samples == c->out_channels && (c->mask || c->layout != STK_PALETTE))
         memcpy(out, in, (size_t)width * samples);
     else if (c->layout == STK_GREY)
-        grey_to_rgb(in, width, out);
+        for (uint32_t x = 0; x < width; x++, out += 3) out[0] = out[1] = out[2] = in[x];
     else if (c->layout == STK_RGBA)
-        drop_fourth(in, width, out);
+        for (uint32_t x = 0; x < width; x++, in += 4, out += 3) {
+            out[0] = in[0];
+            out[1] = in[1];
+            out[2] = in[2];
+        }
     else if (c->layout == STK_PALETTE)
-        look_up(c, in, width, out);
+        for (uint32_t x = 0; x < width; x++, out += 3) memcpy(out, c->palette[in[x]], 3);
     else
         return 0;
     return 1;

@@ -99,39 +99,6 @@ uint64_t stoke_decoder_memory(const stoke_decoder *d)
            stk_jpeg_memory(d->jpeg);
 }
 
-static stoke_format find_format(const uint8_t *bytes, size_t size, stoke_error *err)
-{
-    char extension[8];
-    const stoke_format format = stk_codec_recognize(bytes, size, extension);
-    if (!format) stk_fail(err, STOKE_E_FORMAT, size ? "not a " STOKE_FORMATS_OR " file" : "empty file");
-    return format;
-}
-
-/* libtiff does not tell a damaged file from memory that it did not get; the C library does. */
-static int name_shortage(int status, stoke_error *err)
-{
-    if (status && !stk_is_want(status) && errno == ENOMEM)
-        return stk_fail(err, STOKE_E_NOMEM, "no memory to decode it");
-    return status;
-}
-
-int stoke_decoder_probe(stoke_decoder *decoder, const void *bytes, size_t size, stoke_image_info *info,
-                        stoke_error *err)
-{
-    const stoke_format format = find_format(bytes, size, err);
-    if (!format) return STOKE_E_FORMAT;
-    stoke_patience patience = { 0 };
-    int r;
-    do {
-        stk_codec_job job = { .decoder = decoder, .bytes = bytes, .size = size, .err = err };
-        job.info = (stoke_image_info){ .format = format, .orientation = 1 };
-        errno = 0;
-        r = name_shortage(formats[format].codec->probe(&job), err);
-        *info = job.info;
-    } while (stk_is_want(r) && stoke_again(&patience, ENOMEM));
-    return r;
-}
-
 int stk_check_pixels(uint32_t width, uint32_t height, uint64_t limit, stoke_error *err)
 {
     uint64_t pixels = (uint64_t)width * height;
@@ -159,18 +126,13 @@ int stk_codec_job_begin(stk_codec_job *job)
     return STOKE_OK;
 }
 
-static int fits(const stoke_image *target, const stoke_image *shape)
-{
-    return target->data && target->width == shape->width && target->height == shape->height &&
-           target->channels == shape->channels && target->depth == shape->depth &&
-           target->stride >= shape->stride;
-}
-
 /* The target (may be NULL) if it has this shape, else the buffer, rows packed. */
 static int place(const stoke_image *target, stk_mem_buffer *buffer, stoke_image *image, stoke_error *err)
 {
     image->stride = (size_t)image->width * image->channels * image->depth;
-    if (target && fits(target, image)) {
+    if (target && target->data && target->width == image->width && target->height == image->height &&
+        target->channels == image->channels && target->depth == image->depth &&
+        target->stride >= image->stride) {
         *image = *target;
         return STOKE_OK;
     }
@@ -221,23 +183,50 @@ static int check_params(const stoke_decode_params *p, stoke_error *err)
     return STOKE_OK;
 }
 
+/* Probes, or (with params) decodes; again where there was no memory for a moment. */
+static int run(const stk_codec_job *asked, stk_codec_job *job)
+{
+    char extension[8];
+    const stoke_format format = stk_codec_recognize(asked->bytes, asked->size, extension);
+    if (!format)
+        return stk_fail(asked->err, STOKE_E_FORMAT,
+                        asked->size ? "not a " STOKE_FORMATS_OR " file" : "empty file");
+    const stk_codec *codec = formats[format].codec;
+    stoke_patience patience = { 0 };
+    int r;
+    do {
+        *job = *asked;
+        job->info = (stoke_image_info){ .format = format, .orientation = 1 };
+        errno = 0;
+        r = (job->params ? codec->decode : codec->probe)(job);
+        /* libtiff does not tell a damaged file from memory that it did not get; the C library does. */
+        if (r && !stk_is_want(r) && errno == ENOMEM)
+            r = stk_fail(job->err, STOKE_E_NOMEM, "no memory to decode it");
+        if (!r && job->orientation > 1) r = turn_upright(job);
+    } while (stk_is_want(r) && stoke_again(&patience, ENOMEM));
+    return r;
+}
+
+int stoke_decoder_probe(stoke_decoder *decoder, const void *bytes, size_t size, stoke_image_info *info,
+                        stoke_error *err)
+{
+    const stk_codec_job asked = { .decoder = decoder, .bytes = bytes, .size = size, .err = err };
+    stk_codec_job job = { .info.format = STOKE_FORMAT_UNKNOWN };
+    const int r = run(&asked, &job);
+    if (job.info.format) *info = job.info;
+    return r;
+}
+
 int stoke_decoder_decode(stoke_decoder *decoder, const void *bytes, size_t size,
                          const stoke_decode_params *params, stoke_image *out, stoke_error *err)
 {
     int r = check_params(params, err);
     if (r) return r;
-    const stoke_format format = find_format(bytes, size, err);
-    if (!format) return STOKE_E_FORMAT;
-    stoke_patience patience = { 0 };
-    do {
-        stk_codec_job job = {
-            .decoder = decoder, .bytes = bytes, .size = size, .params = params, .err = err
-        };
-        job.info = (stoke_image_info){ .format = format, .orientation = 1 };
-        errno = 0;
-        r = name_shortage(formats[format].codec->decode(&job), err);
-        if (r == STOKE_OK && job.orientation != 1) r = turn_upright(&job);
-        if (r == STOKE_OK) *out = job.image;
-    } while (stk_is_want(r) && stoke_again(&patience, ENOMEM));
+    const stk_codec_job asked = {
+        .decoder = decoder, .bytes = bytes, .size = size, .params = params, .err = err
+    };
+    stk_codec_job job;
+    r = run(&asked, &job);
+    if (!r) *out = job.image;
     return r;
 }

@@ -58,13 +58,6 @@ void stk_orient_apply(const stoke_image *in, uint8_t orientation, const stoke_im
     }
 }
 
-static uint32_t get(const uint8_t *p, unsigned bytes, int big)
-{
-    uint32_t v = 0;
-    for (unsigned i = 0; i < bytes; i++) v |= (uint32_t)p[i] << 8 * (big ? bytes - 1 - i : i);
-    return v;
-}
-
 /* EXIF data is a small TIFF file; the orientation is tag 0x112 (a SHORT) of its first directory. */
 uint8_t stk_orientation_from_exif(const uint8_t *tiff, size_t size)
 {
@@ -72,15 +65,16 @@ uint8_t stk_orientation_from_exif(const uint8_t *tiff, size_t size)
     if (size >= 6 && memcmp(tiff, "Exif\0\0", 6) == 0) tiff += 6, size -= 6;
     if (size < 8 || (memcmp(tiff, "II*\0", 4) != 0 && memcmp(tiff, "MM\0*", 4) != 0)) return 1;
     int big = tiff[0] == 'M';
-    size_t at = get(tiff + 4, 4, big);
+    size_t at = stk_read_bytes(tiff + 4, 4, big);
     if (at > size - 2) return 1;
-    size_t entries = get(tiff + at, 2, big);
+    size_t entries = stk_read_bytes(tiff + at, 2, big);
     at += 2;
     for (size_t i = 0; i < entries && size - at >= ENTRY; i++, at += ENTRY) {
         const uint8_t *entry = tiff + at;
-        if (get(entry, 2, big) != TAG_ORIENTATION) continue;
-        uint32_t value = get(entry + 8, 2, big);
-        int usable = get(entry + 2, 2, big) == TYPE_SHORT && get(entry + 4, 4, big) == 1;
+        if (stk_read_bytes(entry, 2, big) != TAG_ORIENTATION) continue;
+        uint32_t value = stk_read_bytes(entry + 8, 2, big);
+        int usable =
+            stk_read_bytes(entry + 2, 2, big) == TYPE_SHORT && stk_read_bytes(entry + 4, 4, big) == 1;
         return usable && value >= 1 && value <= 8 ? (uint8_t)value : 1;
     }
     return 1;
@@ -101,7 +95,7 @@ uint8_t stk_orientation_from_jpeg(const uint8_t *bytes, size_t size)
         if (marker == SOS || marker == EOI) break;
         if (marker == SOI || marker == TEM || marker == 0 || (marker >= RST0 && marker < SOI)) continue;
         if (size - at < 2) break;
-        size_t length = get(bytes + at, 2, 1);
+        size_t length = stk_read_bytes(bytes + at, 2, 1);
         if (length < 2 || length > size - at) break;
         if (marker == APP1 && length >= 8 && memcmp(bytes + at + 2, "Exif\0", 5) == 0)
             return stk_orientation_from_exif(bytes + at + 2, length - 2);
@@ -115,7 +109,7 @@ uint8_t stk_orientation_from_png(const uint8_t *bytes, size_t size)
 {
     enum { SIGNATURE = 8, FRAME = 12 }; /* length, type and CRC around each chunk's data */
     for (size_t at = SIGNATURE; at <= size && size - at >= FRAME;) {
-        size_t length = get(bytes + at, 4, 1);
+        size_t length = stk_read_bytes(bytes + at, 4, 1);
         if (length > size - at - FRAME) break;
         if (memcmp(bytes + at + 4, "eXIf", 4) == 0) return stk_orientation_from_exif(bytes + at + 8, length);
         at += FRAME + length;
@@ -130,9 +124,9 @@ uint8_t stk_orientation_from_png_end(const uint8_t *bytes, size_t size)
     const uint8_t *end = bytes + size, *found = bytes;
     while (found < end && (found = memmem(found, (size_t)(end - found), "eXIf", TYPE))) {
         const size_t rest = (size_t)(end - found),
-                     length = found - bytes >= SIZE ? get(found - SIZE, 4, 1) : SIZE_MAX;
+                     length = found - bytes >= SIZE ? stk_read_bytes(found - SIZE, 4, 1) : SIZE_MAX;
         if (rest >= TYPE + SUM && length <= rest - TYPE - SUM &&
-            libdeflate_crc32(0, found, TYPE + length) == get(found + TYPE + length, 4, 1))
+            libdeflate_crc32(0, found, TYPE + length) == stk_read_bytes(found + TYPE + length, 4, 1))
             return stk_orientation_from_exif(found + TYPE, length);
         found++;
     }

@@ -93,16 +93,6 @@ static int open_png(reader *r, const uint8_t *bytes, size_t size, spng_ctx **out
     return code ? fail(err, code) : STOKE_OK;
 }
 
-/* libspng stops at the last row and does not look at the checksum behind it. */
-static int check_pixel_data(const stk_codec_job *job)
-{
-    stk_codec_png_chunk chunk;
-    for (size_t at = STK_PNG_SIGNATURE; stk_png_next_chunk(job->bytes, job->size, &at, &chunk);)
-        if (stk_png_is(&chunk, "IDAT") && !stk_png_crc_is_right(&chunk))
-            return fail(job->err, SPNG_ECHUNK_CRC);
-    return STOKE_OK;
-}
-
 const stk_codec_png_kind stk_png_kinds[7] = { { 1, STK_GREY },       { 0, 0 },
                                               { 3, STK_RGB },        { 1, STK_PALETTE },
                                               { 2, STK_GREY_ALPHA }, { 0, 0 },
@@ -191,16 +181,6 @@ static int probe(stk_codec_job *job)
     return r;
 }
 
-static void set_palette(stk_codec_convert *c, const struct spng_plte *plte, const struct spng_trns *trns)
-{
-    c->colours = (uint16_t)plte->n_entries;
-    for (uint32_t i = 0; i < plte->n_entries; i++) {
-        const struct spng_plte_entry *e = &plte->entries[i];
-        uint8_t alpha = i < trns->n_type3_entries ? trns->type3_alpha[i] : 255;
-        memcpy(c->palette[i], (uint8_t[4]){ e->red, e->green, e->blue, alpha }, 4);
-    }
-}
-
 static int plan_conversion(stk_codec_job *job, spng_ctx *ctx, const struct spng_ihdr *ihdr,
                            const struct spng_trns *trns, stk_codec_convert *c)
 {
@@ -209,7 +189,12 @@ static int plan_conversion(stk_codec_job *job, spng_ctx *ctx, const struct spng_
         struct spng_plte plte;
         int code = spng_get_plte(ctx, &plte);
         if (code) return fail(job->err, code);
-        set_palette(c, &plte, trns);
+        c->colours = (uint16_t)plte.n_entries;
+        for (uint32_t i = 0; i < plte.n_entries; i++) {
+            const struct spng_plte_entry *e = &plte.entries[i];
+            uint8_t alpha = i < trns->n_type3_entries ? trns->type3_alpha[i] : 255;
+            memcpy(c->palette[i], (uint8_t[4]){ e->red, e->green, e->blue, alpha }, 4);
+        }
     } else if (job->info.alpha && (c->layout == STK_GREY || c->layout == STK_RGB)) {
         int grey = c->layout == STK_GREY;
         c->has_key = 1;
@@ -284,7 +269,11 @@ static int decode(stk_codec_job *job)
     r = open_png(&source, job->bytes, job->size, &ctx, job->err);
     if (r == STOKE_OK) r = decode_with_spng(job, ctx);
     spng_ctx_free(ctx);
-    return r == STOKE_OK ? check_pixel_data(job) : r;
+    /* libspng stops at the last row and does not look at the checksum behind it. */
+    stk_codec_png_chunk chunk;
+    for (size_t at = STK_PNG_SIGNATURE; !r && stk_png_next_chunk(job->bytes, job->size, &at, &chunk);)
+        if (stk_png_is(&chunk, "IDAT") && !stk_png_crc_is_right(&chunk)) r = fail(job->err, SPNG_ECHUNK_CRC);
+    return r;
 }
 
 static void version(char text[32])

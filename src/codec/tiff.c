@@ -371,11 +371,6 @@ static int check_signs(const pass *p, const uint8_t *row, uint32_t x0, uint32_t 
     return STOKE_OK;
 }
 
-static uint32_t smaller(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 /* The part of the block at (x, y) that is in the box, to the output. */
 static int copy_block(pass *p, uint32_t x, uint32_t y)
 {
@@ -383,8 +378,8 @@ static int copy_block(pass *p, uint32_t x, uint32_t y)
     const layout *l = p->layout;
     const stoke_box *box = &job->box;
     uint32_t left = x > box->x ? x : box->x, top = y > box->y ? y : box->y;
-    uint32_t right = smaller(box->x + box->width - x, l->block_width) + x;
-    uint32_t bottom = smaller(box->y + box->height - y, l->block_height) + y;
+    uint32_t right = (uint32_t)stk_least(box->x + box->width - x, l->block_width) + x;
+    uint32_t bottom = (uint32_t)stk_least(box->y + box->height - y, l->block_height) + y;
     int r = read_block(p, x, y, bottom - y);
     size_t pixel = (size_t)job->image.channels * job->image.depth;
     for (uint32_t v = top; r == STOKE_OK && v < bottom; v++) {

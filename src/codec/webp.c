@@ -16,18 +16,11 @@ static int matches(const uint8_t *bytes, size_t size)
     return size >= 12 && memcmp(bytes, "RIFF", 4) == 0 && memcmp(bytes + 8, "WEBP", 4) == 0;
 }
 
-static uint32_t little(const uint8_t *p, unsigned bytes)
-{
-    uint32_t v = 0;
-    for (unsigned i = 0; i < bytes; i++) v |= (uint32_t)p[i] << 8 * i;
-    return v;
-}
-
 /* The data of the first RIFF chunk of this type; NULL when there is none. */
 static const uint8_t *find_chunk(const uint8_t *bytes, size_t size, const char *type, size_t *length)
 {
     for (size_t at = 12; at <= size && size - at >= 8;) {
-        size_t n = little(bytes + at + 4, 4);
+        size_t n = stk_read_bytes(bytes + at + 4, 4, 0);
         if (n > size - at - 8) return NULL;
         if (memcmp(bytes + at, type, 4) == 0) {
             *length = n;
@@ -66,8 +59,8 @@ static int first_frame(const uint8_t *bytes, size_t size, const stoke_image_info
     const uint8_t *p = find_chunk(bytes, size, "ANMF", &n);
     if (!p || n < FRAME_HEADER)
         return stk_fail(err, STOKE_E_FORMAT, "WebP: an animation without a whole frame");
-    f->box =
-        (stoke_box){ little(p, 3) * 2, little(p + 3, 3) * 2, little(p + 6, 3) + 1, little(p + 9, 3) + 1 };
+    f->box = (stoke_box){ stk_read_bytes(p, 3, 0) * 2, stk_read_bytes(p + 3, 3, 0) * 2,
+                          stk_read_bytes(p + 6, 3, 0) + 1, stk_read_bytes(p + 9, 3, 0) + 1 };
     f->bytes = p + FRAME_HEADER;
     f->size = n - FRAME_HEADER;
     WebPBitstreamFeatures inner;

@@ -163,8 +163,8 @@ static int guarded_encode(writer *w, const stoke_image *image, int quality, int 
     return 1;
 }
 
-static int write_stream(FILE *stream, const char *shown, const stoke_image *image, int quality, int sealed,
-                        stoke_error *err)
+int stk_jpeg_write(FILE *stream, const char *shown, const stoke_image *image, int quality, int sealed,
+                   stoke_error *err)
 {
     if (!image->data || (image->channels != 1 && image->channels != 3) || image->depth != 1)
         return stk_fail(err, STOKE_E_INVALID, "%s: a JPEG takes 1 or 3 channels of 1 byte", shown);
@@ -181,17 +181,12 @@ static int write_stream(FILE *stream, const char *shown, const stoke_image *imag
     return done ? STOKE_OK : stk_fail(err, STOKE_E_INVALID, "%s: JPEG: %s", shown, w.text);
 }
 
-int stk_jpeg_write(FILE *stream, const char *shown, const stoke_image *image, int quality, stoke_error *err)
-{
-    return write_stream(stream, shown, image, quality, 0, err);
-}
-
 static int write_jpeg(const char *path, const stoke_image *image, int quality, int sealed, stoke_error *err)
 {
     stoke_output file;
     int r = stoke_output_open(&file, path, err);
     if (r) return r;
-    r = write_stream(file.stream, path, image, quality, sealed, err);
+    r = stk_jpeg_write(file.stream, path, image, quality, sealed, err);
     const int number = !r && sealed ? stk_seal(file.stream) : 0;
     if (number) r = stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot write", path);
     if (!r) return stoke_output_commit(&file, err);

@@ -23,8 +23,9 @@ int stk_sealed(const char *path);
 
 /* The JPEG writer on an open stream. */
 
-/* As stoke_image_write_jpeg; `shown` is the file's name in messages. A failed write leaves ferror(stream) and
- * returns STOKE_E_IO. */
-int stk_jpeg_write(FILE *stream, const char *shown, const stoke_image *image, int quality, stoke_error *err);
+/* As stoke_image_write_jpeg; `shown` is the file's name in messages. sealed: with room for the hash. A failed
+ * write leaves ferror(stream) and returns STOKE_E_IO. */
+int stk_jpeg_write(FILE *stream, const char *shown, const stoke_image *image, int quality, int sealed,
+                   stoke_error *err);
 
 #endif

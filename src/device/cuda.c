@@ -20,10 +20,11 @@
 /* Puts figures behind a message about memory. Asking is no part of what failed: without an answer, none. */
 static void add_memory(stk_cuda *cuda, stoke_error *err)
 {
+    CUcontext left;
     size_t free_bytes, total_bytes;
     if (!cuda->context || cuda->driver.cuCtxPushCurrent(cuda->context) != CUDA_SUCCESS) return;
     const CUresult result = cuda->driver.cuMemGetInfo(&free_bytes, &total_bytes);
-    stk_cuda_leave(cuda);
+    cuda->driver.cuCtxPopCurrent(&left);
     if (result != CUDA_SUCCESS) return;
     stk_error_add(err, "; %.1f of %.1f MiB are free", STK_MIB(free_bytes), STK_MIB(total_bytes));
 }
@@ -35,27 +36,21 @@ int stk_cuda_check(stk_cuda *cuda, CUresult result, const char *call, stoke_erro
     return r;
 }
 
-int stk_cuda_enter(stk_cuda *cuda, stoke_error *err)
+/* Calls belong to the context that is current in the calling thread. Any thread may call us, and whatever it
+ * had current must be so again afterwards: every use of the driver stands between enter and leave.
+ * device.c sees to that, but for opening and closing. */
+static int cuda_enter(stoke_device *device, stoke_error *err)
 {
+    stk_cuda *cuda = device->own;
     return CALL(cuda, cuCtxPushCurrent, cuda->context);
 }
 
 /* What it returns is of no use: the context is gone from this thread either way, and a device that failed
  * says so again at the next call. */
-void stk_cuda_leave(stk_cuda *cuda)
-{
-    CUcontext left;
-    cuda->driver.cuCtxPopCurrent(&left);
-}
-
-static int cuda_enter(stoke_device *device, stoke_error *err)
-{
-    return stk_cuda_enter(device->own, err);
-}
-
 static void cuda_leave(stoke_device *device)
 {
-    stk_cuda_leave(device->own);
+    CUcontext left;
+    ((stk_cuda *)device->own)->driver.cuCtxPopCurrent(&left);
 }
 
 /* ---- the device ---- */
@@ -111,15 +106,11 @@ static void cuda_discover(stoke_device_list *list)
         r = stk_cuda_status(&cuda.driver, cuda.driver.cuDeviceGetCount(&count), "cuda", "cuDeviceGetCount",
                             &err);
     if (!r && !count) r = stk_cuda_no_card(&cuda.driver, "cuDeviceGetCount", &err);
-    if (r) {
-        snprintf(info.problem, sizeof info.problem, "%.*s", (int)sizeof info.problem - 1, err.message);
-        stk_device_list_add(list, &info);
-    }
+    if (r) stk_device_list_add(list, &info, &err);
     for (int i = 0; !r && i < count; i++) {
         info = (stoke_device_info){ 0 };
-        if (describe(&cuda, i, &info, &err))
-            snprintf(info.problem, sizeof info.problem, "%.*s", (int)sizeof info.problem - 1, err.message);
-        if (stk_device_list_add(list, &info)) break;
+        const int refused = describe(&cuda, i, &info, &err);
+        if (stk_device_list_add(list, &info, refused ? &err : NULL)) break;
     }
     stk_cuda_driver_close(&cuda.driver);
 }
@@ -152,10 +143,10 @@ static int cuda_open(stoke_device *device, const char *which, const stoke_device
     if (!r) r = find(cuda, which, &ordinal, err);
     if (!r) r = describe(cuda, ordinal, &device->info, err);
     if (!r) r = CALL(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->device);
-    if (!r) r = stk_cuda_enter(cuda, err);
+    if (!r) r = cuda_enter(device, err);
     if (r) return r;
     r = stk_cuda_clock_create(cuda, err);
-    stk_cuda_leave(cuda);
+    cuda_leave(device);
     return r;
 }
 
@@ -164,9 +155,9 @@ static void cuda_close(stoke_device *device)
     stk_cuda *cuda = device->own;
     if (!cuda) return;
     if (cuda->context) {
-        if (!stk_cuda_enter(cuda, NULL)) {
+        if (!cuda_enter(device, NULL)) {
             stk_cuda_clock_destroy(cuda);
-            stk_cuda_leave(cuda);
+            cuda_leave(device);
         }
         cuda->driver.cuDevicePrimaryCtxRelease(cuda->device);
     }

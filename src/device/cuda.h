@@ -4,8 +4,7 @@
  *
  *   cuda_driver.c   the vendor's libraries, opened at run time
  *   cuda.c          the kind: devices, memory, streams, events, copies, launches
- *   cuda_clock.c    when an event happened, on the host's clock
- *   cuda_module.c   programs: PTX that is at hand, or NVRTC
+ *   cuda_module.c   programs: PTX that is at hand, or NVRTC; when an event happened, on the host's clock
  */
 #ifndef STOKE_SRC_DEVICE_CUDA_H
 #define STOKE_SRC_DEVICE_CUDA_H
@@ -119,24 +118,17 @@ struct stk_device_module {
     CUfunction kernels[STK_KERNELS]; /* in the order of the program */
 };
 
-/* Calls belong to the context that is current in the calling thread. Any thread may call us, and whatever it
- * had current must be so again afterwards: every use of the driver stands between enter and leave.
- * device.c sees to that, but for opening and closing. */
-int stk_cuda_enter(stk_cuda *cuda, stoke_error *err);
-void stk_cuda_leave(stk_cuda *cuda);
-
 /* CALL(cuda, cuEventRecord, event, stream): the call as a status, with its name in the message. Needs `err`.
  */
 #define STK_CUDA_CALL(cuda, function, ...)                                                                   \
     stk_cuda_check(cuda, (cuda)->driver.function(__VA_ARGS__), #function, err)
 int stk_cuda_check(stk_cuda *cuda, CUresult result, const char *call, stoke_error *err);
 
-/* cuda_clock.c; all but the first between enter and leave. */
+/* cuda_module.c. All but the first between enter and leave. */
 int stk_cuda_clock_create(stk_cuda *cuda, stoke_error *err);
 void stk_cuda_clock_destroy(stk_cuda *cuda); /* half-built too */
 int stk_cuda_event_time(stk_device_event *event, uint64_t *ns, stoke_error *err);
-
-/* cuda_module.c: entries of the table. */
+/* Entries of the table. */
 int stk_cuda_module_create(stk_device_module *module, stoke_error *err);
 void stk_cuda_module_destroy(stk_device_module *module);
 

@@ -98,15 +98,6 @@ static const char *loader_says(void)
     return text ? text : "no reason given";
 }
 
-static int too_old(int version, stoke_error *err)
-{
-    return stk_fail(
-        err, STOKE_E_UNSUPPORTED,
-        "the NVIDIA driver is too old: it knows CUDA %d.%d, %d.%d is needed (driver 450 or newer); "
-        "update the driver",
-        version / 1000, version % 1000 / 10, STK_CUDA_OLDEST / 1000, STK_CUDA_OLDEST % 1000 / 10);
-}
-
 /* Fills the table. A missing function is a matter of age more often than not, so the version goes first. */
 static int find_functions(stk_cuda_driver *driver, const char *file, stoke_error *err)
 {
@@ -123,11 +114,17 @@ static int find_functions(stk_cuda_driver *driver, const char *file, stoke_error
     int r = stk_cuda_status(driver, driver->cuDriverGetVersion(&driver->version), "NVIDIA driver",
                             "cuDriverGetVersion", err);
     if (r) return r;
-    if (driver->version < STK_CUDA_OLDEST) return too_old(driver->version, err);
+    const int major = driver->version / 1000, minor = driver->version % 1000 / 10;
+    if (driver->version < STK_CUDA_OLDEST)
+        return stk_fail(
+            err, STOKE_E_UNSUPPORTED,
+            "the NVIDIA driver is too old: it knows CUDA %d.%d, %d.%d is needed (driver 450 or newer); "
+            "update the driver",
+            major, minor, STK_CUDA_OLDEST / 1000, STK_CUDA_OLDEST % 1000 / 10);
     if (missing)
         return stk_fail(err, STOKE_E_UNSUPPORTED,
-                        "%s says it knows CUDA %d.%d but has no %s: reinstall the NVIDIA driver", file,
-                        driver->version / 1000, driver->version % 1000 / 10, missing);
+                        "%s says it knows CUDA %d.%d but has no %s: reinstall the NVIDIA driver", file, major,
+                        minor, missing);
     return STOKE_OK;
 }
 

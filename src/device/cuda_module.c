@@ -39,17 +39,6 @@ static int load(stk_device_module *module, const char *ptx, stoke_error *err)
     return r;
 }
 
-/* ---- PTX made at build time ---- */
-
-/* The newest that the card can run, or NULL. */
-static const stk_program_ptx *fitting(const stk_program *program, uint32_t architecture)
-{
-    const stk_program_ptx *best = NULL;
-    for (uint32_t i = 0; i < program->n_ptx && program->ptx[i].architecture <= architecture; i++)
-        best = &program->ptx[i];
-    return best;
-}
-
 /* ---- NVRTC ---- */
 
 typedef struct compilation {
@@ -97,15 +86,6 @@ static int choose_architecture(const compilation *c, int *chosen)
                     lowest % 10);
 }
 
-static void add_compile_log(const compilation *c)
-{
-    size_t bytes = 0;
-    if (c->nvrtc.nvrtcGetProgramLogSize(c->handle, &bytes) != NVRTC_SUCCESS || bytes < 2) return;
-    char *log = stk_alloc(bytes);
-    if (log && c->nvrtc.nvrtcGetProgramLog(c->handle, log) == NVRTC_SUCCESS) add_log(c->err, log);
-    stk_free(log);
-}
-
 /* *ptx is for stk_free. */
 static int compile_for(const compilation *c, int architecture, char **ptx)
 {
@@ -115,7 +95,10 @@ static int compile_for(const compilation *c, int architecture, char **ptx)
     size_t bytes = 0;
     int r = COMPILER(c, nvrtcCompileProgram, c->handle, 2, options);
     if (r) {
-        add_compile_log(c);
+        const int has_log = c->nvrtc.nvrtcGetProgramLogSize(c->handle, &bytes) == NVRTC_SUCCESS && bytes >= 2;
+        char *log = has_log ? stk_alloc(bytes) : NULL;
+        if (log && c->nvrtc.nvrtcGetProgramLog(c->handle, log) == NVRTC_SUCCESS) add_log(c->err, log);
+        stk_free(log);
         return r;
     }
     r = COMPILER(c, nvrtcGetPTXSize, c->handle, &bytes);
@@ -125,23 +108,19 @@ static int compile_for(const compilation *c, int architecture, char **ptx)
     return COMPILER(c, nvrtcGetPTX, c->handle, *ptx);
 }
 
-static int compile(stk_cuda *cuda, const stk_program *program, char **ptx, stoke_error *err)
+static int load_text(stk_device_module *module, stoke_error *err)
 {
+    stk_cuda *cuda = module->device->own;
+    const stk_program *program = module->program;
     compilation c = { .cuda = cuda, .program = program, .err = err };
+    char *ptx = NULL;
     int architecture = 0, r = stk_nvrtc_open(&c.nvrtc, cuda->driver.version, err);
     if (r) return r;
     r = choose_architecture(&c, &architecture);
     if (!r) r = COMPILER(&c, nvrtcCreateProgram, &c.handle, program->text, program->name, 0, NULL, NULL);
-    if (!r) r = compile_for(&c, architecture, ptx);
+    if (!r) r = compile_for(&c, architecture, &ptx);
     if (c.handle) c.nvrtc.nvrtcDestroyProgram(&c.handle);
     stk_nvrtc_close(&c.nvrtc);
-    return r;
-}
-
-static int load_text(stk_device_module *module, stoke_error *err)
-{
-    char *ptx = NULL;
-    int r = compile(module->device->own, module->program, &ptx, err);
     if (!r) r = load(module, ptx, err);
     stk_free(ptx);
     return r;
@@ -149,11 +128,15 @@ static int load_text(stk_device_module *module, stoke_error *err)
 
 /* ---- the module ---- */
 
-/* PTX at hand, else the text. When neither does, both reasons count: the first is what is to be mended. */
+/* PTX at hand, the newest that the card can run, else the text. When neither does, both reasons count: the
+ * first is what is to be mended. */
 static int load_either(stk_device_module *module, stoke_error *err)
 {
-    stk_cuda *cuda = module->device->own;
-    const stk_program_ptx *ptx = fitting(module->program, cuda->architecture);
+    const stk_cuda *cuda = module->device->own;
+    const stk_program *program = module->program;
+    const stk_program_ptx *ptx = NULL;
+    for (uint32_t i = 0; i < program->n_ptx && program->ptx[i].architecture <= cuda->architecture; i++)
+        ptx = &program->ptx[i];
     if (!ptx) return load_text(module, err);
     int r = load(module, ptx->text, err);
     if (r != STOKE_E_UNSUPPORTED) return r;
@@ -167,24 +150,15 @@ static int load_either(stk_device_module *module, stoke_error *err)
     return err->code;
 }
 
-static int find_kernels(stk_device_module *module, stoke_error *err)
-{
-    stk_cuda *cuda = module->device->own;
-    const stk_program *program = module->program;
-    for (uint32_t i = 0; i < program->n_kernels; i++) {
-        int r = CALL(cuda, cuModuleGetFunction, &module->kernels[i], module->handle, program->kernels[i]);
-        if (!r) continue;
-        stk_error_add(err, "; kernel %s of program %s", program->kernels[i], program->name);
-        return r;
-    }
-    return STOKE_OK;
-}
-
 int stk_cuda_module_create(stk_device_module *module, stoke_error *err)
 {
     stk_cuda *cuda = module->device->own;
+    const stk_program *program = module->program;
     int r = load_either(module, err);
-    if (!r) r = find_kernels(module, err);
+    for (uint32_t i = 0; !r && i < program->n_kernels; i++) {
+        r = CALL(cuda, cuModuleGetFunction, &module->kernels[i], module->handle, program->kernels[i]);
+        if (r) stk_error_add(err, "; kernel %s of program %s", program->kernels[i], program->name);
+    }
     if (r && module->handle) cuda->driver.cuModuleUnload(module->handle);
     return r;
 }

@@ -134,8 +134,7 @@ static void give_back(stoke_device *device, uint64_t bytes)
     pthread_mutex_unlock(&device->lock);
 }
 
-/* Ordinary memory is the same for every kind. */
-static int create_pageable(stk_device_block *block, stoke_error *err)
+int stk_block_pageable(stk_device_block *block, stoke_error *err)
 {
     block->host = stk_alloc_pages(block->bytes);
     if (block->host) return STOKE_OK;
@@ -155,7 +154,7 @@ int stk_block_create(stk_device_block *block, stoke_device *device, stk_device_m
                         device->info.name);
     if (kind == STK_MEMORY_DEVICE && (r = reserve(device, bytes, c.err))) return r;
     *block = (stk_device_block){ .device = device, .kind = kind, .bytes = bytes };
-    r = WITHIN(&c, kind == STK_MEMORY_PAGEABLE ? create_pageable(block, c.err)
+    r = WITHIN(&c, kind == STK_MEMORY_PAGEABLE ? stk_block_pageable(block, c.err)
                                                : device->fns->block_create(block, c.err));
     if (!r) return STOKE_OK;
     if (kind == STK_MEMORY_DEVICE) give_back(device, bytes);
@@ -276,28 +275,6 @@ int stk_stream_copy(stk_device_stream *stream, const stk_device_block *to, size_
     return WITHIN(&c, c.device->fns->copy(stream, to, to_at, from, from_at, bytes, c.err));
 }
 
-/* Blocks first, all of the device, then one value. */
-static int check_arguments(const stoke_device *device, const char *kernel, const stk_device_launch *launch,
-                           stoke_error *err)
-{
-    for (uint32_t i = 0; i < launch->n_arguments; i++) {
-        const stk_device_argument *argument = &launch->arguments[i];
-        const int last = i + 1 == launch->n_arguments;
-        if (last != !argument->block)
-            return stk_fail(err, STOKE_E_INVALID, "%s: argument %u of kernel %s must be %s",
-                            device->info.name, i, kernel, last ? "a value" : "a block");
-        if (last && (!argument->value || !argument->bytes || argument->bytes > STK_VALUE_MAX))
-            return stk_fail(err, STOKE_E_INVALID, "%s: the value for kernel %s has %zu bytes, not 1 to %d",
-                            device->info.name, kernel, argument->bytes, STK_VALUE_MAX);
-        if (last) continue;
-        if (argument->block->device != device) return another_device(device, "a kernel's block", err);
-        if (argument->block->kind != STK_MEMORY_DEVICE)
-            return stk_fail(err, STOKE_E_INVALID, "%s: argument %u of kernel %s is not in device memory",
-                            device->info.name, i, kernel);
-    }
-    return STOKE_OK;
-}
-
 /* How the modules of every kind begin. */
 typedef struct module_head {
     stoke_device *device;
@@ -320,7 +297,23 @@ static int check_launch(const stoke_device *device, const module_head *module,
     if (launch->n_arguments != wanted || wanted > STK_ARGUMENTS_MAX)
         return stk_fail(err, STOKE_E_INVALID, "%s: kernel %s takes %u arguments, not %u", device->info.name,
                         kernel, wanted, launch->n_arguments);
-    return check_arguments(device, kernel, launch, err);
+    /* Blocks first, all of the device, then one value. */
+    for (uint32_t i = 0; i < launch->n_arguments; i++) {
+        const stk_device_argument *argument = &launch->arguments[i];
+        const int last = i + 1 == launch->n_arguments;
+        if (last != !argument->block)
+            return stk_fail(err, STOKE_E_INVALID, "%s: argument %u of kernel %s must be %s",
+                            device->info.name, i, kernel, last ? "a value" : "a block");
+        if (last && (!argument->value || !argument->bytes || argument->bytes > STK_VALUE_MAX))
+            return stk_fail(err, STOKE_E_INVALID, "%s: the value for kernel %s has %zu bytes, not 1 to %d",
+                            device->info.name, kernel, argument->bytes, STK_VALUE_MAX);
+        if (last) continue;
+        if (argument->block->device != device) return another_device(device, "a kernel's block", err);
+        if (argument->block->kind != STK_MEMORY_DEVICE)
+            return stk_fail(err, STOKE_E_INVALID, "%s: argument %u of kernel %s is not in device memory",
+                            device->info.name, i, kernel);
+    }
+    return STOKE_OK;
 }
 
 int stk_stream_launch(stk_device_stream *stream, stk_device_module *module, const stk_device_launch *launch,

@@ -153,8 +153,6 @@ extern const stk_device_fns stk_device_host, stk_device_opencl, stk_device_cuda,
 /* All of them in the order of lists; NULL ends it. */
 extern const stk_device_fns *const stk_device_kinds[];
 
-typedef struct stk_device_pinned stk_device_pinned;
-
 struct stoke_device {
     const stk_device_fns *fns;
     stoke_device_info info;
@@ -165,8 +163,7 @@ struct stoke_device {
     stoke_error lost;          /* the first STOKE_E_DEVICE */
     uint64_t limit;            /* of device memory; 0 = the kind decides */
     uint64_t taken;            /* device memory of this process */
-    stk_device_pinned *pinned; /* handed out by the allocator */
-    stoke_error pinned_failed; /* code 0: none did */
+    stoke_error pinned_failed; /* of the allocator; code 0: none did */
 };
 
 /* device.c: the calls for the rest of the library. They check, keep the first STOKE_E_DEVICE, count memory
@@ -195,7 +192,9 @@ int stk_module_create(stk_device_module **out, stoke_device *device, const stk_p
                       stoke_error *err);
 void stk_module_destroy(stk_device_module **module);
 
-/* For `discover`. */
-int stk_device_list_add(stoke_device_list *list, const stoke_device_info *info);
+/* For `discover`: what there is, or with err what is wrong with it. */
+int stk_device_list_add(stoke_device_list *list, const stoke_device_info *info, const stoke_error *err);
+/* Ordinary memory, which is the same for every kind. */
+int stk_block_pageable(stk_device_block *block, stoke_error *err);
 
 #endif

@@ -1,68 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pinned memory as a loader's allocator. A loader knows pointers, a device knows blocks: the list is the
- * way back from one to the other. It has as many entries as the loader has slots.
+ * Pinned memory as a loader's allocator. A loader knows pointers, a device knows blocks: what is known of a
+ * block is kept right before the memory that is handed out.
  */
 #include <stoke/tools/device.h>
-#include "src/base/error.h"
 
+#include <string.h>
+
+#include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/device/device.h"
-
-struct stk_device_pinned {
-    stk_device_block block;
-    stk_device_pinned *next;
-};
-
-static int take(stoke_device *device, size_t bytes, size_t alignment, void **pointer, stoke_error *err)
-{
-    size_t room;
-    stk_device_pinned *entry = stk_calloc(1, sizeof *entry);
-    if (!entry || !alignment || !stk_add(bytes, alignment - 1, &room)) {
-        stk_free(entry);
-        return stk_fail(err, STOKE_E_NOMEM, "%s: no room for %zu bytes of pinned memory", device->info.name,
-                        bytes);
-    }
-    const int r = stk_block_create(&entry->block, device, STK_MEMORY_PINNED, room, err);
-    if (r) {
-        stk_free(entry);
-        return r;
-    }
-    const uintptr_t start = (uintptr_t)entry->block.host;
-    *pointer = (char *)entry->block.host + (alignment - start % alignment) % alignment;
-    pthread_mutex_lock(&device->lock);
-    entry->next = device->pinned;
-    device->pinned = entry;
-    pthread_mutex_unlock(&device->lock);
-    return STOKE_OK;
-}
 
 static void *pinned_alloc(void *context, size_t bytes, size_t alignment)
 {
     stoke_device *device = context;
+    stk_device_block block;
     stoke_error err;
-    void *pointer = NULL;
-    if (!take(device, bytes, alignment, &pointer, &err)) return pointer;
-    pthread_mutex_lock(&device->lock);
-    device->pinned_failed = err;
-    pthread_mutex_unlock(&device->lock);
-    return NULL;
+    size_t room;
+    int r = STOKE_E_NOMEM;
+    if (!alignment || !stk_add(bytes, alignment - 1, &room) || !stk_add(room, sizeof block, &room))
+        stk_fail(&err, r, "%s: no room for %zu bytes of pinned memory", device->info.name, bytes);
+    else
+        r = stk_block_create(&block, device, STK_MEMORY_PINNED, room, &err);
+    if (r) {
+        pthread_mutex_lock(&device->lock);
+        device->pinned_failed = err;
+        pthread_mutex_unlock(&device->lock);
+        return NULL;
+    }
+    char *pointer = (char *)block.host + sizeof block;
+    pointer += (alignment - (uintptr_t)pointer % alignment) % alignment;
+    memcpy(pointer - sizeof block, &block, sizeof block);
+    return pointer;
 }
 
 static void pinned_release(void *context, void *pointer, size_t bytes)
 {
-    stoke_device *device = context;
-    pthread_mutex_lock(&device->lock);
-    stk_device_pinned **link = &device->pinned, *entry;
-    for (; (entry = *link); link = &entry->next) {
-        const char *start = entry->block.host;
-        if ((char *)pointer >= start && (char *)pointer < start + entry->block.bytes) break;
-    }
-    if (entry) *link = entry->next;
-    pthread_mutex_unlock(&device->lock);
-    if (!entry) return;
-    stk_block_destroy(&entry->block);
-    stk_free(entry);
+    stk_device_block block;
+    memcpy(&block, (char *)pointer - sizeof block, sizeof block);
+    stk_block_destroy(&block);
 }
 
 stoke_allocator stoke_device_pinned(stoke_device *device)

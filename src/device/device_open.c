@@ -89,15 +89,6 @@ static int open_auto(stoke_device **out, const stoke_device_params *params, stok
     return r ? open_kind(out, &stk_device_host, stk_device_host.kind, params, err) : STOKE_OK;
 }
 
-static int open_named(stoke_device **out, const char *name, const stoke_device_params *params,
-                      stoke_error *err)
-{
-    const stk_device_fns *kind = find_kind(name);
-    const int r = kind ? open_kind(out, kind, name, params, err) : unknown_name(name, err);
-    if (r == STOKE_E_NOTFOUND) append_what_there_is(err);
-    return r;
-}
-
 int stoke_device_open(stoke_device **out, const char *name, const stoke_device_params *params,
                       stoke_error *err)
 {
@@ -108,7 +99,10 @@ int stoke_device_open(stoke_device **out, const char *name, const stoke_device_p
     if (!params) params = &defaults;
     if (params->struct_size != sizeof *params) return stk_fail_struct(err, "stoke_device_defaults");
     if (!name || !strcmp(name, "auto")) return open_auto(out, params, err);
-    return open_named(out, name, params, err);
+    const stk_device_fns *kind = find_kind(name);
+    const int r = kind ? open_kind(out, kind, name, params, err) : unknown_name(name, err);
+    if (r == STOKE_E_NOTFOUND) append_what_there_is(err);
+    return r;
 }
 
 void stoke_device_close(stoke_device **device)
@@ -137,13 +131,16 @@ struct stoke_device_list {
     int incomplete; /* no memory for one of them */
 };
 
-int stk_device_list_add(stoke_device_list *list, const stoke_device_info *info)
+int stk_device_list_add(stoke_device_list *list, const stoke_device_info *info, const stoke_error *err)
 {
     if (!stk_grow((void **)&list->info, &list->capacity, list->count + 1, sizeof *list->info)) {
         list->incomplete = 1;
         return STOKE_E_NOMEM;
     }
-    list->info[list->count++] = *info;
+    stoke_device_info *added = &list->info[list->count++];
+    *added = *info;
+    if (err)
+        snprintf(added->problem, sizeof added->problem, "%.*s", (int)sizeof added->problem - 1, err->message);
     return STOKE_OK;
 }
 

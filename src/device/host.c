@@ -90,17 +90,6 @@ static void await_change(const stoke_device *device)
 
 /* ---- a stream's thread ---- */
 
-static void carry_out(work *w)
-{
-    static const uint32_t first[3] = { 0, 0, 0 };
-    switch (w->kind) {
-    case WORK_COPY: memcpy(w->to, w->from, w->bytes); break;
-    case WORK_LAUNCH: w->kernel(w->arguments, first, w->grid); break;
-    case WORK_OCCUPY: stk_sleep_until(stk_now_ns() + w->ns); break;
-    default: break;
-    }
-}
-
 /* Work that is about an event, under the lock. */
 static void pass_event(const work *w)
 {
@@ -116,6 +105,7 @@ static void pass_event(const work *w)
 
 static void *stream_main(void *argument)
 {
+    static const uint32_t first[3] = { 0, 0, 0 };
     stk_device_stream *stream = argument;
     host_device *host = own(stream->device);
     pthread_mutex_lock(&host->lock);
@@ -127,7 +117,12 @@ static void *stream_main(void *argument)
             pass_event(w);
         } else {
             pthread_mutex_unlock(&host->lock);
-            carry_out(w);
+            if (w->kind == WORK_COPY)
+                memcpy(w->to, w->from, w->bytes);
+            else if (w->kind == WORK_LAUNCH)
+                w->kernel(w->arguments, first, w->grid);
+            else if (w->kind == WORK_OCCUPY)
+                stk_sleep_until(stk_now_ns() + w->ns);
             pthread_mutex_lock(&host->lock);
         }
         stream->done++;
@@ -233,20 +228,11 @@ static int event_time(stk_device_event *event, uint64_t *ns, stoke_error *err)
 
 /* ---- memory ---- */
 
-static size_t page_bytes(void)
-{
-    return (size_t)sysconf(_SC_PAGESIZE);
-}
-
 /* Memory that cannot be locked is as good here: copies are the processor's. block->own tells which it was. */
 static int block_create(stk_device_block *block, stoke_error *err)
 {
-    const int pinned = block->kind == STK_MEMORY_PINNED;
-    block->host = stk_alloc_pages(block->bytes);
-    if (!block->host)
-        return stk_fail(err, STOKE_E_NOMEM,
-                        "host: no memory for a block of %.1f MiB: lower batch, size or depth",
-                        STK_MIB(block->bytes));
+    const int pinned = block->kind == STK_MEMORY_PINNED, r = stk_block_pageable(block, err);
+    if (r) return r;
     block->handle = (uintptr_t)block->host;
     block->own = pinned && !mlock(block->host, block->bytes) ? block->host : NULL;
     return STOKE_OK;
@@ -261,7 +247,7 @@ static void block_destroy(stk_device_block *block)
 static uint64_t all_memory(void)
 {
     const long pages = sysconf(_SC_PHYS_PAGES);
-    return pages > 0 ? (uint64_t)pages * page_bytes() : 0;
+    return pages > 0 ? (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
 static int memory(stoke_device *device, uint64_t *free_bytes, uint64_t *total_bytes, stoke_error *err)
@@ -338,7 +324,7 @@ static stoke_device_info describe(void)
 static void discover(stoke_device_list *list)
 {
     const stoke_device_info info = describe();
-    stk_device_list_add(list, &info);
+    stk_device_list_add(list, &info, NULL);
 }
 
 static int open_host(stoke_device *device, const char *which, const stoke_device_params *params,

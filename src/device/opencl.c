@@ -42,7 +42,7 @@ int stk_opencl_check(const stoke_device *device, const char *call, cl_int code, 
 
 static int add_to_list(void *context, const stk_opencl_found *found)
 {
-    return stk_device_list_add(context, &found->info) != STOKE_OK;
+    return stk_device_list_add(context, &found->info, NULL) != STOKE_OK;
 }
 
 static int load(stk_opencl_driver *cl, stoke_error *err)
@@ -59,9 +59,8 @@ static void opencl_discover(stoke_device_list *list)
         stk_opencl_walk(&cl, add_to_list, list);
         return;
     }
-    stoke_device_info info = { .name = "opencl" };
-    snprintf(info.problem, sizeof info.problem, "%.*s", (int)sizeof info.problem - 1, err.message);
-    stk_device_list_add(list, &info);
+    const stoke_device_info info = { .name = "opencl" };
+    stk_device_list_add(list, &info, &err);
 }
 
 /* The device of a number, or the first that can be used. */
@@ -294,14 +293,6 @@ static int opencl_stream_finish(stk_device_stream *stream, stoke_error *err)
     return stk_opencl_check_wait(stream->device, "clFinish", own->cl.clFinish(stream->queue), err);
 }
 
-/* Between two places on the host, in the stream's order: OpenCL has no command for it. */
-static int copy_on_host(stk_device_stream *stream, void *to, const void *from, size_t bytes, stoke_error *err)
-{
-    const int r = opencl_stream_finish(stream, err);
-    if (r == STOKE_OK) memcpy(to, from, bytes);
-    return r;
-}
-
 /* Ordinary memory may be used again as soon as the call returns, as with CUDA: so the call waits for the
  * copy, and with it for all that the stream was told before. */
 static int opencl_copy(stk_device_stream *stream, const stk_device_block *to, size_t to_at,
@@ -311,7 +302,11 @@ static int opencl_copy(stk_device_stream *stream, const stk_device_block *to, si
     const int up = to->kind == STK_MEMORY_DEVICE, down = from->kind == STK_MEMORY_DEVICE;
     char *to_host = (char *)to->host + to_at;
     const char *from_host = (const char *)from->host + from_at;
-    if (!up && !down) return copy_on_host(stream, to_host, from_host, bytes, err);
+    if (!up && !down) { /* OpenCL has no command for it: in the stream's order all the same */
+        const int r = opencl_stream_finish(stream, err);
+        if (r == STOKE_OK) memcpy(to_host, from_host, bytes);
+        return r;
+    }
     const cl_bool wait = to->kind == STK_MEMORY_PAGEABLE || from->kind == STK_MEMORY_PAGEABLE;
     cl_int code;
     const char *call;

@@ -160,32 +160,27 @@ static void describe(const stk_opencl_driver *cl, stk_opencl_found *found)
 /* More than any machine has: a driver's nonsense must not become an allocation. */
 enum { PLATFORMS_MAX = 64, DEVICES_MAX = 256 };
 
-/* Visits a platform that has nothing to offer, with the reason. */
-static int visit_nothing(const stk_opencl_driver *cl, cl_platform_id platform, cl_int code,
-                         stk_opencl_visit *visit, void *context)
-{
-    stk_opencl_found found = { .platform = platform, .info.name = "opencl" };
-    stk_opencl_text(cl, platform, NULL, CL_PLATFORM_NAME, found.info.title, sizeof found.info.title);
-    stk_opencl_text(cl, platform, NULL, CL_PLATFORM_VERSION, found.info.driver, sizeof found.info.driver);
-    if (code == CL_SUCCESS || code == CL_DEVICE_NOT_FOUND)
-        snprintf(
-            found.info.problem, sizeof found.info.problem,
-            "platform '%s' sees no device: is it there, and may this user open it (groups render, video)?",
-            found.info.title);
-    else
-        snprintf(found.info.problem, sizeof found.info.problem,
-                 "platform '%s' is broken: clGetDeviceIDs failed with %s (%d); reinstall its driver",
-                 found.info.title, stk_opencl_code_name(code), (int)code);
-    return visit(context, &found);
-}
-
 static int visit_platform(const stk_opencl_driver *cl, cl_platform_id platform, unsigned *number,
                           stk_opencl_visit *visit, void *context)
 {
     cl_device_id devices[DEVICES_MAX];
     cl_uint n = 0;
     const cl_int code = cl->clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, DEVICES_MAX, devices, &n);
-    if (code || !n) return visit_nothing(cl, platform, code, visit, context);
+    if (code || !n) { /* one that has nothing to offer, with the reason */
+        stk_opencl_found found = { .platform = platform, .info.name = "opencl" };
+        stk_opencl_text(cl, platform, NULL, CL_PLATFORM_NAME, found.info.title, sizeof found.info.title);
+        stk_opencl_text(cl, platform, NULL, CL_PLATFORM_VERSION, found.info.driver, sizeof found.info.driver);
+        if (code == CL_SUCCESS || code == CL_DEVICE_NOT_FOUND)
+            snprintf(found.info.problem, sizeof found.info.problem,
+                     "platform '%s' sees no device: is it there, and may this user open it (groups render, "
+                     "video)?",
+                     found.info.title);
+        else
+            snprintf(found.info.problem, sizeof found.info.problem,
+                     "platform '%s' is broken: clGetDeviceIDs failed with %s (%d); reinstall its driver",
+                     found.info.title, stk_opencl_code_name(code), (int)code);
+        return visit(context, &found);
+    }
     int stop = 0;
     for (cl_uint i = 0; !stop && i < n && i < DEVICES_MAX; i++) {
         stk_opencl_found found = { .platform = platform, .device = devices[i], .number = (*number)++ };

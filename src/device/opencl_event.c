@@ -253,16 +253,6 @@ static int check_clock(stoke_device *device, stoke_error *err)
     return r;
 }
 
-/* STOKE_OK when it was recorded and has happened. */
-static int expect_done(stk_device_event *e, held *h, stoke_error *err)
-{
-    const int done = look(e, h, err);
-    if (done < 0) return done;
-    if (done && h->marker) return STOKE_OK;
-    return stk_fail(err, STOKE_E_STATE, "%s: an event that %s has no time", e->device->info.name,
-                    h->marker ? "has not happened yet" : "was never recorded");
-}
-
 int stk_opencl_event_time(stk_device_event *e, uint64_t *ns, stoke_error *err)
 {
     stoke_device *device = e->device;
@@ -271,7 +261,12 @@ int stk_opencl_event_time(stk_device_event *e, uint64_t *ns, stoke_error *err)
     uint64_t device_ns = 0;
     int r = hold(e, &h, err);
     if (r != STOKE_OK) return r;
-    r = expect_done(e, &h, err);
+    const int done = look(e, &h, err);
+    if (done < 0)
+        r = done;
+    else if (!done || !h.marker)
+        r = stk_fail(err, STOKE_E_STATE, "%s: an event that %s has no time", device->info.name,
+                     h.marker ? "has not happened yet" : "was never recorded");
     if (r == STOKE_OK && ended(own, h.marker, &device_ns)) r = no_times(device, err);
     if (r == STOKE_OK) r = check_clock(device, err);
     if (r == STOKE_OK) *ns = to_host(own, device_ns, h.recorded_ns, h.seen_ns);

@@ -234,18 +234,6 @@ void stk_opencl_groups(const uint32_t grid[3], size_t limit, const size_t items_
     for (int i = 0; i < 3; i++) global[i] = (grid[i] + local[i] - 1) / local[i] * local[i];
 }
 
-static cl_int set_arguments(const stk_opencl *own, cl_kernel kernel, const stk_device_launch *launch)
-{
-    cl_int code = CL_SUCCESS;
-    for (uint32_t i = 0; !code && i < launch->n_arguments; i++) {
-        const stk_device_argument *a = &launch->arguments[i];
-        cl_mem memory = a->block ? (cl_mem)a->block->handle : NULL;
-        code = a->block ? own->cl.clSetKernelArg(kernel, i, sizeof memory, &memory)
-                        : own->cl.clSetKernelArg(kernel, i, a->bytes, a->value);
-    }
-    return code;
-}
-
 int stk_opencl_launch(stk_device_stream *stream, stk_device_module *m, const stk_device_launch *launch,
                       stoke_error *err)
 {
@@ -255,7 +243,13 @@ int stk_opencl_launch(stk_device_stream *stream, stk_device_module *m, const stk
     char call[96];
     stk_opencl_groups(launch->grid, m->limits[launch->kernel], own->items_max, global, local);
     pthread_mutex_lock(&m->lock);
-    const cl_int set = set_arguments(own, kernel, launch);
+    cl_int set = CL_SUCCESS;
+    for (uint32_t i = 0; !set && i < launch->n_arguments; i++) {
+        const stk_device_argument *a = &launch->arguments[i];
+        cl_mem memory = a->block ? (cl_mem)a->block->handle : NULL;
+        set = a->block ? own->cl.clSetKernelArg(kernel, i, sizeof memory, &memory)
+                       : own->cl.clSetKernelArg(kernel, i, a->bytes, a->value);
+    }
     const cl_int code =
         set ? set
             : own->cl.clEnqueueNDRangeKernel(stream->queue, kernel, 3, NULL, global, local, 0, NULL, NULL);

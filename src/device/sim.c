@@ -3,10 +3,8 @@
  * A simulated GPU. Batches, threads and host memory around it are real; what the device does takes
  * the time a model says it takes:
  *
- *   sim.c            the table of functions: one lock, the clock, bytes where they are asked for
- *   sim_timeline.c   when work begins and ends
- *   sim_memory.c     what fits
- *   sim_gpus.c      figures of known cards
+ *   sim.c            the table of functions: one lock, the clock, bytes where they are asked for; cards by
+ * name sim_timeline.c   when work begins and ends sim_memory.c     what fits
  *
  * The host sleeps only where a real host would wait for its device, until the time that the timeline gave,
  * and never measures how long it slept: oversleeping must not count as work of the device (on 2 cores under
@@ -26,6 +24,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
+#include "src/base/gpus.h"
 #include "src/base/mem.h"
 
 /* Between the call and the first byte, of any copy. */
@@ -47,7 +46,6 @@ typedef struct sim_device {
     stk_sim_clock clock;
     stk_sim_timeline timeline;
     stk_sim_memory memory;
-    stk_sim_engine down;  /* the engine of copies to the host */
     uint64_t calls, last; /* lost from the call after `last` on */
 } sim_device;
 
@@ -156,6 +154,60 @@ static int await_queue(stk_device_stream *stream, stoke_error *err)
     return status;
 }
 
+/* ---- cards: those of src/base/gpus.def that have a name for it ---- */
+
+enum { NAMES = 512 };
+
+/* A launch costs the device some 5 us between kernels that depend on each other, on all of them. Copies up
+ * and down have an engine each; that some cards have a third changes nothing here. */
+static stoke_card card_of(const stk_gpu *gpu)
+{
+    return (stoke_card){ .name = gpu->sim,
+                         .title = gpu->title,
+                         .memory_gb = gpu->gb,
+                         .memory_gb_s = gpu->memory_gb_s,
+                         .pinned_gb_s = gpu->pinned_gb_s,
+                         .pageable_gb_s = gpu->pageable_gb_s,
+                         .launch_us = 5 };
+}
+
+int stoke_card_named(const char *name, stoke_card *card)
+{
+    const stk_gpu_name found = stk_gpu_named(name);
+    if (!found.gpu || !found.gpu->sim || found.portable || (found.gb && found.gb != found.gpu->gb)) return 0;
+    *card = card_of(found.gpu);
+    return 1;
+}
+
+int stk_sim_gpu_find(const char *name, stoke_card *card, uint32_t *compute_units, stoke_error *err)
+{
+    char all[NAMES] = "";
+    size_t used = 0;
+    if (!*name) name = "rtx3090"; /* what "sim" alone stands for */
+    stk_did_you_mean nearest = stk_did_you_mean_to(name);
+    for (size_t i = 0; i < stk_gpus_count; i++) {
+        const char *known = stk_gpus[i].sim;
+        if (!known) continue;
+        if (!strcmp(name, known)) {
+            *card = card_of(&stk_gpus[i]);
+            *compute_units = stk_gpus[i].compute_units;
+            return STOKE_OK;
+        }
+        stk_did_you_mean_try(&nearest, known);
+        if (used < sizeof all)
+            used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", used ? ", " : "", known);
+    }
+    return stk_fail(err, STOKE_E_NOTFOUND, "no GPU \"%.32s\" can be simulated%s%s%s; there are %s", name,
+                    nearest.best ? ", did you mean \"" : "", nearest.best ? nearest.best : "",
+                    nearest.best ? "\"?" : "", all);
+}
+
+const char *stoke_device_simulated(const char *device)
+{
+    if (strncmp(device, "sim", 3) || (device[3] && device[3] != ':')) return NULL;
+    return device[3] ? device + 4 : device + 3;
+}
+
 /* ---- device ---- */
 
 static void describe(const stoke_card *card, uint32_t compute_units, stoke_device_info *info)
@@ -176,28 +228,32 @@ static void sim_discover(stoke_device_list *list)
     stoke_device_info info = { .name = "sim" };
     if (stk_sim_gpu_find("", &card, &units, &err)) return;
     describe(&card, units, &info);
-    stk_device_list_add(list, &info);
+    stk_device_list_add(list, &info, NULL);
 }
 
-/* A figure of the card, or the caller's. */
-static int figure(double wanted, double preset, const char *name, double *out, stoke_error *err)
-{
-    if (!isfinite(wanted) || wanted < 0)
-        return stk_fail(err, STOKE_E_INVALID,
-                        "%s of a simulated GPU must be above 0, or 0 for the card's own", name);
-    *out = wanted > 0 ? wanted : preset;
-    return STOKE_OK;
-}
-
+/* The figures of the card, or the caller's. */
 static int make_model(const stoke_card *card, const stoke_device_params *params, model *m, stoke_error *err)
 {
-    int status = figure(params->pageable_gb_s, card->pageable_gb_s, "pageable_gb_s", &m->pageable, err);
-    if (!status) status = figure(params->pinned_gb_s, card->pinned_gb_s, "pinned_gb_s", &m->pinned, err);
-    if (!status) status = figure(params->memory_gb_s, card->memory_gb_s, "memory_gb_s", &m->memory, err);
-    if (!status) status = figure(params->launch_us, card->launch_us, "launch_us", &m->launch_ns, err);
+    const struct {
+        const char *name;
+        double wanted, preset, *out;
+    } figures[] = {
+        { "pageable_gb_s", params->pageable_gb_s, card->pageable_gb_s, &m->pageable },
+        { "pinned_gb_s", params->pinned_gb_s, card->pinned_gb_s, &m->pinned },
+        { "memory_gb_s", params->memory_gb_s, card->memory_gb_s, &m->memory },
+        { "launch_us", params->launch_us, card->launch_us, &m->launch_ns },
+    };
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+        const double wanted = figures[i].wanted;
+        if (!isfinite(wanted) || wanted < 0)
+            return stk_fail(err, STOKE_E_INVALID,
+                            "%s of a simulated GPU must be above 0, or 0 for the card's own",
+                            figures[i].name);
+        *figures[i].out = wanted > 0 ? wanted : figures[i].preset;
+    }
     m->launch_ns *= 1e3;
     m->contents = params->contents != 0;
-    return status;
+    return STOKE_OK;
 }
 
 static int sim_open(stoke_device *device, const char *which, const stoke_device_params *params,
@@ -219,7 +275,6 @@ static int sim_open(stoke_device *device, const char *which, const stoke_device_
     device->info.shares_memory = m.contents != 0; /* they have to lie somewhere */
     v->model = m;
     v->clock = (stk_sim_clock){ real_now, real_sleep, NULL };
-    v->down = card.copy_engines > 1 ? STK_ENGINE_DOWN : STK_ENGINE_UP;
     v->last = UINT64_MAX;
     stk_sim_memory_init(&v->memory, device->info.memory_bytes);
     device->own = v;
@@ -246,20 +301,18 @@ static int sim_memory(stoke_device *device, uint64_t *free_bytes, uint64_t *tota
 
 /* ---- memory ---- */
 
-/* Pinned memory is there when it is given out: nobody waits for its pages later. */
-static int pinned_block(stk_device_block *block, stoke_error *err)
-{
-    block->host = stk_alloc_pages(block->bytes);
-    if (!block->host)
-        return stk_fail(err, STOKE_E_NOMEM, "out of host memory: %zu bytes for copies to %s", block->bytes,
-                        block->device->info.name);
-    memset(block->host, FRESH_BYTE, block->bytes);
-    return STOKE_OK;
-}
-
-static int device_block(stk_device_block *block, stoke_error *err)
+static int sim_block_create(stk_device_block *block, stoke_error *err)
 {
     stoke_device *device = block->device;
+    if (block->kind ==
+        STK_MEMORY_PINNED) { /* it is there when it is given out: nobody waits for pages later */
+        block->host = stk_alloc_pages(block->bytes);
+        if (!block->host)
+            return stk_fail(err, STOKE_E_NOMEM, "out of host memory: %zu bytes for copies to %s",
+                            block->bytes, device->info.name);
+        memset(block->host, FRESH_BYTE, block->bytes);
+        return STOKE_OK;
+    }
     sim_device *v = of(device);
     sim_block *own = stk_calloc(1, sizeof *own);
     if (own && v->model.contents) {
@@ -278,11 +331,6 @@ static int device_block(stk_device_block *block, stoke_error *err)
     block->own = own;
     block->handle = (uintptr_t)stk_piece_address(own->piece);
     return STOKE_OK;
-}
-
-static int sim_block_create(stk_device_block *block, stoke_error *err)
-{
-    return block->kind == STK_MEMORY_DEVICE ? device_block(block, err) : pinned_block(block, err);
 }
 
 static void sim_block_destroy(stk_device_block *block)
@@ -366,18 +414,13 @@ static int sim_event_time(stk_device_event *event, uint64_t *ns, stoke_error *er
 
 /* ---- work ---- */
 
-static uint64_t whole_ns(double ns)
-{
-    return ns < 1e18 ? (uint64_t)(ns + 0.5) : (uint64_t)1000000000000000000;
-}
-
 static int enqueue(stk_device_stream *stream, stk_sim_engine engine, stk_sim_task_kind kind, double ns,
                    stoke_error *err)
 {
     sim_device *v = of(stream->device);
+    const uint64_t whole = ns < 1e18 ? (uint64_t)(ns + 0.5) : (uint64_t)1000000000000000000;
     return done_or_full(stream->device,
-                        stk_queue_work(&v->timeline, stream->queue, engine, kind, whole_ns(ns), now_of(v)),
-                        err);
+                        stk_queue_work(&v->timeline, stream->queue, engine, kind, whole, now_of(v)), err);
 }
 
 static uint8_t *bytes_of(const stk_device_block *block)
@@ -395,7 +438,7 @@ static double copy_cost(const sim_device *v, const stk_device_block *to, const s
         *engine = STK_ENGINE_COMPUTE;
         return copy_latency_ns + 2 * (double)bytes / (memory_efficiency * v->model.memory);
     }
-    *engine = to->kind == STK_MEMORY_DEVICE ? STK_ENGINE_UP : v->down;
+    *engine = to->kind == STK_MEMORY_DEVICE ? STK_ENGINE_UP : STK_ENGINE_DOWN;
     return copy_latency_ns + (double)bytes / link;
 }
 
@@ -486,11 +529,6 @@ const stk_device_fns stk_device_sim = {
 void stk_sim_set_clock(stoke_device *device, const stk_sim_clock *clock)
 {
     of(device)->clock = *clock;
-}
-
-void stk_sim_set_copy_engines(stoke_device *device, uint32_t engines)
-{
-    of(device)->down = engines > 1 ? STK_ENGINE_DOWN : STK_ENGINE_UP;
 }
 
 void stk_sim_set_memory(stoke_device *device, uint64_t bytes)

@@ -15,7 +15,7 @@
 typedef enum stk_sim_engine {
     STK_ENGINE_COMPUTE, /* kernels, steps, copies within the device */
     STK_ENGINE_UP,      /* host to device */
-    STK_ENGINE_DOWN,    /* device to host; with one copy engine it is not used */
+    STK_ENGINE_DOWN,    /* device to host */
     STK_ENGINES
 } stk_sim_engine;
 
@@ -27,7 +27,6 @@ typedef struct stk_sim_clock {
 } stk_sim_clock;
 /* Instead of CLOCK_MONOTONIC. Called by whoever calls the device, one at a time for `now`. */
 void stk_sim_set_clock(stoke_device *device, const stk_sim_clock *clock);
-void stk_sim_set_copy_engines(stoke_device *device, uint32_t engines); /* 1 or 2 */
 /* The card has so many bytes, context included. */
 void stk_sim_set_memory(stoke_device *device, uint64_t bytes);
 

@@ -30,19 +30,14 @@ void stk_sim_memory_init(stk_sim_memory *m, uint64_t capacity)
                            .next_address = first_address };
 }
 
-static void free_segment(stk_sim_piece *first)
-{
-    for (stk_sim_piece *behind; first; first = behind) {
-        behind = first->behind;
-        stk_free(first);
-    }
-}
-
 void stk_sim_memory_free(stk_sim_memory *m)
 {
     for (stk_sim_piece *next, *first = m->segments; first; first = next) {
         next = first->next_segment;
-        free_segment(first);
+        for (stk_sim_piece *behind, *piece = first; piece; piece = behind) {
+            behind = piece->behind;
+            stk_free(piece);
+        }
     }
     *m = (stk_sim_memory){ 0 };
 }
@@ -61,12 +56,6 @@ uint64_t stk_sim_memory_left(const stk_sim_memory *m)
 static uint64_t round_up(uint64_t bytes, uint64_t unit)
 {
     return (bytes + unit - 1) / unit * unit;
-}
-
-static uint64_t segment_bytes(uint64_t rounded)
-{
-    if (rounded <= small_bytes) return small_segment;
-    return rounded < large_bytes ? large_segment : round_up(rounded, large_unit);
 }
 
 /* An upload has some ten blocks: walking all of them is as quick as any tree. */
@@ -163,7 +152,9 @@ int stk_sim_memory_take(stk_sim_memory *m, uint64_t bytes, const char *card, stk
     const int is_small = rounded <= small_bytes;
     stk_sim_piece *piece = best_free(m, rounded, is_small);
     if (!piece) {
-        const uint64_t wanted = segment_bytes(rounded);
+        const uint64_t wanted = is_small                ? small_segment
+                                : rounded < large_bytes ? large_segment
+                                                        : round_up(rounded, large_unit);
         if (wanted > stk_sim_memory_left(m)) flush(m);
         if (wanted > stk_sim_memory_left(m)) return fail_full(m, bytes, wanted, card, err);
         piece = take_segment(m, wanted, is_small);

@@ -39,11 +39,6 @@ static uint64_t after(uint64_t time, uint64_t duration)
     return duration >= unknown - time ? unknown - 1 : time + duration;
 }
 
-static uint64_t later_of(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* ---- tasks and moments ---- */
 
 static stk_sim_task *take_task(stk_sim_timeline *t, int what, uint64_t now)
@@ -57,14 +52,6 @@ static stk_sim_task *take_task(stk_sim_timeline *t, int what, uint64_t now)
     return task;
 }
 
-static void return_task(stk_sim_timeline *t, stk_sim_task *task)
-{
-    stk_moment_drop(t, task->moment);
-    task->moment = NULL;
-    task->next = t->spare_tasks;
-    t->spare_tasks = task;
-}
-
 stk_sim_moment *stk_moment_hold(stk_sim_moment *moment)
 {
     moment->holders++;
@@ -76,17 +63,6 @@ void stk_moment_drop(stk_sim_timeline *t, stk_sim_moment *moment)
     if (!moment || --moment->holders) return;
     moment->next_spare = t->spare_moments;
     t->spare_moments = moment;
-}
-
-static stk_sim_moment *take_moment(stk_sim_timeline *t)
-{
-    stk_sim_moment *moment = t->spare_moments;
-    if (moment)
-        t->spare_moments = moment->next_spare;
-    else
-        moment = stk_alloc(sizeof *moment);
-    if (moment) *moment = (stk_sim_moment){ .time = { unknown, unknown }, .holders = 1 };
-    return moment;
 }
 
 void stk_timeline_free(stk_sim_timeline *t)
@@ -111,7 +87,9 @@ static void pop(stk_sim_timeline *t, stk_sim_queue *queue, int view)
     queue->at[view].head = task->next;
     if (view != REAL) return;
     if (!task->next) queue->last = NULL;
-    return_task(t, task);
+    stk_moment_drop(t, task->moment);
+    task->next = t->spare_tasks;
+    t->spare_tasks = task;
 }
 
 /* Past marks, and past waits whose moment is known. Returns whether it moved. */
@@ -121,12 +99,12 @@ static int pass(stk_sim_timeline *t, stk_sim_queue *queue, int view)
     for (const stk_sim_task *task; (task = queue->at[view].head) && task->what < 0; moved = 1) {
         stk_sim_moment *moment = task->moment;
         if (task->what == MARK) {
-            moment->time[view] = later_of(queue->at[view].ready, task->submitted_at);
+            moment->time[view] = stk_most(queue->at[view].ready, task->submitted_at);
             if (view == REAL) moment->time[EXPECTED] = moment->time[REAL];
         } else if (moment->time[view] == unknown) {
             break;
         } else {
-            queue->at[view].ready = later_of(queue->at[view].ready, moment->time[view]);
+            queue->at[view].ready = stk_most(queue->at[view].ready, moment->time[view]);
         }
         pop(t, queue, view);
     }
@@ -142,16 +120,6 @@ static void pass_all(stk_sim_timeline *t, int view)
     } while (moved);
 }
 
-/* When the head can begin, whatever the engine does; *since: what counts for its turn. */
-static uint64_t ready_at(const stk_sim_queue *queue, int view, uint64_t *since)
-{
-    const stk_sim_task *task = queue->at[view].head;
-    const uint64_t ready = later_of(queue->at[view].ready, task->submitted_at);
-    const int together = task->kind == STK_TASK_KERNEL && ready == queue->at[view].together_at;
-    *since = together ? queue->at[view].ready_since : ready;
-    return ready;
-}
-
 typedef struct turn {
     stk_sim_queue *queue; /* NULL: all are empty */
     uint64_t begin, since;
@@ -165,8 +133,11 @@ static turn next_turn(const stk_sim_timeline *t, int view)
     for (stk_sim_queue *q = t->queues; q; q = q->next) {
         const stk_sim_task *task = q->at[view].head;
         if (!task || task->what < 0) continue;
-        turn one = { .queue = q };
-        one.begin = later_of(ready_at(q, view, &one.since), t->free_at[view][task->what]);
+        const uint64_t ready = stk_most(q->at[view].ready, task->submitted_at); /* whatever the engine does */
+        const int together = task->kind == STK_TASK_KERNEL && ready == q->at[view].together_at;
+        const turn one = { .queue = q,
+                           .begin = stk_most(ready, t->free_at[view][task->what]),
+                           .since = together ? q->at[view].ready_since : ready };
         if (best.queue) {
             const uint64_t number = best.queue->at[view].head->number;
             if (one.begin != best.begin   ? one.begin > best.begin
@@ -235,7 +206,7 @@ void stk_queue_destroy(stk_sim_timeline *t, stk_sim_queue *queue, uint64_t now)
     *link = queue->next;
     while (queue->at[REAL].head) {
         stk_sim_moment *moment = queue->at[REAL].head->what == MARK ? queue->at[REAL].head->moment : NULL;
-        if (moment) moment->time[REAL] = moment->time[EXPECTED] = later_of(now, queue->at[REAL].ready);
+        if (moment) moment->time[REAL] = moment->time[EXPECTED] = stk_most(now, queue->at[REAL].ready);
         pop(t, queue, REAL);
     }
     stk_free(queue);
@@ -275,7 +246,12 @@ int stk_queue_wait(stk_sim_timeline *t, stk_sim_queue *queue, stk_sim_moment *mo
 
 int stk_queue_mark(stk_sim_timeline *t, stk_sim_queue *queue, stk_sim_moment **moment, uint64_t now)
 {
-    stk_sim_moment *fresh = take_moment(t);
+    stk_sim_moment *fresh = t->spare_moments;
+    if (fresh)
+        t->spare_moments = fresh->next_spare;
+    else
+        fresh = stk_alloc(sizeof *fresh);
+    if (fresh) *fresh = (stk_sim_moment){ .time = { unknown, unknown }, .holders = 1 };
     stk_sim_task *task = fresh ? take_task(t, MARK, now) : NULL;
     if (!task) {
         stk_moment_drop(t, fresh);

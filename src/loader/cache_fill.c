@@ -118,12 +118,11 @@ int stoke_cache_fill(const stoke_dataset *dataset, const stoke_data_params *para
     if (!r) r = stk_cache_lookup_open(&f->config, &own, err);
     if (!r) r = stk_quarantine_open(&f->quarantine, params->quarantine, err);
     if (!r) r = stk_scan_memory(&f->plan, &f->config, &own, threads, 0, &sum, err);
-    if (!r) r = stk_memory_gate_create(&f->gate, f->plan.shown.large_bytes, own.memory_limit, err);
+    stk_memory_gate_make(&f->gate, f->plan.shown.large_bytes, own.memory_limit);
     if (!r) r = stk_parallel_for(&ctx, f->plan.shown.workers, progress, context, err);
     stk_memory_gate_destroy(&f->gate);
     if (f->config.cache) report_on(f, report);
     stk_quarantine_close(&f->quarantine);
-    stk_cache_lookup_close(&f->config);
     stk_loader_config_destroy(&f->config);
     stk_free(f);
     report->seconds = (double)(stk_now_ns() - begin) / 1e9;

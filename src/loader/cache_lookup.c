@@ -48,11 +48,6 @@ int stk_cache_lookup_open(stk_loader_config *config, const stoke_data_params *pa
     return STOKE_OK;
 }
 
-void stk_cache_lookup_close(stk_loader_config *config)
-{
-    stk_cache_close(&config->cache);
-}
-
 uint64_t stk_cache_lookup_scratch(const stk_loader_config *config, uint64_t pixels, uint8_t depth)
 {
     if (!config->keeps) return 0;

@@ -104,28 +104,6 @@ static stoke_image image_target(const stk_sample_ctx *ctx, const part *p)
     return direct(ctx, p, ctx->image_row, 3);
 }
 
-static int fit_image(stk_sample_ctx *ctx, const part *p, stoke_image *pixels)
-{
-    if (pixels->width == p->width && pixels->height == p->height) return STOKE_OK;
-    stoke_image fitted = ctx->raw ? image_target(ctx, p) : (stoke_image){ 0 };
-    int r = STOKE_OK;
-    if (!fitted.data)
-        r = stk_scratch_image(&ctx->scratch->fitted, p->width, p->height, 3, pixels->depth, &fitted,
-                              ctx->err);
-    if (!r) r = stk_resize(ctx->scratch->resizer, pixels, &fitted, ctx->err);
-    if (!r) *pixels = fitted;
-    return r;
-}
-
-static int make_image(stk_sample_ctx *ctx, const part *p)
-{
-    int r = decode_image(ctx, p, image_target(ctx, p), &ctx->image);
-    stk_sample_ctx_stamp(ctx, STOKE_STAGE_DECODE_IMAGE);
-    if (!r) r = fit_image(ctx, p, &ctx->image);
-    stk_sample_ctx_stamp(ctx, STOKE_STAGE_FIT);
-    return r;
-}
-
 /* ---- the mask ---- */
 
 static int decode_ids(stk_sample_ctx *ctx, const stoke_box *box, stoke_image target, stoke_image *ids)
@@ -155,25 +133,39 @@ static stoke_image ids_target(const stk_sample_ctx *ctx, const part *p)
     return direct(ctx, p, ctx->mask_row, 1);
 }
 
-static int fit_ids(stk_sample_ctx *ctx, const part *p, stoke_image *ids)
+/* ---- either ---- */
+
+/* ctx->image or ctx->ids, resized to what the part asks for. */
+static int fit(stk_sample_ctx *ctx, const part *p, int ids)
 {
-    if (ids->width == p->width && ids->height == p->height) return STOKE_OK;
-    stoke_image fitted = ctx->raw ? ids_target(ctx, p) : (stoke_image){ 0 };
+    stoke_image *pixels = ids ? &ctx->ids : &ctx->image, fitted = { 0 };
+    stk_mem_buffer *buffer = ids ? &ctx->scratch->mask_fitted : &ctx->scratch->fitted;
     int r = STOKE_OK;
+    if (pixels->width == p->width && pixels->height == p->height) return STOKE_OK;
+    if (ctx->raw) fitted = ids ? ids_target(ctx, p) : image_target(ctx, p);
     if (!fitted.data)
-        r = stk_scratch_image(&ctx->scratch->mask_fitted, p->width, p->height, 1, ids->depth, &fitted,
+        r = stk_scratch_image(buffer, p->width, p->height, pixels->channels, pixels->depth, &fitted,
                               ctx->err);
-    if (r) return r;
-    stk_resize_nearest(ids, &fitted);
-    *ids = fitted;
-    return STOKE_OK;
+    if (!r && ids) stk_resize_nearest(pixels, &fitted);
+    if (!r && !ids) r = stk_resize(ctx->scratch->resizer, pixels, &fitted, ctx->err);
+    if (!r) *pixels = fitted;
+    return r;
+}
+
+static int make_image(stk_sample_ctx *ctx, const part *p)
+{
+    int r = decode_image(ctx, p, image_target(ctx, p), &ctx->image);
+    stk_sample_ctx_stamp(ctx, STOKE_STAGE_DECODE_IMAGE);
+    if (!r) r = fit(ctx, p, 0);
+    stk_sample_ctx_stamp(ctx, STOKE_STAGE_FIT);
+    return r;
 }
 
 static int make_ids(stk_sample_ctx *ctx, const part *p)
 {
     int r = decode_ids(ctx, &p->box, ids_target(ctx, p), &ctx->ids);
     stk_sample_ctx_stamp(ctx, STOKE_STAGE_DECODE_MASK);
-    if (!r) r = fit_ids(ctx, p, &ctx->ids);
+    if (!r) r = fit(ctx, p, 1);
     stk_sample_ctx_stamp(ctx, STOKE_STAGE_FIT);
     return r;
 }
@@ -182,7 +174,7 @@ static int make_ids(stk_sample_ctx *ctx, const part *p)
 static int cut_ids(stk_sample_ctx *ctx, const part *p)
 {
     ctx->ids = cut(&ctx->ids, &p->box);
-    int r = fit_ids(ctx, p, &ctx->ids);
+    int r = fit(ctx, p, 1);
     stk_sample_ctx_stamp(ctx, STOKE_STAGE_FIT);
     return r;
 }
@@ -224,7 +216,7 @@ int stk_decode_fit_cut(stk_sample_ctx *ctx)
         p.height == ctx->image.height)
         return STOKE_OK;
     ctx->image = cut(&ctx->image, box);
-    int r = fit_image(ctx, &p, &ctx->image);
+    int r = fit(ctx, &p, 0);
     if (!r && ctx->ids.data) r = cut_ids(ctx, &p);
     stk_sample_ctx_stamp(ctx, STOKE_STAGE_FIT);
     return r;

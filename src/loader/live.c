@@ -310,21 +310,18 @@ struct stoke_live_reader {
 
 /* ---- opening ---- */
 
-static int no_page(const char *path, int number, stoke_error *err)
-{
-    if (number != ENOENT && number != ENOTDIR)
-        return stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot open", path);
-    return stk_fail(err, STOKE_E_NOTFOUND,
-                    "%s: there is no such page of statistics. `stoke train` keeps one in the folder of its "
-                    "run (RUN/live), `stoke bench data` and `stoke bench device` where --live FILE says",
-                    path);
-}
-
 static int open_page(stoke_live_reader *reader, stoke_error *err)
 {
     struct stat st;
     reader->fd = stoke_open(reader->path, O_RDONLY, 0);
-    if (reader->fd < 0) return no_page(reader->path, errno, err);
+    if (reader->fd < 0 && errno != ENOENT && errno != ENOTDIR)
+        return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot open", reader->path);
+    if (reader->fd < 0)
+        return stk_fail(
+            err, STOKE_E_NOTFOUND,
+            "%s: there is no such page of statistics. `stoke train` keeps one in the folder of its "
+            "run (RUN/live), `stoke bench data` and `stoke bench device` where --live FILE says",
+            reader->path);
     if (stoke_fstat(reader->fd, &st) != 0)
         return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot look at it", reader->path);
     if (!S_ISREG(st.st_mode))
@@ -366,13 +363,6 @@ void stoke_live_reader_close(stoke_live_reader **pointer)
 
 /* ---- reading ---- */
 
-static int look(const stoke_live_reader *reader, stk_live_page *page, stoke_live_data *data, stoke_error *err)
-{
-    const ssize_t n = pread(reader->fd, page, sizeof *page, 0);
-    if (n < 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot read", reader->path);
-    return stk_live_take(page, (size_t)n, reader->path, data, err);
-}
-
 static int is_alive(const stoke_live_reader *reader, const stk_live_content *content, uint64_t pid)
 {
     if (content->place != reader->place) return -1;
@@ -388,7 +378,9 @@ static int look_until_whole(const stoke_live_reader *reader, stk_live_page *page
     int r = STOKE_E_STATE;
     for (int i = 0; r == STOKE_E_STATE && i < QUICK_TRIES + SLOW_TRIES; i++) {
         if (i >= QUICK_TRIES) nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-        r = look(reader, page, data, &own);
+        const ssize_t n = pread(reader->fd, page, sizeof *page, 0);
+        r = n < 0 ? stk_fail_errno(&own, STOKE_E_IO, errno, "%s: cannot read", reader->path)
+                  : stk_live_take(page, (size_t)n, reader->path, data, &own);
     }
     if (r && err) *err = own;
     return r;

@@ -11,7 +11,7 @@
 #include "src/base/mem.h"
 #include "src/base/option_table.h"
 #include "src/loader/sample.h"
-#include "src/source/weights.h"
+#include "src/source/dataset.h"
 
 /* ---- create and destroy ---- */
 
@@ -46,15 +46,6 @@ static int make_order(stoke_loader *loader, const stoke_dataset *dataset, const 
         .cumulative = loader->cumulative,
     };
     return r;
-}
-
-static int make_locks(stoke_loader *loader, stoke_error *err)
-{
-    const int failed = pthread_mutex_init(&loader->lock, NULL) || pthread_cond_init(&loader->work, NULL) ||
-                       stk_cond_init(&loader->ready); /* deadlines of next_until */
-    if (failed) return stk_fail(err, STOKE_E_NOMEM, "cannot make the loader's locks");
-    loader->locks_made = 1;
-    return STOKE_OK;
 }
 
 static int make_benches(stoke_loader *loader, stoke_error *err)
@@ -99,8 +90,8 @@ static int plan_memory(stoke_loader *loader, const stoke_data_params *params, co
     loader->plan = planned->shown;
     loader->granted = planned->granted;
     loader->resting = planned->rests;
-    return stk_memory_gate_create(&loader->gate, stk_loader_plan_reserve(planned), loader->plan.limit_bytes,
-                                  err);
+    stk_memory_gate_make(&loader->gate, stk_loader_plan_reserve(planned), loader->plan.limit_bytes);
+    return STOKE_OK;
 }
 
 static int build(stoke_loader *loader, const stoke_dataset *dataset, const stoke_data_params *given,
@@ -118,8 +109,7 @@ static int build(stoke_loader *loader, const stoke_dataset *dataset, const stoke
     loader->world = (uint32_t)params->world;
     loader->drop_last = params->drop_last;
     loader->threads = stoke_data_workers(params);
-    r = make_locks(loader, err);
-    if (!r) r = stk_loader_config_create(&loader->config, dataset, params, err);
+    r = stk_loader_config_create(&loader->config, dataset, params, err);
     loader->config.raw = how->raw;
     if (!r) r = stk_cache_lookup_open(&loader->config, params, err);
     if (!r) r = make_order(loader, dataset, params, err);
@@ -144,6 +134,9 @@ static int create(stoke_loader **out, const stoke_dataset *dataset, const stoke_
     *out = NULL;
     stoke_loader *loader = stk_calloc(1, sizeof *loader);
     if (!loader) return stk_fail(err, STOKE_E_NOMEM, "no memory for a loader");
+    pthread_mutex_init(&loader->lock, NULL);
+    pthread_cond_init(&loader->work, NULL);
+    stk_cond_init(&loader->ready); /* deadlines of next_until */
     int r = build(loader, dataset, params, how, err);
     if (r)
         stoke_loader_destroy(&loader);
@@ -210,15 +203,12 @@ void stoke_loader_destroy(stoke_loader **pointer)
     stk_free(loader->workers);
     stk_slots_destroy(&loader->slots);
     stk_quarantine_close(&loader->quarantine);
-    stk_cache_lookup_close(&loader->config);
     stk_loader_config_destroy(&loader->config);
     stk_memory_gate_destroy(&loader->gate);
     stk_free(loader->cumulative);
-    if (loader->locks_made) {
-        pthread_mutex_destroy(&loader->lock);
-        pthread_cond_destroy(&loader->work);
-        pthread_cond_destroy(&loader->ready);
-    }
+    pthread_mutex_destroy(&loader->lock);
+    pthread_cond_destroy(&loader->work);
+    pthread_cond_destroy(&loader->ready);
     stk_free(loader);
 }
 

@@ -83,8 +83,8 @@ static int is_class(const stoke_data_params *params, uint32_t id)
  * more pairs than a data set has, but a class must not become something that is none. */
 static int make_swap(stk_loader_config *config, const stoke_data_params *params, stoke_error *err)
 {
-    size_t n;
-    const uint32_t(*pair)[2] = stk_pipeline_swap(config->pipeline, &n);
+    const size_t n = config->pipeline->constants.n_swap;
+    const uint32_t(*pair)[2] = config->pipeline->constants.swap;
     const uint32_t values = stoke_labels_depth(config->labels) == 1 ? 256 : 65536;
     if (!n) return STOKE_OK;
     uint16_t *swap = stk_calloc(values, sizeof *swap);
@@ -114,25 +114,26 @@ static void ask_pipeline(stk_loader_config *config)
 {
     const stoke_pipeline *pipeline = config->pipeline;
     double mean[3], deviation[3];
-    config->crops = stk_pipeline_crops(pipeline);
-    config->focuses = stk_pipeline_wants_mask_first(pipeline);
-    config->warps = stk_pipeline_may_warp(pipeline);
-    config->elastic = stk_pipeline_may_elastic(pipeline);
-    config->color_steps = stk_pipeline_may_color(pipeline);
-    config->mixes = stk_pipeline_may_mix(pipeline);
+    config->crops = pipeline->traits & STK_TRAIT_CROP;
+    config->focuses = pipeline->traits & STK_TRAIT_FOCUS;
+    config->warps = pipeline->traits & STK_TRAIT_WARP;
+    config->elastic = pipeline->traits & STK_TRAIT_ELASTIC;
+    config->color_steps = stk_pipeline_color_steps(pipeline) > 0;
+    config->mixes = pipeline->traits & (STK_TRAIT_MIXUP | STK_TRAIT_CUTMIX);
     config->plain = pipeline->n_steps == 0;
-    config->two_masks = stk_pipeline_has_mixup(pipeline);
+    config->two_masks = pipeline->traits & STK_TRAIT_MIXUP;
     if (stk_pipeline_normalize(pipeline, mean, deviation))
         stk_writer_normalize(&config->writer, mean, deviation);
 }
 
-/* Elements of a batch are finite: a half float that is not would spread to other rows when they are mixed. */
-static int check_image_dtype(const stk_loader_config *config, stoke_error *err)
+/* Whether every value that is written fits its type. */
+static int check_dtypes(const stk_loader_config *config, stoke_error *err)
 {
     const double largest_half = 65504;
     const stk_pix_writer *writer = &config->writer;
-    if (writer->dtype != STOKE_DTYPE_F16) return STOKE_OK;
-    for (int c = 0; c < 3; c++) { /* of black and of white */
+    /* Elements of a batch are finite: a half float that is not would spread to other rows when they are
+     * mixed. */
+    for (int c = 0; c < 3 && writer->dtype == STOKE_DTYPE_F16; c++) { /* of black and of white */
         const double black = fabs(writer->bias[c]), white = fabs(writer->scale[c] + writer->bias[c]);
         if (black > largest_half || white > largest_half)
             return stk_fail(
@@ -141,23 +142,14 @@ static int check_image_dtype(const stk_loader_config *config, stoke_error *err)
                 "or bf16, or a larger std",
                 fmax(black, white), largest_half);
     }
-    return STOKE_OK;
-}
-
-/* What turns in at a border may be background for want of a better id; a box that the user wants ignored not.
- */
-static int check_ignore(const stk_loader_config *config, stoke_error *err)
-{
-    if (config->ignore >= 0 || !stk_pipeline_erases_masks(config->pipeline)) return STOKE_OK;
-    return stk_fail(
-        err, STOKE_E_INVALID,
-        "augment: erasing with mask=ignore has nothing to write, ignore_index is -1: set it (255), "
-        "or use mask=keep");
-}
-
-/* A mask type too narrow for the class ids would alter them silently. */
-static int check_mask_dtype(const stk_loader_config *config, stoke_error *err)
-{
+    /* What turns in at a border may be background for want of a better id; a box that the user wants ignored
+     * not. */
+    if (config->ignore < 0 && config->pipeline->constants.erases_masks)
+        return stk_fail(
+            err, STOKE_E_INVALID,
+            "augment: erasing with mask=ignore has nothing to write, ignore_index is -1: set it (255), "
+            "or use mask=keep");
+    /* A mask type too narrow for the class ids would alter them silently. */
     if (stoke_labels_depth(config->labels) == 2 && config->mask_dtype == STOKE_DTYPE_U8)
         return stk_fail(err, STOKE_E_INVALID,
                         "mask_dtype u8 cannot hold these class ids: use auto, u16, i32 or i64");
@@ -183,9 +175,7 @@ int stk_loader_config_create(stk_loader_config *config, const stoke_dataset *dat
     config->cache_ram = params->cache_ram;
     config->height = params->size[0];
     config->width = params->size[1];
-    r = check_image_dtype(config, err);
-    if (!r) r = check_ignore(config, err);
-    if (!r) r = check_mask_dtype(config, err);
+    r = check_dtypes(config, err);
     if (!r) r = make_swap(config, params, err);
     if (!r && (!config->height || !config->width)) r = first_size(config, err);
     return r;
@@ -193,6 +183,7 @@ int stk_loader_config_create(stk_loader_config *config, const stoke_dataset *dat
 
 void stk_loader_config_destroy(stk_loader_config *config)
 {
+    stk_cache_close(&config->cache);
     stoke_pipeline_destroy(&config->pipeline);
     stoke_labels_destroy(&config->labels);
     stk_free((void *)config->swap);

@@ -70,9 +70,8 @@ struct stoke_loader {
     pthread_mutex_t lock;
     pthread_cond_t work;  /* a slot became free, or stopping */
     pthread_cond_t ready; /* a batch became ready, or the last row in flight ended */
-    int locks_made;
     int stopping, paused, resting;
-    int cancelled;         /* next() does not wait; see ahead.h */
+    int cancelled;         /* next() does not wait: stk_loader_cancel */
     stk_batch_spans spans; /* copied by every worker with its next row */
     int recording;         /* likewise */
     uint32_t in_flight;
@@ -110,7 +109,7 @@ void stk_schedule_restart(stoke_loader *loader, uint64_t epoch, uint64_t start);
 stoke_rank stk_loader_rank_from(const stoke_loader *loader, uint64_t position);
 /* The same of one that the loader is or will be in: `start` applies to the current one only. */
 stoke_rank stk_loader_rank(const stoke_loader *loader, uint64_t epoch);
-/* state.c: the global position after the last batch of next(). */
+/* stats.c: the global position after the last batch of next(). */
 uint64_t stk_loader_position(const stoke_loader *loader);
 
 #endif

@@ -159,19 +159,15 @@ void stoke_memory_add_loader(stoke_memory_sum *sum, const stoke_memory_plan *pla
     stoke_memory_add(sum, plan->beside, 1, plan->beside_bytes);
 }
 
-int stk_memory_gate_create(stk_memory_gate *gate, uint64_t reserve, uint64_t limit, stoke_error *err)
+void stk_memory_gate_make(stk_memory_gate *gate, uint64_t reserve, uint64_t limit)
 {
     *gate = (stk_memory_gate){ .reserve = reserve, .limit = limit };
-    if (pthread_mutex_init(&gate->turn, NULL))
-        return stk_fail(err, STOKE_E_NOMEM, "cannot make a lock for large pictures");
-    gate->made = 1;
-    return STOKE_OK;
+    pthread_mutex_init(&gate->turn, NULL);
 }
 
 void stk_memory_gate_destroy(stk_memory_gate *gate)
 {
-    if (gate->made) pthread_mutex_destroy(&gate->turn);
-    gate->made = 0;
+    pthread_mutex_destroy(&gate->turn);
 }
 
 int stk_memory_gate_pass(stk_memory_gate *gate, stk_scratch *scratch, const stk_scratch_bytes *need,
@@ -262,7 +258,7 @@ int stoke_verify_memory(const stoke_dataset *dataset, const stoke_data_params *p
     own.augment = "none";
     own.cache = NULL;
     own.cache_ram = 0;
-    /* Masks without a map are read as they are, two bytes a pixel; and there are two tallies (verify.h). */
+    /* Masks without a map are read as they are, two bytes a pixel; and there are two tallies (verify.c). */
     if (stk_is_identity(own.label_map)) own.classes = 0, own.ignore_index = UINT16_MAX;
     return plan_threads(dataset, &own, 2 * sizeof(stk_mask_tally), threads, sum, err);
 }

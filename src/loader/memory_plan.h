@@ -48,7 +48,7 @@ int stk_loader_plan_of(stk_loader_plan *plan, const stoke_dataset *dataset, cons
 int stk_loader_plan_settle(stk_loader_plan *plan, stoke_error *err);
 /* Bytes that one worker may hold beyond its share. */
 uint64_t stk_loader_plan_reserve(const stk_loader_plan *plan);
-/* scan_memory.c: the plan of `threads` (0 = auto) that read a set once and count with `tally` bytes each.
+/* The plan of `threads` (0 = auto) that read a set once and count with `tally` bytes each.
  * memory_limit lowers their number. */
 int stk_scan_memory(stk_loader_plan *plan, const stk_loader_config *config, const stoke_data_params *params,
                     unsigned threads, uint64_t tally, stoke_memory_sum *sum, stoke_error *err);

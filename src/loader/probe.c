@@ -16,6 +16,7 @@
 #include "src/base/file.h"
 #include "src/loader/sample.h"
 #include "src/base/threadpool.h"
+#include "src/source/reader.h"
 
 enum {
     PROBES = 1 << 18,
@@ -38,17 +39,15 @@ typedef struct probing {
 } probing;
 
 typedef struct prober {
-    stoke_decoder *decoder;
-    void *head;
+    stk_reader reader; /* first: see stk_reader_start */
     stk_probe own;
 } prober;
 
 static int start(void *context, void *member, stoke_error *err)
 {
-    prober *p = member;
-    p->head = stk_alloc(HEADER_BYTES);
-    if (!p->head) return stk_fail(err, STOKE_E_NOMEM, "no memory to read headers");
-    return stoke_decoder_create(&p->decoder, err);
+    if (!stk_buffer_reserve(&((prober *)member)->reader.head, HEADER_BYTES))
+        return stk_fail(err, STOKE_E_NOMEM, "no memory to read headers");
+    return stk_reader_start(context, member, err);
 }
 
 /* Some formats have what matters behind the pixels: the directory of a TIFF, the orientation of a WebP. */
@@ -67,7 +66,7 @@ static int probe_whole(probing *all, prober *p, const stoke_blob *blob, uint64_t
     if (affordable) all->whole_left -= size;
     all->missed |= !affordable;
     const int found = affordable && !stk_blob_read(blob, blob->path, size, &all->whole, &read, NULL) &&
-                      !stoke_decoder_probe(p->decoder, all->whole.data, read, info, NULL);
+                      !stoke_decoder_probe(p->reader.decoder, all->whole.data, read, info, NULL);
     pthread_mutex_unlock(&all->lock);
     return found;
 }
@@ -75,11 +74,11 @@ static int probe_whole(probing *all, prober *p, const stoke_blob *blob, uint64_t
 /* 1: a picture that will be decoded. */
 static int probe_file(probing *all, prober *p, const stoke_blob *blob, stoke_image_info *info, uint64_t *size)
 {
-    const size_t have = stk_blob_head(blob, p->head, HEADER_BYTES, size);
+    const size_t have = stk_blob_head(blob, p->reader.head.data, HEADER_BYTES, size);
     if (*size > STK_FILE_LIMIT) *size = 0; /* refused unread */
     if (!have || !*size) return 0;
-    if (stoke_decoder_probe(p->decoder, p->head, have, info, NULL) ||
-        !head_will_do(info, p->head, have, *size)) {
+    if (stoke_decoder_probe(p->reader.decoder, p->reader.head.data, have, info, NULL) ||
+        !head_will_do(info, p->reader.head.data, have, *size)) {
         if (have == *size || !probe_whole(all, p, blob, *size, info)) return 0;
     }
     return (uint64_t)info->width * info->height <= all->config->image_decode.max_pixels;
@@ -131,8 +130,7 @@ static void finish(void *context, void *member)
     stk_row_need_raise(&probe->most, &p->own.most);
     if (p->own.longest_side > probe->longest_side) probe->longest_side = p->own.longest_side;
     note_size(probe, p->own.largest_width, p->own.largest_height);
-    stoke_decoder_destroy(&p->decoder);
-    stk_free(p->head);
+    stk_reader_finish(NULL, &p->reader);
 }
 
 /* As much as a picture can need: turned, deep, in one piece, and as many bytes of a file as pixels. */

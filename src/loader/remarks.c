@@ -30,19 +30,11 @@ typedef struct looks {
     uint32_t low, high;     /* values of 16-bit images; low > high: none was seen */
 } looks;
 
-static void look_at_values(looks *seen, stk_reader *reader, const stoke_data_params *params,
-                           const stoke_sample *sample)
-{
-    stoke_image image;
-    stoke_image_info info;
-    if (stk_reader_image(reader, params, sample, &info, &image, NULL)) return;
-    stk_image_values(&image, &seen->low, &seen->high);
-}
-
 static void look(looks *seen, const stk_loader_config *config, stk_reader *reader,
                  const stoke_data_params *params, const stoke_sample *sample, int decode)
 {
     stoke_image_info info;
+    stoke_image image;
     uint32_t width, height;
     if (stk_loader_config_size(config, reader->decoder, &reader->file, sample, &info, &width, &height, NULL))
         return;
@@ -51,7 +43,8 @@ static void look(looks *seen, const stk_loader_config *config, stk_reader *reade
     const double in_width = width < config->width ? width : config->width;
     const double in_height = height < config->height ? height : config->height;
     seen->covered += in_width * in_height / ((double)config->width * config->height);
-    if (decode && info.bits > 8) look_at_values(seen, reader, params, sample);
+    if (decode && info.bits > 8 && !stk_reader_image(reader, params, sample, &info, &image, NULL))
+        stk_image_values(&image, &seen->low, &seen->high);
 }
 
 static looks look_around(const stk_loader_config *config, const stoke_data_params *params)
@@ -59,11 +52,11 @@ static looks look_around(const stk_loader_config *config, const stoke_data_param
     looks seen = { .low = UINT32_MAX };
     stk_reader reader = { 0 };
     const uint64_t count = stoke_dataset_count(config->dataset), n = count < LOOKS ? count : LOOKS;
-    for (uint64_t i = 0; i < n && (i || !stk_reader_start(&reader, NULL)); i++) {
+    for (uint64_t i = 0; i < n && (i || !stk_reader_start(NULL, &reader, NULL)); i++) {
         const stoke_sample sample = stoke_dataset_sample(config->dataset, i * (count / n));
         look(&seen, config, &reader, params, &sample, i % DECODED_AT == 0);
     }
-    stk_reader_finish(&reader);
+    stk_reader_finish(NULL, &reader);
     return seen;
 }
 
@@ -88,8 +81,7 @@ static void on_crop(stk_remarks *out, const stk_loader_config *config, const loo
 
 static void on_pipeline(stk_remarks *out, const stk_loader_config *config, const stoke_data_params *params)
 {
-    size_t pairs;
-    const uint32_t(*swap)[2] = stk_pipeline_swap(config->pipeline, &pairs);
+    const stk_op_constants *constants = &config->pipeline->constants;
     double mean[3], deviation[3];
     if (config->mixes && params->batch == 1)
         stk_remark(out, "%s mixes a row with the one before it in the batch: with batch 1 there is none",
@@ -98,12 +90,12 @@ static void on_pipeline(stk_remarks *out, const stk_loader_config *config, const
         stk_remark(
             out,
             "normalize has no effect with dtype u8, whose values stay 0 to 255; choose f32, f16 or bf16");
-    if (pairs && !params->classes)
+    if (constants->n_swap && !params->classes)
         stk_remark(
             out,
             "classes %u and %u change places in mirror images; set classes, so that masks with other labels "
             "are noticed",
-            swap[0][0], swap[0][1]);
+            constants->swap[0][0], constants->swap[0][1]);
 }
 
 size_t stoke_data_remarks(const stoke_dataset *dataset, const stoke_data_params *params, char *text,

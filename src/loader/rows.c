@@ -25,12 +25,6 @@ static int lies_ready(const stoke_pixels *p)
            p->row % bytes == 0;
 }
 
-/* A float in 0..1 as a 16-bit sample; what is no number is black. */
-static uint16_t deep(float v)
-{
-    return v >= 1 ? 65535 : v > 0 ? (uint16_t)lrintf(v * 65535) : 0;
-}
-
 /* One line of one channel, of any type and any distance, to every third sample of `to`; grey goes to all
  * three. */
 static void gather_line(const stoke_pixels *p, uint32_t c, uint32_t y, const stoke_image *to)
@@ -46,7 +40,8 @@ static void gather_line(const stoke_pixels *p, uint32_t c, uint32_t y, const sto
         float real;
         if (p->dtype == STOKE_DTYPE_F32) {
             memcpy(&real, from, sizeof real); /* a view may lie anywhere */
-            sample = deep(real);
+            /* 0..1; what is no number is black */
+            sample = real >= 1 ? 65535 : real > 0 ? (uint16_t)lrintf(real * 65535) : 0;
         } else {
             memcpy(&sample, from, sizeof sample);
         }
@@ -201,7 +196,6 @@ struct stoke_rows {
     stoke_allocator allocator;
     int has_allocator;
     pthread_mutex_t lock;
-    int lock_made;
     holder *holders;     /* all of them */
     lent_bench *benches; /* those nobody uses now */
 };
@@ -216,9 +210,8 @@ int stoke_rows_create(stoke_rows **out, const stoke_data_params *params, const s
     if (!rows) return stk_fail(err, STOKE_E_NOMEM, "no memory for rows");
     if (allocator) rows->allocator = *allocator;
     rows->has_allocator = allocator != NULL;
-    rows->lock_made = !pthread_mutex_init(&rows->lock, NULL);
-    int r = rows->lock_made ? STOKE_OK : stk_fail(err, STOKE_E_NOMEM, "no memory for a lock");
-    if (!r) r = stk_loader_config_create(&rows->config, NULL, params, err);
+    pthread_mutex_init(&rows->lock, NULL);
+    const int r = stk_loader_config_create(&rows->config, NULL, params, err);
     if (r)
         stoke_rows_destroy(&rows);
     else
@@ -247,7 +240,7 @@ void stoke_rows_destroy(stoke_rows **pointer)
         stk_free(b);
     }
     stk_loader_config_destroy(&rows->config);
-    if (rows->lock_made) pthread_mutex_destroy(&rows->lock);
+    pthread_mutex_destroy(&rows->lock);
     stk_free(rows);
 }
 
@@ -336,20 +329,10 @@ int stoke_rows_begin(stoke_rows *rows, uint32_t count, uint64_t epoch, uint64_t 
 static int make_row(const stoke_rows *rows, stk_scratch *scratch, stk_slot *slot, uint32_t row,
                     const stoke_pixels *image, const stoke_pixels *mask, stoke_error *err)
 {
-    const stk_loader_config *config = &rows->config;
-    stk_sample_ctx ctx = { .scratch = scratch,
-                           .config = config,
-                           .image_row = stk_slot_image_row(slot, row),
-                           .mask_row = stk_slot_mask_row(slot, row),
-                           .last = stk_stamp_now(),
-                           .err = err };
-    stoke_draw draw = { .seed = config->seed,
-                        .epoch = slot->batch.epoch,
-                        .position = slot->batch.position + row,
-                        .source_width = image->width,
-                        .source_height = image->height,
-                        .out_width = config->width,
-                        .out_height = config->height };
+    stk_sample_ctx ctx;
+    stoke_draw draw = stk_sample_begin(&ctx, scratch, &rows->config, slot, row, err);
+    draw.source_width = image->width;
+    draw.source_height = image->height;
     int r = take_given_image(&ctx, image);
     if (!r && mask) r = take_given_ids(&ctx, mask);
     if (!r) r = stk_draw_plan(&ctx, &draw);

@@ -51,20 +51,17 @@ static uint64_t held_bytes(const stoke_blob *blob)
     return bytes <= STK_FILE_LIMIT ? bytes : 0;
 }
 
-static int gate_files(stk_sample_ctx *ctx, stk_memory_gate *gate)
-{
-    if (!gate || !stk_memory_gate_guards_files(gate)) return STOKE_OK;
-    const stk_scratch_bytes need =
-        stk_scratch_need_files(held_bytes(&ctx->sample.image), held_bytes(&ctx->sample.mask));
-    return stk_sample_ctx_in_file(ctx, ctx->sample.image_path,
-                                  stk_memory_gate_pass(gate, ctx->scratch, &need, ctx->err));
-}
-
 static int read_files(stk_sample_ctx *ctx, stk_memory_gate *gate)
 {
     stk_scratch *scratch = ctx->scratch;
     const stoke_sample *sample = &ctx->sample;
-    int r = gate_files(ctx, gate);
+    int r = STOKE_OK;
+    if (gate && stk_memory_gate_guards_files(gate)) {
+        const stk_scratch_bytes need =
+            stk_scratch_need_files(held_bytes(&sample->image), held_bytes(&sample->mask));
+        r = stk_sample_ctx_in_file(ctx, sample->image_path,
+                                   stk_memory_gate_pass(gate, scratch, &need, ctx->err));
+    }
     if (!r)
         r = stk_blob_read(&sample->image, sample->image_path, STK_FILE_LIMIT, &scratch->image_file,
                           &ctx->image_bytes, ctx->err);
@@ -75,51 +72,40 @@ static int read_files(stk_sample_ctx *ctx, stk_memory_gate *gate)
     return r;
 }
 
-static int probe_mask(stk_sample_ctx *ctx)
-{
-    stk_scratch *scratch = ctx->scratch;
-    const int r = stoke_decoder_probe(scratch->mask_decoder, scratch->mask_file.data, ctx->mask_bytes,
-                                      &ctx->mask_info, ctx->err);
-    ctx->knows_mask = !r;
-    return r ? r
-             : stk_pair_sizes(ctx->config->orientation, &ctx->image_info, &ctx->mask_info,
-                              ctx->sample.image_path, ctx->err);
-}
-
 static int probe_files(stk_sample_ctx *ctx)
 {
     stk_scratch *scratch = ctx->scratch;
     int r = stoke_decoder_probe(scratch->image_decoder, scratch->image_file.data, ctx->image_bytes,
                                 &ctx->image_info, ctx->err);
     if (r) return stk_sample_ctx_in_file(ctx, ctx->sample.image_path, r);
-    if (ctx->sample.mask_path) r = stk_sample_ctx_in_file(ctx, ctx->sample.mask_path, probe_mask(ctx));
-    if (r) return r;
+    if (ctx->sample.mask_path) {
+        r = stoke_decoder_probe(scratch->mask_decoder, scratch->mask_file.data, ctx->mask_bytes,
+                                &ctx->mask_info, ctx->err);
+        ctx->knows_mask = !r;
+        if (!r)
+            r = stk_pair_sizes(ctx->config->orientation, &ctx->image_info, &ctx->mask_info,
+                               ctx->sample.image_path, ctx->err);
+        if (r) return stk_sample_ctx_in_file(ctx, ctx->sample.mask_path, r);
+    }
     ctx->orientation = stk_loader_config_orientation(ctx->config, &ctx->image_info,
                                                      ctx->knows_mask ? &ctx->mask_info : NULL);
     stk_size_shown(&ctx->image_info, ctx->orientation, &ctx->width, &ctx->height);
     return STOKE_OK;
 }
 
-static int gate_pixels(stk_sample_ctx *ctx, stk_memory_gate *gate)
+int stk_fetch(stk_sample_ctx *ctx, stk_memory_gate *gate)
 {
     const stoke_image_info *image = &ctx->image_info;
-    if (!gate) return STOKE_OK;
+    int r = read_files(ctx, gate);
+    stk_sample_ctx_stamp(ctx, STOKE_STAGE_READ);
+    if (!r) r = probe_files(ctx);
     /* Larger ones are refused by the decoder, with that reason; their size could overflow the sum. */
-    if ((uint64_t)image->width * image->height > ctx->config->image_decode.max_pixels) return STOKE_OK;
+    if (r || !gate || (uint64_t)image->width * image->height > ctx->config->image_decode.max_pixels) return r;
     const stk_scratch_bytes need =
         stk_scratch_need(ctx->config, image, ctx->image_bytes, ctx->sample.mask_path ? &ctx->mask_info : NULL,
                          ctx->mask_bytes);
     return stk_sample_ctx_in_file(ctx, ctx->sample.image_path,
                                   stk_memory_gate_pass(gate, ctx->scratch, &need, ctx->err));
-}
-
-int stk_fetch(stk_sample_ctx *ctx, stk_memory_gate *gate)
-{
-    int r = read_files(ctx, gate);
-    stk_sample_ctx_stamp(ctx, STOKE_STAGE_READ);
-    if (!r) r = probe_files(ctx);
-    if (!r) r = gate_pixels(ctx, gate);
-    return r;
 }
 
 /* ---- draw ---- */
@@ -139,10 +125,9 @@ static void count_ids(const stk_loader_config *config, const stoke_image *ids, u
     for (uint32_t y = 0; y < ids->height; y++)
         for (uint32_t x = 0; x < ids->width; x++) count[id_at(ids, x, y)]++;
     if (config->ignore >= 0) count[config->ignore] = 0;
-    size_t n;
-    const uint32_t *background = stk_pipeline_background(config->pipeline, &n);
-    for (size_t i = 0; i < n; i++)
-        if (background[i] < values) count[background[i]] = 0;
+    const stk_op_constants *constants = &config->pipeline->constants;
+    for (size_t i = 0; i < constants->n_background; i++)
+        if (constants->background[i] < values) count[constants->background[i]] = 0;
 }
 
 /* The k-th pixel of a class, in reading order. */
@@ -207,37 +192,41 @@ static int make_fitted(stk_sample_ctx *ctx, stk_memory_gate *gate, stoke_draw *d
                  : stk_decode_fit_region(ctx);
 }
 
-static int into_row(stk_sample_ctx *ctx)
+stoke_draw stk_sample_begin(stk_sample_ctx *ctx, stk_scratch *scratch, const stk_loader_config *config,
+                            const stk_slot *slot, uint32_t row, stoke_error *err)
 {
-    const int r = ctx->raw ? stk_raw_put(ctx) : stk_render(ctx);
-    stk_sample_ctx_stamp(ctx, STOKE_STAGE_WRITE);
-    return stk_sample_ctx_in_file(ctx, ctx->sample.image_path, r);
+    *ctx = (stk_sample_ctx){ .scratch = scratch,
+                             .config = config,
+                             .image_row = stk_slot_image_row(slot, row),
+                             .mask_row = stk_slot_mask_row(slot, row),
+                             .raw = slot->raw ? &slot->raw[row] : NULL,
+                             .last = stk_stamp_now(),
+                             .err = err };
+    return (stoke_draw){ .seed = config->seed,
+                         .epoch = slot->batch.epoch,
+                         .position = slot->batch.position + row,
+                         .out_width = config->width,
+                         .out_height = config->height };
 }
 
 int stk_sample_load(stk_scratch *scratch, const stk_loader_config *config, stk_memory_gate *gate,
-                    const stk_sample_target *place, uint64_t id, stoke_error *err)
+                    stk_slot *slot, uint32_t row, uint64_t id, stoke_error *err)
 {
+    stk_sample_ctx ctx;
     memset(scratch->times, 0, sizeof scratch->times);
     scratch->bytes_read = 0;
-    stk_sample_ctx ctx = { .scratch = scratch,
-                           .config = config,
-                           .sample = stoke_dataset_sample(config->dataset, id),
-                           .image_row = place->image_row,
-                           .mask_row = place->mask_row,
-                           .raw = place->raw,
-                           .last = stk_stamp_now(),
-                           .err = err };
-    stoke_draw draw = { .seed = config->seed,
-                        .epoch = place->epoch,
-                        .position = place->position,
-                        .out_width = config->width,
-                        .out_height = config->height };
+    stoke_draw draw = stk_sample_begin(&ctx, scratch, config, slot, row, err);
+    ctx.sample = stoke_dataset_sample(config->dataset, id);
     int r = make_fitted(&ctx, gate, &draw);
-    if (!r) r = into_row(&ctx);
+    if (!r) {
+        r = ctx.raw ? stk_raw_put(&ctx) : stk_render(&ctx);
+        stk_sample_ctx_stamp(&ctx, STOKE_STAGE_WRITE);
+        r = stk_sample_ctx_in_file(&ctx, ctx.sample.image_path, r);
+    }
     stk_memory_gate_leave(gate, scratch);
     scratch->cache_hit = ctx.kept.found;
     scratch->cache_from_ram = ctx.kept.from_ram;
     scratch->cache_stored = ctx.kept.stored;
-    *place->mix = (stk_slot_row_mix){ ctx.plan.mix, ctx.plan.lambda, ctx.plan.mix_box };
+    slot->mix[row] = (stk_slot_row_mix){ ctx.plan.mix, ctx.plan.lambda, ctx.plan.mix_box };
     return r;
 }

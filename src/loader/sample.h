@@ -101,18 +101,15 @@ static inline int stk_sample_ctx_mirror(const stk_sample_ctx *ctx)
 /* A file larger than this is no sample: 1 GiB, about 40 times an uncompressed 8-megapixel 16-bit TIFF. */
 #define STK_FILE_LIMIT (UINT64_C(1) << 30)
 
-/* Where a sample goes, in time and in memory. */
-typedef struct stk_sample_target {
-    uint64_t epoch, position;
-    void *image_row, *mask_row;
-    stk_slot_row_mix *mix;
-    stk_raw_row *raw; /* NULL in an ordinary loader */
-} stk_sample_target;
+/* A sample's way to a row of a slot begins: where it goes, and what its draw depends on but for the size of
+ * the source. */
+stoke_draw stk_sample_begin(stk_sample_ctx *ctx, stk_scratch *scratch, const stk_loader_config *config,
+                            const stk_slot *slot, uint32_t row, stoke_error *err);
 
-/* Fills one row with sample `id`. On failure err->message names file and reason, and the row's content is
- * undefined. */
+/* Fills a row of a slot with sample `id`. On failure err->message names file and reason, and the row's
+ * content is undefined. */
 int stk_sample_load(stk_scratch *scratch, const stk_loader_config *config, stk_memory_gate *gate,
-                    const stk_sample_target *place, uint64_t id, stoke_error *err);
+                    stk_slot *slot, uint32_t row, uint64_t id, stoke_error *err);
 
 /* The cache beside the loader: which key a sample has, and when it is asked.
  *
@@ -126,7 +123,6 @@ int stk_sample_load(stk_scratch *scratch, const stk_loader_config *config, stk_m
 /* Opens the cache the settings ask for, if any: config->cache and transform. After
  * stk_loader_config_create. */
 int stk_cache_lookup_open(stk_loader_config *config, const stoke_data_params *params, stoke_error *err);
-void stk_cache_lookup_close(stk_loader_config *config);
 
 /* Bytes of a scratch memory for reading and writing an entry of such a picture. */
 uint64_t stk_cache_lookup_scratch(const stk_loader_config *config, uint64_t pixels, uint8_t depth);

@@ -20,18 +20,9 @@ int stk_scratch_create(stk_scratch *scratch, stoke_error *err)
     return r;
 }
 
-/* Every buffer of a scratch memory, for those who treat all alike. */
-#define BUFFERS(scratch)                                                                                     \
-    {                                                                                                        \
-        &(scratch)->image_file, &(scratch)->mask_file, &(scratch)->fitted, &(scratch)->labelled,             \
-            &(scratch)->mask_fitted, &(scratch)->zeros, &(scratch)->histogram, &(scratch)->counts,           \
-            &(scratch)->swapped, &(scratch)->lines, &(scratch)->mix                                          \
-    }
-
 void stk_scratch_destroy(stk_scratch *scratch)
 {
-    stk_mem_buffer *const buffers[] = BUFFERS(scratch);
-    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) stk_buffer_free(buffers[i]);
+    for (int i = 0; i < STK_SCRATCH_BUFFERS; i++) stk_buffer_free(&scratch->buffer[i]);
     stoke_decoder_destroy(&scratch->image_decoder);
     stoke_decoder_destroy(&scratch->mask_decoder);
     stk_resizer_destroy(&scratch->resizer);
@@ -50,8 +41,7 @@ static void renew_decoder(stoke_decoder **decoder)
 
 void stk_scratch_empty(stk_scratch *scratch)
 {
-    stk_mem_buffer *const buffers[] = BUFFERS(scratch);
-    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) stk_buffer_free(buffers[i]);
+    for (int i = 0; i < STK_SCRATCH_BUFFERS; i++) stk_buffer_free(&scratch->buffer[i]);
     stk_cache_scratch_free(&scratch->cache);
     stk_warper_free(&scratch->warper);
     renew_decoder(&scratch->image_decoder);
@@ -64,12 +54,11 @@ void stk_scratch_empty(stk_scratch *scratch)
 
 uint64_t stk_scratch_memory(const stk_scratch *scratch)
 {
-    const stk_mem_buffer *const buffers[] = BUFFERS(scratch);
     uint64_t bytes = stoke_decoder_memory(scratch->image_decoder) +
                      stoke_decoder_memory(scratch->mask_decoder) + stk_resizer_memory(scratch->resizer) +
                      stk_warper_memory(&scratch->warper) + stk_color_pass_memory(scratch->color_pass) +
                      stk_cache_scratch_memory(&scratch->cache);
-    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) bytes += buffers[i]->capacity;
+    for (int i = 0; i < STK_SCRATCH_BUFFERS; i++) bytes += scratch->buffer[i].capacity;
     return bytes;
 }
 

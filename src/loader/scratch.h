@@ -98,13 +98,20 @@ typedef struct stk_scratch_bytes {
 void stk_row_need_raise(stk_scratch_bytes *most, const stk_scratch_bytes *of);
 uint64_t stk_row_need_sum(const stk_scratch_bytes *need);
 
+enum { STK_SCRATCH_BUFFERS = 11 };
+
 typedef struct stk_scratch {
-    stk_mem_buffer image_file, mask_file; /* bytes as read */
-    stk_mem_buffer fitted, labelled, mask_fitted, zeros, histogram;
-    stk_mem_buffer counts;  /* of the pixels of every class, for a focus */
-    stk_mem_buffer swapped; /* ids with left and right exchanged */
-    stk_mem_buffer lines;   /* one line of the output; all of them where a warp is looked at twice */
-    stk_mem_buffer mix;     /* one row of a batch, while its rows are mixed */
+    union {
+        struct {
+            stk_mem_buffer image_file, mask_file; /* bytes as read */
+            stk_mem_buffer fitted, labelled, mask_fitted, zeros, histogram;
+            stk_mem_buffer counts;  /* of the pixels of every class, for a focus */
+            stk_mem_buffer swapped; /* ids with left and right exchanged */
+            stk_mem_buffer lines;   /* one line of the output; all of them where a warp is looked at twice */
+            stk_mem_buffer mix;     /* one row of a batch, while its rows are mixed */
+        };
+        stk_mem_buffer buffer[STK_SCRATCH_BUFFERS]; /* for those who treat all alike */
+    };
     stk_cache_scratch cache;
     stoke_decoder *image_decoder, *mask_decoder;
     stk_pix_resizer *resizer;
@@ -148,10 +155,9 @@ typedef struct stk_memory_gate {
     pthread_mutex_t turn; /* held by the scratch memory that is beyond its share */
     uint64_t reserve;     /* bytes that it may hold beyond it */
     uint64_t limit;       /* memory_limit; 0 = none: nothing is refused */
-    int made;
 } stk_memory_gate;
 
-int stk_memory_gate_create(stk_memory_gate *gate, uint64_t reserve, uint64_t limit, stoke_error *err);
+void stk_memory_gate_make(stk_memory_gate *gate, uint64_t reserve, uint64_t limit);
 void stk_memory_gate_destroy(stk_memory_gate *gate); /* accepts a zeroed one */
 
 /* Lets a sample through when its scratch memory has what it takes, waiting for the turn where that is more

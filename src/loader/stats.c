@@ -43,18 +43,6 @@ stoke_memory_plan stoke_loader_memory(const stoke_loader *loader)
     return loader->plan;
 }
 
-/* Hits and misses are booked with the batches they are delivered in: what the workers look up ahead, past the
- * end of an epoch too, depends on how far they got. */
-static void book_cache(const stk_cache *cache, stoke_loader_stats_data *stats)
-{
-    stk_cache_stats now;
-    stk_cache_stats_get(cache, &now);
-    stats->cache_damaged = now.damaged;
-    stats->cache_ram_bytes = now.ram_bytes;
-    stats->cache_disk_bytes = now.disk_bytes;
-    stats->memory_bytes += now.ram_bytes;
-}
-
 /* The words of each never change once they are there, nor do those of both together. */
 const char *stoke_loader_warning(const stoke_loader *loader)
 {
@@ -83,7 +71,14 @@ void stoke_loader_stats(const stoke_loader *loader, stoke_loader_stats_data *sta
     stats->ready_batches = stk_slots_ready(&loader->slots);
     stats->slots = loader->slots.count;
     pthread_mutex_unlock(lock);
-    if (loader->config.cache) book_cache(loader->config.cache, stats);
+    /* Hits and misses are booked with the batches they are delivered in: what the workers look up ahead, past
+     * the end of an epoch too, depends on how far they got. */
+    stk_cache_stats now = { 0 };
+    if (loader->config.cache) stk_cache_stats_get(loader->config.cache, &now);
+    stats->cache_damaged = now.damaged;
+    stats->cache_ram_bytes = now.ram_bytes;
+    stats->cache_disk_bytes = now.disk_bytes;
+    stats->memory_bytes += now.ram_bytes;
     stats->bad_samples = stk_quarantine_count(loader->quarantine);
     stats->heap_allocations = stk_mem_count().calls - loader->heap_calls_at_start;
 }

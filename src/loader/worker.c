@@ -72,27 +72,19 @@ uint64_t stk_mix_scratch(const stoke_batch *shape)
     return shape->image_row_bytes + shape->mask_row_bytes;
 }
 
-/* Row 0 is mixed last of all, when the last row is no longer what it was. */
-static int keep_last(const stk_slot *slot, stk_mem_buffer *copy, row_pixels *kept, stoke_error *err)
-{
-    const stoke_batch *batch = &slot->batch;
-    const row_pixels last = row_of(slot, batch->count - 1);
-    kept->image = stk_buffer_reserve(copy, stk_mix_scratch(batch));
-    if (!kept->image) return stk_fail(err, STOKE_E_NOMEM, "no memory to mix the rows of a batch");
-    kept->mask = kept->image + batch->image_row_bytes;
-    memcpy(kept->image, last.image, batch->image_row_bytes);
-    memcpy(kept->mask, last.mask, batch->mask_row_bytes);
-    return STOKE_OK;
-}
-
 int stk_slot_mix(stk_slot *slot, stk_mem_buffer *copy, stoke_error *err)
 {
-    const uint32_t count = slot->batch.count;
+    const stoke_batch *batch = &slot->batch;
+    const uint32_t count = batch->count;
     if (!count) return STOKE_OK;
-    row_pixels last = row_of(slot, 0);
+    row_pixels last = row_of(slot, count - 1);
+    /* Row 0 is mixed last of all, when the last row is no longer what it was. */
     if (count > 1 && slot->mix[0].kind != STOKE_MIX_NONE) {
-        int r = keep_last(slot, copy, &last, err);
-        if (r) return r;
+        uint8_t *kept = stk_buffer_reserve(copy, stk_mix_scratch(batch));
+        if (!kept) return stk_fail(err, STOKE_E_NOMEM, "no memory to mix the rows of a batch");
+        memcpy(kept, last.image, batch->image_row_bytes);
+        memcpy(kept + batch->image_row_bytes, last.mask, batch->mask_row_bytes);
+        last = (row_pixels){ kept, kept + batch->image_row_bytes };
     }
     /* From the end on, so that the row before is still as it was. */
     for (uint32_t i = count - 1; i > 0; i--) mix_row(slot, i, row_of(slot, i - 1));
@@ -105,8 +97,6 @@ int stk_slot_mix(stk_slot *slot, stk_mem_buffer *copy, stoke_error *err)
 
 typedef struct row_result {
     int status; /* 0, or what ends the batch */
-    uint8_t mark;
-    uint32_t replaced, skipped;
     uint64_t retries;
     stoke_error error;
 } row_result;
@@ -150,31 +140,24 @@ static void fill_row(stk_loader_worker *worker, stk_slot *slot, uint32_t row, ro
     const uint64_t position = slot->batch.position + row;
     stoke_order order = loader->order;
     order.epoch = slot->batch.epoch;
-    const stk_sample_target place = { order.epoch,
-                                      position,
-                                      stk_slot_image_row(slot, row),
-                                      stk_slot_mask_row(slot, row),
-                                      &slot->mix[row],
-                                      slot->raw ? &slot->raw[row] : NULL };
-    *result = (row_result){ .mark = STOKE_ROW_OK };
+    *result = (row_result){ 0 };
+    slot->status[row] = STOKE_ROW_OK;
     uint64_t id = stoke_order_at(&order, position);
     for (uint32_t attempt = 1; attempt <= SUBSTITUTES; attempt++) {
-        int r = stk_sample_load(&worker->scratch, &loader->config, &loader->gate, &place, id, &result->error);
+        int r =
+            stk_sample_load(&worker->scratch, &loader->config, &loader->gate, slot, row, id, &result->error);
         slot->ids[row] = id;
         slot->names[row] = stoke_dataset_sample(loader->config.dataset, id).name;
-        slot->status[row] = result->mark;
         if (!r) return;
         if (stk_is_want(r) || (r = book_bad(loader, id, slot->ticket + row, result))) {
             result->status = r;
             return;
         }
         if (loader->policy == STOKE_POLICY_SKIP) {
-            result->skipped = 1;
             slot->status[row] = STK_ROW_SKIPPED;
             return;
         }
-        result->mark = STOKE_ROW_REPLACED;
-        result->replaced = 1;
+        slot->status[row] = STOKE_ROW_REPLACED;
         id = stoke_order_substitute(&order, position, attempt);
     }
     result->status =
@@ -242,15 +225,6 @@ static stk_slot *take_row(stoke_loader *loader, uint32_t *row)
     return slot;
 }
 
-static void book_origin(const stk_scratch *scratch, stk_slot_origins *origins)
-{
-    if (scratch->cache_hit)
-        ++*(scratch->cache_from_ram ? &origins->ram : &origins->disk);
-    else
-        origins->decoded++;
-    origins->stored += scratch->cache_stored != 0;
-}
-
 /* Returns 1 when it was the last row of its batch. */
 static int book_row(stk_loader_worker *worker, stk_slot *slot, uint32_t row, const row_result *result,
                     uint64_t queued_ns)
@@ -265,10 +239,15 @@ static int book_row(stk_loader_worker *worker, stk_slot *slot, uint32_t row, con
     loader->stats.bytes_read += worker->scratch.bytes_read;
     loader->stats.retries += result->retries;
     worker->memory = stk_scratch_memory(&worker->scratch);
-    slot->replaced += result->replaced;
-    slot->skipped += result->skipped;
-    if (loader->config.cache && !result->skipped && !result->status)
-        book_origin(&worker->scratch, &slot->origins);
+    slot->replaced += slot->status[row] == STOKE_ROW_REPLACED;
+    slot->skipped += slot->status[row] == STK_ROW_SKIPPED;
+    if (loader->config.cache && slot->status[row] != STK_ROW_SKIPPED && !result->status) {
+        const stk_scratch *scratch = &worker->scratch;
+        slot->origins.ram += scratch->cache_hit && scratch->cache_from_ram;
+        slot->origins.disk += scratch->cache_hit && !scratch->cache_from_ram;
+        slot->origins.decoded += !scratch->cache_hit;
+        slot->origins.stored += scratch->cache_stored != 0;
+    }
     /* Of several failing rows the first one speaks, whoever was faster: the message must not depend on
      * threads. */
     if (result->status && (!slot->error.code || row < slot->error_row)) {

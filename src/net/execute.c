@@ -46,9 +46,9 @@ static void convert_row(const float *x, size_t count, float factor, void *out, s
     if (type == STK_F32)
         for (size_t i = 0; i < count; i++) ((float *)out)[i] = factor * x[i];
     else if (type == STK_BF16)
-        for (size_t i = 0; i < count; i++) ((uint16_t *)out)[i] = stk_bf16(factor * x[i]);
+        for (size_t i = 0; i < count; i++) ((uint16_t *)out)[i] = k_bf16(factor * x[i]);
     else
-        for (size_t i = 0; i < count; i++) ((uint16_t *)out)[i] = stk_f16(factor * x[i]);
+        for (size_t i = 0; i < count; i++) ((uint16_t *)out)[i] = k_f16(factor * x[i]);
 }
 
 static void make_scaled(const void *context, size_t first, size_t count, void *out)

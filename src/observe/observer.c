@@ -74,21 +74,6 @@ static void tell_stage(void *context, uint32_t worker, stoke_stage stage, uint64
     stoke_trace_span(lanes->trace, lanes->worker[worker], what, start_ns, end_ns, batch);
 }
 
-/* Lanes are made in the order they are drawn: the way of a batch from top to bottom. */
-static void name_lanes(stk_observer_lanes *lanes, const stk_observer_scene *scene)
-{
-    for (; lanes->workers < scene->workers; lanes->workers++) {
-        char name[32];
-        snprintf(name, sizeof name, "worker %u", lanes->workers);
-        lanes->worker[lanes->workers] = stoke_trace_lane(scene->trace, "loader", name, 0);
-    }
-    lanes->lane[STK_LANE_COPY] =
-        stoke_trace_lane(scene->trace, scene->device, "copy engine", scene->emulated);
-    lanes->lane[STK_LANE_COMPUTE] =
-        stoke_trace_lane(scene->trace, scene->device, "compute engine", scene->emulated);
-    lanes->lane[STK_LANE_CONSUMER] = stoke_trace_lane(scene->trace, "consumer", "host thread", 0);
-}
-
 int stk_observer_trace(stk_observer *observer, const stk_observer_scene *scene, pthread_mutex_t *lock,
                        stk_batch_spans *spans)
 {
@@ -99,8 +84,19 @@ int stk_observer_trace(stk_observer *observer, const stk_observer_scene *scene, 
         return 0;
     }
     *lanes = (stk_observer_lanes){ .trace = scene->trace, .worker = worker, .augments = scene->augments };
-    if (scene->trace) name_lanes(lanes, scene);
-    if (scene->trace) atomic_store(&observer->watched, 1);
+    if (scene->trace) { /* lanes in the order they are drawn: the way of a batch from top to bottom */
+        for (; lanes->workers < scene->workers; lanes->workers++) {
+            char name[32];
+            snprintf(name, sizeof name, "worker %u", lanes->workers);
+            worker[lanes->workers] = stoke_trace_lane(scene->trace, "loader", name, 0);
+        }
+        lanes->lane[STK_LANE_COPY] =
+            stoke_trace_lane(scene->trace, scene->device, "copy engine", scene->emulated);
+        lanes->lane[STK_LANE_COMPUTE] =
+            stoke_trace_lane(scene->trace, scene->device, "compute engine", scene->emulated);
+        lanes->lane[STK_LANE_CONSUMER] = stoke_trace_lane(scene->trace, "consumer", "host thread", 0);
+        atomic_store(&observer->watched, 1);
+    }
     pthread_mutex_lock(lock);
     lanes->before = observer->lanes;
     observer->lanes = lanes;

@@ -49,24 +49,17 @@ static void *take(uint8_t **scratch, size_t bytes)
 
 /* ---- luma ---- */
 
-static void luma_u8(uint8_t *luma, const uint8_t *row, size_t n)
-{
-    for (size_t i = 0; i < n; i++) luma[i] = (uint8_t)k_luma(row[i], row[n + i], row[2 * n + i]);
-}
-
-static void luma_u16(uint8_t *luma, const uint16_t *row, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        luma[i] = (uint8_t)k_level_of_luma(k_luma(row[i], row[n + i], row[2 * n + i]));
-}
-
 static void luma_row(const work *w, const stk_clahe_planar *picture, uint32_t y)
 {
-    const void *row = stk_planar_row(picture, y);
+    const uint8_t *row = stk_planar_row(picture, y);
+    const uint16_t *deep = (const uint16_t *)(const void *)row;
+    const size_t n = picture->width;
+    uint8_t *luma = w->luma;
     if (picture->depth == 1)
-        luma_u8(w->luma, row, picture->width);
+        for (size_t i = 0; i < n; i++) luma[i] = (uint8_t)k_luma(row[i], row[n + i], row[2 * n + i]);
     else
-        luma_u16(w->luma, row, picture->width);
+        for (size_t i = 0; i < n; i++)
+            luma[i] = (uint8_t)k_level_of_luma(k_luma(deep[i], deep[n + i], deep[2 * n + i]));
 }
 
 /* ---- the tables of the tiles ---- */

@@ -5,7 +5,7 @@
 #include "src/pix/pix_table.h"
 
 #include "kernels/color_math.h"
-#include "src/base/half.h"
+#include "kernels/half.h"
 
 /* ---- into planes ---- */
 
@@ -113,7 +113,7 @@ static inline __attribute__((always_inline)) void write_planes(const stk_pix_wri
             if (dtype == STOKE_DTYPE_F32)
                 ((float *)dst)[at] = x;
             else
-                ((uint16_t *)dst)[at] = dtype == STOKE_DTYPE_F16 ? stk_f16(x) : stk_bf16(x);
+                ((uint16_t *)dst)[at] = dtype == STOKE_DTYPE_F16 ? k_f16(x) : k_bf16(x);
         }
 }
 

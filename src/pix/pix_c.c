@@ -9,7 +9,7 @@
 
 #include "kernels/mix.h"
 #include "kernels/spline.h"
-#include "src/base/half.h"
+#include "kernels/half.h"
 
 /* The reference of the warp's inner rows, in plain C. */
 
@@ -62,8 +62,8 @@ void stk_cubic_c(int32_t *shift, const float *t, size_t n, const stk_pix_cubic *
 #define ROUND_U8(v) (uint8_t)(int)((v) + 0.5f) /* to nearest, halves up: values are not negative */
 DEFINE_MIX(f32, float, , )
 DEFINE_MIX(u8, uint8_t, , ROUND_U8)
-DEFINE_MIX(f16, uint16_t, stk_from_f16, stk_f16)
-DEFINE_MIX(bf16, uint16_t, stk_from_bf16, stk_bf16)
+DEFINE_MIX(f16, uint16_t, k_from_f16, k_f16)
+DEFINE_MIX(bf16, uint16_t, k_from_bf16, k_bf16)
 #undef ROUND_U8
 #undef DEFINE_MIX
 
@@ -188,9 +188,9 @@ static inline __attribute__((always_inline)) void write_u16(const stk_pix_writer
             else if (dtype == STOKE_DTYPE_F32)
                 ((float *)dst)[at] = value;
             else if (dtype == STOKE_DTYPE_F16)
-                ((uint16_t *)dst)[at] = stk_f16(value);
+                ((uint16_t *)dst)[at] = k_f16(value);
             else
-                ((uint16_t *)dst)[at] = stk_bf16(value);
+                ((uint16_t *)dst)[at] = k_bf16(value);
         }
 }
 

@@ -243,13 +243,6 @@ static void vertical_only(stk_pix_resizer *resizer, stk_resize_v_fn *pass_v, con
     }
 }
 
-static void copy(const stoke_image *src, const stoke_image *dst)
-{
-    const size_t bytes = (size_t)src->width * src->channels * src->depth;
-    for (uint32_t y = 0; y < src->height; y++)
-        memcpy((uint8_t *)dst->data + y * dst->stride, (const uint8_t *)src->data + y * src->stride, bytes);
-}
-
 static int check(const stoke_image *src, const stoke_image *dst, stoke_error *err)
 {
     if (src->channels != dst->channels || src->depth != dst->depth ||
@@ -268,7 +261,8 @@ int stk_resize(stk_pix_resizer *resizer, const stoke_image *src, const stoke_ima
     int status = check(src, dst, err);
     if (status) return status;
     if (src->width == dst->width && src->height == dst->height) {
-        copy(src, dst);
+        stk_copy_rows(dst->data, dst->stride, src->data, src->stride,
+                      (size_t)src->width * src->channels * src->depth, src->height);
         return STOKE_OK;
     }
     const job j = plan(src->height, dst->width, dst->height, src->channels, src->depth);

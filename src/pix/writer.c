@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "src/base/error.h"
-#include "src/base/half.h"
+#include "kernels/half.h"
 #include "src/pix/pix_table.h"
 
 /* Windows for 16-bit (medical, microscopy) pictures: the interesting values rarely fill 0..65535. */
@@ -129,7 +129,7 @@ static void tabulate(stk_pix_writer *writer)
             const float low = (float)v * writer->low[c] + writer->low_bias[c];
             const float value = high + low;
             writer->lut[c][v] = value;
-            writer->lut16[c][v] = writer->dtype == STOKE_DTYPE_BF16 ? stk_bf16(value) : stk_f16(value);
+            writer->lut16[c][v] = writer->dtype == STOKE_DTYPE_BF16 ? k_bf16(value) : k_f16(value);
         }
         writer->fill[c] = writer->lut[c][0];
     }
@@ -217,7 +217,7 @@ static void fill_pixels(const target *t, size_t y, size_t x, size_t n)
         } else if (t->writer->dtype == STOKE_DTYPE_F32) {
             for (size_t i = 0; i < n; i++) ((float *)out)[i * step] = fill;
         } else {
-            const uint16_t bits = t->writer->dtype == STOKE_DTYPE_F16 ? stk_f16(fill) : stk_bf16(fill);
+            const uint16_t bits = t->writer->dtype == STOKE_DTYPE_F16 ? k_f16(fill) : k_bf16(fill);
             for (size_t i = 0; i < n; i++) ((uint16_t *)out)[i * step] = bits;
         }
     }

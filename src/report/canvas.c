@@ -260,15 +260,6 @@ static void double_size(const bitmap *in, bitmap *out)
         }
 }
 
-static void fine_glyph(unsigned char c, bitmap *out)
-{
-    bitmap plain = { STK_GLYPH_WIDTH, STK_GLYPH_HEIGHT, { { 0 } } }, twice;
-    for (int y = 0; y < STK_GLYPH_HEIGHT; y++)
-        for (int x = 0; x < STK_GLYPH_WIDTH; x++) plain.bit[y + 1][x + 1] = (uint8_t)stk_glyph_bit(c, x, y);
-    double_size(&plain, &twice);
-    double_size(&twice, out);
-}
-
 /* Share of a target pixel the glyph covers, 0 .. 16: sixteen samples of the four times finer glyph. */
 static unsigned coverage(const bitmap *glyph, unsigned x, unsigned y, unsigned scale)
 {
@@ -281,8 +272,12 @@ static unsigned coverage(const bitmap *glyph, unsigned x, unsigned y, unsigned s
 static void draw_glyph(stk_canvas *canvas, uint32_t x, uint32_t y, unsigned char c, unsigned scale,
                        stk_canvas_color color)
 {
-    bitmap glyph;
-    fine_glyph(c, &glyph);
+    bitmap plain = { STK_GLYPH_WIDTH, STK_GLYPH_HEIGHT, { { 0 } } }, twice, glyph;
+    for (int gy = 0; gy < STK_GLYPH_HEIGHT; gy++)
+        for (int gx = 0; gx < STK_GLYPH_WIDTH; gx++)
+            plain.bit[gy + 1][gx + 1] = (uint8_t)stk_glyph_bit(c, gx, gy);
+    double_size(&plain, &twice);
+    double_size(&twice, &glyph);
     for (unsigned gy = 0; gy < STK_GLYPH_HEIGHT * scale; gy++)
         for (unsigned gx = 0; gx < STK_GLYPH_WIDTH * scale; gx++) {
             unsigned alpha = scale > 1 ? coverage(&glyph, gx, gy, scale) * 16

@@ -218,14 +218,6 @@ static void measure(frame *f)
     f->width = c->width - f->left - MARGIN - 6;
 }
 
-static int has_values(const frame *f)
-{
-    for (size_t s = 0; s < f->chart->n_series; s++)
-        for (size_t i = 0; i < f->chart->series[s].count; i++)
-            if (has_point(f, &f->chart->series[s], i)) return 1;
-    return 0;
-}
-
 int stoke_chart_svg(const stoke_chart *chart, FILE *out, stoke_error *err)
 {
     stoke_chart c;
@@ -246,8 +238,10 @@ int stoke_chart_svg(const stoke_chart *chart, FILE *out, stoke_error *err)
     for (size_t i = 0; i < c.n_series; i++) put_points(&f, i);
     fputs("</svg>\n", out);
     put_marks(&f);
-    if (!has_values(&f))
-        stk_svg_text(out, f.left + f.width / 2, f.top + f.height / 2, "middle", "f", "no values yet");
+    int any = 0;
+    for (const stoke_series *s = c.series; s < c.series + c.n_series && !any; s++)
+        for (size_t i = 0; i < s->count && !any; i++) any = has_point(&f, s, i);
+    if (!any) stk_svg_text(out, f.left + f.width / 2, f.top + f.height / 2, "middle", "f", "no values yet");
     stk_svg_end(out);
     return STOKE_OK;
 }

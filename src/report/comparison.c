@@ -33,30 +33,13 @@ typedef struct layout {
     stoke_grid_params p;
     uint32_t panel_width; /* of the widest */
     int truths;           /* whether any row has one */
-    uint64_t width, height;
-    uint32_t title_height;
+    uint64_t content;     /* width within the margins */
     stk_grid_legend legend;
 } layout;
 
 static stoke_tile tile_of(const stoke_comparison *row, const stoke_image *mask)
 {
     return (stoke_tile){ row->image, mask, NULL };
-}
-
-static int check_rows(layout *l, stoke_error *err)
-{
-    if (!l->n_rows)
-        return stk_fail(err, STOKE_E_INVALID, "a picture of predictions needs at least one sample");
-    for (size_t i = 0; i < l->n_rows; i++) {
-        const stoke_comparison *row = &l->rows[i];
-        const stoke_tile truth = tile_of(row, row->truth), predicted = tile_of(row, row->predicted);
-        if (!row->predicted) return stk_fail(err, STOKE_E_INVALID, "row %zu: there is no prediction", i);
-        int status = stk_tile_check(&truth, i, err);
-        if (!status) status = stk_tile_check(&predicted, i, err);
-        if (status) return status;
-        l->truths |= row->truth != NULL;
-    }
-    return STOKE_OK;
 }
 
 /* Truths and predictions together: a class that is only predicted needs its name too. */
@@ -68,102 +51,70 @@ static int count_legend(layout *l, stoke_error *err)
         tiles[2 * i] = tile_of(&l->rows[i], l->rows[i].truth);
         tiles[2 * i + 1] = tile_of(&l->rows[i], l->rows[i].predicted);
     }
-    const int status = stk_legend_count(&l->legend, tiles, 2 * l->n_rows, &l->p, err);
+    const int status = stk_legend_count(&l->legend, tiles, 2 * l->n_rows, &l->p, 0, err);
     stk_free(tiles);
-    if (!status) stk_legend_drop_shares(&l->legend);
     return status;
-}
-
-static uint32_t row_height(const layout *l, const stoke_comparison *row)
-{
-    uint32_t width, height;
-    stk_tile_size(&l->p, row->image, &width, &height);
-    return height + (row->caption ? CAPTION_HEIGHT : 0) + BELOW_ROW;
 }
 
 static int plan(layout *l, stoke_error *err)
 {
-    int status = check_rows(l, err);
-    if (!status) status = count_legend(l, err);
-    if (status) return status;
+    if (!l->n_rows)
+        return stk_fail(err, STOKE_E_INVALID, "a picture of predictions needs at least one sample");
     l->panel_width = LEAST_WIDTH;
     for (size_t i = 0; i < l->n_rows; i++) {
+        const stoke_comparison *row = &l->rows[i];
+        const stoke_tile truth = tile_of(row, row->truth), predicted = tile_of(row, row->predicted);
         uint32_t width, height;
-        stk_tile_size(&l->p, l->rows[i].image, &width, &height);
+        if (!row->predicted) return stk_fail(err, STOKE_E_INVALID, "row %zu: there is no prediction", i);
+        int status = stk_tile_check(&truth, i, err);
+        if (!status) status = stk_tile_check(&predicted, i, err);
+        if (status) return status;
+        stk_tile_size(&l->p, row->image, &width, &height);
         if (width > l->panel_width) l->panel_width = width;
-        l->height += row_height(l, &l->rows[i]);
+        l->truths |= row->truth != NULL;
     }
-    uint64_t content = (l->truths ? PANELS : 2) * (uint64_t)(l->panel_width + STK_PAGE_SEAM) - STK_PAGE_SEAM;
-    if (content < l->legend.item_width) content = l->legend.item_width;
-    l->title_height = stk_title_height(l->p.title, content);
-    l->width = content + 2 * STK_PAGE_MARGIN;
-    l->height += 2 * STK_PAGE_MARGIN + l->title_height + HEADING_HEIGHT - BELOW_ROW +
-                 stk_legend_height(&l->legend, (uint32_t)content);
-    return STOKE_OK;
+    l->content = (l->truths ? PANELS : 2) * (uint64_t)(l->panel_width + STK_PAGE_SEAM) - STK_PAGE_SEAM;
+    const int status = count_legend(l, err);
+    l->content = stk_most(l->content, l->legend.item_width);
+    return status;
 }
 
-static void draw_panel(const layout *l, stk_canvas *canvas, const stoke_comparison *row, enum panel panel,
-                       uint32_t x, uint32_t y)
+/* Returns its height with the gap below; the first row has the headings above it. */
+static uint32_t draw_row(const layout *l, stk_canvas *canvas, const stoke_comparison *row, uint32_t y)
 {
-    uint32_t width, height;
+    uint32_t x = STK_PAGE_MARGIN, width, height;
     const stoke_tile truth = tile_of(row, row->truth), predicted = tile_of(row, row->predicted);
     stk_tile_size(&l->p, row->image, &width, &height);
-    if (panel == SAMPLE)
-        stk_canvas_blit(canvas, x, y, width, height, row->image);
-    else if (panel == PREDICTION)
-        stk_overlay_draw(canvas, x, y, width, height, &predicted, l->p.opacity, l->p.ignore_index);
-    else if (!row->truth)
-        stk_blank_draw(canvas, x, y, width, height, "no mask", 2);
-    else if (panel == TRUTH)
-        stk_overlay_draw(canvas, x, y, width, height, &truth, l->p.opacity, l->p.ignore_index);
-    else
-        stk_difference_draw(canvas, x, y, width, height, &predicted, row->truth, l->p.ignore_index);
-}
-
-/* Panels without a truth anywhere: the sample and the prediction. */
-static int is_shown(const layout *l, enum panel panel)
-{
-    return l->truths || panel == SAMPLE || panel == PREDICTION;
-}
-
-static void draw_headings(const layout *l, stk_canvas *canvas, uint32_t y)
-{
-    uint32_t x = STK_PAGE_MARGIN;
     for (enum panel panel = SAMPLE; panel < PANELS; panel++) {
-        if (!is_shown(l, panel)) continue;
-        stk_canvas_text(canvas, x, y, headings[panel], HEADING_SCALE, stk_faded_ink);
+        if (!l->truths && panel != SAMPLE && panel != PREDICTION) continue;
+        if (row == l->rows)
+            stk_canvas_text(canvas, x, y - HEADING_HEIGHT, headings[panel], HEADING_SCALE, stk_faded_ink);
+        if (panel == SAMPLE)
+            stk_canvas_blit(canvas, x, y, width, height, row->image);
+        else if (panel == PREDICTION)
+            stk_overlay_draw(canvas, x, y, width, height, &predicted, l->p.opacity, l->p.ignore_index);
+        else if (!row->truth)
+            stk_blank_draw(canvas, x, y, width, height, "no mask", 2);
+        else if (panel == TRUTH)
+            stk_overlay_draw(canvas, x, y, width, height, &truth, l->p.opacity, l->p.ignore_index);
+        else
+            stk_difference_draw(canvas, x, y, width, height, &predicted, row->truth, l->p.ignore_index);
         x += l->panel_width + STK_PAGE_SEAM;
     }
-}
-
-static void draw_row(const layout *l, stk_canvas *canvas, const stoke_comparison *row, uint32_t y)
-{
-    uint32_t x = STK_PAGE_MARGIN;
-    for (enum panel panel = SAMPLE; panel < PANELS; panel++) {
-        if (!is_shown(l, panel)) continue;
-        draw_panel(l, canvas, row, panel, x, y);
-        x += l->panel_width + STK_PAGE_SEAM;
-    }
-    if (!row->caption) return;
+    if (!row->caption) return height + BELOW_ROW;
     char caption[768];
-    stk_text_fit(row->caption, 2, canvas->width - 2 * STK_PAGE_MARGIN, caption, sizeof caption);
-    y += row_height(l, row) - BELOW_ROW - CAPTION_HEIGHT + STK_ABOVE_CAPTION;
-    stk_canvas_text(canvas, STK_PAGE_MARGIN, y, caption, 2, stk_ink);
+    stk_text_fit(row->caption, 2, (uint32_t)l->content, caption, sizeof caption);
+    stk_canvas_text(canvas, STK_PAGE_MARGIN, y + height + STK_ABOVE_CAPTION, caption, 2, stk_ink);
+    return height + CAPTION_HEIGHT + BELOW_ROW;
 }
 
-static void draw_all(const layout *l, stk_canvas *canvas)
+/* Returns the height of the page. */
+static uint64_t draw_all(const layout *l, stk_canvas *canvas)
 {
-    const uint32_t content = canvas->width - 2 * STK_PAGE_MARGIN;
-    uint32_t y = STK_PAGE_MARGIN;
-    stk_title_draw(canvas, STK_PAGE_MARGIN, y, content, l->p.title);
-    y += l->title_height;
-    draw_headings(l, canvas, y);
-    y += HEADING_HEIGHT;
-    for (size_t i = 0; i < l->n_rows; i++) {
-        draw_row(l, canvas, &l->rows[i], y);
-        y += row_height(l, &l->rows[i]);
-    }
-    stk_legend_draw(&l->legend, canvas, y - BELOW_ROW, &l->p);
+    uint64_t y = STK_PAGE_MARGIN + stk_title_draw(canvas, l->content, l->p.title) + HEADING_HEIGHT;
+    for (size_t i = 0; i < l->n_rows; i++) y += draw_row(l, canvas, &l->rows[i], (uint32_t)y);
+    y -= BELOW_ROW;
+    return y + stk_legend_draw(&l->legend, canvas, y, l->content, &l->p) + STK_PAGE_MARGIN;
 }
 
 uint64_t stk_comparison_bytes(size_t rows, uint32_t classes)
@@ -188,7 +139,9 @@ int stoke_comparison_write(const char *path, const stoke_comparison *rows, size_
     l.p.n_class_names = n_class_names;
     l.p.title = title;
     int status = plan(&l, err);
-    if (!status) status = stk_canvas_create(&canvas, l.width, l.height, stk_page_color, err);
+    if (!status)
+        status = stk_canvas_create(&canvas, l.content + 2 * STK_PAGE_MARGIN, draw_all(&l, &canvas),
+                                   stk_page_color, err);
     if (!status) draw_all(&l, &canvas);
     stk_legend_free(&l.legend);
     return stk_canvas_finish(&canvas, path, status, err);

@@ -116,23 +116,6 @@ static void put_little(sink *s, uint64_t value, unsigned size)
     put_bytes(s, bytes, size);
 }
 
-static void put_double(sink *s, unsigned field, double value)
-{
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    put_key(s, field, FIXED64);
-    put_little(s, bits, 8);
-}
-
-static void put_float(sink *s, unsigned field, double value)
-{
-    const float narrow = (float)value;
-    uint32_t bits;
-    memcpy(&bits, &narrow, sizeof bits);
-    put_key(s, field, FIXED32);
-    put_little(s, bits, 4);
-}
-
 static void put_blob(sink *s, unsigned field, const void *bytes, size_t size)
 {
     put_key(s, field, BYTES);
@@ -183,7 +166,11 @@ static void put_value(sink *s, const event *e, size_t index)
 {
     put_blob(s, 1, e->tags[index], strlen(e->tags[index]));
     if (e->values) {
-        put_float(s, 2, e->values[index]);
+        const float value = (float)e->values[index];
+        uint32_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        put_key(s, 2, FIXED32);
+        put_little(s, bits, 4);
     } else {
         put_message(s, 4, put_image, e, index);
     }
@@ -196,7 +183,10 @@ static void put_summary(sink *s, const event *e, size_t unused)
 
 static void put_event(sink *s, const event *e)
 {
-    put_double(s, 1, e->time);
+    uint64_t bits;
+    memcpy(&bits, &e->time, sizeof bits);
+    put_key(s, 1, FIXED64);
+    put_little(s, bits, 8);
     put_number(s, 2, e->step);
     if (e->version) put_blob(s, 3, e->version, strlen(e->version));
     if (e->count) put_message(s, 5, put_summary, e, 0);

@@ -13,6 +13,7 @@
 #include <stoke/tools/image.h>
 
 #include "src/base/error.h"
+#include "src/base/mem.h"
 
 enum {
     BETWEEN = 24, /* pairs, and caption to next row */
@@ -34,8 +35,8 @@ typedef struct layout {
     uint32_t half_width, half_height; /* of the largest sample as drawn */
     uint32_t cell_width, cell_height; /* a pair with its caption */
     uint32_t caption_scale;
-    int masks, captions; /* whether any tile has one */
-    uint64_t columns, rows, width, height;
+    int masks, captions;                            /* whether any tile has one */
+    uint64_t columns, rows, content, width, height; /* content: width within the margins */
     stk_grid_legend legend;
 } layout;
 
@@ -95,31 +96,26 @@ void stk_heading_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width
     stk_canvas_text(canvas, x + 1, y, fitted, scale, stk_ink); /* bold */
 }
 
-uint32_t stk_title_height(const char *title, uint64_t width)
+uint32_t stk_title_draw(stk_canvas *canvas, uint64_t width, const char *title)
 {
     char line[STK_LINE_BYTES];
-    uint32_t height = title && *title ? STK_BELOW_TITLE : 0;
-    while (stk_text_line(&title, STK_TITLE_SCALE, width, line)) height += STK_TITLE_LINE;
-    return height;
-}
-
-void stk_title_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, const char *title)
-{
-    char line[STK_LINE_BYTES];
+    uint32_t y = STK_PAGE_MARGIN;
+    if (!title || !*title) return 0;
     for (; stk_text_line(&title, STK_TITLE_SCALE, width, line); y += STK_TITLE_LINE)
-        stk_heading_draw(canvas, x, y, width, line, STK_TITLE_SCALE);
+        stk_heading_draw(canvas, STK_PAGE_MARGIN, y, (uint32_t)width, line, STK_TITLE_SCALE);
+    return y + STK_BELOW_TITLE - STK_PAGE_MARGIN;
 }
 
 static void place(layout *l, uint64_t columns)
 {
+    stk_canvas none = { 0 };
     l->columns = columns;
     l->rows = (l->n_tiles + columns - 1) / columns;
-    uint64_t content = columns * (l->cell_width + BETWEEN) - BETWEEN;
-    if (content < l->legend.item_width) content = l->legend.item_width;
-    l->width = content + 2 * STK_PAGE_MARGIN;
+    l->content = stk_most(columns * (l->cell_width + BETWEEN) - BETWEEN, l->legend.item_width);
+    l->width = l->content + 2 * STK_PAGE_MARGIN;
     l->height = 2 * STK_PAGE_MARGIN + l->rows * (l->cell_height + BETWEEN) - BETWEEN;
-    l->height += stk_title_height(l->p.title, content);
-    l->height += stk_legend_height(&l->legend, (uint32_t)content);
+    l->height += stk_title_draw(&none, l->content, l->p.title);
+    l->height += stk_legend_draw(&l->legend, &none, 0, l->content, &l->p);
 }
 
 /* The number of columns that makes the picture most nearly square. */
@@ -155,7 +151,7 @@ static int plan(layout *l, stoke_error *err)
     l->caption_scale = stk_caption_scale(&l->p);
     l->cell_width = l->masks ? 2 * l->half_width + STK_PAGE_SEAM : l->half_width;
     l->cell_height = l->half_height + (l->captions ? STK_ABOVE_CAPTION + 8 * l->caption_scale : 0);
-    int status = stk_legend_count(&l->legend, l->tiles, l->n_tiles, &l->p, err);
+    int status = stk_legend_count(&l->legend, l->tiles, l->n_tiles, &l->p, 1, err);
     if (status) return status;
     if (l->p.columns)
         place(l, l->p.columns < l->n_tiles ? l->p.columns : l->n_tiles);
@@ -193,15 +189,13 @@ static void draw_tile(const layout *l, stk_canvas *canvas, const stoke_tile *til
 
 static void draw_all(const layout *l, stk_canvas *canvas)
 {
-    uint32_t content = canvas->width - 2 * STK_PAGE_MARGIN, top = STK_PAGE_MARGIN;
-    stk_title_draw(canvas, STK_PAGE_MARGIN, top, content, l->p.title);
-    top += stk_title_height(l->p.title, content);
+    uint32_t top = STK_PAGE_MARGIN + stk_title_draw(canvas, l->content, l->p.title);
     for (size_t i = 0; i < l->n_tiles; i++)
         draw_tile(l, canvas, &l->tiles[i],
                   STK_PAGE_MARGIN + (uint32_t)(i % l->columns) * (l->cell_width + BETWEEN),
                   top + (uint32_t)(i / l->columns) * (l->cell_height + BETWEEN));
     top += (uint32_t)l->rows * (l->cell_height + BETWEEN) - BETWEEN;
-    stk_legend_draw(&l->legend, canvas, top, &l->p);
+    stk_legend_draw(&l->legend, canvas, top, l->content, &l->p);
 }
 
 int stk_grid_draw(stk_canvas *canvas, const stoke_tile *tiles, size_t n_tiles,

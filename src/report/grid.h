@@ -38,9 +38,11 @@ uint32_t stk_caption_scale(const stoke_grid_params *p);
 void stk_heading_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, const char *text,
                       unsigned scale);
 
-/* The title in bold, broken into lines; NULL takes no room. The height includes the gap below. */
-uint32_t stk_title_height(const char *title, uint64_t width);
-void stk_title_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, const char *title);
+/* What is drawn returns its height. On a canvas without pixels (zeroed) it is only measured: so a page is
+ * laid out by the code that draws it. */
+
+/* The title in bold at the top of the page, broken into lines, with the gap below; NULL takes no room. */
+uint32_t stk_title_draw(stk_canvas *canvas, uint64_t width, const char *title);
 
 /* Class id at a pixel of a u8 or u16 mask. */
 static inline uint32_t stk_mask_at(const stoke_image *mask, uint32_t x, uint32_t y)
@@ -72,16 +74,14 @@ typedef struct stk_grid_legend {
     uint64_t pixels;
     uint32_t name_width, item_width; /* of the text of a class, of a whole item */
 } stk_grid_legend;
+/* shares 0: they mean nothing where truth and prediction are counted together. */
 int stk_legend_count(stk_grid_legend *legend, const stoke_tile *tiles, size_t n_tiles,
-                     const stoke_grid_params *params, stoke_error *err);
-/* Shares mean nothing where truth and prediction are counted together: leaves them out. */
-void stk_legend_drop_shares(stk_grid_legend *legend);
+                     const stoke_grid_params *params, int shares, stoke_error *err);
 void stk_legend_free(stk_grid_legend *legend);
-/* Height at a given width, with the rule above it, and drawing below `top` over the width of the page, which
- * has room for item_width; nothing where there are no classes. */
-uint32_t stk_legend_height(const stk_grid_legend *legend, uint32_t width);
-void stk_legend_draw(const stk_grid_legend *legend, stk_canvas *canvas, uint32_t top,
-                     const stoke_grid_params *params);
+/* Below `top`, with the rule above it, over a width that has room for item_width; nothing where there are no
+ * classes. */
+uint32_t stk_legend_draw(const stk_grid_legend *legend, stk_canvas *canvas, uint64_t top, uint64_t width,
+                         const stoke_grid_params *params);
 
 /* What is left after drawing, which gave `status`: writes the picture and frees the canvas. */
 int stk_canvas_finish(stk_canvas *canvas, const char *path, int status, stoke_error *err);

@@ -89,21 +89,18 @@ static void entry_text(const stk_grid_legend *legend, size_t index, const stoke_
         snprintf(share, share_size, "%" PRIu64 ".%" PRIu64 " %%", tenths / 10, tenths % 10);
 }
 
-static void count_pixels(const stoke_tile *tile, uint64_t *counts)
-{
-    if (!tile->mask) return;
-    for (uint32_t y = 0; y < tile->mask->height; y++)
-        for (uint32_t x = 0; x < tile->mask->width; x++) counts[stk_mask_at(tile->mask, x, y)]++;
-}
-
 int stk_legend_count(stk_grid_legend *legend, const stoke_tile *tiles, size_t n_tiles,
-                     const stoke_grid_params *params, stoke_error *err)
+                     const stoke_grid_params *params, int shares, stoke_error *err)
 {
     enum { IDS = 65536 };
     *legend = (stk_grid_legend){ 0 };
     size_t used = 0;
     uint64_t *counts = stk_calloc(IDS, sizeof *counts);
-    for (size_t i = 0; counts && i < n_tiles; i++) count_pixels(&tiles[i], counts);
+    for (size_t i = 0; counts && i < n_tiles; i++) {
+        const stoke_image *mask = tiles[i].mask;
+        for (uint32_t y = 0; mask && y < mask->height; y++)
+            for (uint32_t x = 0; x < mask->width; x++) counts[stk_mask_at(mask, x, y)]++;
+    }
     for (uint32_t id = 0; counts && id < IDS; id++) used += counts[id] != 0;
     legend->entries = counts ? stk_calloc(used, sizeof *legend->entries) : NULL;
     if (!legend->entries) {
@@ -113,7 +110,7 @@ int stk_legend_count(stk_grid_legend *legend, const stoke_tile *tiles, size_t n_
     for (uint32_t id = 0; id < IDS; id++) {
         if (!counts[id]) continue;
         legend->entries[legend->count++] = (struct stk_legend_entry){ id, counts[id] };
-        legend->pixels += counts[id];
+        if (shares) legend->pixels += counts[id];
     }
     stk_free(counts);
     for (size_t i = 0; i < legend->count; i++) {
@@ -122,16 +119,9 @@ int stk_legend_count(stk_grid_legend *legend, const stoke_tile *tiles, size_t n_
         uint32_t width = stk_text_width(name, TEXT_SCALE);
         if (width > legend->name_width) legend->name_width = width;
     }
-    legend->item_width =
-        SWATCH + AFTER_SWATCH + legend->name_width + BEFORE_SHARE + stk_text_width("100.0 %", TEXT_SCALE);
-    return STOKE_OK;
-}
-
-void stk_legend_drop_shares(stk_grid_legend *legend)
-{
-    if (!legend->pixels) return;
-    legend->pixels = 0;
     legend->item_width = SWATCH + AFTER_SWATCH + legend->name_width;
+    if (shares) legend->item_width += BEFORE_SHARE + stk_text_width("100.0 %", TEXT_SCALE);
+    return STOKE_OK;
 }
 
 void stk_legend_free(stk_grid_legend *legend)
@@ -140,28 +130,18 @@ void stk_legend_free(stk_grid_legend *legend)
     *legend = (stk_grid_legend){ 0 };
 }
 
-/* Lines are filled downwards, as one reads a list: 0 1 2 in the first column. */
-static size_t line_count(const stk_grid_legend *legend, uint32_t width)
+uint32_t stk_legend_draw(const stk_grid_legend *legend, stk_canvas *canvas, uint64_t top, uint64_t width,
+                         const stoke_grid_params *params)
 {
-    size_t items = ((size_t)width + BETWEEN) / (legend->item_width + BETWEEN);
+    const uint32_t x = STK_PAGE_MARGIN, rule = (uint32_t)top + STK_ABOVE_LEGEND,
+                   y = rule + STK_ABOVE_LEGEND + 1;
+    size_t items = (width + BETWEEN) / (legend->item_width + BETWEEN);
     if (!items) items = 1;
-    return (legend->count + items - 1) / items;
-}
-
-uint32_t stk_legend_height(const stk_grid_legend *legend, uint32_t width)
-{
-    size_t lines = line_count(legend, width);
-    return lines ? (uint32_t)(2 * STK_ABOVE_LEGEND + 1 + lines * LINE - (LINE - SWATCH)) : 0;
-}
-
-void stk_legend_draw(const stk_grid_legend *legend, stk_canvas *canvas, uint32_t top,
-                     const stoke_grid_params *params)
-{
-    const uint32_t x = STK_PAGE_MARGIN, width = canvas->width - 2 * STK_PAGE_MARGIN;
-    const uint32_t y = top + 2 * STK_ABOVE_LEGEND + 1;
-    size_t lines = line_count(legend, width);
-    if (lines) stk_canvas_fill(canvas, x, top + STK_ABOVE_LEGEND, width, 1, stk_rule);
-    for (size_t i = 0; i < legend->count; i++) {
+    /* Lines are filled downwards, as one reads a list: 0 1 2 in the first column. */
+    const size_t lines = (legend->count + items - 1) / items;
+    if (!lines) return 0;
+    stk_canvas_fill(canvas, x, rule, (uint32_t)width, 1, stk_rule);
+    for (size_t i = 0; canvas->pixels && i < legend->count; i++) {
         char name[NAME_LENGTH * STK_LETTER_BYTES + 24], share[32];
         entry_text(legend, i, params, name, sizeof name, share, sizeof share);
         uint32_t left = x + (uint32_t)(i / lines) * (legend->item_width + BETWEEN),
@@ -172,4 +152,5 @@ void stk_legend_draw(const stk_grid_legend *legend, stk_canvas *canvas, uint32_t
         stk_canvas_text(canvas, left + legend->item_width - stk_text_width(share, TEXT_SCALE), text_top,
                         share, TEXT_SCALE, stk_faded_ink);
     }
+    return (uint32_t)(2 * STK_ABOVE_LEGEND + 1 + lines * LINE - (LINE - SWATCH));
 }

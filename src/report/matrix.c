@@ -35,12 +35,6 @@ typedef struct layout {
     uint64_t width, height;
 } layout;
 
-/* Few classes get room for a number in each cell; 150 of them a picture of 3000 pixels. */
-static uint32_t cell_side(uint32_t size)
-{
-    return size <= 12 ? 56 : size <= 24 ? 42 : size <= 40 ? 30 : size <= 150 ? 20 : 10;
-}
-
 static void name_of(const layout *l, uint32_t id, char text[NAME_BYTES])
 {
     char number[32];
@@ -63,7 +57,8 @@ static int plan(layout *l, stoke_error *err)
     if (!l->size || l->size > MOST_CLASSES)
         return stk_fail(err, STOKE_E_INVALID, "a picture of a matrix takes 1 to %d classes, not %u",
                         MOST_CLASSES, (unsigned)l->size);
-    l->cell = cell_side(l->size);
+    /* Few classes get room for a number in each cell; 150 of them a picture of 3000 pixels. */
+    l->cell = l->size <= 12 ? 56 : l->size <= 24 ? 42 : l->size <= 40 ? 30 : l->size <= 150 ? 20 : 10;
     l->scale = l->cell < 20 ? 1 : TEXT;
     for (uint32_t i = 0; i < l->size; i++) {
         name_of(l, i, name);
@@ -74,7 +69,7 @@ static int plan(layout *l, stoke_error *err)
     uint64_t content = l->name_width + GAP + (uint64_t)l->size * l->cell;
     for (size_t i = 0; i < NOTES; i++)
         if (content < stk_text_width(notes[i], TEXT)) content = stk_text_width(notes[i], TEXT);
-    l->title_height = stk_title_height(l->title, content);
+    l->title_height = stk_title_draw(&(stk_canvas){ 0 }, content, l->title);
     l->top = STK_PAGE_MARGIN + l->title_height + NOTE_HEIGHT + l->name_width + GAP;
     l->width = content + 2 * STK_PAGE_MARGIN;
     l->height = l->top + (uint64_t)l->size * l->cell + GAP + NOTES * NOTE_HEIGHT + STK_PAGE_MARGIN;
@@ -140,8 +135,7 @@ static int draw_names(const layout *l, stk_canvas *canvas, stoke_error *err)
 
 static int draw_all(const layout *l, stk_canvas *canvas, stoke_error *err)
 {
-    const uint32_t content = canvas->width - 2 * STK_PAGE_MARGIN;
-    stk_title_draw(canvas, STK_PAGE_MARGIN, STK_PAGE_MARGIN, content, l->title);
+    stk_title_draw(canvas, canvas->width - 2 * STK_PAGE_MARGIN, l->title);
     stk_canvas_text(canvas, STK_PAGE_MARGIN, STK_PAGE_MARGIN + l->title_height, axes_note, TEXT,
                     stk_faded_ink);
     for (uint32_t truth = 0; truth < l->size; truth++) {

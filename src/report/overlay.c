@@ -69,7 +69,7 @@ void stk_overlay_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width
     if (!fill) edge = 0;
     stk_canvas_blit(canvas, x, y, width, height, tile->image);
     if (fill) drain(canvas, x, y, width, height);
-    for (uint32_t row = 0; row < height; row++)
+    for (uint32_t row = 0; row < height && y + row < canvas->height; row++)
         for (uint32_t column = 0; column < width; column++) {
             uint32_t id = class_at(&m, column, row);
             if ((int64_t)id == ignore_index) {
@@ -91,7 +91,7 @@ void stk_difference_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t wi
     const scaled_mask said = { tile->mask, width, height }, is = { truth, width, height };
     stk_canvas_blit(canvas, x, y, width, height, tile->image);
     drain(canvas, x, y, width, height);
-    for (uint32_t row = 0; row < height; row++)
+    for (uint32_t row = 0; row < height && y + row < canvas->height; row++)
         for (uint32_t column = 0; column < width; column++) {
             const uint32_t id = class_at(&is, column, row);
             if ((int64_t)id == ignore_index)

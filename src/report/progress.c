@@ -82,12 +82,6 @@ void stoke_progress_pause(stoke_progress *p)
     p->last -= bar_period;
 }
 
-static int terminal_columns(int fd)
-{
-    struct winsize size;
-    return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
-
 /* How much of the unit to print for a number: "1 sample", "1 pass", "1 batch". */
 static int unit_length(const char *unit, uint64_t number)
 {
@@ -106,22 +100,6 @@ static void count_text(const stoke_progress *p, uint64_t done, uint64_t total, c
         snprintf(text, size, "%" PRIu64 " %.*s", done, unit_length(p->unit, done), p->unit);
 }
 
-/* One that takes twice as long as any before says that the pace of those does not hold: a time left by it
- * would only grow. */
-static int is_stuck(const stoke_progress *p)
-{
-    const uint64_t gap = p->last - p->changed;
-    return gap > pace_is_lost && gap > 2 * p->longest;
-}
-
-static void follow(stoke_progress *p, uint64_t now, uint64_t done)
-{
-    if (done == p->done) return;
-    if (now - p->changed > p->longest) p->longest = now - p->changed;
-    p->done = done;
-    p->changed = now;
-}
-
 /* The caller's note, or the average rate since the start; then what is left. `gap` parts them. */
 static void speed_text(const stoke_progress *p, uint64_t done, uint64_t total, double elapsed,
                        const char *gap, char *text, size_t size)
@@ -134,7 +112,11 @@ static void speed_text(const stoke_progress *p, uint64_t done, uint64_t total, d
     else
         n = snprintf(text, size, "%s%" PRIu64 ".%" PRIu64 " %s/s", gap, tenths / 10, tenths % 10, p->unit);
     if (n < 0 || (size_t)n >= size) return;
-    if (p->left_is_told ? isnan(p->left) : !done || done >= total || is_stuck(p)) return;
+    /* One that takes twice as long as any before says that the pace of those does not hold: a time left by it
+     * would only grow. */
+    const uint64_t gap_ns = p->last - p->changed;
+    const int is_stuck = gap_ns > pace_is_lost && gap_ns > 2 * p->longest;
+    if (p->left_is_told ? isnan(p->left) : !done || done >= total || is_stuck) return;
     stoke_text_seconds(p->left_is_told ? p->left : elapsed / (double)done * (double)(total - done), left,
                        sizeof left);
     snprintf(text + n, size - (size_t)n, "%s%s left", gap, left);
@@ -151,7 +133,9 @@ static int percent_of(uint64_t done, uint64_t total)
 static void draw_bar(stoke_progress *p, uint64_t done, uint64_t total, double elapsed)
 {
     char count[80], speed[224], bar[BAR_MAX + 1] = "", line[LINE_MAX_LENGTH];
-    int columns = terminal_columns(p->terminal) - 1; /* the last column would wrap on some terminals */
+    struct winsize size;
+    const int known = ioctl(p->terminal, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    int columns = (known ? size.ws_col : 80) - 1; /* the last column would wrap on some terminals */
     count_text(p, done, total, count, sizeof count);
     speed_text(p, done, total, elapsed, "  ", speed, sizeof speed);
     int percent = total ? percent_of(done, total) : 0;
@@ -194,7 +178,11 @@ int stoke_progress_update(void *progress, uint64_t done, uint64_t total)
     stoke_progress *p = progress;
     if (!p) return 0;
     uint64_t now = p->now(), wait = p->terminal < 0 ? line_period : p->drawn ? bar_period : bar_delay;
-    follow(p, now, done);
+    if (done != p->done) {
+        p->longest = stk_most(p->longest, now - p->changed);
+        p->done = done;
+        p->changed = now;
+    }
     if (now - p->last >= wait) {
         p->last = now;
         double elapsed = (double)(now - p->start) / 1e9;

@@ -31,13 +31,6 @@ enum {
     FEW = 4 /* strips that still stand below each other: some 1000 pixels */
 };
 
-/* Where a strip stands. Strips beside each other have the same top, text and height: their tiles line up. */
-typedef struct place {
-    uint32_t column;       /* 0: the left one */
-    uint32_t text, height; /* of label and note; of everything but the heading */
-    uint64_t top;          /* of the heading, if there is one */
-} place;
-
 typedef struct layout {
     const stoke_strip *strips;
     const stoke_tile *tiles;
@@ -45,60 +38,14 @@ typedef struct layout {
     stoke_grid_params p;
     uint32_t tile_width; /* of the widest */
     uint32_t abreast;
-    place *places;
-    uint64_t strip_width, width, total;
-    uint32_t title_height;
+    uint64_t strip_width, content; /* of a strip; of the page within its margins */
     stk_grid_legend legend;
 } layout;
 
-/* ---- notes ---- */
-
-/* Draws the note (canvas NULL: only measures); returns its height. */
-static uint32_t note_lines(stk_canvas *canvas, uint32_t x, uint32_t y, uint64_t width, const char *note)
+static int plan(layout *l, stoke_error *err)
 {
-    uint32_t top = y;
-    char line[STK_LINE_BYTES];
-    while (stk_text_line(&note, TEXT_SCALE, width, line)) {
-        if (canvas) stk_canvas_text(canvas, x, top, line, TEXT_SCALE, stk_faded_ink);
-        top += NOTE_LINE;
-    }
-    return top - y;
-}
-
-/* ---- layout ---- */
-
-static const stoke_tile *tiles_of(const layout *l, size_t strip)
-{
-    return l->tiles + strip * l->p.columns;
-}
-
-/* Draws a caption (canvas NULL: only measures); returns its height with the gap above. */
-static uint32_t caption_lines(const layout *l, stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width,
-                              const char *caption)
-{
-    const uint32_t scale = stk_caption_scale(&l->p);
-    uint32_t height = STK_ABOVE_CAPTION - 2;
-    char line[STK_LINE_BYTES];
-    if (!caption || !*caption) return 0;
-    while (stk_text_line(&caption, scale, width, line)) {
-        height += 2;
-        if (canvas) stk_canvas_text(canvas, x, y + height, line, scale, stk_ink);
-        height += 8 * scale;
-    }
-    return height;
-}
-
-static uint32_t tile_height(const layout *l, const stoke_tile *tile)
-{
-    uint32_t width, height;
-    if (!tile->image) return 0;
-    stk_tile_size(&l->p, tile->image, &width, &height);
-    if (tile->mask) height += STK_PAGE_SEAM + height;
-    return height + caption_lines(l, NULL, 0, 0, width, tile->caption);
-}
-
-static int measure_tiles(layout *l, stoke_error *err)
-{
+    if (!l->n_strips || !l->p.columns)
+        return stk_fail(err, STOKE_E_INVALID, "a picture of strips needs at least one strip and one column");
     for (size_t i = 0; i < l->n_strips * l->p.columns; i++) {
         uint32_t width, height;
         if (!l->tiles[i].image) continue;
@@ -107,70 +54,40 @@ static int measure_tiles(layout *l, stoke_error *err)
         stk_tile_size(&l->p, l->tiles[i].image, &width, &height);
         if (width > l->tile_width) l->tile_width = width;
     }
-    l->strip_width = (uint64_t)l->p.columns * (l->tile_width + ASIDE) - ASIDE;
-    if (l->strip_width < TEXT_WIDTH) l->strip_width = TEXT_WIDTH;
-    return STOKE_OK;
-}
-
-/* Text and height of strip i alone. */
-static place measure_strip(const layout *l, size_t i)
-{
-    const stoke_strip *s = &l->strips[i];
-    place p = { .text = (s->label ? LABEL_HEIGHT : 0) + note_lines(NULL, 0, 0, l->strip_width, s->note) };
-    if (p.text) p.text += BELOW_NOTE;
-    for (uint32_t c = 0; c < l->p.columns; c++) {
-        const uint32_t height = tile_height(l, &tiles_of(l, i)[c]);
-        if (height > p.height) p.height = height;
-    }
-    return p;
-}
-
-/* Gives the strips their places from `top` on; returns where the last line ends. */
-static uint64_t place_strips(layout *l, uint64_t top)
-{
-    for (size_t i = 0, n; i < l->n_strips; i += n) {
-        place line = { .top = top };
-        for (n = 0; n < l->abreast && i + n < l->n_strips && (!n || !l->strips[i + n].heading); n++) {
-            const place one = measure_strip(l, i + n);
-            if (one.text > line.text) line.text = one.text;
-            if (one.height > line.height) line.height = one.height;
-        }
-        line.height += line.text;
-        for (size_t k = 0; k < n; k++) {
-            line.column = (uint32_t)k;
-            l->places[i + k] = line;
-        }
-        top += (l->strips[i].heading ? HEADING_HEIGHT : 0) + (uint64_t)line.height + BETWEEN;
-    }
-    return top - BETWEEN;
-}
-
-static int plan(layout *l, stoke_error *err)
-{
-    if (!l->n_strips || !l->p.columns)
-        return stk_fail(err, STOKE_E_INVALID, "a picture of strips needs at least one strip and one column");
-    l->places = stk_calloc(l->n_strips, sizeof *l->places);
-    if (!l->places) return stk_fail(err, STOKE_E_NOMEM, "out of memory for a picture of strips");
-    int status = measure_tiles(l, err);
-    if (!status) status = stk_legend_count(&l->legend, l->tiles, l->n_strips * l->p.columns, &l->p, err);
+    int status = stk_legend_count(&l->legend, l->tiles, l->n_strips * l->p.columns, &l->p, 1, err);
     if (status) return status;
+    l->strip_width = stk_most((uint64_t)l->p.columns * (l->tile_width + ASIDE) - ASIDE, TEXT_WIDTH);
     l->abreast = l->n_strips > FEW ? 2 : 1;
-    uint64_t content = l->abreast * (l->strip_width + APART) - APART;
-    if (content < l->legend.item_width) content = l->legend.item_width;
-    l->width = content + 2 * STK_PAGE_MARGIN;
-    l->title_height = stk_title_height(l->p.title, content);
-    l->total = place_strips(l, STK_PAGE_MARGIN + l->title_height) + STK_PAGE_MARGIN;
-    /* A canvas so wide is refused anyway; the legend's arithmetic has 32 bits. */
-    if (content < UINT32_MAX) l->total += stk_legend_height(&l->legend, (uint32_t)content);
+    l->content = stk_most(l->abreast * (l->strip_width + APART) - APART, l->legend.item_width);
     return STOKE_OK;
 }
 
-/* ---- drawing ---- */
+/* ---- drawing: all of it returns heights ---- */
 
-static void draw_tile(const layout *l, stk_canvas *canvas, const stoke_tile *tile, uint32_t x, uint32_t y)
+/* Label and note, with the gap below. */
+static uint32_t draw_text(const layout *l, stk_canvas *canvas, const stoke_strip *strip, uint32_t x,
+                          uint32_t y)
 {
+    const uint32_t top = y;
+    const char *note = strip->note;
+    char line[STK_LINE_BYTES];
+    if (strip->label) {
+        stk_heading_draw(canvas, x, y, (uint32_t)l->strip_width, strip->label, TEXT_SCALE);
+        y += LABEL_HEIGHT;
+    }
+    for (; stk_text_line(&note, TEXT_SCALE, l->strip_width, line); y += NOTE_LINE)
+        stk_canvas_text(canvas, x, y, line, TEXT_SCALE, stk_faded_ink);
+    return y > top ? y + BELOW_NOTE - top : 0;
+}
+
+/* A sample, its mask, its caption in lines. */
+static uint32_t draw_tile(const layout *l, stk_canvas *canvas, const stoke_tile *tile, uint32_t x, uint32_t y)
+{
+    const uint32_t top = y, scale = stk_caption_scale(&l->p);
+    const char *caption = tile->caption;
     uint32_t width, height;
-    if (!tile->image) return;
+    char line[STK_LINE_BYTES];
+    if (!tile->image) return 0;
     stk_tile_size(&l->p, tile->image, &width, &height);
     stk_canvas_blit(canvas, x, y, width, height, tile->image);
     y += height;
@@ -179,40 +96,41 @@ static void draw_tile(const layout *l, stk_canvas *canvas, const stoke_tile *til
         stk_overlay_draw(canvas, x, y, width, height, tile, l->p.opacity, l->p.ignore_index);
         y += height;
     }
-    caption_lines(l, canvas, x, y, width, tile->caption);
+    if (caption && *caption) y += STK_ABOVE_CAPTION - 2;
+    while (stk_text_line(&caption, scale, width, line)) {
+        stk_canvas_text(canvas, x, y + 2, line, scale, stk_ink);
+        y += 2 + 8 * scale;
+    }
+    return y - top;
 }
 
-static void draw_strip(const layout *l, stk_canvas *canvas, size_t strip)
+/* The page. Strips beside each other have the same room for text: their tiles line up. */
+static uint64_t draw_all(const layout *l, stk_canvas *canvas)
 {
-    const stoke_strip *s = &l->strips[strip];
-    const place *at = &l->places[strip];
-    const uint32_t left = STK_PAGE_MARGIN + at->column * (uint32_t)(l->strip_width + APART);
-    uint32_t y = (uint32_t)at->top;
-    if (s->heading) {
-        const uint32_t content = canvas->width - 2 * STK_PAGE_MARGIN;
-        stk_canvas_fill(canvas, STK_PAGE_MARGIN, y, content, 1, stk_rule);
-        stk_heading_draw(canvas, STK_PAGE_MARGIN, y + 12, content, s->heading, TEXT_SCALE);
+    uint64_t y = STK_PAGE_MARGIN + stk_title_draw(canvas, l->content, l->p.title);
+    for (size_t i = 0, n; i < l->n_strips; i += n) {
+        const char *heading = l->strips[i].heading;
+        uint64_t text = 0, height = 0;
+        if (heading) {
+            stk_canvas_fill(canvas, STK_PAGE_MARGIN, (uint32_t)y, (uint32_t)l->content, 1, stk_rule);
+            stk_heading_draw(canvas, STK_PAGE_MARGIN, (uint32_t)y + 12, (uint32_t)l->content, heading,
+                             TEXT_SCALE);
+            y += HEADING_HEIGHT;
+        }
+        for (n = 0; n < l->abreast && i + n < l->n_strips && (!n || !l->strips[i + n].heading); n++) {
+            const uint64_t left = STK_PAGE_MARGIN + n * (l->strip_width + APART);
+            text = stk_most(text, draw_text(l, canvas, &l->strips[i + n], (uint32_t)left, (uint32_t)y));
+        }
+        for (size_t k = 0; k < n * l->p.columns; k++) {
+            const uint64_t left = STK_PAGE_MARGIN + k / l->p.columns * (l->strip_width + APART) +
+                                  k % l->p.columns * (l->tile_width + ASIDE);
+            height = stk_most(height, draw_tile(l, canvas, &l->tiles[i * l->p.columns + k], (uint32_t)left,
+                                                (uint32_t)(y + text)));
+        }
+        y += text + height + BETWEEN;
     }
-    /* The heading of the strip that begins the line, also above its neighbour. */
-    if (l->strips[strip - at->column].heading) y += HEADING_HEIGHT;
-    for (uint32_t i = 0; i < l->p.columns; i++)
-        draw_tile(l, canvas, &tiles_of(l, strip)[i], left + i * (l->tile_width + ASIDE), y + at->text);
-    if (s->label) {
-        stk_heading_draw(canvas, left, y, (uint32_t)l->strip_width, s->label, TEXT_SCALE);
-        y += LABEL_HEIGHT;
-    }
-    note_lines(canvas, left, y, l->strip_width, s->note);
-}
-
-static void draw_all(const layout *l, stk_canvas *canvas)
-{
-    const uint32_t content = canvas->width - 2 * STK_PAGE_MARGIN;
-    stk_title_draw(canvas, STK_PAGE_MARGIN, STK_PAGE_MARGIN, content, l->p.title);
-    for (size_t i = 0; i < l->n_strips; i++) draw_strip(l, canvas, i);
-    const place *last = &l->places[l->n_strips - 1];
-    const int headed = l->strips[l->n_strips - 1 - last->column].heading != NULL;
-    stk_legend_draw(&l->legend, canvas, (uint32_t)last->top + (headed ? HEADING_HEIGHT : 0) + last->height,
-                    &l->p);
+    y -= BETWEEN;
+    return y + stk_legend_draw(&l->legend, canvas, y, l->content, &l->p) + STK_PAGE_MARGIN;
 }
 
 int stk_strips_draw(stk_canvas *canvas, const stoke_strip *strips, size_t n_strips, const stoke_tile *tiles,
@@ -222,10 +140,11 @@ int stk_strips_draw(stk_canvas *canvas, const stoke_strip *strips, size_t n_stri
     *canvas = (stk_canvas){ 0 };
     int status = stk_grid_params_take(&l.p, params, err);
     if (!status) status = plan(&l, err);
-    if (!status) status = stk_canvas_create(canvas, l.width, l.total, stk_page_color, err);
+    if (!status)
+        status = stk_canvas_create(canvas, l.content + 2 * STK_PAGE_MARGIN, draw_all(&l, canvas),
+                                   stk_page_color, err);
     if (!status) draw_all(&l, canvas);
     stk_legend_free(&l.legend);
-    stk_free(l.places);
     return status;
 }
 

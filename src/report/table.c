@@ -79,8 +79,9 @@ const char *stoke_text_seconds(double seconds, char *text, size_t size)
 
 struct stoke_table {
     size_t columns, rows, capacity;
-    char **cells; /* row by row, the headings first; NULL = n/a */
-    size_t lost;  /* rows there was no memory for */
+    const char **cells; /* row by row, the headings first; NULL = n/a */
+    stk_string_arena strings;
+    size_t lost; /* rows there was no memory for */
 };
 
 static int add_row(stoke_table *table, const char *const *cells)
@@ -88,13 +89,10 @@ static int add_row(stoke_table *table, const char *const *cells)
     if (!stk_grow((void **)&table->cells, &table->capacity, (table->rows + 1) * table->columns,
                   sizeof(char *)))
         return 0;
-    char **row = table->cells + table->rows * table->columns;
+    const char **row = table->cells + table->rows * table->columns;
     for (size_t c = 0; c < table->columns; c++) {
-        row[c] = cells[c] ? stk_strdup(cells[c]) : NULL;
-        if (cells[c] && !row[c]) {
-            while (c) stk_free(row[--c]);
-            return 0;
-        }
+        row[c] = cells[c] ? stk_string_arena_copy(&table->strings, cells[c], strlen(cells[c])) : NULL;
+        if (cells[c] && !row[c]) return 0;
     }
     table->rows++;
     return 1;
@@ -117,7 +115,7 @@ void stoke_table_row(stoke_table *table, const char *const *cells)
 void stoke_table_destroy(stoke_table **table)
 {
     if (!*table) return;
-    for (size_t i = 0; i < (*table)->rows * (*table)->columns; i++) stk_free((*table)->cells[i]);
+    stk_string_arena_free(&(*table)->strings);
     stk_free((*table)->cells);
     stk_free(*table);
     *table = NULL;
@@ -129,12 +127,6 @@ static const char *cell(const stoke_table *table, size_t row, size_t column)
     return text ? text : "n/a";
 }
 
-static int is_number(const char *text)
-{
-    if (*text == '-' || *text == '+') text++;
-    return *text >= '0' && *text <= '9';
-}
-
 /* A column of numbers ("12", "-0.5", "1.2 ms", n/a) is set to the right, everything else to the left. */
 static int is_numeric(const stoke_table *table, size_t column)
 {
@@ -142,7 +134,8 @@ static int is_numeric(const stoke_table *table, size_t column)
     for (size_t r = 1; r < table->rows; r++) {
         const char *text = table->cells[r * table->columns + column];
         if (!text) continue;
-        if (!is_number(text)) return 0;
+        if (*text == '-' || *text == '+') text++;
+        if (*text < '0' || *text > '9') return 0;
         numbers++;
     }
     return numbers > 0;

@@ -28,9 +28,10 @@ struct stoke_trace {
     size_t capacity;
     atomic_size_t next; /* runs on past the capacity: that many were dropped */
     place *places;
-    pthread_mutex_t lock;   /* of the lanes */
-    stk_trace_lane **lanes; /* each on its own: they do not move */
+    pthread_mutex_t lock; /* of the lanes */
+    stk_trace_lane *lanes;
     size_t lane_capacity;
+    stk_string_arena names;
     atomic_uint n_lanes;
 };
 
@@ -55,20 +56,12 @@ uint64_t stk_trace_bytes(const stoke_trace *trace, uint64_t spans)
     return most * (sizeof(place) + sizeof(stk_trace_span));
 }
 
-static void free_lane(stk_trace_lane *lane)
-{
-    if (!lane) return;
-    stk_free(lane->group);
-    stk_free(lane->name);
-    stk_free(lane);
-}
-
 void stoke_trace_destroy(stoke_trace **out)
 {
     stoke_trace *trace = *out;
     *out = NULL;
     if (!trace) return;
-    for (unsigned i = 0; i < trace->n_lanes; i++) free_lane(trace->lanes[i]);
+    stk_string_arena_free(&trace->names);
     stk_free(trace->lanes);
     stk_free(trace->places);
     pthread_mutex_destroy(&trace->lock);
@@ -78,14 +71,11 @@ void stoke_trace_destroy(stoke_trace **out)
 static int add_lane(stoke_trace *trace, const char *group, const char *name, int emulated)
 {
     const unsigned n = trace->n_lanes;
-    stk_trace_lane *lane = stk_calloc(1, sizeof *lane);
-    if (!lane) return STOKE_E_NOMEM;
-    *lane = (stk_trace_lane){ stk_strdup(group), stk_strdup(name), emulated != 0 };
-    if (!lane->group || !lane->name || n >= INT32_MAX ||
-        !stk_grow((void **)&trace->lanes, &trace->lane_capacity, n + 1, sizeof *trace->lanes)) {
-        free_lane(lane);
+    const stk_trace_lane lane = { stk_string_arena_copy(&trace->names, group, strlen(group)),
+                                  stk_string_arena_copy(&trace->names, name, strlen(name)), emulated != 0 };
+    if (!lane.group || !lane.name || n >= INT32_MAX ||
+        !stk_grow((void **)&trace->lanes, &trace->lane_capacity, n + 1, sizeof *trace->lanes))
         return STOKE_E_NOMEM;
-    }
     trace->lanes[n] = lane;
     trace->n_lanes = n + 1;
     return (int)n;
@@ -96,7 +86,7 @@ int stoke_trace_lane(stoke_trace *trace, const char *group, const char *name, in
     int found = -1;
     pthread_mutex_lock(&trace->lock);
     for (unsigned i = 0; i < trace->n_lanes && found < 0; i++)
-        if (!strcmp(trace->lanes[i]->group, group) && !strcmp(trace->lanes[i]->name, name)) found = (int)i;
+        if (!strcmp(trace->lanes[i].group, group) && !strcmp(trace->lanes[i].name, name)) found = (int)i;
     if (found < 0) found = add_lane(trace, group, name, emulated);
     pthread_mutex_unlock(&trace->lock);
     return found;
@@ -155,14 +145,14 @@ static void give_rows(stk_trace_sheet *sheet)
 }
 
 /* Lanes of one group stand together, where the first of them does; map[lane] = its place in the sheet. */
-static void order_lanes(stk_trace_sheet *sheet, stk_trace_lane *const *lanes, uint32_t *map)
+static void order_lanes(stk_trace_sheet *sheet, const stk_trace_lane *lanes, uint32_t *map)
 {
     uint32_t at = 0;
     for (uint32_t i = 0; i < sheet->n_lanes; i++) map[i] = UINT32_MAX;
     for (uint32_t i = 0; i < sheet->n_lanes; i++) {
         if (map[i] != UINT32_MAX) continue;
         for (uint32_t k = i; k < sheet->n_lanes; k++) {
-            if (strcmp(lanes[k]->group, lanes[i]->group) != 0) continue;
+            if (strcmp(lanes[k].group, lanes[i].group) != 0) continue;
             sheet->lanes[at] = lanes[k];
             sheet->rows[at] = 1;
             map[k] = at++;
@@ -232,7 +222,7 @@ void stk_sheet_free(stk_trace_sheet *sheet)
 static uint32_t process_of(const stk_trace_sheet *sheet, uint32_t lane)
 {
     uint32_t first = 0;
-    while (strcmp(sheet->lanes[first]->group, sheet->lanes[lane]->group) != 0) first++;
+    while (strcmp(sheet->lanes[first].group, sheet->lanes[lane].group) != 0) first++;
     return first + 1;
 }
 
@@ -277,7 +267,7 @@ static void put_name(events *e, const char *key, uint32_t process, uint32_t thre
 
 static void put_lane(events *e, const stk_trace_sheet *sheet, uint32_t lane)
 {
-    const stk_trace_lane *l = sheet->lanes[lane];
+    const stk_trace_lane *l = &sheet->lanes[lane];
     const uint32_t process = process_of(sheet, lane);
     if (process == lane + 1) {
         put_name(e, "process_name", process, 0, l->group, 0);
@@ -300,7 +290,7 @@ static void put_span(events *e, const stk_trace_sheet *sheet, const stk_trace_sp
     stoke_json_real(&json, "dur", (double)(span->end - span->start) / 1000);
     stoke_json_object(&json, "args");
     if (span->number >= 0) stoke_json_int(&json, "batch", span->number);
-    stoke_json_string(&json, "times", sheet->lanes[span->lane]->emulated ? "emulated" : "measured");
+    stoke_json_string(&json, "times", sheet->lanes[span->lane].emulated ? "emulated" : "measured");
     stoke_json_close(&json);
     stoke_json_close(&json);
 }

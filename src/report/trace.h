@@ -10,7 +10,7 @@
 enum { STK_TRACE_ROWS = 8 }; /* of one lane */
 
 typedef struct stk_trace_lane {
-    char *group, *name;
+    const char *group, *name; /* the trace's */
     int emulated;
 } stk_trace_lane;
 
@@ -25,8 +25,8 @@ typedef struct stk_trace_span {
 typedef struct stk_trace_sheet {
     stk_trace_span *spans; /* by lane, start, and the longer one first */
     size_t count;
-    const stk_trace_lane **lanes; /* those of one group side by side */
-    uint32_t *rows;               /* of each lane, at least 1 */
+    stk_trace_lane *lanes; /* those of one group side by side */
+    uint32_t *rows;        /* of each lane, at least 1 */
     uint32_t n_lanes;
     uint64_t start, end; /* of all spans; equal when there are none */
     size_t dropped;

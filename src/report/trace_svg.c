@@ -95,11 +95,6 @@ static const char *fill_of(const picture *p, const char *what, char text[40])
     return text;
 }
 
-static int in_window(const picture *p, const stk_trace_span *s)
-{
-    return s->end >= p->start && s->start <= p->end;
-}
-
 /* Of the whole trace, so that all windows of it have the same colours. */
 static void collect_words(picture *p)
 {
@@ -116,19 +111,6 @@ static void collect_words(picture *p)
 }
 
 /* ---- time ---- */
-
-typedef struct unit {
-    const char *name;
-    double ns;
-} unit;
-
-static unit unit_of(uint64_t length)
-{
-    static const unit units[] = { { "s", 1e9 }, { "ms", 1e6 }, { "us", 1e3 }, { "ns", 1 } };
-    size_t i = 0;
-    while (i < 3 && (double)length < 10 * units[i].ns) i++;
-    return units[i];
-}
 
 static double place_of(const picture *p, uint64_t time)
 {
@@ -210,7 +192,7 @@ static void put_row(const picture *p, size_t first, size_t last, uint32_t row, d
     run r = { 0 };
     for (size_t i = first; i < last; i++) {
         const stk_trace_span *s = &p->sheet->spans[i];
-        if (s->row != row || !in_window(p, s)) continue;
+        if (s->row != row || s->end < p->start || s->start > p->end) continue;
         const double from = place_of(p, s->start), to = place_of(p, s->end);
         if (r.what && (to - from >= visible || from - r.to > near_by)) end_run(p, &r, y);
         if (to - from < visible)
@@ -250,15 +232,7 @@ static int put_legend(const picture *p, int draw)
 
 static int begins_group(const stk_trace_sheet *sheet, uint32_t lane)
 {
-    return !lane || strcmp(sheet->lanes[lane]->group, sheet->lanes[lane - 1]->group) != 0;
-}
-
-static double lanes_height(const stk_trace_sheet *sheet)
-{
-    double height = 0;
-    for (uint32_t i = 0; i < sheet->n_lanes; i++)
-        height += (begins_group(sheet, i) ? GROUP_LINE : 0) + ROW * sheet->rows[i] + LANE_GAP;
-    return height;
+    return !lane || strcmp(sheet->lanes[lane].group, sheet->lanes[lane - 1].group) != 0;
 }
 
 static void lane_text(const stk_trace_lane *lane, char *text, size_t size)
@@ -266,23 +240,17 @@ static void lane_text(const stk_trace_lane *lane, char *text, size_t size)
     snprintf(text, size, "%.100s%s", lane->name, lane->emulated ? " (emulated)" : "");
 }
 
-static double names_width(const stk_trace_sheet *sheet)
-{
-    double widest = 60;
-    char text[128];
-    for (uint32_t i = 0; i < sheet->n_lanes; i++) {
-        lane_text(sheet->lanes[i], text, sizeof text);
-        widest = fmax(widest, (double)stk_svg_letters(text) * STK_SVG_LETTER);
-    }
-    return fmin(widest, NAME_MOST);
-}
-
 static void put_axis(const picture *p, double top, double bottom)
 {
-    const unit u = unit_of(p->end - p->start);
+    static const struct {
+        const char *name;
+        double ns;
+    } units[] = { { "s", 1e9 }, { "ms", 1e6 }, { "us", 1e3 }, { "ns", 1 } }, *unit = units;
+    const double length = (double)(p->end - p->start);
     char text[96];
     stk_chart_axis axis;
-    stk_axis_make(&axis, 0, (double)(p->end - p->start) / u.ns, 0, (unsigned)(p->width / 90));
+    while (unit->ns > 1 && length < 10 * unit->ns) unit++;
+    stk_axis_make(&axis, 0, length / unit->ns, 0, (unsigned)(p->width / 90));
     for (size_t i = 0; i < axis.count; i++) {
         const double x = p->left + stk_chart_axis_at(&axis, axis.tick[i]) * p->width;
         stk_svg_line(p->out, "g", x, top, x, bottom);
@@ -291,10 +259,10 @@ static void put_axis(const picture *p, double top, double bottom)
     }
     stk_svg_line(p->out, "x", p->left, bottom, p->left + p->width, bottom);
     if (p->start > p->sheet->start)
-        snprintf(text, sizeof text, "%s, from %s after the start", u.name,
+        snprintf(text, sizeof text, "%s, from %s after the start", unit->name,
                  STOKE_SECONDS((double)(p->start - p->sheet->start) / 1e9));
     else
-        snprintf(text, sizeof text, "%s", u.name);
+        snprintf(text, sizeof text, "%s", unit->name);
     stk_svg_text(p->out, p->left + p->width / 2, bottom + 34, "middle", "f", text);
 }
 
@@ -304,21 +272,12 @@ static void put_remarks(const picture *p, double y)
     char text[160] = "";
     size_t used = 0;
     for (uint32_t i = 0; i < p->sheet->n_lanes && !used; i++)
-        if (p->sheet->lanes[i]->emulated)
+        if (p->sheet->lanes[i].emulated)
             used = (size_t)snprintf(text, sizeof text, "emulated: times of a model, not measured. ");
     if (p->sheet->dropped)
         snprintf(text + used, sizeof text - used, "%zu spans did not fit into the trace and are missing.",
                  p->sheet->dropped);
     stk_svg_text(p->out, MARGIN, y, "start", "f", text);
-}
-
-static void put_idle(const picture *p, size_t first, size_t last, double y)
-{
-    const double idle = 100 - 100 * (double)busy_of(p, first, last) / (double)(p->end - p->start);
-    char number[32], text[40];
-    stk_text_fixed(idle, 1, number, sizeof number);
-    snprintf(text, sizeof text, "%s %%", number);
-    stk_svg_text(p->out, WIDTH - MARGIN, y, "end", "f", text);
 }
 
 static void put_lanes(const picture *p, double y)
@@ -327,17 +286,20 @@ static void put_lanes(const picture *p, double y)
     size_t first = 0;
     for (uint32_t i = 0; i < sheet->n_lanes; i++) {
         size_t last = first;
-        char text[128];
+        char text[128], idle[40];
         while (last < sheet->count && sheet->spans[last].lane == i) last++;
         if (begins_group(sheet, i)) {
-            stk_svg_text(p->out, MARGIN, y + 17, "start", "h", sheet->lanes[i]->group);
+            stk_svg_text(p->out, MARGIN, y + 17, "start", "h", sheet->lanes[i].group);
             if (!i) stk_svg_text(p->out, WIDTH - MARGIN, y + 17, "end", "f", "idle");
             y += GROUP_LINE;
         }
-        lane_text(sheet->lanes[i], text, sizeof text);
+        lane_text(&sheet->lanes[i], text, sizeof text);
         stk_svg_text(p->out, MARGIN, y + BAR - 4, "start", NULL, text);
         for (uint32_t row = 0; row < sheet->rows[i]; row++) put_row(p, first, last, row, y + ROW * row);
-        put_idle(p, first, last, y + BAR - 4);
+        stk_text_fixed(100 - 100 * (double)busy_of(p, first, last) / (double)(p->end - p->start), 1, idle,
+                       sizeof idle - 3);
+        strcat(idle, " %");
+        stk_svg_text(p->out, WIDTH - MARGIN, y + BAR - 4, "end", "f", idle);
         y += ROW * sheet->rows[i] + LANE_GAP;
         first = last;
     }
@@ -345,18 +307,25 @@ static void put_lanes(const picture *p, double y)
 
 static void put_picture(picture *p)
 {
+    const stk_trace_sheet *sheet = p->sheet;
+    double widest = 60, lanes = sheet->n_lanes ? 0 : GROUP_LINE;
     collect_words(p);
-    p->left = MARGIN + names_width(p->sheet) + 12;
+    for (uint32_t i = 0; i < sheet->n_lanes; i++) {
+        char text[128];
+        lane_text(&sheet->lanes[i], text, sizeof text);
+        widest = fmax(widest, (double)stk_svg_letters(text) * STK_SVG_LETTER);
+        lanes += (begins_group(sheet, i) ? GROUP_LINE : 0) + ROW * sheet->rows[i] + LANE_GAP;
+    }
+    p->left = MARGIN + fmin(widest, NAME_MOST) + 12;
     p->width = WIDTH - MARGIN - RIGHT - p->left;
-    const double top = MARGIN + TITLE_LINE + LEGEND_LINE * put_legend(p, 0);
-    const double bottom = top + lanes_height(p->sheet) + (p->sheet->n_lanes ? 0 : GROUP_LINE);
+    const double top = MARGIN + TITLE_LINE + LEGEND_LINE * put_legend(p, 0), bottom = top + lanes;
     stk_svg_begin(p->out, WIDTH, (uint32_t)(bottom + BELOW), p->title);
     fputs("<style>.stk-chart .h{font-weight:600}.stk-chart .b{fill:var(--paper)}</style>\n", p->out);
     stk_svg_text(p->out, MARGIN, MARGIN + 13, "start", "t", p->title);
     put_legend(p, 1);
     put_axis(p, top, bottom);
     put_lanes(p, top);
-    if (!p->sheet->count)
+    if (!sheet->count)
         stk_svg_text(p->out, p->left + p->width / 2, top + 17, "middle", "f", "nothing was recorded");
     put_remarks(p, bottom + 52);
     stk_svg_end(p->out);

@@ -10,7 +10,7 @@
 #include <stoke/tools/device.h>
 
 #include "src/base/error.h"
-#include "src/base/half.h"
+#include "kernels/half.h"
 #include "src/base/mem.h"
 #include "src/upload/augmenter.h"
 #include "src/loader/slots.h"
@@ -98,7 +98,7 @@ typedef struct proving {
     stk_loader_config config;
     uint32_t count;
     stk_raw_row row[ROWS];
-    size_t image_pitch, mask_at, mask_pitch; /* of the raw block */
+    stk_tables_raw_layout layout; /* of the raw block */
     stk_slots wanted;
     stk_device_block raw_near, raw_far, near,
         far[3];      /* images, masks, second masks; `near` has them one by one */
@@ -170,10 +170,11 @@ static void make_rows(proving *p)
         const size_t pixels = (size_t)row->width * row->height;
         row->image_bytes = pixels * 3 * row->depth;
         row->mask_bytes = pixels * row->mask_depth;
-        if (aligned(row->image_bytes) > p->image_pitch) p->image_pitch = aligned(row->image_bytes);
-        if (aligned(row->mask_bytes) > p->mask_pitch) p->mask_pitch = aligned(row->mask_bytes);
+        if (aligned(row->image_bytes) > p->layout.image_pitch)
+            p->layout.image_pitch = aligned(row->image_bytes);
+        if (aligned(row->mask_bytes) > p->layout.mask_pitch) p->layout.mask_pitch = aligned(row->mask_bytes);
     }
-    p->mask_at = p->image_pitch * p->count;
+    p->layout.mask_at = p->layout.image_pitch * p->count;
 }
 
 /* Samples of any value; ids of the classes, some of them ignored. */
@@ -183,7 +184,7 @@ static void fill_raw(proving *p)
     stk_selftest_fill(bytes, p->raw_near.bytes, 3);
     const uint32_t classes = p->c->deep_ids ? DEEP_CLASSES : CLASSES;
     for (uint32_t i = 0; i < p->count; i++) {
-        uint8_t *ids = bytes + p->mask_at + i * p->mask_pitch;
+        uint8_t *ids = bytes + p->layout.mask_at + i * p->layout.mask_pitch;
         for (size_t k = 0; k < p->row[i].mask_bytes; k += p->row[i].mask_depth) {
             const uint16_t id = (uint16_t)((ids[k] * 256u + k) % (classes + 1));
             const uint16_t value = id == classes ? ignored_id(p->c) : id;
@@ -210,8 +211,8 @@ static int augment_here(proving *p, stoke_error *err)
     for (uint32_t i = 0; !r && i < p->count; i++) {
         const stoke_augment_plan *plan = &p->row[i].plan;
         slot->mix[i] = (stk_slot_row_mix){ plan->mix, plan->lambda, plan->mix_box };
-        r = stk_raw_render(&bench, &p->config, &p->row[i], raw + i * p->image_pitch,
-                           raw + p->mask_at + i * p->mask_pitch, stk_slot_image_row(slot, i),
+        r = stk_raw_render(&bench, &p->config, &p->row[i], raw + i * p->layout.image_pitch,
+                           raw + p->layout.mask_at + i * p->layout.mask_pitch, stk_slot_image_row(slot, i),
                            stk_slot_mask_row(slot, i), err);
     }
     if (slot) slot->batch.count = p->count;
@@ -229,7 +230,7 @@ static int make_blocks(proving *p, stoke_device *device, stoke_error *err)
     p->bytes[0] = shape.image_row_bytes * ROWS;
     p->bytes[1] = shape.mask_row_bytes * ROWS;
     p->bytes[2] = p->config.two_masks ? shape.mask_row_bytes * ROWS : 0;
-    const size_t raw = p->mask_at + p->mask_pitch * p->count;
+    const size_t raw = p->layout.mask_at + p->layout.mask_pitch * p->count;
     int r = stk_stream_create(&p->stream, device, err);
     if (!r) r = stk_block_create(&p->raw_near, device, STK_MEMORY_PINNED, raw, err);
     if (!r) r = stk_block_create(&p->raw_far, device, STK_MEMORY_DEVICE, raw, err);
@@ -263,9 +264,7 @@ static int augment_there(proving *p, uint32_t turn, stoke_error *err)
         .rows = p->row,
         .count = p->count,
         .raw = &p->raw_far,
-        .image_pitch = p->image_pitch,
-        .mask_at = p->mask_at,
-        .mask_pitch = p->mask_pitch,
+        .layout = p->layout,
         .images = &p->far[0],
         .masks = &p->far[1],
         .masks_b = p->bytes[2] ? &p->far[2] : NULL,
@@ -285,8 +284,8 @@ static double element(const void *data, size_t i, stoke_dtype dtype)
 {
     switch (dtype) {
     case STOKE_DTYPE_F32: return ((const float *)data)[i];
-    case STOKE_DTYPE_F16: return stk_from_f16(((const uint16_t *)data)[i]);
-    case STOKE_DTYPE_BF16: return stk_from_bf16(((const uint16_t *)data)[i]);
+    case STOKE_DTYPE_F16: return k_from_f16(((const uint16_t *)data)[i]);
+    case STOKE_DTYPE_BF16: return k_from_bf16(((const uint16_t *)data)[i]);
     default: return ((const uint8_t *)data)[i];
     }
 }

@@ -51,26 +51,21 @@ static int is_own_name(const char *key)
     return 0;
 }
 
-/* Whether every key is a name that stoke.yaml has. The tables themselves stand in rooms above this one. */
-static int has_only_ours(const stoke_yaml *yaml)
-{
-    for (size_t i = 0; i < yaml->n_named; i++) {
-        const char *key = stk_key_of(yaml, yaml->named[i]);
-        if (key && !is_own_name(key)) return 0;
-    }
-    return 1;
-}
-
 /* Ours is told by names nobody else has; `batch` alone could be anybody's, unless all else is ours too. */
 static int is_own(const stoke_yaml *yaml)
 {
     static const char *const ours[] = { "consumer_cores", "clip_norm", "mask_dtype", "label_map",
                                         "max_bad",        "cache_ram", "val_split",  "mask_suffix" };
-    int n = 0;
+    int n = 0, all = 1; /* every key is a name that stoke.yaml has */
     if (has_key(yaml, "batch_size") || has_key(yaml, "num_workers")) return 0;
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) n += has_key(yaml, ours[i]);
     const int loads = has_key(yaml, "batch") || has_key(yaml, "workers");
-    return n >= 2 || (loads && (n || (yaml->n_named > 2 && has_only_ours(yaml))));
+    if (n || !loads) return n >= 2 || loads;
+    for (size_t i = 0; all && i < yaml->n_named; i++) {
+        const char *key = stk_key_of(yaml, yaml->named[i]);
+        all = !key || is_own_name(key);
+    }
+    return all && yaml->n_named > 2;
 }
 
 int stoke_config_dialect(const stoke_yaml *yaml)
@@ -301,16 +296,6 @@ static uint32_t merging_section(const stoke_yaml *yaml, uint32_t node)
     return found;
 }
 
-/* Where a value is changed: itself, or its key in the section that merges it. NULL: no memory. */
-static const char *changeable(const stoke_yaml *yaml, uint32_t node)
-{
-    char path[STK_YAML_PATH];
-    const uint32_t section = merging_section(yaml, node);
-    if (section == STK_YAML_NONE || !stk_yaml_join(yaml->nodes[section].path, stk_key_of(yaml, node), path))
-        return yaml->nodes[node].path;
-    return stk_yaml_keep(yaml, path, strlen(path));
-}
-
 /* ---- where a new one belongs ---- */
 
 /* The mapping in which one of these settings stands alone; STK_YAML_NONE: none does. */
@@ -322,13 +307,6 @@ static uint32_t beside(const stoke_yaml *yaml, const char *const *names)
         const uint32_t section = merging_section(yaml, found[0]);
         return section != STK_YAML_NONE ? section : yaml->nodes[found[0]].parent;
     }
-    return STK_YAML_NONE;
-}
-
-static uint32_t first_section(const stoke_yaml *yaml, const char *const *names)
-{
-    for (; *names; names++)
-        if (stk_has_section(yaml, *names)) return stk_yaml_child(yaml, 0, *names);
     return STK_YAML_NONE;
 }
 
@@ -351,8 +329,10 @@ static uint32_t home(const stoke_yaml *yaml, stk_key_group where)
     uint32_t at = yaml->form == STK_FORM_PYTHON ? beside(yaml, of_class) : STK_YAML_NONE;
     if (at != STK_YAML_NONE) return at;
     at = beside(yaml, homes[where].like);
-    if (at == STK_YAML_NONE) at = first_section(yaml, homes[where].sections);
-    return at == STK_YAML_NONE ? 0 : at;
+    if (at != STK_YAML_NONE) return at;
+    for (const char *const *name = homes[where].sections; *name; name++)
+        if (stk_has_section(yaml, *name)) return stk_yaml_child(yaml, 0, *name);
+    return 0;
 }
 
 static int is_upper(const char *key)
@@ -390,19 +370,11 @@ static int is_upper_case_file(const stoke_yaml *yaml)
     return upper_case && 2 * upper_case >= all;
 }
 
-static const char *upper(const char *word, char upper_case[64])
-{
-    size_t n = 0;
-    for (; word[n] && n + 1 < 64; n++) upper_case[n] = (char)toupper((unsigned char)word[n]);
-    upper_case[n] = 0;
-    return upper_case;
-}
-
 static int belongs(const stoke_yaml *yaml, const stk_setting *s, const char **path, stoke_error *err)
 {
     const int dialect = stoke_config_dialect(yaml);
     const char *key = s->own, *argument = "", *refusal = "stoke.yaml has none";
-    char text[STK_YAML_PATH], upper_case[64];
+    char text[STK_YAML_PATH], upper_case[64] = "";
     uint32_t section = home(yaml, s->where);
     if (dialect != STOKE_DIALECT_OWN) {
         argument = stk_argument_place(yaml, s, &section, &refusal);
@@ -413,8 +385,11 @@ static int belongs(const stoke_yaml *yaml, const stk_setting *s, const char **pa
         return stk_fail(err, STOKE_E_UNSUPPORTED, "%.256s: %s cannot be added: %s", yaml->name, s->name,
                         refusal);
     const char *parent = yaml->nodes[section].path;
-    if (is_upper_case(yaml, section) || (!*argument && is_upper_case_file(yaml)))
-        key = upper(key, upper_case);
+    if (is_upper_case(yaml, section) || (!*argument && is_upper_case_file(yaml))) {
+        for (size_t i = 0; key[i] && i + 1 < sizeof upper_case; i++)
+            upper_case[i] = (char)toupper((unsigned char)key[i]);
+        key = upper_case;
+    }
     if (!parent || !stk_yaml_join(parent, key, text))
         return stk_fail(err, STOKE_E_LIMIT,
                         "%.256s: the path of %s is too long; name one by its setting=path", yaml->name,
@@ -479,6 +454,7 @@ int stoke_config_find(const stoke_yaml *yaml, const char *name, const char *cons
                       int *exists, stoke_error *err)
 {
     uint32_t found[STK_CANDIDATES];
+    char text[STK_YAML_PATH];
     const stk_setting *s = stk_setting_named(name);
     *path = NULL;
     *exists = 0;
@@ -494,7 +470,11 @@ int stoke_config_find(const stoke_yaml *yaml, const char *name, const char *cons
     if (n > 1 && !s->first) return ambiguous(yaml, s, found, err);
     *exists = n > 0;
     if (!n) return belongs(yaml, s, path, err);
-    *path = changeable(yaml, first_said(yaml, found, n));
+    /* Where it is changed: itself, or its key in the section that merges it. */
+    const uint32_t node = first_said(yaml, found, n), section = merging_section(yaml, node);
+    *path = yaml->nodes[node].path;
+    if (section != STK_YAML_NONE && stk_yaml_join(yaml->nodes[section].path, stk_key_of(yaml, node), text))
+        *path = stk_yaml_keep(yaml, text, strlen(text));
     return *path ? STOKE_OK : stk_yaml_no_memory(yaml, err);
 }
 

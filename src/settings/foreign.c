@@ -3,7 +3,7 @@
  * The file of another trainer, setting by setting of the table: what one says becomes the option of ours;
  * what nothing here uses is named in one line, what cannot be understood in a separate line.
  */
-#include "src/settings/foreign.h"
+#include "src/settings/read.h"
 
 #include <limits.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 #include "src/base/retry.h"
 #include "src/base/number.h"
 #include "src/base/remarks.h"
-#include "src/settings/values.h"
+#include "src/settings/keys.h"
 
 enum { NAMED = 8 }; /* keys of no use that are named; of more there is the number */
 
@@ -55,15 +55,6 @@ static uint32_t line_of(const reader *r, uint32_t node)
     return r->yaml->nodes[node].line;
 }
 
-static void note_origin(reader *r, const char *option, uint32_t node)
-{
-    stoke_config_use *use = r->use;
-    r->used[node] = 1;
-    if (!use->origins || use->n_origins == use->max_origins) return;
-    use->origins[use->n_origins++] =
-        (stoke_config_origin){ option, r->yaml->nodes[node].path, r->yaml->nodes[node].line };
-}
-
 /* Sets the option, or says why not and what stays. */
 static int assign(reader *r, stk_option_hit hit, const char *text, const char *shown, uint32_t node)
 {
@@ -73,18 +64,19 @@ static int assign(reader *r, stk_option_hit hit, const char *text, const char *s
     const char *kept = text ? stk_option_keep(r->storage, text, strlen(text)) : NULL;
     if (text && !kept) return stk_yaml_no_memory(r->yaml, r->err);
     const char *key = r->yaml->nodes[node].path;
+    stoke_config_use *use = r->use;
+    r->used[node] = 1;
     if (!kept || stk_option_assign((stk_option_hit){ hit.option, &trial }, hit.option->name, kept, &reason)) {
         const char *stays = stk_option_text(hit.option, (const char *)hit.field - hit.option->offset, now);
-        r->used[node] = 1;
-        stk_config_remark(r->use, "%s:%u: %s: '%.60s' is not understood here; %s stays %s%s", r->yaml->name,
-                          line_of(r, node), key, shown ? shown : "null", hit.option->name,
-                          stays && *stays ? stays : "as it is",
-                          r->yaml->nodes[node].computed ? " (Python computes it, and nothing is executed)"
-                                                        : "");
+        stk_config_remark(
+            use, "%s:%u: %s: '%.60s' is not understood here; %s stays %s%s", r->yaml->name, line_of(r, node),
+            key, shown ? shown : "null", hit.option->name, stays && *stays ? stays : "as it is",
+            r->yaml->nodes[node].computed ? " (Python computes it, and nothing is executed)" : "");
         return STOKE_OK;
     }
     stk_option_assign(hit, hit.option->name, kept, NULL);
-    note_origin(r, hit.option->name, node);
+    if (use->origins && use->n_origins != use->max_origins)
+        use->origins[use->n_origins++] = (stoke_config_origin){ hit.option->name, key, line_of(r, node) };
     return STOKE_OK;
 }
 
@@ -303,21 +295,16 @@ static int read_by_name(reader *r, const stk_setting *s, stk_option_hit hit)
     return assign(r, hit, text, text, node);
 }
 
-/* Read by the room that knows the ops (src/augment/config_apply.c). */
-static void use_mixing(reader *r)
-{
-    static const char *const settings[] = { "mixup",        "cutmix",     "mixup_alpha",
-                                            "cutmix_alpha", "mixup_prob", "cutmix_prob" };
-    stk_option_hit hit;
-    for (size_t i = 0; find_option(r, "augment", &hit) && i < sizeof settings / sizeof *settings; i++)
-        use_all(r, settings[i]);
-}
-
 static int read_settings(reader *r)
 {
+    /* Read by the room that knows the ops (src/augment/config_apply.c). */
+    static const char *const mixing[] = { "mixup",        "cutmix",     "mixup_alpha",
+                                          "cutmix_alpha", "mixup_prob", "cutmix_prob" };
+    stk_option_hit augment;
     int status = read_folders(r);
     for (const char *const *setting = r->use->also; setting && *setting; setting++) use_all(r, *setting);
-    use_mixing(r);
+    for (size_t i = 0; find_option(r, "augment", &augment) && i < sizeof mixing / sizeof *mixing; i++)
+        use_all(r, mixing[i]);
     for (size_t i = 0; !status && i < stk_settings_count; i++) {
         const stk_setting *s = &stk_settings[i];
         stk_option_hit hit;

@@ -217,12 +217,6 @@ const char *stk_argument_place(const stoke_yaml *yaml, const stk_setting *s, uin
 
 /* ---- sections of classes ---- */
 
-static int ends_with(const char *text, const char *ending)
-{
-    const size_t n = strlen(text), m = strlen(ending);
-    return n >= m && !strcmp(text + n - m, ending);
-}
-
 int stoke_config_of_class(const stoke_yaml *yaml, const char *setting, const char *path)
 {
     char room[256], other[272];
@@ -234,5 +228,5 @@ int stoke_config_of_class(const stoke_yaml *yaml, const char *setting, const cha
     if (!stoke_yaml_get(yaml, other, &value)) return 0;
     const int of_trainer = stoke_config_framework(yaml) == STOKE_FRAMEWORK_LIGHTNING &&
                            stk_is_argument(STOKE_FRAMEWORK_LIGHTNING, setting);
-    return !ends_with(value.text, of_trainer ? ".Trainer" : ".DataLoader");
+    return !stk_ends_in(value.text, of_trainer ? ".Trainer" : ".DataLoader");
 }

@@ -8,7 +8,7 @@
  *
  * The file is read and checked whole before the first field changes: a bad file changes nothing.
  */
-#include "src/settings/own.h"
+#include "src/settings/read.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -80,13 +80,6 @@ static int remember(reader *r, entry fresh)
     return STOKE_OK;
 }
 
-static int unknown_key(const reader *r, const char *key, size_t line)
-{
-    const char *near = stk_option_nearest(r->groups, r->n_groups, key);
-    return stk_yaml_fail(r->yaml, line, r->err, STOKE_E_NOTFOUND, "unknown setting '%.80s'%s%s%s", key,
-                         near ? ": did you mean " : "", near ? near : "", near ? "?" : "");
-}
-
 /* A list of plain values as one text with commas, a mapping with colons as well. */
 static int list_text(const reader *r, const char *key, const stk_yaml_node *list, const char **text)
 {
@@ -117,15 +110,6 @@ static int list_text(const reader *r, const char *key, const stk_yaml_node *list
     return *text ? STOKE_OK : stk_yaml_no_memory(r->yaml, r->err);
 }
 
-/* NULL in *text: null. */
-static int scalar_text(const reader *r, const stk_yaml_node *node, const char **text)
-{
-    *text = NULL;
-    if (stk_yaml_is_null(node)) return STOKE_OK;
-    *text = stk_option_keep(r->storage, node->text, strlen(node->text));
-    return *text ? STOKE_OK : stk_yaml_no_memory(r->yaml, r->err);
-}
-
 static int read_setting(reader *r, entry fresh, const stk_yaml_node *value)
 {
     const int list = value->kind == STK_YAML_SEQUENCE;
@@ -136,7 +120,11 @@ static int read_setting(reader *r, entry fresh, const stk_yaml_node *value)
     if (value->kind != STK_YAML_SCALAR && !joins)
         return stk_yaml_fail(r->yaml, value->line, r->err, STOKE_E_INVALID,
                              "%.80s: one value is expected, not a list or section", fresh.key);
-    int status = joins ? list_text(r, fresh.key, value, &fresh.value) : scalar_text(r, value, &fresh.value);
+    int status = joins ? list_text(r, fresh.key, value, &fresh.value) : STOKE_OK;
+    if (!joins && !stk_yaml_is_null(value)) {
+        fresh.value = stk_option_keep(r->storage, value->text, strlen(value->text));
+        if (!fresh.value) status = stk_yaml_no_memory(r->yaml, r->err);
+    }
     if (!status && fresh.value) {
         stk_option_value trial;
         stoke_error reason;
@@ -166,34 +154,16 @@ static int read_section(reader *r, const stk_yaml_node *mapping, int level)
             if (!status) status = read_section(r, value, level + 1);
         } else if (stk_option_find(r->groups, r->n_groups, fresh.key, strlen(fresh.key), &fresh.hit)) {
             status = read_setting(r, fresh, value);
+        } else if (passed_over) {
+            status = remember(r, fresh);
         } else {
-            status = passed_over ? remember(r, fresh) : unknown_key(r, fresh.key, fresh.line);
+            const char *near = stk_option_nearest(r->groups, r->n_groups, fresh.key).best;
+            return stk_yaml_fail(r->yaml, fresh.line, r->err, STOKE_E_NOTFOUND,
+                                 "unknown setting '%.80s'%s%s%s", fresh.key, near ? ": did you mean " : "",
+                                 near ? near : "", near ? "?" : "");
         }
     }
     return status;
-}
-
-static int read_document(reader *r)
-{
-    const stoke_yaml *yaml = r->yaml;
-    if (!yaml->n_nodes || stk_yaml_is_null(yaml->nodes)) return STOKE_OK; /* of nothing: all defaults */
-    if (yaml->nodes[0].kind != STK_YAML_MAPPING)
-        return stk_yaml_fail(yaml, yaml->nodes[0].line, r->err, STOKE_E_FORMAT,
-                             "expected settings such as `batch: 32`");
-    const int status = refuse_machinery(r);
-    return status ? status : read_section(r, yaml->nodes, 0);
-}
-
-static void apply(const reader *r)
-{
-    for (size_t i = 0; i < r->n_entries; i++) {
-        const entry *e = &r->entries[i];
-        if (!e->hit.option) continue;
-        if (e->value)
-            stk_option_assign(e->hit, e->key, e->value, NULL); /* was tried before: cannot fail */
-        else
-            stk_option_reset(e->hit);
-    }
 }
 
 int stk_own_read(const stoke_yaml *yaml, const stoke_option_group *groups, size_t n_groups,
@@ -205,8 +175,21 @@ int stk_own_read(const stoke_yaml *yaml, const stoke_option_group *groups, size_
     *storage = NULL;
     r.storage = stk_option_storage();
     if (!r.storage) return stk_yaml_no_memory(yaml, err);
-    const int status = read_document(&r);
-    if (!status) apply(&r);
+    int status = STOKE_OK;
+    if (yaml->n_nodes && !stk_yaml_is_null(yaml->nodes)) { /* else of nothing: all defaults */
+        if (yaml->nodes[0].kind != STK_YAML_MAPPING)
+            status = stk_yaml_fail(yaml, yaml->nodes[0].line, err, STOKE_E_FORMAT,
+                                   "expected settings such as `batch: 32`");
+        if (!status) status = refuse_machinery(&r);
+        if (!status) status = read_section(&r, yaml->nodes, 0);
+    }
+    for (size_t i = 0; !status && i < r.n_entries; i++) {
+        const entry *e = &r.entries[i];
+        if (e->hit.option && e->value)
+            stk_option_assign(e->hit, e->key, e->value, NULL); /* was tried before: cannot fail */
+        else if (e->hit.option)
+            stk_option_reset(e->hit);
+    }
     stk_free(r.entries);
     if (status) stoke_options_free_storage(&r.storage);
     *storage = r.storage;

@@ -256,14 +256,6 @@ static int read_plain(reader *r, uint32_t index)
 
 static int read_value(reader *r, uint32_t parent, uint32_t key, int depth, uint32_t *index);
 
-/* An expression from here to the end of its argument or item; of a statement (not `inside`), to its end. */
-static size_t expression_end(const reader *r, int inside)
-{
-    size_t at = scan_to(r->text, r->at, r->end, inside ? "#,)]}" : "#", NULL);
-    while (at > r->at && strchr(" \t\r\n\\", r->text[at - 1])) at--;
-    return at;
-}
-
 /* Items up to the closing bracket. Of a mapping: "key": value, or key=value. */
 static int read_items(reader *r, uint32_t index, char close, char between, int depth)
 {
@@ -354,45 +346,35 @@ static int read_literal(reader *r, uint32_t index, int depth)
     return read_plain(r, index);
 }
 
-/* Takes back what a literal that was none has added below `index`. */
-static void forget_children(reader *r, uint32_t index)
-{
-    stk_yaml_node *node = &r->yaml->nodes[index];
-    r->yaml->n_nodes = index + 1;
-    node->first = node->last = STK_YAML_NONE;
-    node->children = 0;
-    node->flow = 0;
-    node->style = STK_YAML_PLAIN;
-    node->kind = STK_YAML_SCALAR;
-}
-
 static int read_value(reader *r, uint32_t parent, uint32_t key, int depth, uint32_t *index)
 {
     skip_space(r);
     const size_t begin = r->at;
     int status = add_node(r, STK_YAML_SCALAR, parent, key, begin, index);
     if (status) return status;
-    const uint32_t line = r->yaml->nodes[*index].line;
+    const stk_yaml_node fresh = r->yaml->nodes[*index];
     status = read_literal(r, *index, depth);
     if (status < 0) return status;
     const size_t behind = r->at;
+    stk_yaml_node *node = &r->yaml->nodes[*index];
     skip_space(r);
     /* Of a statement nothing may follow: 288, 320 are two. */
     if (status && (r->at >= r->end || (depth && strchr(",)]}", peek(r, 0))))) {
-        stk_yaml_node *node = &r->yaml->nodes[*index];
         if (node->end == node->begin) end_node(r, *index, behind);
         r->at = behind;
         return 1;
     }
-    /* More follows, or it was no literal: an expression, kept as its text. */
+    /* More follows, or it was no literal, which takes back what it has added: an expression, kept as its
+     * text. */
     r->at = begin;
-    forget_children(r, *index);
-    r->yaml->nodes[*index].begin = begin;
-    r->yaml->nodes[*index].line = line;
-    const size_t end = expression_end(r, depth > 0);
+    r->yaml->n_nodes = *index + 1;
+    *node = fresh;
+    /* To the end of its argument or item; of a statement, to its end. */
+    size_t end = scan_to(r->text, begin, r->end, depth > 0 ? "#,)]}" : "#", NULL);
+    while (end > begin && strchr(" \t\r\n\\", r->text[end - 1])) end--;
     if (end == begin) return 0;
     end_node(r, *index, end);
-    r->yaml->nodes[*index].computed = 1;
+    node->computed = 1;
     r->at = end;
     status =
         set_text(r, *index, r->text + begin, end - begin < STK_YAML_VALUE ? end - begin : STK_YAML_VALUE);
@@ -460,18 +442,6 @@ static int read_statement(reader *r, size_t indent, int *block)
     return *word && !*block ? read_assignment(r, word, begin) : STOKE_OK;
 }
 
-/* A mapping's bytes go from its first key to its last value. */
-static void close_mappings(stoke_yaml *yaml)
-{
-    for (size_t i = yaml->n_nodes; i--;) {
-        stk_yaml_node *node = &yaml->nodes[i];
-        if (node->kind != STK_YAML_MAPPING || node->flow || node->last == STK_YAML_NONE) continue;
-        node->begin = yaml->nodes[node->first].begin;
-        node->end = yaml->nodes[node->last].end;
-        node->end_line = yaml->nodes[node->last].end_line;
-    }
-}
-
 int stk_python_build(stoke_yaml *yaml, stoke_error *err)
 {
     reader r = { .yaml = yaml, .text = yaml->text, .line = 1, .err = err };
@@ -503,6 +473,12 @@ int stk_python_build(stoke_yaml *yaml, stoke_error *err)
         if (same_line && block)
             while (at < bytes && yaml->text[at] != '\n') at++;
     }
-    if (!status) close_mappings(yaml);
+    for (size_t i = yaml->n_nodes; i--;) { /* a mapping's bytes go from its first key to its last value */
+        stk_yaml_node *node = &yaml->nodes[i];
+        if (node->kind != STK_YAML_MAPPING || node->flow || node->last == STK_YAML_NONE) continue;
+        node->begin = yaml->nodes[node->first].begin;
+        node->end = yaml->nodes[node->last].end;
+        node->end_line = yaml->nodes[node->last].end_line;
+    }
     return status;
 }

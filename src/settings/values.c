@@ -3,7 +3,7 @@
  * From what people write to what our options take: ranges, tuples, quoted numbers, names of classes of torch.
  * What is not understood is said to be so, and never replaced by a guess.
  */
-#include "src/settings/values.h"
+#include "src/settings/keys.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -34,19 +34,6 @@ static const char *own_reason(const stk_yaml_node *node, stk_yaml_form form)
     return node->style == STK_YAML_BLOCK ? FIXED_BLOCK : NULL;
 }
 
-/* Parents come before their children, so what holds for one is known when the other is looked at. Python's
- * braces may be broken anywhere, and a value in them is changed alone; a new key would have to be put among
- * comments, so the braces themselves stay. */
-static void mark_fixed(stoke_yaml *yaml)
-{
-    for (size_t i = 0; i < yaml->n_nodes; i++) {
-        stk_yaml_node *node = &yaml->nodes[i];
-        const char *above = node->parent == STK_YAML_NONE ? NULL : yaml->nodes[node->parent].fixed;
-        if (yaml->form == STK_FORM_PYTHON && above == FIXED_FLOW) above = NULL;
-        node->fixed = above ? above : own_reason(node, yaml->form);
-    }
-}
-
 /* ---- keys that stand twice ---- */
 
 typedef struct named_key {
@@ -118,18 +105,6 @@ static int name_nodes(stoke_yaml *yaml, stoke_error *err)
     return STOKE_OK;
 }
 
-/* For stoke_yaml_at: scalars, and aliases of them. */
-static int list_values(stoke_yaml *yaml, stoke_error *err)
-{
-    yaml->named = stk_alloc((yaml->n_nodes + 1) * sizeof *yaml->named);
-    if (!yaml->named) return stk_yaml_no_memory(yaml, err);
-    for (uint32_t i = 0; i < yaml->n_nodes; i++) {
-        const stk_yaml_node *shown = &yaml->nodes[stk_yaml_followed(yaml, i)];
-        if (yaml->nodes[i].path && shown->kind == STK_YAML_SCALAR) yaml->named[yaml->n_named++] = i;
-    }
-    return STOKE_OK;
-}
-
 /* ---- what makes the whole file unsafe ---- */
 
 /* Python assigns again as it likes; only of a setting's value it must be clear which line counts. */
@@ -187,8 +162,24 @@ int stk_yaml_check(const stoke_yaml *yaml, stoke_error *err)
 
 int stk_yaml_name(stoke_yaml *yaml, stoke_error *err)
 {
-    mark_fixed(yaml);
+    /* Parents come before their children, so what holds for one is known when the other is looked at.
+     * Python's braces may be broken anywhere, and a value in them is changed alone; a new key would have to
+     * be put among comments, so the braces themselves stay. */
+    for (size_t i = 0; i < yaml->n_nodes; i++) {
+        stk_yaml_node *node = &yaml->nodes[i];
+        const char *above = node->parent == STK_YAML_NONE ? NULL : yaml->nodes[node->parent].fixed;
+        if (yaml->form == STK_FORM_PYTHON && above == FIXED_FLOW) above = NULL;
+        node->fixed = above ? above : own_reason(node, yaml->form);
+    }
     int r = mark_replaced(yaml, err);
     if (!r) r = name_nodes(yaml, err);
-    return r ? r : list_values(yaml, err);
+    if (r) return r;
+    /* For stoke_yaml_at: scalars, and aliases of them. */
+    yaml->named = stk_alloc((yaml->n_nodes + 1) * sizeof *yaml->named);
+    if (!yaml->named) return stk_yaml_no_memory(yaml, err);
+    for (uint32_t i = 0; i < yaml->n_nodes; i++) {
+        const stk_yaml_node *shown = &yaml->nodes[stk_yaml_followed(yaml, i)];
+        if (yaml->nodes[i].path && shown->kind == STK_YAML_SCALAR) yaml->named[yaml->n_named++] = i;
+    }
+    return STOKE_OK;
 }

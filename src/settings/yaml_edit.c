@@ -74,14 +74,6 @@ static int inside_flow(const stoke_yaml *yaml, uint32_t node)
 
 /* ---- a value that is there ---- */
 
-static void forget(stoke_yaml *yaml, uint32_t node)
-{
-    const stk_yaml_edit *old = planned(yaml, node, NULL);
-    if (!old) return;
-    const size_t at = (size_t)(old - yaml->edits);
-    memmove(yaml->edits + at, yaml->edits + at + 1, (--yaml->n_edits - at) * sizeof *yaml->edits);
-}
-
 /* `{a}` and `? a` have a value, null, for which no colon is written. */
 static int lacks_colon(const stoke_yaml *yaml, const stk_yaml_node *node)
 {
@@ -111,7 +103,8 @@ static int replace(stoke_yaml *yaml, uint32_t index, const char *path, const cha
     const size_t n = written_as(yaml, value, node->style, inside_flow(yaml, index), written);
     if (!n) return stk_fail(err, STOKE_E_INVALID, "%.200s: the new value is not UTF-8", path);
     if (n == node->end - node->begin && !memcmp(written, yaml->text + node->begin, n)) {
-        forget(yaml, index); /* what is written already is no change */
+        stk_yaml_edit *old = planned(yaml, index, NULL); /* what is written already is no change */
+        if (old) memmove(old, old + 1, (size_t)(yaml->edits + --yaml->n_edits - old) * sizeof *old);
         return STOKE_OK;
     }
     if (node->begin == node->end) {

@@ -56,28 +56,21 @@ static size_t line_of(const char *text, size_t byte)
     return line;
 }
 
-static int check_utf8(const stoke_yaml *yaml, stoke_error *err)
-{
-    for (const char *p = yaml->text, *end = p + yaml->bytes; p < end;) {
-        const char *start = p;
-        const uint32_t code = stk_utf8_next(&p);
-        if (!code || (code == STK_UTF8_BAD && p - start == 1))
-            return stk_yaml_fail(yaml, line_of(yaml->text, (size_t)(start - yaml->text)), err, STOKE_E_FORMAT,
-                                 "%s; save the file as UTF-8",
-                                 code ? "bytes that are not UTF-8" : "a zero byte");
-    }
-    return STOKE_OK;
-}
-
-static int map_characters(stoke_yaml *yaml, char_map *map, stoke_error *err)
+/* And refuses what is no UTF-8. */
+static int map_characters(const stoke_yaml *yaml, char_map *map, stoke_error *err)
 {
     const char *p = yaml->text, *end = p + yaml->bytes;
     *map = (char_map){ .text = p, .from = yaml->bytes >= 3 && !memcmp(p, "\xef\xbb\xbf", 3) ? 3 : 0 };
     map->at = stk_alloc((yaml->bytes / STRIDE + 2) * sizeof *map->at);
     if (!map->at) return stk_yaml_no_memory(yaml, err);
     for (p += map->from; p < end; map->characters++) {
-        if (map->characters % STRIDE == 0) map->at[map->characters / STRIDE] = (uint32_t)(p - yaml->text);
-        stk_utf8_next(&p);
+        const char *start = p;
+        const uint32_t code = stk_utf8_next(&p);
+        if (!code || (code == STK_UTF8_BAD && p - start == 1))
+            return stk_yaml_fail(yaml, line_of(yaml->text, (size_t)(start - yaml->text)), err, STOKE_E_FORMAT,
+                                 "%s; save the file as UTF-8",
+                                 code ? "bytes that are not UTF-8" : "a zero byte");
+        if (map->characters % STRIDE == 0) map->at[map->characters / STRIDE] = (uint32_t)(start - yaml->text);
     }
     return STOKE_OK;
 }
@@ -101,7 +94,7 @@ typedef struct builder {
     char_map map;
     yaml_parser_t parser;
     yaml_event_t event;
-    int has_event, documents;
+    int documents;
     level open[STK_YAML_DEPTH];
     size_t depth;
     uint32_t anchors[STK_YAML_ANCHORS];
@@ -137,15 +130,6 @@ static int parser_failure(builder *b)
                          p->problem ? p->problem : "unknown problem", hint(p->problem));
 }
 
-static int advance(builder *b)
-{
-    if (b->has_event) yaml_event_delete(&b->event);
-    b->has_event = 0;
-    if (!yaml_parser_parse(&b->parser, &b->event)) return parser_failure(b);
-    b->has_event = 1;
-    return STOKE_OK;
-}
-
 void stk_yaml_attach(stoke_yaml *yaml, uint32_t parent, uint32_t index)
 {
     stk_yaml_node *above = &yaml->nodes[parent];
@@ -156,17 +140,6 @@ void stk_yaml_attach(stoke_yaml *yaml, uint32_t parent, uint32_t index)
     above->last = index;
     yaml->nodes[index].parent = parent;
     yaml->nodes[index].position = above->children++;
-}
-
-/* Hangs a node into the mapping or list that is open. */
-static void attach(builder *b, uint32_t index)
-{
-    if (!b->depth) return;
-    level *top = &b->open[b->depth - 1];
-    stk_yaml_attach(b->yaml, top->node, index);
-    if (b->yaml->nodes[top->node].kind != STK_YAML_MAPPING) return;
-    b->yaml->nodes[index].key = top->key;
-    top->key = top->key == STK_YAML_NONE ? index : STK_YAML_NONE;
 }
 
 /* libyaml's mark of a node with an anchor is that of the anchor: the value begins behind it. */
@@ -223,7 +196,12 @@ static int add_node(builder *b, stk_yaml_kind kind, const void *anchor, const vo
         node->begin = behind_anchor(yaml, node->begin, node->end);
         b->anchors[b->n_anchors++] = *index;
     }
-    attach(b, *index);
+    if (!b->depth) return STOKE_OK;
+    level *top = &b->open[b->depth - 1]; /* the mapping or list that is open */
+    stk_yaml_attach(yaml, top->node, *index);
+    if (yaml->nodes[top->node].kind != STK_YAML_MAPPING) return STOKE_OK;
+    node->key = top->key;
+    top->key = top->key == STK_YAML_NONE ? *index : STK_YAML_NONE;
     return STOKE_OK;
 }
 
@@ -313,19 +291,15 @@ static int take_event(builder *b)
     }
 }
 
-static stk_yaml_form form_of(const char *name)
-{
-    const char *dot = strrchr(name, '.');
-    if (dot && !strcasecmp(dot, ".py")) return STK_FORM_PYTHON;
-    return dot && !strcasecmp(dot, ".json") ? STK_FORM_JSON : STK_FORM_YAML;
-}
-
 static int build(stoke_yaml *yaml, stoke_error *err)
 {
     builder b = { .yaml = yaml, .err = err };
     int r = map_characters(yaml, &b.map, err);
-    if (!r && !yaml_parser_initialize(&b.parser)) r = stk_yaml_no_memory(yaml, err);
-    if (r) {
+    if (!r && yaml->form == STK_FORM_PYTHON)
+        r = stk_python_build(yaml, err);
+    else if (!r && !yaml_parser_initialize(&b.parser))
+        r = stk_yaml_no_memory(yaml, err);
+    if (r || yaml->form == STK_FORM_PYTHON) {
         stk_free(b.map.at);
         return r;
     }
@@ -333,10 +307,10 @@ static int build(stoke_yaml *yaml, stoke_error *err)
     yaml_parser_set_input_string(&b.parser, (const unsigned char *)yaml->text + b.map.from,
                                  yaml->bytes - b.map.from);
     do {
-        r = advance(&b);
-        if (!r) r = take_event(&b);
+        yaml_event_delete(&b.event); /* a zeroed one too */
+        r = yaml_parser_parse(&b.parser, &b.event) ? take_event(&b) : parser_failure(&b);
     } while (!r && b.event.type != YAML_STREAM_END_EVENT);
-    if (b.has_event) yaml_event_delete(&b.event);
+    yaml_event_delete(&b.event);
     yaml_parser_delete(&b.parser);
     stk_free(b.map.at);
     return r;
@@ -360,9 +334,11 @@ int stk_yaml_read(stoke_yaml **out, const char *text, size_t bytes, const char *
         if (bytes) memcpy(yaml->text, text, bytes);
         yaml->text[bytes] = 0;
         yaml->bytes = bytes;
-        yaml->form = form_of(name);
-        r = check_utf8(yaml, err);
-        if (!r) r = yaml->form == STK_FORM_PYTHON ? stk_python_build(yaml, err) : build(yaml, err);
+        const char *dot = strrchr(name, '.');
+        yaml->form = dot && !strcasecmp(dot, ".py")     ? STK_FORM_PYTHON
+                     : dot && !strcasecmp(dot, ".json") ? STK_FORM_JSON
+                                                        : STK_FORM_YAML;
+        r = build(yaml, err);
         if (!r) r = stk_yaml_name(yaml, err);
     }
     if (r) stoke_yaml_close(&yaml);

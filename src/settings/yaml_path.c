@@ -98,6 +98,7 @@ static const char *read_segment(const char *p, int first, segment *s)
 uint32_t stk_yaml_child(const stoke_yaml *yaml, uint32_t mapping, const char *key)
 {
     const stk_yaml_node *nodes = yaml->nodes;
+    if (nodes[mapping].kind != STK_YAML_MAPPING) return STK_YAML_NONE; /* of a list, at the top of a file */
     for (uint32_t i = nodes[mapping].first; i != STK_YAML_NONE; i = nodes[nodes[i].next].next)
         if (nodes[i].text && !nodes[nodes[i].next].replaced && !strcmp(nodes[i].text, key))
             return nodes[i].next;
@@ -135,18 +136,15 @@ static void blame(stk_yaml_place *place, const char *reason, uint32_t line)
     place->line = line;
 }
 
-static uint32_t item(const stoke_yaml *yaml, uint32_t list, uint32_t index)
-{
-    uint32_t i = yaml->nodes[list].kind == STK_YAML_SEQUENCE ? yaml->nodes[list].first : STK_YAML_NONE;
-    while (i != STK_YAML_NONE && index--) i = yaml->nodes[i].next;
-    return i;
-}
-
 /* One step down from `from`, an alias already followed. */
 static uint32_t step(const stoke_yaml *yaml, uint32_t from, const segment *s, stk_yaml_place *place)
 {
     const stk_yaml_node *node = &yaml->nodes[from];
-    if (s->is_index) return item(yaml, from, s->index);
+    if (s->is_index) {
+        uint32_t item = node->kind == STK_YAML_SEQUENCE ? node->first : STK_YAML_NONE;
+        for (uint32_t i = 0; item != STK_YAML_NONE && i < s->index; i++) item = yaml->nodes[item].next;
+        return item;
+    }
     if (node->kind != STK_YAML_MAPPING) return STK_YAML_NONE;
     place->mapping = from;
     memcpy(place->key, s->key, sizeof place->key);

@@ -134,18 +134,9 @@ static size_t write_double(const char *value, char *out)
     return (size_t)(p - out);
 }
 
-static int is_utf8(const char *value)
-{
-    while (*value) {
-        const char *start = value;
-        if (stk_utf8_next(&value) == STK_UTF8_BAD && value - start == 1) return 0;
-    }
-    return 1;
-}
-
 size_t stk_yaml_scalar(const char *value, stk_yaml_style style, int in_flow, char *out)
 {
-    if (!is_utf8(value)) return 0;
+    if (!stk_utf8_is_all(value)) return 0;
     if (style == STK_YAML_PLAIN && plain_will_do(value, in_flow)) {
         const size_t n = strlen(value);
         memcpy(out, value, n);
@@ -163,7 +154,7 @@ static int is_bare(const char *value)
 
 size_t stk_python_scalar(const char *value, stk_yaml_style style, char *out)
 {
-    if (!is_utf8(value)) return 0;
+    if (!stk_utf8_is_all(value)) return 0;
     if (style == STK_YAML_PLAIN && is_bare(value) && *value != '.')
         return (size_t)sprintf(out, "%s",
                                stk_is_one_of(value, "true True TRUE")      ? "True"
@@ -177,7 +168,7 @@ size_t stk_python_scalar(const char *value, stk_yaml_style style, char *out)
 
 size_t stk_json_scalar(const char *value, stk_yaml_style style, char *out)
 {
-    if (!is_utf8(value)) return 0;
+    if (!stk_utf8_is_all(value)) return 0;
     if (style == STK_YAML_PLAIN && is_bare(value) && *value != '+' && *value != '.' && *value != '~')
         return (size_t)sprintf(out, "%s", value);
     return write_double(value, out);

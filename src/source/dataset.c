@@ -14,7 +14,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/source/split.h"
+#include "src/source/dataset.h"
 
 int stk_dataset_no_memory(stoke_error *err)
 {
@@ -249,15 +249,6 @@ static int apply_split(stoke_dataset *dataset, const stoke_data_params *p, int s
     return kept ? STOKE_OK : none_in_split(dataset, all, p, split, err);
 }
 
-/* What is not used any more after matching and split goes back. Failing to shrink is no failure. */
-static void trim(stoke_dataset *dataset)
-{
-    void *smaller = stk_realloc(dataset->samples, dataset->count * sizeof *dataset->samples);
-    if (!smaller) return;
-    dataset->samples = smaller;
-    dataset->capacity = dataset->count;
-}
-
 static void take_fingerprint(stoke_dataset *dataset)
 {
     dataset->fingerprint = 0;
@@ -286,11 +277,9 @@ int stoke_dataset_pick(stoke_dataset *dataset, const uint64_t *ids, uint64_t cou
             return stk_fail(err, STOKE_E_INVALID, "sample %llu cannot be picked: there are %zu",
                             (unsigned long long)ids[i], dataset->count);
     const size_t bytes = (size_t)count * sizeof *dataset->samples;
-    void *picked = stk_alloc(bytes);
+    stoke_sample *picked = stk_alloc(bytes);
     if (!picked) return stk_dataset_no_memory(err);
-    for (uint64_t i = 0; i < count; i++)
-        memcpy((char *)picked + i * sizeof *dataset->samples, &dataset->samples[ids[i]],
-               sizeof *dataset->samples);
+    for (uint64_t i = 0; i < count; i++) picked[i] = dataset->samples[ids[i]];
     memcpy(dataset->samples, picked, bytes);
     stk_free(picked);
     dataset->count = (size_t)count;
@@ -315,7 +304,12 @@ int stoke_dataset_open(stoke_dataset **out, const stoke_data_params *params, sto
         stoke_dataset_close(&dataset);
         return r;
     }
-    trim(dataset);
+    /* What is not used any more after matching and split goes back. Failing to shrink is no failure. */
+    void *smaller = stk_realloc(dataset->samples, dataset->count * sizeof *dataset->samples);
+    if (smaller) {
+        dataset->samples = smaller;
+        dataset->capacity = dataset->count;
+    }
     take_fingerprint(dataset);
     *out = dataset;
     return STOKE_OK;

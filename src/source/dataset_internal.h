@@ -129,6 +129,29 @@ int stk_layout_find_test(const char *root, stk_string_arena *arena, stk_layout_p
 int stk_match_part(stoke_dataset *dataset, const stk_layout_part *part, const char *image_suffix,
                    const char *mask_suffix, stoke_error *err);
 
+/* ---- csv ---- */
+
+/* Records of a CSV text (RFC 4180) in memory: quotes, doubled quotes, CRLF or LF, a byte order mark, blank
+ * lines and lines that start with `#`. Works in fixed memory on hostile input. */
+
+enum { STK_CSV_FIELDS = 2, STK_CSV_FIELD_BYTES = 4096 };
+
+typedef struct stk_csv {
+    const char *text, *end;
+    const char *origin; /* the file's name, for messages */
+    uint64_t line;      /* of the record last returned, from 1 */
+    uint64_t next_line;
+    unsigned n_fields;
+    char field[STK_CSV_FIELDS][STK_CSV_FIELD_BYTES]; /* NUL-terminated; unused ones are "" */
+} stk_csv;
+
+void stk_csv_start(stk_csv *csv, const char *origin, const void *bytes, size_t size);
+
+/* STOKE_OK with a record, STOKE_E_END after the last one, STOKE_E_FORMAT with "origin:line: reason". */
+int stk_csv_next(stk_csv *csv, stoke_error *err);
+
+/* ---- lists and shards ---- */
+
 /* Samples from a CSV list: an image path and, optionally, a mask path per line. */
 
 /* Reads the file and adds its samples. The files named are not looked at. */

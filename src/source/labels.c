@@ -191,11 +191,6 @@ static void store(void *out, uint8_t depth, size_t at, const uint32_t *ids, size
         for (size_t i = 0; i < n; i++) ((uint16_t *)out)[at + i] = (uint16_t)ids[i];
 }
 
-static uint32_t value_at(const void *row, uint8_t depth, size_t x)
-{
-    return depth == 1 ? ((const uint8_t *)row)[x] : ((const uint16_t *)row)[x];
-}
-
 /* One row through the table. Returns the first bad x, or width. */
 static uint32_t map_row(const stoke_labels *labels, const void *row, uint8_t depth, void *out,
                         uint8_t out_depth, uint32_t width)
@@ -261,7 +256,8 @@ static int apply_values(const stoke_labels *labels, const stoke_image *mask, sto
         uint32_t x = plain ? copy_row(labels, row, to, mask->width)
                            : map_row(labels, row, mask->depth, to, out->depth, mask->width);
         if (x == mask->width) continue;
-        return no_class_for(labels, value_at(row, mask->depth, x), x, y, err);
+        return no_class_for(labels, mask->depth == 1 ? row[x] : ((const uint16_t *)(const void *)row)[x], x,
+                            y, err);
     }
     return STOKE_OK;
 }

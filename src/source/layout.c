@@ -50,8 +50,7 @@ static const struct split_word {
 typedef struct search {
     const char *root;
     stk_string_arena *arena;
-    stk_layout_part part[STK_SPLITS]; /* by stoke_split */
-    int have[STK_SPLITS];
+    stk_layout_part part[STK_SPLITS]; /* by stoke_split; images NULL: not found */
     stoke_error *err;
 } search;
 
@@ -63,17 +62,17 @@ static int no_memory(search *s)
 static int record(search *s, const stk_layout_part *part)
 {
     int clash =
-        s->have[part->split] || (part->split == STOKE_SPLIT_ALL ? s->have[1] || s->have[2] : s->have[0]);
+        s->part[part->split].images ||
+        (part->split == STOKE_SPLIT_ALL ? s->part[1].images || s->part[2].images : !!s->part[0].images);
     if (clash) {
         const stk_layout_part *other = &s->part[part->split];
-        for (int i = 0; i < STK_SPLITS && !s->have[part->split]; i++)
-            if (s->have[i]) other = &s->part[i];
+        for (int i = 0; i < STK_SPLITS && !s->part[part->split].images; i++)
+            if (s->part[i].images) other = &s->part[i];
         return stk_fail(s->err, STOKE_E_INVALID,
                         "%s: two layouts fit: %s with %s, and %s with %s; say which by images and masks",
                         s->root, other->images, other->masks ? other->masks : "no masks", part->images,
                         part->masks ? part->masks : "no masks");
     }
-    s->have[part->split] = 1;
     s->part[part->split] = *part;
     return STOKE_OK;
 }
@@ -149,62 +148,61 @@ static int find_inner_split(search *s, const char *folder, const char *images, c
     return r;
 }
 
-/* Known pairs directly in `folder`, recorded as that split. Of the root itself the test part is looked for
- * one level deeper only. */
+/* Every folder `images` in `folder` with every partner that one of the words `masks` names, recorded as that
+ * split; masks NULL: without one. Of the root itself the test part of a known pair is looked for one level
+ * deeper only. */
+static int record_pairs(search *s, const char *folder, const stk_scan_name_list *names, const char *images,
+                        const char *masks, const struct known_pair *known, stoke_split split, int *found)
+{
+    const int inner_test = known && split == STOKE_SPLIT_TEST && folder == s->root;
+    const char *image, *mask;
+    int r = STOKE_OK;
+    for (size_t i = 0; !r && (image = spelled(names, images, strlen(images), &i));) {
+        if (!masks) r = record_pair(s, folder, image, NULL, known, split);
+        for (const char *word = masks, *end; !r && word && *word; word = end + (*end == ' ')) {
+            end = word + strcspn(word, " ");
+            for (size_t m = 0; !r && (mask = spelled(names, word, (size_t)(end - word), &m));) {
+                int inner = 0;
+                *found = 1;
+                if (split == STOKE_SPLIT_ALL || inner_test)
+                    r = find_inner_split(s, folder, image, mask, known, inner_test, &inner);
+                if (!r && !inner && !inner_test) r = record_pair(s, folder, image, mask, known, split);
+            }
+        }
+    }
+    return r;
+}
+
 static int find_pairs(search *s, const char *folder, const stk_scan_name_list *names, stoke_split split,
                       int *found)
 {
-    const int inner_test = split == STOKE_SPLIT_TEST && folder == s->root;
-    for (const struct known_pair *pair = pairs; pair < pairs + COUNT(pairs); pair++) {
-        const char *images, *masks;
-        for (size_t i = 0; (images = spelled(names, pair->images, strlen(pair->images), &i));)
-            for (const char *word = pair->masks, *end; *word; word = end + (*end == ' ')) {
-                end = word + strcspn(word, " ");
-                for (size_t m = 0; (masks = spelled(names, word, (size_t)(end - word), &m));) {
-                    int inner = 0, r = STOKE_OK;
-                    *found = 1;
-                    if (split == STOKE_SPLIT_ALL || inner_test)
-                        r = find_inner_split(s, folder, images, masks, pair, inner_test, &inner);
-                    if (r == STOKE_OK && !inner && !inner_test)
-                        r = record_pair(s, folder, images, masks, pair, split);
-                    if (r != STOKE_OK) return r;
-                }
-            }
-    }
-    return STOKE_OK;
+    int r = STOKE_OK;
+    for (const struct known_pair *pair = pairs; !r && pair < pairs + COUNT(pairs); pair++)
+        r = record_pairs(s, folder, names, pair->images, pair->masks, pair, split, found);
+    return r;
 }
 
 /* images (or image, img, imgs, ...) without any known partner: masks will be zeros. */
 static int find_images_only(search *s, const char *folder, const stk_scan_name_list *names, stoke_split split)
 {
-    for (const struct known_pair *pair = pairs; pair < pairs + COUNT(pairs); pair++) {
-        const char *images;
-        for (size_t i = 0; (images = spelled(names, pair->images, strlen(pair->images), &i));) {
-            int r = record_pair(s, folder, images, NULL, pair, split);
-            if (r != STOKE_OK) return r;
-        }
-    }
-    return STOKE_OK;
+    int r = STOKE_OK;
+    for (const struct known_pair *pair = pairs; !r && pair < pairs + COUNT(pairs); pair++)
+        r = record_pairs(s, folder, names, pair->images, NULL, pair, split, NULL);
+    return r;
 }
 
 /* trainannot beside train, and the like. */
 static int find_split_pairs(search *s, const stk_scan_name_list *names, const char *word, stoke_split split,
                             int *found)
 {
-    for (size_t p = 0; p < COUNT(split_pairs); p++) {
+    int r = STOKE_OK;
+    for (size_t p = 0; !r && p < COUNT(split_pairs); p++) {
         char name[2][32];
-        const char *images, *masks;
         for (int side = 0; side < 2; side++)
             snprintf(name[side], sizeof name[side], "%s%s", word, split_pairs[p][side]);
-        for (size_t i = 0; (images = spelled(names, name[0], strlen(name[0]), &i));) {
-            for (size_t m = 0; (masks = spelled(names, name[1], strlen(name[1]), &m));) {
-                *found = 1;
-                int r = record_pair(s, s->root, images, masks, NULL, split);
-                if (r != STOKE_OK) return r;
-            }
-        }
+        r = record_pairs(s, s->root, names, name[0], name[1], NULL, split, found);
     }
-    return STOKE_OK;
+    return r;
 }
 
 /* train/images + train/masks, val/images + val/masks; or those of test alone. */
@@ -223,7 +221,7 @@ static int find_outer_split(search *s, const stk_scan_name_list *names, int test
             if (r == STOKE_OK && !pair) r = find_images_only(s, folder, &below, word->split);
             stk_free(below.items);
             if (r != STOKE_OK) return r;
-            *found |= s->have[word->split];
+            *found |= s->part[word->split].images != NULL;
         }
     }
     return STOKE_OK;
@@ -242,8 +240,7 @@ static void stand_alone(search *s)
     s->part[STOKE_SPLIT_ALL] = s->part[STOKE_SPLIT_TEST];
     s->part[STOKE_SPLIT_ALL].prefix = "";
     s->part[STOKE_SPLIT_ALL].split = STOKE_SPLIT_ALL;
-    s->have[STOKE_SPLIT_ALL] = 1;
-    s->have[STOKE_SPLIT_TEST] = 0;
+    s->part[STOKE_SPLIT_TEST] = (stk_layout_part){ 0 };
 }
 
 int stk_layout_find_test(const char *root, stk_string_arena *arena, stk_layout_part *part, stoke_error *err)
@@ -254,7 +251,7 @@ int stk_layout_find_test(const char *root, stk_string_arena *arena, stk_layout_p
     int r = stk_list_folders(root, arena, &names, &has_files, err);
     if (r == STOKE_OK) r = find_test_folders(&s, &names, &found);
     if (r == STOKE_OK && !found) r = find_pairs(&s, root, &names, STOKE_SPLIT_TEST, &found);
-    if (r == STOKE_OK && !s.have[STOKE_SPLIT_TEST])
+    if (r == STOKE_OK && !s.part[STOKE_SPLIT_TEST].images)
         r = stk_fail(
             err, STOKE_E_NOTFOUND,
             "%s has no test part: looked for test/testannot, test_images/test_masks, test/images with "
@@ -300,16 +297,16 @@ int stk_layout_find(const char *root, stk_string_arena *arena, stk_layout_part p
     if (r == STOKE_OK) r = find_split_pairs(&s, &names, "val", STOKE_SPLIT_VAL, &found);
     if (r == STOKE_OK) r = find_outer_split(&s, &names, 0, &found);
     if (r == STOKE_OK && !found) r = find_test_folders(&s, &names, &found);
-    if (r == STOKE_OK && s.have[STOKE_SPLIT_TEST]) stand_alone(&s);
+    if (r == STOKE_OK && s.part[STOKE_SPLIT_TEST].images) stand_alone(&s);
     /* Pictures in the root itself count only when no folder name is known: a set may have a preview beside
      * them. */
     if (r == STOKE_OK && !found) r = find_images_only(&s, root, &names, STOKE_SPLIT_ALL);
-    found |= s.have[STOKE_SPLIT_ALL];
+    found |= s.part[STOKE_SPLIT_ALL].images != NULL;
     if (r == STOKE_OK && !found && has_files)
         r = record(&s, &(stk_layout_part){ .images = root, .prefix = "", .bare = 1 });
     *n_parts = 0;
     for (int i = 0; r == STOKE_OK && i < STK_SPLITS; i++)
-        if (s.have[i]) parts[(*n_parts)++] = s.part[i];
+        if (s.part[i].images) parts[(*n_parts)++] = s.part[i];
     if (r == STOKE_OK && !*n_parts) r = nothing_found(&s, &names);
     stk_free(names.items);
     return r;

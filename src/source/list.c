@@ -11,7 +11,6 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/mem.h"
-#include "src/source/csv.h"
 
 static int malformed(const stk_csv *csv, const char *reason, stoke_error *err)
 {

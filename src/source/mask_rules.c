@@ -382,10 +382,10 @@ int stk_judge_colors(const stoke_data_params *params, const stoke_sample *sample
     stoke_image_info info;
     char colors[COLORS * 16 + 8] = "";
     stoke_sample picture = { .image = sample->mask, .image_path = sample->mask_path };
-    if (!stk_reader_start(&reader, NULL) &&
+    if (!stk_reader_start(NULL, &reader, NULL) &&
         !stk_reader_image(&reader, params, &picture, &info, &image, NULL) && image.depth == 1)
         list_colors(&image, colors, sizeof colors);
-    stk_reader_finish(&reader);
+    stk_reader_finish(NULL, &reader);
     return stk_fail(
         err, STOKE_E_LABEL,
         "%s is a colour picture, and it is for you to say what its colours mean: write a text file "

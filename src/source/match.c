@@ -323,7 +323,6 @@ static int pair_up(matcher *m)
         m->masks.count, (int)mask->stem_length, stk_found_stem(mask));
 }
 
-/* Without masks there is nothing to confuse: files that share a stem keep their extension in the name. */
 /* x.png beside x_mask.png in one folder that was only called `data`: taking all for images would be a guess.
  */
 static int refuse_masks_among_images(const matcher *m)
@@ -340,6 +339,7 @@ static int refuse_masks_among_images(const matcher *m)
                     m->part->images, alike, m->images.count, example);
 }
 
+/* Without masks there is nothing to confuse: files that share a stem keep their extension in the name. */
 static int add_unpaired(matcher *m)
 {
     int r = STOKE_OK;
@@ -358,15 +358,6 @@ static int add_unpaired(matcher *m)
     return r == STOKE_OK ? stk_dataset_settle(m->dataset, from, m->err) : r;
 }
 
-static int no_images(const matcher *m)
-{
-    char there[256];
-    stk_fail(m->err, STOKE_E_NOTFOUND, "%s: no " STOKE_FORMATS_OR " files", m->part->images);
-    if (*stk_scan_unread_text(&m->images.unread, there, sizeof there))
-        stk_error_add(m->err, "; there are: %s", there);
-    return STOKE_E_NOTFOUND;
-}
-
 int stk_match_part(stoke_dataset *dataset, const stk_layout_part *part, const char *image_suffix,
                    const char *mask_suffix, stoke_error *err)
 {
@@ -379,7 +370,12 @@ int stk_match_part(stoke_dataset *dataset, const stk_layout_part *part, const ch
     m.n_suffixes = !one ? sizeof auto_suffixes / sizeof *auto_suffixes : *one ? 1 : 0;
     m.exact = !one || !*one;
     int r = read_folders(&m);
-    if (r == STOKE_OK && m.images.count == 0) r = no_images(&m);
+    if (r == STOKE_OK && m.images.count == 0) {
+        char there[256];
+        r = stk_fail(err, STOKE_E_NOTFOUND, "%s: no " STOKE_FORMATS_OR " files", part->images);
+        if (*stk_scan_unread_text(&m.images.unread, there, sizeof there))
+            stk_error_add(err, "; there are: %s", there);
+    }
     for (size_t i = 0; i < STK_SCAN_ENDINGS; i++)
         dataset->unread.count[i] += m.images.unread.count[i] + m.masks.unread.count[i];
     if (r == STOKE_OK && !stk_found_sort(&m.images)) r = stk_dataset_no_memory(err);

@@ -173,21 +173,17 @@ int stk_names_parse_text(stoke_labels *labels, const char *origin, const void *b
 
 /* ---- files ---- */
 
-static int is_yaml(const char *path)
-{
-    const char *dot = strrchr(path, '.');
-    return dot && (!strcasecmp(dot, ".yaml") || !strcasecmp(dot, ".yml"));
-}
-
 static int read_file(stoke_labels *labels, const char *path, stoke_error *err)
 {
+    const char *dot = strrchr(path, '.');
+    const int yaml = dot && (!strcasecmp(dot, ".yaml") || !strcasecmp(dot, ".yml"));
     stk_mem_buffer file = { 0 };
     size_t size = 0;
     int r = stk_file_read(path, FILE_LIMIT, &file, &size, err);
     if (r == STOKE_E_NOTFOUND)
         r = stk_fail(err, STOKE_E_IO, "names: `%.200s` is no list such as sky,road,car, and no file", path);
     else if (!r)
-        r = (is_yaml(path) ? stk_names_parse_yaml : stk_names_parse_text)(labels, path, file.data, size, err);
+        r = (yaml ? stk_names_parse_yaml : stk_names_parse_text)(labels, path, file.data, size, err);
     stk_buffer_free(&file);
     return r;
 }

@@ -102,15 +102,11 @@ static int refuse(stk_pack_plan *plan, uint64_t id, const char *path, stoke_erro
     stk_error_prefix(&whole, path);
     const int r = stk_quarantine_add(plan->quarantine, id, id, &sample, &whole, &distinct, err);
     if (r) return r;
-    stoke_bad_file bad = { stk_strdup(path), stk_strdup(why->message), why->code };
-    if (bad.path && bad.reason &&
-        stk_grow((void **)&plan->bad, &plan->bad_capacity, plan->n_bad + 1, sizeof bad)) {
-        plan->bad[plan->n_bad++] = bad;
-        return STOKE_OK;
-    }
-    stk_free((char *)bad.path);
-    stk_free((char *)bad.reason);
-    return stk_dataset_no_memory(err);
+    if (!stk_grow((void **)&plan->bad, &plan->bad_capacity, plan->n_bad + 1, sizeof *plan->bad) ||
+        !stk_bad_file_make(&plan->bad[plan->n_bad], path, why))
+        return stk_dataset_no_memory(err);
+    plan->n_bad++;
+    return STOKE_OK;
 }
 
 /* ---- items ---- */
@@ -120,12 +116,6 @@ static int pack_member(const stk_pack_item *item, int mask, char *name, size_t s
 {
     const int n = snprintf(name, size, "%s.%s%s", item->key, mask ? "mask." : "", item->file[mask].extension);
     return n > 0 && (size_t)n < size;
-}
-
-/* The name without the part's prefix, which the shard's name says instead. */
-static const char *name_in_part(const stoke_dataset *dataset, const char *name)
-{
-    return dataset->prefixed ? strchr(name, '/') + 1 : name;
 }
 
 /* The sample's place in the plan, or a line in the list of what was left out. */
@@ -142,9 +132,11 @@ static int add_item(stk_pack_plan *plan, uint64_t id, int skip_bad, stoke_error 
         close(fd);
         item.files++;
     }
+    /* The name without the part's prefix, which the shard's name says instead. */
+    const char *in_part = plan->dataset->prefixed ? strchr(sample.name, '/') + 1 : sample.name;
     item.key = key;
-    if (!stk_shard_key(name_in_part(plan->dataset, sample.name), key, sizeof key) ||
-        !pack_member(&item, 0, name, sizeof name) || !pack_member(&item, 1, name, sizeof name)) {
+    if (!stk_shard_key(in_part, key, sizeof key) || !pack_member(&item, 0, name, sizeof name) ||
+        !pack_member(&item, 1, name, sizeof name)) {
         stk_fail(&why, STOKE_E_LIMIT, "its name is too long for an archive");
         return refuse(plan, id, sample.image_path, &why, skip_bad, err);
     }
@@ -237,16 +229,6 @@ static int pack_plan_make(stk_pack_plan *plan, const stoke_dataset *dataset, con
     return cut_shards(plan, params, err);
 }
 
-static void pack_plan_free(stk_pack_plan *plan)
-{
-    stk_free(plan->items);
-    stk_free(plan->shards);
-    stk_bad_files_free(plan->bad, plan->n_bad);
-    stk_string_arena_free(&plan->keys);
-    stk_quarantine_close(&plan->quarantine);
-    *plan = (stk_pack_plan){ 0 };
-}
-
 enum { COPY_BYTES = 1 << 20 };
 
 stoke_pack_params stoke_pack_defaults(void)
@@ -320,18 +302,12 @@ static int plan_memory(packing *k, const stoke_pack_params *params)
 
 /* ---- a shard that is there ---- */
 
-static int same_member(const stk_tar_member *member, const stk_pack_item *item, int mask)
-{
-    char name[STK_TAR_NAME];
-    return pack_member(item, mask, name, sizeof name) && strcmp(member->name, name) == 0 &&
-           member->size == item->file[mask].bytes && member->kind == STK_TAR_FILE;
-}
-
 /* Whether the shard is as planned; its index file is made where it is missing. */
 static int is_finished(const packing *k, const stk_pack_shard *shard, const char *path)
 {
     struct stat st;
     stk_tar_index index;
+    char name[STK_TAR_NAME];
     if (stoke_stat(path, &st) != 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size != shard->bytes ||
         stk_tar_open(&index, path, NULL) != STOKE_OK)
         return 0;
@@ -340,8 +316,11 @@ static int is_finished(const packing *k, const stk_pack_shard *shard, const char
     for (size_t i = shard->first; same && i < shard->first + shard->count; i++) {
         const stk_pack_item *item = &k->plan.items[i];
         same = at + item->files <= index.count;
-        for (unsigned mask = 0; same && mask < item->files; mask++)
-            same = same_member(&index.members[at++], item, (int)mask);
+        for (unsigned mask = 0; same && mask < item->files; mask++) {
+            const stk_tar_member *member = &index.members[at++];
+            same = pack_member(item, (int)mask, name, sizeof name) && strcmp(member->name, name) == 0 &&
+                   member->size == item->file[mask].bytes && member->kind == STK_TAR_FILE;
+        }
     }
     same &= at == index.count;
     stk_tar_close(&index);
@@ -472,7 +451,11 @@ int stoke_pack(const stoke_dataset *dataset, const stoke_pack_params *params, st
         k.plan.bad = NULL, k.plan.n_bad = 0; /* the report's now */
     }
     stk_pack_folder_close(&k.folder);
-    pack_plan_free(&k.plan);
+    stk_free(k.plan.items);
+    stk_free(k.plan.shards);
+    stk_bad_files_free(k.plan.bad, k.plan.n_bad);
+    stk_string_arena_free(&k.plan.keys);
+    stk_quarantine_close(&k.plan.quarantine);
     stk_free(k.copy);
     report->seconds = (double)(stk_now_ns() - begin) * 1e-9;
     return r;

@@ -23,6 +23,7 @@
 #include "src/base/file.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
+#include "src/base/words.h"
 #include "src/source/tar.h"
 
 /* Whether a file under a shard's name is the one that `pack` wrote: its length and samples are those of the
@@ -181,15 +182,6 @@ static int is_temporary(const char *name, const char **dot)
     return *dot && strlen(*dot) == 11 && strspn(*dot + 5, "0123456789abcdef") == 6;
 }
 
-/* Whether a file is what a killed run left half-written: NAME.tar.tmp-012345. Any number will do: with other
- * settings that run had more shards than this one. The manifest comes first: without one beside it a shard is
- * somebody else's, half-written or not. */
-static int is_leftover(const stoke_pack_params *p, const char *name)
-{
-    const char *dot;
-    return is_temporary(name, &dot) && is_our_shard(p, name, dot);
-}
-
 static int is_leftover_manifest(const char *name)
 {
     const char *dot;
@@ -272,12 +264,6 @@ static int remove_listed(stk_pack_folder *folder, const stoke_pack_params *p, co
     return r;
 }
 
-static int ends_with(const char *text, const char *ending)
-{
-    const size_t n = strlen(text), m = strlen(ending);
-    return n >= m && strcmp(text + n - m, ending) == 0;
-}
-
 /* Looks through the folder: *ours = a manifest is there, *other = the name of something ("" = empty). */
 static int look_around(const stk_pack_folder *folder, int *ours, char other[256], stoke_error *err)
 {
@@ -289,7 +275,7 @@ static int look_around(const stk_pack_folder *folder, int *ours, char other[256]
         const char *name = entry->d_name;
         if (!strcmp(name, ".") || !strcmp(name, "..")) continue;
         if (is_leftover_manifest(name)) continue;
-        *ours |= ends_with(name, MANIFEST);
+        *ours |= stk_ends_in(name, MANIFEST);
         snprintf(other, 256, "%s", name);
     }
     const int number = stk_closedir(handle);
@@ -297,12 +283,16 @@ static int look_around(const stk_pack_folder *folder, int *ours, char other[256]
                   : STOKE_OK;
 }
 
-/* Of a folder that has a manifest. What cannot be removed stays. */
+/* What a killed run left half-written: NAME.tar.tmp-012345. Any number will do: with other settings that run
+ * had more shards than this one. The manifest comes first: without one beside it a shard is somebody else's,
+ * half-written or not. What cannot be removed stays. */
 static void remove_leftovers(stk_pack_folder *folder, const stoke_pack_params *p)
 {
     DIR *handle = stoke_opendir(folder->path);
+    const char *dot;
     for (const struct dirent *entry; handle && (entry = stoke_readdir(handle));)
-        if (is_leftover(p, entry->d_name) || is_leftover_manifest(entry->d_name))
+        if ((is_temporary(entry->d_name, &dot) && is_our_shard(p, entry->d_name, dot)) ||
+            is_leftover_manifest(entry->d_name))
             remove_regular(folder, entry->d_name, NULL);
     if (handle) closedir(handle);
 }
@@ -342,21 +332,13 @@ static int refuse_others_shards(const stk_pack_folder *folder, const stk_pack_pl
 
 /* ---- the folder ---- */
 
-static int write_manifest(const char *path, const char *text, stoke_error *err)
-{
-    stoke_output file;
-    int r = stoke_output_open(&file, path, err);
-    if (r != STOKE_OK) return r;
-    fputs(text, file.stream); /* commit tells whether it arrived */
-    return stoke_output_commit(&file, err);
-}
-
 /* `old` NULL: nothing was packed here. */
 static int settle(stk_pack_folder *folder, const stk_pack_plan *plan, const stoke_pack_params *p,
                   const char *old, const char *new, const char *path, stoke_error *err)
 {
     int ours = 0;
     char other[256];
+    stoke_output file;
     int r = refuse_own_source(folder, plan, err);
     if (r == STOKE_OK) r = look_around(folder, &ours, other, err);
     if (r == STOKE_OK && ours) remove_leftovers(folder, p);
@@ -377,7 +359,10 @@ static int settle(stk_pack_folder *folder, const stk_pack_plan *plan, const stok
     /* What an old manifest described goes before the new one says something else about it. */
     if (old) r = remove_listed(folder, p, old, err);
     if (r == STOKE_OK) r = remove_listed(folder, p, new, err);
-    return r == STOKE_OK ? write_manifest(path, new, err) : r;
+    if (r == STOKE_OK) r = stoke_output_open(&file, path, err);
+    if (r != STOKE_OK) return r;
+    fputs(new, file.stream); /* commit tells whether it arrived */
+    return stoke_output_commit(&file, err);
 }
 
 int stk_pack_folder_open(stk_pack_folder *folder, const stk_pack_plan *plan, const stoke_pack_params *params,

@@ -10,6 +10,7 @@
 #include "src/base/file.h"
 #include "src/codec/codec.h"
 #include "src/base/threadpool.h"
+#include "src/source/reader.h"
 
 enum {
     HEAD_BYTES = 64 * 1024, /* enough for the header of nearly every file, a thumbnail in EXIF included */
@@ -162,24 +163,13 @@ typedef struct looking {
     stk_pairs *pairs;
 } looking;
 
-typedef struct looker {
-    stoke_decoder *decoder;
-    stk_mem_buffer buffer;
-} looker;
-
-static int start(void *context, void *member, stoke_error *err)
-{
-    (void)context;
-    return stoke_decoder_create(&((looker *)member)->decoder, err);
-}
-
 /* The orientation that stands behind a PNG's pixels: its last bytes are enough. */
-static uint8_t orientation_at_end(looker *self, const stoke_blob *blob)
+static uint8_t orientation_at_end(stk_reader *self, const stoke_blob *blob)
 {
     const uint64_t all = stk_blob_bytes(blob), n = all < HEAD_BYTES ? all : HEAD_BYTES;
     const stoke_blob tail = { blob->path, blob->offset + (all - n), n };
     uint64_t size;
-    void *bytes = stk_buffer_reserve(&self->buffer, HEAD_BYTES);
+    void *bytes = stk_buffer_reserve(&self->file, HEAD_BYTES);
     const size_t have = bytes && n ? stk_blob_head(&tail, bytes, (size_t)n, &size) : 0;
     return have ? stk_orientation_from_png_end(bytes, have) : 1;
 }
@@ -187,8 +177,8 @@ static uint8_t orientation_at_end(looker *self, const stoke_blob *blob)
 /* PNG and WebP may say behind the pixels which way up they are, where the first bytes do not reach. Reading
  * whole files for that would take as long as an epoch: only where the mask would fit the turned image. Where
  * it fits the image as stored, `orientation` apply would turn the image away from it. */
-static void look_behind(const looking *l, looker *self, const stoke_blob *blob, const stoke_image_info *mask,
-                        stoke_image_info *image)
+static void look_behind(const looking *l, stk_reader *self, const stoke_blob *blob,
+                        const stoke_image_info *mask, stoke_image_info *image)
 {
     stoke_image_info whole;
     size_t size;
@@ -196,8 +186,8 @@ static void look_behind(const looking *l, looker *self, const stoke_blob *blob, 
     if (l->wanted == STOKE_ORIENTATION_APPLY && image->format == STOKE_FORMAT_PNG)
         image->orientation = orientation_at_end(self, blob);
     if (image->width != mask->height || image->height != mask->width) return;
-    if (!stk_blob_read(blob, blob->path, l->limit, &self->buffer, &size, NULL) &&
-        !stoke_decoder_probe(self->decoder, self->buffer.data, size, &whole, NULL))
+    if (!stk_blob_read(blob, blob->path, l->limit, &self->file, &size, NULL) &&
+        !stoke_decoder_probe(self->decoder, self->file.data, size, &whole, NULL))
         *image = whole;
 }
 
@@ -205,14 +195,14 @@ static void look_behind(const looking *l, looker *self, const stoke_blob *blob, 
 static int look(void *context, void *member, uint64_t id, stoke_error *err)
 {
     looking *l = context;
-    looker *self = member;
+    stk_reader *self = member;
     const stoke_sample sample = stoke_dataset_sample(l->dataset, id);
     stoke_image_info image, mask;
     stoke_error why;
     (void)err;
-    if (!stk_header_read(self->decoder, &self->buffer, &sample.image, l->limit, &image)) return STOKE_OK;
+    if (!stk_header_read(self->decoder, &self->file, &sample.image, l->limit, &image)) return STOKE_OK;
     const int has_mask =
-        sample.mask_path && stk_header_read(self->decoder, &self->buffer, &sample.mask, l->limit, &mask);
+        sample.mask_path && stk_header_read(self->decoder, &self->file, &sample.mask, l->limit, &mask);
     if (has_mask) look_behind(l, self, &sample.image, &mask, &image);
     uint32_t *size = l->pairs->size[id];
     stk_size_shown(&image,
@@ -229,14 +219,6 @@ static int look(void *context, void *member, uint64_t id, stoke_error *err)
     return STOKE_OK;
 }
 
-static void finish(void *context, void *member)
-{
-    looker *self = member;
-    (void)context;
-    stoke_decoder_destroy(&self->decoder);
-    stk_buffer_free(&self->buffer);
-}
-
 int stk_pairs_look(stk_pairs *pairs, const stoke_dataset *dataset, const stoke_data_params *params,
                    stoke_progress_fn progress, void *context, stoke_error *err)
 {
@@ -248,7 +230,7 @@ int stk_pairs_look(stk_pairs *pairs, const stoke_dataset *dataset, const stoke_d
                   .limit = WHOLE_BYTES,
                   .pairs = pairs };
     pthread_mutex_init(&l.lock, NULL);
-    const stk_parallel_job job = { count, &l, sizeof(looker), start, look, finish };
+    const stk_parallel_job job = { count, &l, sizeof(stk_reader), stk_reader_start, look, stk_reader_finish };
     const int r = stk_parallel_for(&job, 0, progress, context, err);
     pthread_mutex_destroy(&l.lock);
     return r;

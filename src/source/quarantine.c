@@ -26,7 +26,7 @@ typedef struct entry {
 
 struct stk_quarantine {
     pthread_mutex_t lock;
-    char *path;
+    const char *path;  /* NULL: none */
     int file;          /* -1: not open yet */
     char problem[512]; /* why nothing more is written; "" = it is */
     size_t recorded;   /* entries before the problem */
@@ -49,13 +49,11 @@ int stk_quarantine_open(stk_quarantine **out, const char *path, stoke_error *err
     *out = NULL;
     if (!q) return stk_fail(err, STOKE_E_NOMEM, "no memory for the quarantine list");
     q->file = -1;
-    if (path && *path && !(q->path = stk_strdup(path))) {
-        stk_free(q);
-        return stk_fail(err, STOKE_E_NOMEM, "no memory for the quarantine list");
-    }
     pthread_mutex_init(&q->lock, NULL);
     *out = q;
-    return STOKE_OK;
+    if (!path || !*path || (q->path = stk_string_arena_copy(&q->arena, path, strlen(path)))) return STOKE_OK;
+    stk_quarantine_close(out);
+    return stk_fail(err, STOKE_E_NOMEM, "no memory for the quarantine list");
 }
 
 static size_t id_slot(const stk_quarantine *q, const size_t *ids, size_t slots, uint64_t id)
@@ -80,72 +78,47 @@ static int grow_ids(stk_quarantine *q)
     return 1;
 }
 
-/* The line of a record as it grows. */
-typedef struct text {
-    char *data;
-    size_t size, capacity;
-    int failed;
-} text;
-
-static void put(text *out, const void *bytes, size_t n)
-{
-    if (out->failed || !stk_grow((void **)&out->data, &out->capacity, out->size + n, 1)) {
-        out->failed = 1;
-        return;
-    }
-    memcpy(out->data + out->size, bytes, n);
-    out->size += n;
-}
-
-static void put_text(text *out, const char *words)
-{
-    put(out, words, strlen(words));
-}
+enum { ESCAPE = 6 }; /* bytes that one byte of a text takes at most: \u and four digits */
 
 /* A JSON string, or null. Bytes that are no UTF-8 become U+FFFD: paths may hold anything, JSON may not. */
-static void put_json(text *out, const char *words)
+static char *put_json(char *to, const char *words)
 {
-    if (!words) {
-        put_text(out, "null");
-        return;
-    }
-    put_text(out, "\"");
+    if (!words) return stpcpy(to, "null");
+    *to++ = '"';
     while (*words) {
         const char *start = words;
-        uint32_t code = stk_utf8_next(&words);
-        char escape[12];
-        if (code == '"' || code == '\\') {
-            put_text(out, "\\");
-            put(out, start, 1);
-        } else if (stk_terminal_obeys(code) || code == STK_UTF8_BAD) {
-            snprintf(escape, sizeof escape, "\\u%04x", (unsigned)code);
-            put_text(out, escape);
-        } else {
-            put(out, start, (size_t)(words - start));
-        }
+        const uint32_t code = stk_utf8_next(&words);
+        if (code == '"' || code == '\\') *to++ = '\\';
+        if (stk_terminal_obeys(code) || code == STK_UTF8_BAD)
+            to += sprintf(to, "\\u%04x", (unsigned)code);
+        else
+            to = mempcpy(to, start, (size_t)(words - start));
     }
-    put_text(out, "\"");
+    return stpcpy(to, "\"");
 }
 
-static void put_record(text *out, uint64_t id, const stoke_sample *sample, const stoke_error *error)
+/* The line of a record, to be freed; NULL: no memory. */
+static char *make_record(uint64_t id, const stoke_sample *sample, const stoke_error *error)
 {
-    char head[96], when[32];
+    const char *const fields[][2] = { { "name", sample->name },
+                                      { "image", sample->image_path },
+                                      { "mask", sample->mask_path },
+                                      { "reason", error->message },
+                                      { "code", stoke_status_name(error->code) } };
+    enum { FIELDS = sizeof fields / sizeof *fields, HEAD = 96, KEY = 16 };
+    size_t room = HEAD + FIELDS * KEY;
+    for (size_t i = 0; i < FIELDS; i++) room += fields[i][1] ? ESCAPE * strlen(fields[i][1]) : 0;
+    char *line = stk_alloc(room), when[32], *to = line;
     time_t now = time(NULL);
     struct tm utc;
+    if (!line) return NULL;
     gmtime_r(&now, &utc);
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    snprintf(head, sizeof head, "{\"time\":\"%s\",\"id\":%llu,\"name\":", when, (unsigned long long)id);
-    put_text(out, head);
-    put_json(out, sample->name);
-    put_text(out, ",\"image\":");
-    put_json(out, sample->image_path);
-    put_text(out, ",\"mask\":");
-    put_json(out, sample->mask_path);
-    put_text(out, ",\"reason\":");
-    put_json(out, error->message);
-    put_text(out, ",\"code\":");
-    put_json(out, stoke_status_name(error->code));
-    put_text(out, "}\n");
+    to += sprintf(to, "{\"time\":\"%s\",\"id\":%llu", when, (unsigned long long)id);
+    for (size_t i = 0; i < FIELDS; i++)
+        to = put_json(to + sprintf(to, ",\"%s\":", fields[i][0]), fields[i][1]);
+    strcpy(to, "}\n");
+    return line;
 }
 
 /* The whole line at once to a file opened with O_APPEND: processes that share the file cannot mix lines. A
@@ -161,11 +134,10 @@ static void write_record(stk_quarantine *q, uint64_t id, const stoke_sample *sam
     } else if (q->file < 0) {
         stk_fail_errno(&err, STOKE_E_IO, errno, "%s: cannot open", q->path);
     } else {
-        text line = { 0 };
-        put_record(&line, id, sample, error);
-        const int number = line.failed ? ENOMEM : stk_write(q->file, line.data, line.size);
+        char *line = make_record(id, sample, error);
+        const int number = line ? stk_write(q->file, line, strlen(line)) : ENOMEM;
         if (number) stk_fail_errno(&err, STOKE_E_IO, number, "%s: cannot write", q->path);
-        stk_free(line.data);
+        stk_free(line);
     }
     if (!err.code) return;
     snprintf(q->problem, sizeof q->problem, "%.*s", (int)sizeof q->problem - 1, err.message);
@@ -279,17 +251,28 @@ void stk_quarantine_close(stk_quarantine **quarantine)
     stk_string_arena_free(&q->arena);
     stk_free(q->bad);
     stk_free(q->ids);
-    stk_free(q->path);
     stk_free(q);
     *quarantine = NULL;
 }
 
+int stk_bad_file_make(stoke_bad_file *bad, const char *path, const stoke_error *error)
+{
+    *bad = (stoke_bad_file){ stk_strdup(path), stk_strdup(error->message), error->code };
+    if (bad->path && bad->reason) return 1;
+    stk_bad_file_free(bad);
+    return 0;
+}
+
+void stk_bad_file_free(stoke_bad_file *bad)
+{
+    stk_free((char *)bad->path);
+    stk_free((char *)bad->reason);
+    *bad = (stoke_bad_file){ 0 };
+}
+
 void stk_bad_files_free(stoke_bad_file *bad, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        stk_free((char *)bad[i].path);
-        stk_free((char *)bad[i].reason);
-    }
+    for (size_t i = 0; i < count; i++) stk_bad_file_free(&bad[i]);
     stk_free(bad);
 }
 

@@ -44,7 +44,9 @@ int stk_quarantine_unrecorded(stk_quarantine *quarantine, char *line, size_t siz
 /* fsync, then close; sets *quarantine to NULL. Not while others add. */
 void stk_quarantine_close(stk_quarantine **quarantine);
 
-/* The bad files of a report, with their texts. */
+/* The bad files of a report, with their texts. make: 0 without memory, and nothing is held. */
+int stk_bad_file_make(stoke_bad_file *bad, const char *path, const stoke_error *error);
+void stk_bad_file_free(stoke_bad_file *bad);
 void stk_bad_files_free(stoke_bad_file *bad, size_t count);
 
 /* max_bad: "1%" of count, rounded up, or a number. *limit bad samples are allowed. NULL or "" = 1 %. */

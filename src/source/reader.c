@@ -11,13 +11,15 @@
 #include "src/source/mask_rules.h"
 #include "src/source/pairs.h"
 
-int stk_reader_start(stk_reader *reader, stoke_error *err)
+int stk_reader_start(void *context, void *member, stoke_error *err)
 {
+    stk_reader *reader = member;
     return stoke_decoder_create(&reader->decoder, err);
 }
 
-void stk_reader_finish(stk_reader *reader)
+void stk_reader_finish(void *context, void *member)
 {
+    stk_reader *reader = member;
     stoke_decoder_destroy(&reader->decoder);
     stk_buffer_free(&reader->file);
     stk_buffer_free(&reader->ids);

@@ -16,8 +16,9 @@ typedef struct stk_reader {
     size_t file_bytes; /* of the file read last */
 } stk_reader;
 
-int stk_reader_start(stk_reader *reader, stoke_error *err); /* a zeroed struct */
-void stk_reader_finish(stk_reader *reader);                 /* accepts one that was not started */
+/* As a crew starts and ends its members, which begin with a reader; context is not looked at. */
+int stk_reader_start(void *context, void *member, stoke_error *err); /* a zeroed struct */
+void stk_reader_finish(void *context, void *member);                 /* accepts one that was not started */
 
 /* The image (of 1 or 2 bytes per value, as the file has it) or the mask of a sample, and their headers.
  * Pixels stay valid until the reader is used again. Messages give the reason only, without the path. */

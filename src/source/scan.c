@@ -17,6 +17,7 @@
 #include "src/base/remarks.h"
 #include "src/base/retry.h"
 #include "src/base/rng.h"
+#include "src/base/words.h"
 
 static int is_digit(char c)
 {
@@ -139,11 +140,6 @@ static enum entry_kind kind_of(int folder, const struct dirent *entry)
     return S_ISREG(st.st_mode) ? ENTRY_FILE : S_ISDIR(st.st_mode) ? ENTRY_FOLDER : ENTRY_OTHER;
 }
 
-static int by_bytes(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* What one reading of a folder is for. */
 typedef struct walk {
     stk_string_arena *arena;
@@ -154,7 +150,7 @@ typedef struct walk {
         *seen; /* open-addressed set, seen_size is a power of two; node 0 = free (no inode is 0) */
     size_t n_seen, seen_size;
     int has_files;
-    stk_scan_unread unread;
+    stk_scan_unread *unread;
     char path[PATH_MAX]; /* of the folder being read */
     stoke_error *err;
 } walk;
@@ -239,7 +235,7 @@ static int read_folder(walk *w, size_t length, stk_scan_name_list *folders)
     while (r == STOKE_OK && fresh && (entry = stoke_readdir(handle))) {
         if (entry->d_name[0] == '.') continue;
         int known = stoke_format_known_extension(entry->d_name);
-        if (!known && entry->d_type != DT_DIR) count_unread(&w->unread, entry->d_name);
+        if (!known && entry->d_type != DT_DIR) count_unread(w->unread, entry->d_name);
         if (!known && entry->d_type == DT_REG) continue;
         enum entry_kind kind = kind_of(dirfd(handle), entry);
         if (kind == ENTRY_FILE && known) {
@@ -257,6 +253,8 @@ static int read_folder(walk *w, size_t length, stk_scan_name_list *folders)
     if (r == STOKE_OK && errno)
         r = stk_fail_errno(w->err, STOKE_E_IO, errno, "%s: cannot read folder", w->path);
     closedir(handle);
+    /* Sorted, so that of two links to one folder the same one is walked on every machine. */
+    if (folders->count) qsort(folders->items, folders->count, sizeof *folders->items, stk_by_text);
     return r;
 }
 
@@ -266,8 +264,6 @@ static int walk_folder(walk *w, size_t length, unsigned depth)
         return stk_fail(w->err, STOKE_E_LIMIT, "%s: nested deeper than %d folders", w->path, MAX_DEPTH);
     stk_scan_name_list folders = { 0 };
     int r = read_folder(w, length, &folders);
-    /* Sorted, so that of two links to one folder the same one is walked on every machine. */
-    if (folders.count) qsort(folders.items, folders.count, sizeof *folders.items, by_bytes);
     for (size_t i = 0; r == STOKE_OK && i < folders.count; i++) {
         size_t n = strlen(folders.items[i]);
         if (length + 1 + n >= PATH_MAX) {
@@ -300,20 +296,16 @@ static int walk_from(walk *w, const char *root, stk_scan_name_list *names)
 int stk_scan(const char *root, const stk_scan_folder_id *skip, stk_string_arena *arena,
              stk_scan_file_list *found, stoke_error *err)
 {
-    walk w = { .arena = arena, .found = found, .skip = skip, .err = err };
-    const int r = walk_from(&w, root, NULL);
-    for (size_t i = 0; i < STK_SCAN_ENDINGS; i++) found->unread.count[i] += w.unread.count[i];
-    return r;
+    walk w = { .arena = arena, .found = found, .skip = skip, .unread = &found->unread, .err = err };
+    return walk_from(&w, root, NULL);
 }
 
 int stk_list_folders(const char *path, stk_string_arena *arena, stk_scan_name_list *names, int *has_files,
                      stoke_error *err)
 {
-    walk w = { .arena = arena, .err = err };
+    walk w = { .arena = arena, .unread = &names->unread, .err = err };
     const int r = walk_from(&w, path, names);
-    if (names->count) qsort(names->items, names->count, sizeof *names->items, by_bytes);
     *has_files = w.has_files;
-    names->unread = w.unread;
     return r;
 }
 

@@ -165,9 +165,9 @@ static int note_group(reading *x, const piece *pieces, size_t n, const group *g)
     return r;
 }
 
-static int add_groups(reading *x)
+static int add_shard(reading *x)
 {
-    int r = STOKE_OK;
+    int r = collect(x, 1);
     for (size_t i = 0, n; r == STOKE_OK && i < x->count; i += n) {
         n = group_size(x, i);
         const group g = sides_of(x->pieces + i, n);
@@ -209,23 +209,6 @@ static int look_for_masks(reading *x)
     return r == STOKE_OK ? x->dataset->has_masks : r;
 }
 
-/* A set packed as it lay, `tar cf set.tar images masks`: taken for images alone, it would train on its own
- * masks. */
-static int refuse_masks_apart(const reading *x)
-{
-    return stk_fail(
-        x->err, STOKE_E_UNSUPPORTED,
-        "%s: looks like a mask, but no image belongs to it: in shards a mask is KEY.mask.png beside "
-        "KEY.jpg. Unpack the archive and name the folder, or make shards of that with `stoke pack`",
-        x->like_mask);
-}
-
-static int add_shard(reading *x)
-{
-    int r = collect(x, 1);
-    return r == STOKE_OK ? add_groups(x) : r;
-}
-
 int stk_shards_read(stoke_dataset *dataset, const stk_shard_list *shards, const stk_layout_part *part,
                     stoke_error *err)
 {
@@ -233,7 +216,14 @@ int stk_shards_read(stoke_dataset *dataset, const stk_shard_list *shards, const 
     const size_t from = dataset->count;
     dataset->has_masks = 0;
     int r = each_shard(&x, shards, look_for_masks);
-    if (r == STOKE_OK && !dataset->has_masks && x.like_mask && x.unlike) r = refuse_masks_apart(&x);
+    /* A set packed as it lay, `tar cf set.tar images masks`: taken for images alone, it would train on its
+     * own masks. */
+    if (r == STOKE_OK && !dataset->has_masks && x.like_mask && x.unlike)
+        r = stk_fail(
+            err, STOKE_E_UNSUPPORTED,
+            "%s: looks like a mask, but no image belongs to it: in shards a mask is KEY.mask.png beside "
+            "KEY.jpg. Unpack the archive and name the folder, or make shards of that with `stoke pack`",
+            x.like_mask);
     if (r == STOKE_OK) r = each_shard(&x, shards, add_shard);
     stk_free(x.pieces);
     if (r != STOKE_OK) return r;

@@ -28,31 +28,20 @@ typedef struct bad_line {
     stoke_bad_file file;
 } bad_line;
 
-typedef struct verify_sums {
-    uint64_t ok, ok_but_label, image_bytes, mask_bytes, formats[8], images16;
-    uint32_t min_width, min_height, max_width, max_height;
-    uint32_t low, high;                 /* values of 16-bit images */
-    uint64_t first_jpeg, first_colored; /* ids of masks; UINT64_MAX: none */
-    stk_pair_counts pairs;
-} verify_sums;
-
 typedef struct verification {
     const stoke_dataset *dataset;
     const stoke_data_params *params;
     stoke_labels *labels; /* as set */
     stoke_labels *values; /* every value as it is; NULL: there is a map, and tallies count classes */
-    verify_sums sums;
-    stk_mask_tally *tally, *odd; /* of good masks; of those with values that are no class */
-    pthread_mutex_t lock;        /* of the sums, which are booked once a sample, and the bad lines */
+    stoke_verify_report *report;
+    stk_mask_tally *tally, *odd;        /* of good masks; of those with values that are no class */
+    pthread_mutex_t lock;               /* of the report and what follows, which are booked once a sample */
+    uint64_t ok_but_label;              /* samples; the report counts those that are ok */
+    uint64_t first_jpeg, first_colored; /* ids of masks; UINT64_MAX: none */
+    stk_pair_counts counts;
     bad_line *bad;
     size_t n_bad, bad_capacity;
 } verification;
-
-static void free_line(bad_line *line)
-{
-    stk_free((char *)line->file.path);
-    stk_free((char *)line->file.reason);
-}
 
 /* ---- sentences ---- */
 
@@ -89,16 +78,15 @@ int stoke_remark_on_values(const stoke_data_params *params, uint32_t low, uint32
 static int judge(const verification *v, const stk_names *names, stoke_data_params *settled,
                  stk_mask_rules *judgement, stoke_verify_report *report, stoke_error *why)
 {
-    const verify_sums *s = &v->sums;
     const stk_mask_values values = { .counts = { v->tally, v->odd },
                                      .path = stoke_dataset_sample(v->dataset, 0).mask_path,
-                                     .jpeg = s->first_jpeg < UINT64_MAX
-                                                 ? stoke_dataset_sample(v->dataset, s->first_jpeg).mask_path
+                                     .jpeg = v->first_jpeg < UINT64_MAX
+                                                 ? stoke_dataset_sample(v->dataset, v->first_jpeg).mask_path
                                                  : NULL,
                                      .names = names->count,
                                      .names_found = names->found };
-    if (s->first_colored < UINT64_MAX) {
-        const stoke_sample sample = stoke_dataset_sample(v->dataset, s->first_colored);
+    if (v->first_colored < UINT64_MAX) {
+        const stoke_sample sample = stoke_dataset_sample(v->dataset, v->first_colored);
         return stk_judge_colors(v->params, &sample, why);
     }
     const int r = (v->values ? stk_judge_values : stk_judge_range)(v->params, &values, add_remark, report,
@@ -116,16 +104,6 @@ static int has_pixels(const stk_mask_tally *tally)
     return 0;
 }
 
-/* Names that were only found are counted before the classes are, on a map of their own. */
-static int count_names(const verification *v, stk_names *names, stoke_error *err)
-{
-    stoke_labels *labels = NULL;
-    int r = stoke_labels_create(&labels, NULL, STK_TALLY_IDS, -1, err);
-    if (!r) r = stk_names_add(labels, v->params, names, err);
-    stoke_labels_destroy(&labels);
-    return r;
-}
-
 /* What values mean: report->labels, n_ids, ignore_index, or the refusal. */
 static int take_labels(verification *v, stoke_verify_report *report, int *mapped, stoke_error *err)
 {
@@ -133,7 +111,12 @@ static int take_labels(verification *v, stoke_verify_report *report, int *mapped
     stk_mask_rules judgement;
     stk_names names;
     stoke_error why = { 0 };
-    int r = count_names(v, &names, err), refused = STOKE_OK;
+    stoke_labels *apart;
+    int refused = STOKE_OK;
+    /* Names that were only found are counted before the classes are, on a map of their own. */
+    int r = stoke_labels_create(&apart, NULL, STK_TALLY_IDS, -1, err);
+    if (!r) r = stk_names_add(apart, v->params, &names, err);
+    stoke_labels_destroy(&apart);
     if (r) return r;
     if (v->values || (v->labels->keeps && !v->params->classes)) {
         refused = judge(v, &names, &settled, &judgement, report, &why);
@@ -232,37 +215,20 @@ static int take_bad(verification *v, stoke_verify_report *report, int mapped, st
     if (r) return r;
     for (size_t i = 0; i < v->n_bad; i++)
         if (mapped && v->bad[i].by_label)
-            free_line(&v->bad[i]);
+            stk_bad_file_free(&v->bad[i].file);
         else
             report->bad[report->n_bad++] = v->bad[i].file;
     v->n_bad = 0; /* the strings are the report's now */
     return STOKE_OK;
 }
 
-static void take_sums(const verification *v, stoke_verify_report *report, int mapped)
-{
-    const verify_sums *s = &v->sums;
-    report->pairs = stoke_dataset_count(v->dataset);
-    report->ok = s->ok + (mapped ? s->ok_but_label : 0);
-    report->image_bytes = s->image_bytes;
-    report->mask_bytes = s->mask_bytes;
-    memcpy(report->formats, s->formats, sizeof report->formats);
-    report->images16 = s->images16;
-    if (s->images16) report->min_value16 = s->low, report->max_value16 = s->high;
-    if (s->max_width) {
-        report->min_width = s->min_width, report->min_height = s->min_height;
-        report->max_width = s->max_width, report->max_height = s->max_height;
-    }
-}
-
 /* Moves what was found into the report. On failure the report is left for stoke_verify_report_free. */
 static int write_report(verification *v, stoke_verify_report *report, stoke_error *err)
 {
-    const verify_sums *s = &v->sums;
     char text[512];
     int mapped = 0, r = STOKE_OK;
     report->ignore_index = v->params->ignore_index;
-    stk_pair_remarks(&s->pairs, (stoke_orientation)v->params->orientation, add_remark, report);
+    stk_pair_remarks(&v->counts, (stoke_orientation)v->params->orientation, add_remark, report);
     char unread[256];
     if (*stoke_dataset_unread(v->dataset, unread, sizeof unread)) {
         snprintf(text, sizeof text, "Left out: %s; " STOKE_FORMATS_AND " are read.", unread);
@@ -274,12 +240,15 @@ static int write_report(verification *v, stoke_verify_report *report, stoke_erro
         add_remark(report, text);
     }
     /* Where no mask could be read there is nothing to judge by but the list of bad files. */
-    if (has_pixels(v->tally) || has_pixels(v->odd) || s->first_colored < UINT64_MAX)
+    if (has_pixels(v->tally) || has_pixels(v->odd) || v->first_colored < UINT64_MAX)
         r = take_labels(v, report, &mapped, err);
-    if (!r && stoke_remark_on_values(v->params, s->low, s->high, text, sizeof text)) add_remark(report, text);
+    if (!r && stoke_remark_on_values(v->params, report->min_value16, report->max_value16, text, sizeof text))
+        add_remark(report, text);
     if (!r) r = count_classes(v, report, mapped, err);
     if (!r) r = take_bad(v, report, mapped, err);
-    if (!r) take_sums(v, report, mapped);
+    if (mapped) report->ok += v->ok_but_label;
+    if (!report->images16) report->min_value16 = 0;
+    if (!report->max_width) report->min_width = report->min_height = 0;
     return r;
 }
 
@@ -296,55 +265,27 @@ void stoke_verify_report_free(stoke_verify_report *report)
 }
 
 typedef struct verifier {
-    stk_reader reader;
+    stk_reader reader; /* first: see stk_reader_start */
     stk_mask_tally tally, odd;
 } verifier;
 
-static int start(void *context, void *member, stoke_error *err)
-{
-    (void)context;
-    return stk_reader_start(&((verifier *)member)->reader, err);
-}
-
-/* A line of the report. The work itself fails only for want of memory. */
-static int add_bad(verification *v, uint64_t order, int by_label, const char *path, const stoke_error *error,
-                   stoke_error *err)
-{
-    stoke_bad_file file = { stk_strdup(path), stk_strdup(error->message), error->code };
-    pthread_mutex_lock(&v->lock);
-    int room = stk_grow((void **)&v->bad, &v->bad_capacity, v->n_bad + 1, sizeof *v->bad);
-    if (room && file.path && file.reason) v->bad[v->n_bad++] = (bad_line){ order, by_label, file };
-    pthread_mutex_unlock(&v->lock);
-    if (room && file.path && file.reason) return STOKE_OK;
-    stk_free((char *)file.path);
-    stk_free((char *)file.reason);
-    return stk_fail(err, STOKE_E_NOMEM, "no memory for the report");
-}
-
 static void book_image(verification *v, const stoke_image_info *info, const stoke_image *image)
 {
-    verify_sums *s = &v->sums;
+    stoke_verify_report *report = v->report;
     uint32_t low = UINT32_MAX, high = 0;
     stk_image_values(image, &low, &high);
     pthread_mutex_lock(&v->lock);
-    s->formats[info->format < 8 ? info->format : 0]++;
-    s->images16 += image->depth == 2;
-    if (low < s->low) s->low = low;
-    if (high > s->high) s->high = high;
-    if (image->width < s->min_width) s->min_width = image->width;
-    if (image->height < s->min_height) s->min_height = image->height;
-    if (image->width > s->max_width) s->max_width = image->width;
-    if (image->height > s->max_height) s->max_height = image->height;
+    report->formats[info->format < 8 ? info->format : 0]++;
+    report->images16 += image->depth == 2;
+    if (low < report->min_value16) report->min_value16 = low;
+    if (high > report->max_value16) report->max_value16 = high;
+    if (image->width < report->min_width) report->min_width = image->width;
+    if (image->height < report->min_height) report->min_height = image->height;
+    if (image->width > report->max_width) report->max_width = image->width;
+    if (image->height > report->max_height) report->max_height = image->height;
     if (!stoke_dataset_has_masks(v->dataset))
-        stk_pair_count(&s->pairs, (stoke_orientation)v->params->orientation, info, NULL, NULL);
+        stk_pair_count(&v->counts, (stoke_orientation)v->params->orientation, info, NULL, NULL);
     pthread_mutex_unlock(&v->lock);
-}
-
-/* The first of each kind, by id: what a message names does not depend on the threads. */
-static void note_kind(verify_sums *s, uint64_t id, const stoke_image_info *info, int status)
-{
-    if (info->width && info->format == STOKE_FORMAT_JPEG && id < s->first_jpeg) s->first_jpeg = id;
-    if (status == STOKE_E_LABEL && stk_mask_is_colored(info) && id < s->first_colored) s->first_colored = id;
 }
 
 /* *by_label: a value that is no class is all there is to complain of. */
@@ -357,10 +298,13 @@ static int check_mask(verification *v, verifier *self, uint64_t id, const stoke_
     int r = stk_reader_mask(&self->reader, v->params, v->values ? v->values : v->labels, sample, &info, &ids,
                             why);
     pthread_mutex_lock(&v->lock);
-    v->sums.mask_bytes += self->reader.file_bytes;
-    note_kind(&v->sums, id, &info, v->values ? r : STOKE_OK);
+    v->report->mask_bytes += self->reader.file_bytes;
+    /* The first of each kind, by id: what a message names does not depend on the threads. */
+    if (info.width && info.format == STOKE_FORMAT_JPEG && id < v->first_jpeg) v->first_jpeg = id;
+    if (v->values && r == STOKE_E_LABEL && stk_mask_is_colored(&info) && id < v->first_colored)
+        v->first_colored = id;
     /* An image that could not be read has width 0 and has been reported: its mask is judged alone. */
-    if (r == STOKE_OK && image->width) r = stk_pair_count(&v->sums.pairs, wanted, image, &info, why);
+    if (r == STOKE_OK && image->width) r = stk_pair_count(&v->counts, wanted, image, &info, why);
     pthread_mutex_unlock(&v->lock);
     if (r != STOKE_OK) return r;
     if (v->values && v->params->classes) r = stk_labels_check(v->labels, &ids, why);
@@ -373,10 +317,20 @@ static int check_mask(verification *v, verifier *self, uint64_t id, const stoke_
 static int note_bad(verification *v, uint64_t order, int by_label, const char *path, stoke_error *why,
                     stoke_error *err)
 {
-    if (!stk_is_want(why->code)) return add_bad(v, order, by_label, path, why, err);
-    stk_error_prefix(why, path);
-    if (err) *err = *why;
-    return why->code;
+    if (stk_is_want(why->code)) {
+        stk_error_prefix(why, path);
+        if (err) *err = *why;
+        return why->code;
+    }
+    bad_line line = { .order = order, .by_label = by_label };
+    int good = stk_bad_file_make(&line.file, path, why);
+    pthread_mutex_lock(&v->lock);
+    good = good && stk_grow((void **)&v->bad, &v->bad_capacity, v->n_bad + 1, sizeof line);
+    if (good) v->bad[v->n_bad++] = line;
+    pthread_mutex_unlock(&v->lock);
+    if (good) return STOKE_OK;
+    stk_bad_file_free(&line.file);
+    return stk_fail(err, STOKE_E_NOMEM, "no memory for the report");
 }
 
 static int check_sample(void *context, void *member, uint64_t id, stoke_error *err)
@@ -404,9 +358,9 @@ static int check_sample(void *context, void *member, uint64_t id, stoke_error *e
         if (r != STOKE_OK) return r;
     }
     pthread_mutex_lock(&v->lock);
-    v->sums.image_bytes += image_bytes;
-    v->sums.ok += !bad_image && !bad_mask;
-    v->sums.ok_but_label += !bad_image && by_label;
+    v->report->image_bytes += image_bytes;
+    v->report->ok += !bad_image && !bad_mask;
+    v->ok_but_label += !bad_image && by_label;
     pthread_mutex_unlock(&v->lock);
     return STOKE_OK;
 }
@@ -417,14 +371,12 @@ static void finish(void *context, void *member)
     verifier *self = member;
     stk_tally_merge(v->tally, &self->tally);
     stk_tally_merge(v->odd, &self->odd);
-    stk_reader_finish(&self->reader);
+    stk_reader_finish(NULL, &self->reader);
 }
 
 /* Masks without a map are read as they are: what their values mean is judged when all have been seen. */
 static int prepare(verification *v, stoke_error *err)
 {
-    v->sums.min_width = v->sums.min_height = v->sums.low = UINT32_MAX;
-    v->sums.first_jpeg = v->sums.first_colored = UINT64_MAX;
     v->tally = stk_calloc(1, sizeof *v->tally);
     v->odd = stk_calloc(1, sizeof *v->odd);
     if (!v->tally || !v->odd) return stk_fail(err, STOKE_E_NOMEM, "no memory for the class counts");
@@ -439,18 +391,25 @@ static int prepare(verification *v, stoke_error *err)
 int stoke_verify(const stoke_dataset *dataset, const stoke_data_params *params, unsigned threads,
                  stoke_progress_fn progress, void *context, stoke_verify_report *report, stoke_error *err)
 {
-    *report = (stoke_verify_report){ 0 };
+    *report = (stoke_verify_report){ .pairs = stoke_dataset_count(dataset),
+                                     .min_width = UINT32_MAX,
+                                     .min_height = UINT32_MAX,
+                                     .min_value16 = UINT32_MAX };
     const uint64_t begin = stk_now_ns();
-    verification v = { .dataset = dataset, .params = params };
+    verification v = { .dataset = dataset,
+                       .params = params,
+                       .report = report,
+                       .first_jpeg = UINT64_MAX,
+                       .first_colored = UINT64_MAX };
     int r = prepare(&v, err);
     pthread_mutex_init(&v.lock, NULL);
     const stk_parallel_job job = {
-        stoke_dataset_count(dataset), &v, sizeof(verifier), start, check_sample, finish
+        report->pairs, &v, sizeof(verifier), stk_reader_start, check_sample, finish
     };
     if (r == STOKE_OK) r = stk_parallel_for(&job, threads, progress, context, err);
     if (r == STOKE_OK) r = write_report(&v, report, err);
     if (r != STOKE_OK) stoke_verify_report_free(report);
-    for (size_t i = 0; i < v.n_bad; i++) free_line(&v.bad[i]);
+    for (size_t i = 0; i < v.n_bad; i++) stk_bad_file_free(&v.bad[i].file);
     pthread_mutex_destroy(&v.lock);
     stk_free(v.bad);
     stk_free(v.tally);

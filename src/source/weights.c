@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/source/weights.h"
+#include "src/source/dataset.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -10,7 +10,6 @@
 #include "src/base/mem.h"
 #include "src/base/number.h"
 #include "src/base/threadpool.h"
-#include "src/source/csv.h"
 #include "src/source/dataset_internal.h"
 #include "src/source/mask_rules.h"
 #include "src/source/reader.h"
@@ -38,14 +37,9 @@ typedef struct balance {
 } balance;
 
 typedef struct balancer {
-    stk_reader reader;
+    stk_reader reader; /* first: see stk_reader_start */
     stk_mask_tally tally;
 } balancer;
-
-static int start(void *context, void *member, stoke_error *err)
-{
-    return stk_reader_start(&((balancer *)member)->reader, err);
-}
 
 static int add_mask(void *context, void *member, uint64_t id, stoke_error *err)
 {
@@ -78,7 +72,7 @@ static void finish(void *context, void *member)
     balance *b = context;
     balancer *self = member;
     stk_tally_merge(b->sum, &self->tally);
-    stk_reader_finish(&self->reader);
+    stk_reader_finish(NULL, &self->reader);
 }
 
 static double weight_of(const balance *b, const presence *sample)
@@ -96,7 +90,7 @@ static int run(balance *b, unsigned threads, stoke_progress_fn progress, void *c
                stoke_error *err)
 {
     uint64_t count = stoke_dataset_count(b->dataset);
-    const stk_parallel_job job = { count, b, sizeof(balancer), start, add_mask, finish };
+    const stk_parallel_job job = { count, b, sizeof(balancer), stk_reader_start, add_mask, finish };
     int r = stk_parallel_for(&job, threads, progress, context, err);
     if (r != STOKE_OK) return r;
     /* The order in which a mask's classes were met is that of its pixels: the sum rounds the same on every
@@ -141,17 +135,6 @@ int stk_weights_balanced(const stoke_dataset *dataset, const stoke_data_params *
 }
 
 #define WEIGHTS_LIMIT (UINT64_C(1) << 30)
-
-/* Weights in place to running sums. */
-static int accumulate(double *weights, uint64_t count, const char *origin, stoke_error *err)
-{
-    double total = 0;
-    for (uint64_t i = 0; i < count; i++) weights[i] = total += weights[i];
-    if (!(total > 0)) return stk_fail(err, STOKE_E_INVALID, "%s: all weights are 0", origin);
-    if (total > 1e300)
-        return stk_fail(err, STOKE_E_INVALID, "%s: the sum of the weights is too large", origin);
-    return STOKE_OK;
-}
 
 /* Samples are in natural order of their names. */
 static int find_sample(const stoke_dataset *dataset, const char *name, uint64_t *id)
@@ -212,6 +195,7 @@ static int read_weights(const stoke_dataset *dataset, stk_csv *csv, double *weig
     return r == STOKE_E_END ? STOKE_OK : r;
 }
 
+/* Names to weights, then to running sums in place. */
 static int fill(const stoke_dataset *dataset, stk_csv *csv, double *weights, stoke_error *err)
 {
     uint64_t count = stoke_dataset_count(dataset);
@@ -227,7 +211,12 @@ static int fill(const stoke_dataset *dataset, stk_csv *csv, double *weights, sto
                         csv->origin, (unsigned long long)missing.count, missing.count ? " (" : "",
                         missing.text, missing.count ? ")" : "", (unsigned long long)unknown.count,
                         unknown.count ? " (" : "", unknown.text, unknown.count ? ")" : "");
-    return accumulate(weights, count, csv->origin, err);
+    double total = 0;
+    for (uint64_t i = 0; i < count; i++) weights[i] = total += weights[i];
+    if (!(total > 0)) return stk_fail(err, STOKE_E_INVALID, "%s: all weights are 0", csv->origin);
+    if (total > 1e300)
+        return stk_fail(err, STOKE_E_INVALID, "%s: the sum of the weights is too large", csv->origin);
+    return STOKE_OK;
 }
 
 int stk_weights_parse(const stoke_dataset *dataset, const char *path, const void *bytes, size_t size,

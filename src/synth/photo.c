@@ -25,25 +25,19 @@ typedef struct shadow_map {
     uint8_t *line;
 } shadow_map;
 
-static uint32_t half_pixel(int64_t x, uint32_t width)
-{
-    int64_t pixel = (x + 255) >> 9;
-    return pixel < 0 ? 0 : pixel > width ? width : (uint32_t)pixel;
-}
-
 /* Adds a shape's shadow to what lies below it, or (no offset) wipes out the shadows that fell on what it now
  * hides. */
 static void paint_shadow(shadow_map *map, const stk_synth_shape *s, int32_t dx, int32_t dy, int add)
 {
     int32_t crossing[STK_POINTS];
-    uint32_t top = half_pixel((int64_t)s->top + dy, map->height),
-             bottom = half_pixel((int64_t)s->bottom + dy, map->height);
+    uint32_t top = stk_first_pixel((int64_t)s->top + dy, map->height, 9),
+             bottom = stk_first_pixel((int64_t)s->bottom + dy, map->height, 9);
     for (uint32_t y = top; y < bottom; y++) {
         uint8_t *row = map->depth + (size_t)y * map->width;
         int count = stk_shape_cross(s, (int32_t)y * 512 + 256 - dy, crossing);
         for (int k = 0; k + 1 < count; k += 2) {
-            uint32_t from = half_pixel((int64_t)crossing[k] + dx, map->width);
-            uint32_t to = half_pixel((int64_t)crossing[k + 1] + dx, map->width);
+            uint32_t from = stk_first_pixel((int64_t)crossing[k] + dx, map->width, 9);
+            uint32_t to = stk_first_pixel((int64_t)crossing[k + 1] + dx, map->width, 9);
             for (uint32_t x = from; x < to; x++) {
                 int depth = add ? row[x] + SHADOW_DEPTH : 0;
                 row[x] = (uint8_t)(depth > SHADOW_MAX ? SHADOW_MAX : depth);
@@ -125,19 +119,7 @@ static int shadow_create(shadow_map *map, const stk_synth_scene *scene, stoke_er
     return STOKE_OK;
 }
 
-static void shadow_free(shadow_map *map)
-{
-    stk_free(map->depth);
-    stk_free(map->sums);
-    stk_free(map->line);
-}
-
 /* ---- surfaces ---- */
-
-static uint8_t clamp_byte(int32_t value)
-{
-    return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
-}
 
 /* A run of pixels of one shape. The texture is read along a line through the tile; a second look at the
  * cloud, four times as coarse, takes away the repetition. */
@@ -158,9 +140,9 @@ static void color_run(const stk_synth_scene *scene, const stk_synth_shape *s, co
         const uint8_t *color = s->color[(fine * 3 + coarse) / 4];
         int32_t level = (int32_t)(light >> 16);
         level = (level < 24 ? 24 : level) * (256 - shade[x / 2]) >> 8;
-        out[0] = clamp_byte(color[0] * level >> 8);
-        out[1] = clamp_byte(color[1] * level >> 8);
-        out[2] = clamp_byte(color[2] * level >> 8);
+        out[0] = stk_clamp_byte(color[0] * level >> 8);
+        out[1] = stk_clamp_byte(color[1] * level >> 8);
+        out[2] = stk_clamp_byte(color[2] * level >> 8);
         out += 3;
         u += (uint32_t)s->step_u;
         v += (uint32_t)s->step_v;
@@ -199,15 +181,6 @@ static uint32_t root(uint32_t n)
     return r;
 }
 
-/* Photons come by chance: the deviation grows with the root of the light, 0.9 + 0.30 sqrt(value) levels. A
- * draw is the sum of two bytes less 255, deviation 104.5: strength = levels * 4096 / 104.5 for a shift by 12.
- */
-static void noise_strength(uint16_t strength[256])
-{
-    for (uint32_t v = 0; v < 256; v++)
-        strength[v] = (uint16_t)((90 * 256 + 30 * root(v * 65536)) * 4096 / 2675200);
-}
-
 /* One Philox block keys a row; the bytes come from mixing its counter, four samples per 64 bits. */
 static void add_noise(const stk_synth_scene *scene, uint32_t y, const uint16_t strength[256], uint8_t *row)
 {
@@ -216,14 +189,8 @@ static void add_noise(const stk_synth_scene *scene, uint32_t y, const uint16_t s
     for (size_t i = 0; i < (size_t)scene->width * 3; i++, bits >>= 16) {
         if (i % 4 == 0) bits = stk_mix64(counter += UINT64_C(0x9e3779b97f4a7c15)); /* odd: every value once */
         int32_t draw = (int32_t)(bits & 255) + (int32_t)(bits >> 8 & 255) - 255;
-        row[i] = clamp_byte(row[i] + ((draw * strength[row[i]] + 2048) >> 12));
+        row[i] = stk_clamp_byte(row[i] + ((draw * strength[row[i]] + 2048) >> 12));
     }
-}
-
-static void add_border(uint8_t *row, size_t width)
-{
-    memcpy(row, row + 3, 3);
-    memcpy(row + (width + 1) * 3, row + width * 3, 3);
 }
 
 static void render_rows(const stk_synth_scene *scene, const stoke_image *indices, const shadow_map *map,
@@ -231,12 +198,17 @@ static void render_rows(const stk_synth_scene *scene, const stoke_image *indices
 {
     uint16_t strength[256];
     size_t line = ((size_t)scene->width + 2) * 3;
-    noise_strength(strength);
+    /* Photons come by chance: the deviation grows with the root of the light, 0.9 + 0.30 sqrt(value) levels.
+     * A draw is the sum of two bytes less 255, deviation 104.5: strength = levels * 4096 / 104.5 for a shift
+     * by 12. */
+    for (uint32_t v = 0; v < 256; v++)
+        strength[v] = (uint16_t)((90 * 256 + 30 * root(v * 65536)) * 4096 / 2675200);
     for (uint32_t y = 0; y <= scene->height; y++) { /* colours are one row ahead of the lens */
         if (y < scene->height) {
             uint8_t *fresh = lines + y % 3 * line;
             color_row(scene, indices, map, y, fresh + 3);
-            add_border(fresh, scene->width);
+            memcpy(fresh, fresh + 3, 3); /* the border */
+            memcpy(fresh + line - 3, fresh + line - 6, 3);
         }
         if (!y) continue;
         uint32_t above = y > 1 ? y - 2 : 0, below = y < scene->height ? y : scene->height - 1;
@@ -260,6 +232,8 @@ int stk_photo_render(const stk_synth_scene *scene, const stoke_image *indices, s
     if (!status) render_rows(scene, indices, &map, lines, sums, image);
     stk_free(lines);
     stk_free(sums);
-    shadow_free(&map);
+    stk_free(map.depth);
+    stk_free(map.sums);
+    stk_free(map.line);
     return status;
 }

@@ -158,9 +158,12 @@ static void invent_thing(dice *d, stk_synth_scene *scene, stk_synth_shape *s, ui
     s->slope_y = -(int32_t)(slope * stk_sine(scene->sun) >> 15);
 }
 
-static void cover_all(const stk_synth_scene *scene, stk_synth_shape *s)
+/* Earth, grass, sand, stone: weak colours, so that things stand out. */
+static void invent_ground(dice *d, stk_synth_scene *scene, stk_synth_shape *s)
 {
-    int32_t right = (int32_t)scene->width * 256, bottom = (int32_t)scene->height * 256;
+    static const int16_t hues[4] = { 130, 330, 200, 900 }, saturations[4] = { 90, 95, 75, 22 };
+    int kind = between(d, 0, 3), value = between(d, 120, 190);
+    int32_t dark[3], light[3], right = (int32_t)scene->width * 256, bottom = (int32_t)scene->height * 256;
     add_point(s, 0, 0);
     add_point(s, right, 0);
     add_point(s, right, bottom);
@@ -168,15 +171,6 @@ static void cover_all(const stk_synth_scene *scene, stk_synth_shape *s)
     s->split = s->points;
     s->center_x = (int32_t)scene->width / 2;
     s->center_y = (int32_t)scene->height / 2;
-}
-
-/* Earth, grass, sand, stone: weak colours, so that things stand out. */
-static void invent_ground(dice *d, stk_synth_scene *scene, stk_synth_shape *s)
-{
-    static const int16_t hues[4] = { 130, 330, 200, 900 }, saturations[4] = { 90, 95, 75, 22 };
-    int kind = between(d, 0, 3), value = between(d, 120, 190);
-    int32_t dark[3], light[3];
-    cover_all(scene, s);
     random_surface(d, s, kind == 3 ? STK_PEBBLES : kind == 1 ? STK_GRAIN : STK_CLOUD);
     hue_color(hues[kind] + between(d, -40, 40), saturations[kind], value / 2, dark);
     hue_color(hues[kind] + between(d, -40, 40), saturations[kind] * 3 / 4, value, light);
@@ -262,25 +256,19 @@ int stk_shape_cross(const stk_synth_shape *s, int32_t y, int32_t *crossing)
     return count;
 }
 
-/* First pixel whose centre lies at or right of x (Q8), within 0 .. width. */
-static uint32_t first_pixel(int32_t x, uint32_t width)
-{
-    int32_t pixel = (x + 127) >> 8;
-    return pixel < 0 ? 0 : (uint32_t)pixel > width ? width : (uint32_t)pixel;
-}
-
 void stk_scene_paint(const stk_synth_scene *scene, stoke_image *indices)
 {
     int32_t crossing[STK_POINTS];
     for (int i = 0; i < scene->count; i++) {
         const stk_synth_shape *s = &scene->shapes[i];
-        uint32_t top = first_pixel(s->top, scene->height), bottom = first_pixel(s->bottom, scene->height);
+        uint32_t top = stk_first_pixel(s->top, scene->height, 8),
+                 bottom = stk_first_pixel(s->bottom, scene->height, 8);
         for (uint32_t y = top; y < bottom; y++) {
             uint8_t *row = (uint8_t *)indices->data + y * indices->stride;
             int count = stk_shape_cross(s, (int32_t)y * 256 + 128, crossing);
             for (int k = 0; k + 1 < count; k += 2) {
-                uint32_t from = first_pixel(crossing[k], scene->width),
-                         to = first_pixel(crossing[k + 1], scene->width);
+                uint32_t from = stk_first_pixel(crossing[k], scene->width, 8),
+                         to = stk_first_pixel(crossing[k + 1], scene->width, 8);
                 if (to > from) memset(row + from, i, to - from);
             }
         }

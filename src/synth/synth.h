@@ -38,6 +38,19 @@ static inline int32_t stk_cosine(uint32_t angle)
     return stk_sine(angle + STK_TURN / 4);
 }
 
+static inline uint8_t stk_clamp_byte(int32_t value)
+{
+    return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
+}
+
+/* First pixel whose centre lies at or right of x, within 0 .. width. x has `bits` bits behind the point of a
+ * pixel: 8, or 9 for pixels of twice the size. */
+static inline uint32_t stk_first_pixel(int64_t x, uint32_t width, int bits)
+{
+    const int64_t pixel = (x + (1 << (bits - 1)) - 1) >> bits;
+    return pixel < 0 ? 0 : pixel > width ? width : (uint32_t)pixel;
+}
+
 /* One or two closed outlines, filled even-odd (a ring is two circles), and how the surface looks. */
 typedef struct stk_synth_shape {
     int32_t x[STK_POINTS], y[STK_POINTS]; /* Q8 pixels */

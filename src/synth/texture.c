@@ -106,11 +106,6 @@ static int32_t value_noise(uint32_t x, uint32_t y, uint32_t cell, uint32_t salt)
     return (upper * 256 + (lower - upper) * ty) >> 16;
 }
 
-static uint8_t clamp(int32_t value)
-{
-    return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
-}
-
 /* Octaves from cells of 64 down to 2, each half as strong; stretched, since a sum of octaves stays near its
  * mean. */
 static uint8_t cloud(uint32_t x, uint32_t y)
@@ -120,14 +115,14 @@ static uint8_t cloud(uint32_t x, uint32_t y)
         sum += weight * value_noise(x, y, cell, cell);
         total += weight;
     }
-    return clamp(128 + (sum / total - 128) * 9 / 4);
+    return stk_clamp_byte(128 + (sum / total - 128) * 9 / 4);
 }
 
 /* A sine every 32 pixels, bent and roughened by the cloud. */
 static uint8_t stripes(uint32_t x, uint32_t y)
 {
     int32_t soft = tiles[STK_CLOUD][y * STK_TILE + x];
-    return clamp(128 + (stk_sine(x * 32 + (uint32_t)soft * 2) * 90 >> 15) + (soft - 128) / 3);
+    return stk_clamp_byte(128 + (stk_sine(x * 32 + (uint32_t)soft * 2) * 90 >> 15) + (soft - 128) / 3);
 }
 
 /* Bricks of 64 x 32, every other row shifted by half, each with its own shade; dark joints of 4 pixels. */
@@ -135,14 +130,14 @@ static uint8_t bricks(uint32_t x, uint32_t y)
 {
     uint32_t row = y / 32, column = (x + row % 2 * 32) / 64 % 4;
     int32_t soft = tiles[STK_CLOUD][y * STK_TILE + x];
-    if (y % 32 < 4 || (x + row % 2 * 32) % 64 < 4) return clamp(24 + soft / 4);
-    return clamp(110 + (int32_t)(lattice(column, row, 77) % 90) + (soft - 128) / 3);
+    if (y % 32 < 4 || (x + row % 2 * 32) % 64 < 4) return stk_clamp_byte(24 + soft / 4);
+    return stk_clamp_byte(110 + (int32_t)(lattice(column, row, 77) % 90) + (soft - 128) / 3);
 }
 
 static uint8_t grain(uint32_t x, uint32_t y)
 {
     int32_t fine = value_noise(x, y, 4, 91) + value_noise(x, y, 2, 92) - 255;
-    return clamp(128 + fine * 3 / 4 + (tiles[STK_CLOUD][y * STK_TILE + x] - 128) / 4);
+    return stk_clamp_byte(128 + fine * 3 / 4 + (tiles[STK_CLOUD][y * STK_TILE + x] - 128) / 4);
 }
 
 /* Distance to the nearest of one random point per 32 x 32 cell: round stones. */
@@ -156,7 +151,7 @@ static uint8_t pebbles(uint32_t x, uint32_t y)
         int32_t distance = dx * dx + dy * dy;
         if (distance < nearest) nearest = distance;
     }
-    return clamp(228 - nearest * 3 / 5 + (tiles[STK_CLOUD][y * STK_TILE + x] - 128) / 4);
+    return stk_clamp_byte(228 - nearest * 3 / 5 + (tiles[STK_CLOUD][y * STK_TILE + x] - 128) / 4);
 }
 
 static void build(void)

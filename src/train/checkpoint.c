@@ -24,43 +24,39 @@
 
 /* ---- arrays of a network ---- */
 
-static const char *array_prefix(stk_array_kind kind)
-{
-    static const char *const prefixes[STK_ARRAY_KINDS] = { [STK_ARRAY_VALUES] = "values.",
-                                                           [STK_ARRAY_MOMENT1] = "moment1.",
-                                                           [STK_ARRAY_MOMENT2] = "moment2.",
-                                                           [STK_ARRAY_AVERAGE] = "average." };
-    return prefixes[kind];
-}
+/* Before its name; and which setting makes a difference in the set of such arrays. */
+static const struct {
+    const char *prefix, *reason;
+} kinds[STK_ARRAY_KINDS] = {
+    [STK_ARRAY_VALUES] = { "values.", "it is of another model, or no state of a run" },
+    [STK_ARRAY_MOMENT1] = { "moment1.", "the two differ in --optimizer or --freeze-encoder" },
+    [STK_ARRAY_MOMENT2] = { "moment2.", "the two differ in --optimizer or --freeze-encoder" },
+    [STK_ARRAY_AVERAGE] = { "average.",
+                            "one of the two keeps a moving average and the other none: --average" },
+};
 
-static float *floats_of(const stoke_net_tensor *tensor, stk_array_kind kind)
-{
-    switch (kind) {
-    case STK_ARRAY_MOMENT1: return tensor->moments[0];
-    case STK_ARRAY_MOMENT2: return tensor->moments[1];
-    case STK_ARRAY_AVERAGE: return tensor->average;
-    default: return tensor->values;
-    }
-}
-
-int stk_net_array_next(const stoke_net *net, size_t *place, stk_net_array *array)
+stk_net_array *stk_net_arrays(const stoke_net *net, size_t *count)
 {
     const size_t tensors = stoke_net_tensor_count(net);
-    for (; *place < tensors * STK_ARRAY_KINDS; ++*place) {
-        const stk_array_kind kind = (stk_array_kind)(*place / tensors);
-        stoke_net_tensor tensor;
-        stoke_net_tensor_at(net, *place % tensors, &tensor);
-        float *floats = floats_of(&tensor, kind);
-        if (!floats) continue;
-        *array = (stk_net_array){
-            .kind = kind, .dims = tensor.dims, .count = (size_t)tensor.count, .floats = floats
-        };
-        memcpy(array->shape, tensor.shape, sizeof array->shape);
-        snprintf(array->name, sizeof array->name, "%s%s", array_prefix(kind), tensor.name);
-        ++*place;
-        return 1;
-    }
-    return 0;
+    stk_net_array *list = stk_calloc(tensors, STK_ARRAY_KINDS * sizeof *list), *array = list;
+    for (stk_array_kind kind = STK_ARRAY_VALUES; list && kind < STK_ARRAY_KINDS; kind++)
+        for (size_t i = 0; i < tensors; i++) {
+            stoke_net_tensor tensor;
+            stoke_net_tensor_at(net, i, &tensor);
+            float *const of_kind[STK_ARRAY_KINDS] = { [STK_ARRAY_VALUES] = tensor.values,
+                                                      [STK_ARRAY_MOMENT1] = tensor.moments[0],
+                                                      [STK_ARRAY_MOMENT2] = tensor.moments[1],
+                                                      [STK_ARRAY_AVERAGE] = tensor.average };
+            if (!of_kind[kind]) continue;
+            *array = (stk_net_array){
+                .kind = kind, .dims = tensor.dims, .count = (size_t)tensor.count, .floats = of_kind[kind]
+            };
+            memcpy(array->shape, tensor.shape, sizeof array->shape);
+            snprintf(array->name, sizeof array->name, "%s%s", kinds[kind].prefix, tensor.name);
+            array++;
+        }
+    *count = list ? (size_t)(array - list) : 0;
+    return list;
 }
 
 /* Arrays are hashed piece by piece, each with the hash so far as its seed: the state of a stream of libxxhash
@@ -84,24 +80,6 @@ static size_t bytes_of(const stk_net_array *array)
     return array->count * sizeof *array->floats;
 }
 
-static size_t piece_at(size_t done, size_t bytes)
-{
-    return bytes - done < PIECE ? bytes - done : PIECE;
-}
-
-/* All arrays of a network, kind by kind; stk_free it. NULL: no memory. */
-static stk_net_array *list_arrays(const stoke_net *net, size_t *count)
-{
-    stk_net_array array;
-    size_t place = 0;
-    *count = 0;
-    while (stk_net_array_next(net, &place, &array)) ++*count;
-    stk_net_array *list = stk_calloc(*count, sizeof *list);
-    place = 0;
-    for (size_t i = 0; list && i < *count; i++) stk_net_array_next(net, &place, &list[i]);
-    return list;
-}
-
 /* ---- writing ---- */
 
 static uint64_t hash_arrays(const stk_net_array *list, size_t count)
@@ -111,7 +89,8 @@ static uint64_t hash_arrays(const stk_net_array *list, size_t count)
         const size_t bytes = bytes_of(&list[i]);
         hash = hash_name(&list[i], hash);
         for (size_t done = 0; done < bytes; done += PIECE)
-            hash = XXH3_64bits_withSeed((const char *)list[i].floats + done, piece_at(done, bytes), hash);
+            hash = XXH3_64bits_withSeed((const char *)list[i].floats + done, stk_least(bytes - done, PIECE),
+                                        hash);
     }
     return hash;
 }
@@ -149,7 +128,7 @@ int stk_checkpoint_save(const char *path, const stoke_net *net, const stk_checkp
 {
     size_t count;
     char *text, *copy = stk_strdup(identity);
-    stk_net_array *list = list_arrays(net, &count);
+    stk_net_array *list = stk_net_arrays(net, &count);
     stk_checkpoint_info info = { .progress = *progress, .identity = copy };
     int status = STOKE_OK;
     if (!list || !copy) {
@@ -199,29 +178,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const stk_safetensors_tensor *)a)->name, ((const stk_safetensors_tensor *)b)->name);
 }
 
-/* Which setting makes a difference in the set of arrays. */
-static const char *reason(stk_array_kind kind)
-{
-    switch (kind) {
-    case STK_ARRAY_AVERAGE: return "one of the two keeps a moving average and the other none: --average";
-    case STK_ARRAY_MOMENT1:
-    case STK_ARRAY_MOMENT2: return "the two differ in --optimizer or --freeze-encoder";
-    default: return "it is of another model, or no state of a run";
-    }
-}
-
 static const char HOW_TO_FIT[] =
     "resume with the settings it was written with, which are in config.yaml beside it";
-
-/* A tensor that no array of the network asked for. */
-static int refuse_extra(const stk_safetensors *file, const stk_safetensors_tensor *tensor, stoke_error *err)
-{
-    stk_array_kind kind = STK_ARRAY_VALUES;
-    for (int k = 0; k < STK_ARRAY_KINDS; k++)
-        if (!strncmp(tensor->name, array_prefix(k), strlen(array_prefix(k)))) kind = k;
-    return stk_fail(err, STOKE_E_STATE, "%s: it holds %.200s, this run does not: %s; %s", file->path,
-                    tensor->name, reason(kind), HOW_TO_FIT);
-}
 
 static void shape_text(char text[static 64], uint32_t dims, const uint64_t *shape)
 {
@@ -258,7 +216,7 @@ static int place_arrays(stk_safetensors *file, stk_net_array *list, size_t count
         list[i].tensor = file->count ? bsearch(&key, file->list, file->count, sizeof key, by_name) : NULL;
         if (!list[i].tensor)
             return stk_fail(err, STOKE_E_STATE, "%s: it lacks %s, which this run has: %s; %s", file->path,
-                            list[i].name, reason(list[i].kind), HOW_TO_FIT);
+                            list[i].name, kinds[list[i].kind].reason, HOW_TO_FIT);
         const int status = check_shape(file, &list[i], err);
         if (status) return status;
     }
@@ -270,9 +228,15 @@ static int refuse_extras(const stk_safetensors *file, const stk_net_array *list,
                          stoke_error *err)
 {
     for (size_t i = 0; i < file->count && file->count > count; i++) {
+        const char *name = file->list[i].name;
+        stk_array_kind kind = STK_ARRAY_VALUES;
         int used = 0;
         for (size_t k = 0; k < count && !used; k++) used = list[k].tensor == &file->list[i];
-        if (!used) return refuse_extra(file, &file->list[i], err);
+        if (used) continue;
+        for (int k = 0; k < STK_ARRAY_KINDS; k++)
+            if (!strncmp(name, kinds[k].prefix, strlen(kinds[k].prefix))) kind = k;
+        return stk_fail(err, STOKE_E_STATE, "%s: it holds %.200s, this run does not: %s; %s", file->path,
+                        name, kinds[kind].reason, HOW_TO_FIT);
     }
     return STOKE_OK;
 }
@@ -289,7 +253,7 @@ static int check_data(const stk_safetensors *file, const stk_net_array *list, si
         const size_t bytes = bytes_of(&list[i]);
         hash = hash_name(&list[i], hash);
         for (size_t done = 0; done < bytes && !status; done += PIECE) {
-            const size_t size = piece_at(done, bytes);
+            const size_t size = stk_least(bytes - done, PIECE);
             status = stk_safetensors_bytes(file, list[i].tensor, done, piece, size, err);
             if (!status) hash = XXH3_64bits_withSeed(piece, size, hash);
         }
@@ -308,7 +272,7 @@ static int check_data(const stk_safetensors *file, const stk_net_array *list, si
 static int load(stk_safetensors *file, stoke_net *net, const stk_checkpoint_info *info, stoke_error *err)
 {
     size_t count;
-    stk_net_array *list = list_arrays(net, &count);
+    stk_net_array *list = stk_net_arrays(net, &count);
     if (!list) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", file->path);
     int status = place_arrays(file, list, count, err);
     if (!status) status = refuse_extras(file, list, count, err);

@@ -34,8 +34,8 @@ typedef struct stk_net_array {
     const struct stk_safetensors_tensor *tensor; /* where it lies in the file, once it was found */
 } stk_net_array;
 
-/* One after the other, kind by kind: start with *place = 0. 0: there are no more. Allocates nothing. */
-int stk_net_array_next(const stoke_net *net, size_t *place, stk_net_array *array);
+/* All of them, kind by kind; stk_free the list. NULL: no memory. */
+stk_net_array *stk_net_arrays(const stoke_net *net, size_t *count);
 
 /* ---- checkpoint ---- */
 

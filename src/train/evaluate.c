@@ -31,18 +31,6 @@ const char *stk_eval_mode_name(int mode)
     return names[mode];
 }
 
-static int learn(stk_eval_plan *plan, const char *augment, stoke_error *err)
-{
-    stoke_pipeline *pipeline = NULL;
-    const int r = stoke_pipeline_create(&pipeline, augment, err);
-    if (!r) {
-        plan->own_scale = stk_pipeline_own_scale(pipeline) != NULL;
-        plan->most_shown = stk_pipeline_most_shown(pipeline);
-    }
-    stoke_pipeline_destroy(&pipeline);
-    return r;
-}
-
 /* One of them; its windows are added up. */
 static void measure(stk_eval_plan *plan, const uint32_t picture[2], const uint32_t size[2])
 {
@@ -59,6 +47,7 @@ int stk_eval_plan_make(stk_eval_plan *plan, const stk_pairs *pairs, uint64_t cou
                        const stoke_data_params *data, int wanted, stoke_error *err)
 {
     const int possible = data->size[0] % STK_GRID == 0 && data->size[1] % STK_GRID == 0;
+    stoke_pipeline *pipeline = NULL;
     uint64_t n = 0;
     *plan = (stk_eval_plan){ .mode = wanted };
     if (wanted == STOKE_PREDICT_SLIDE && !possible)
@@ -66,8 +55,11 @@ int stk_eval_plan_make(stk_eval_plan *plan, const stk_pairs *pairs, uint64_t cou
                         "windows of %ux%u cannot be slid over pictures: height and width must be multiples "
                         "of %d (`size`)",
                         data->size[0], data->size[1], STK_GRID);
-    const int r = learn(plan, data->augment, err);
+    const int r = stoke_pipeline_create(&pipeline, data->augment, err);
     if (r) return r;
+    plan->own_scale = stk_pipeline_own_scale(pipeline) != NULL;
+    plan->most_shown = stk_pipeline_most_shown(pipeline);
+    stoke_pipeline_destroy(&pipeline);
     for (uint64_t i = 0; i < count; i++)
         if (pairs->size[i][0]) measure(plan, pairs->size[i], data->size), n++;
     if (wanted == STOKE_PREDICT_AUTO) {
@@ -83,10 +75,8 @@ uint64_t stk_eval_plan_bytes(const stk_eval_plan *plan, const stoke_net_params *
     if (plan->mode != STOKE_PREDICT_SLIDE) return 0;
     const stk_predict_windows across =
         stk_windows_of(plan->width, net->width, stoke_predict_defaults().overlap);
-    const uint64_t lines = net->height / STK_GRID + 1, window = (uint64_t)net->height * net->width;
-    const uint64_t sums =
-        lines * (across.length / STK_GRID) * stk_logits_stride(net->classes) * sizeof(float);
-    const uint64_t classes = lines * STK_GRID * across.length * sizeof(uint16_t);
+    const uint64_t window = (uint64_t)net->height * net->width;
+    const uint64_t band = stk_slide_band(&across, net->height, net->classes);
     const uint64_t rows = (uint64_t)net->batch * window * 3 * sizeof(float);
     const uint64_t each = plan->pixels * PIXEL_BYTES;
     /* What is on its way, and what helpers keep between files: as much again at most. */
@@ -94,7 +84,7 @@ uint64_t stk_eval_plan_bytes(const stk_eval_plan *plan, const stoke_net_params *
                    most = each > STK_EVAL_MEMORY ? each : STK_EVAL_MEMORY;
     const uint64_t way = (3 * helpers + 2 * net->batch) * each;
     const uint64_t kept = (uint64_t)pictures * STK_EVAL_SIDE * STK_EVAL_SIDE * 7;
-    return rows + sums + classes + 8 * window + (way < 2 * most ? way : 2 * most) + kept;
+    return rows + band + 8 * window + (way < 2 * most ? way : 2 * most) + kept;
 }
 
 /* ---- batches of a loader ---- */
@@ -128,26 +118,14 @@ static const void *mask_of(const stoke_batch *batch, uint32_t row)
     return (const char *)batch->masks + row * batch->mask_row_bytes;
 }
 
-static stoke_net_batch rows_of(const stoke_batch *batch, uint32_t first, uint32_t count)
-{
-    stoke_net_batch rows = stoke_net_batch_of(batch);
-    rows.count = count;
-    rows.images += first * rows.image_row_floats;
-    rows.masks = mask_of(batch, first);
-    return rows;
-}
-
-static int is_worse(const stk_evaluate_worst *a, const stk_evaluate_worst *b)
-{
-    return a->miou < b->miou || (a->miou == b->miou && a->id < b->id);
-}
-
 /* Puts a picture on the list (room for STK_WORST) if it belongs there. Ascending; of equal ones that with the
  * lower id first, so that the list does not depend on who comes when. */
 static void worst_note(stk_evaluate_worst *list, size_t *count, const stk_evaluate_worst *picture)
 {
     size_t at = *count;
-    while (at && is_worse(picture, &list[at - 1])) at--;
+    while (at && (picture->miou < list[at - 1].miou ||
+                  (picture->miou == list[at - 1].miou && picture->id < list[at - 1].id)))
+        at--;
     if (at == STK_WORST) return;
     if (*count < STK_WORST) ++*count;
     memmove(list + at + 1, list + at, (*count - at - 1) * sizeof *list);
@@ -158,7 +136,10 @@ static void worst_note(stk_evaluate_worst *list, size_t *count, const stk_evalua
 static int evaluate_rows(pass *p, const stoke_batch *batch, uint32_t first, uint32_t count, stoke_error *err)
 {
     const size_t pixels = (size_t)batch->height * batch->width;
-    const stoke_net_batch rows = rows_of(batch, first, count);
+    stoke_net_batch rows = stoke_net_batch_of(batch);
+    rows.count = count;
+    rows.images += first * rows.image_row_floats;
+    rows.masks = mask_of(batch, first);
     uint16_t *predicted = p->predicted + first * pixels;
     uint32_t with_pixels = 0;
     double loss;
@@ -176,6 +157,7 @@ static int evaluate_rows(pass *p, const stoke_batch *batch, uint32_t first, uint
                                          .miou = scores.miou,
                                          .accuracy = scores.pixel_accuracy };
         if (scores.pixels) worst_note(p->result->worst, &p->result->n_worst, &own);
+        if (p->gallery) stk_gallery_score(p->gallery, own.id, own.miou, own.accuracy);
     }
     if (r) return r;
     p->loss += loss * with_pixels;
@@ -360,17 +342,6 @@ static int on_progress(void *context, uint64_t done, uint64_t total)
     return c->progress ? c->progress(c->context, done, total) : 0;
 }
 
-/* NaN as soon as a picture was resized: a mean over some of them would look like one over all. One of which
- * no pixel counts has none. */
-static double mean_loss(const comparison *c, const stoke_predict_report *done)
-{
-    double sum = 0;
-    uint64_t n = 0;
-    for (uint64_t i = 0; i < c->count; i++)
-        if (!isnan(c->losses[i])) sum += c->losses[i], n++;
-    return done->resized ? NAN : sum / (double)n;
-}
-
 static int run_pictures(comparison *c, const stoke_sample *files, stoke_error *err)
 {
     const stk_original *set = c->set;
@@ -394,7 +365,12 @@ static int run_pictures(comparison *c, const stoke_sample *files, stoke_error *e
     if (!result->samples)
         return stk_fail(err, STOKE_E_TOO_BAD, "none of %llu samples could be used; the first: %s",
                         (unsigned long long)c->count, stk_quarantine_get(set->quarantine, 0).reason);
-    result->loss = mean_loss(c, &done);
+    double sum = 0;
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < c->count; i++) /* one of which no pixel counts has none */
+        if (!isnan(c->losses[i])) sum += c->losses[i], n++;
+    /* NaN as soon as a picture was resized: a mean over some of them would look like one over all. */
+    result->loss = done.resized ? NAN : sum / (double)n;
     result->scores = stoke_confusion_scores(c->confusion);
     result->seconds = done.seconds;
     result->data_seconds = done.seconds - done.network_seconds;

@@ -70,8 +70,7 @@ void stk_gallery_destroy(stk_evaluate_gallery **gallery);
 void stk_gallery_undo(stk_evaluate_gallery *gallery, const stk_pix_writer *writer);
 /* Keeps the rows of this batch that are wanted: pictures back to bytes from their normalised floats. */
 void stk_gallery_take(stk_evaluate_gallery *gallery, const stoke_batch *batch, const uint16_t *predicted);
-/* Scores for the caption of a sample, where those of the pixels that are shown are not the ones that count.
- */
+/* Scores for the caption of a sample. */
 void stk_gallery_score(stk_evaluate_gallery *gallery, uint64_t id, double miou, double accuracy);
 /* Keeps a whole picture of any size, if it is wanted: image RGB u8, masks u8 or u16; scaled down to the
  * gallery's height and width, with its proportions. own: whose it is, and the scores for its caption. */

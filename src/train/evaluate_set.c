@@ -23,6 +23,11 @@
 enum { NORMALIZATION = 160 };
 
 typedef struct evaluation_set {
+    const stoke_eval_params *params;
+    stoke_eval_report *report;
+    stoke_progress_fn progress;
+    void *context;
+    stoke_error *err;
     stk_loader_plan plan;  /* its probe is that of the set, whoever reads it */
     uint64_t limit;        /* memory_limit */
     stk_predict_work work; /* at the masks' own size */
@@ -52,14 +57,6 @@ void stoke_eval_report_free(stoke_eval_report *report)
 }
 
 /* ---- settings ---- */
-
-static int check(const stoke_data_params *data, const stoke_eval_params *params, stoke_error *err)
-{
-    if (params->struct_size != sizeof *params) return stk_fail_struct(err, "stoke_eval_defaults");
-    if (data->ignore_index < -1)
-        return stk_fail(err, STOKE_E_INVALID, "ignore_index is -1 (none) or a class id");
-    return STOKE_OK;
-}
 
 /* Values as the network was trained on, as an op: the loader itself knows ImageNet's alone. */
 static const char *normalization(const stoke_predictor *predictor, char text[NORMALIZATION])
@@ -96,16 +93,6 @@ static stoke_data_params plain(const stoke_data_params *data, const stoke_predic
     return own;
 }
 
-static int check_classes(const stoke_data_params *data, const stoke_predictor_info *network, stoke_error *err)
-{
-    const int64_t classes = network->classes == 1 ? 2 : network->classes;
-    if (!data->classes || data->classes == classes || data->classes == network->classes) return STOKE_OK;
-    return stk_fail(err, STOKE_E_INVALID,
-                    "the network has %lld classes, and the data is said to have %lld (classes): name the "
-                    "network that was trained on it, or map its labels with label_map",
-                    (long long)classes, (long long)data->classes);
-}
-
 /* ---- names of classes ---- */
 
 /* LABEL_3 is what Hugging Face calls a class that has no name. */
@@ -130,8 +117,9 @@ static const char *name_of(const stoke_predictor *predictor, const stoke_labels 
     return id ? "foreground" : "background";
 }
 
-static int copy_names(evaluation_set *set, stoke_eval_report *report, stoke_error *err)
+static int copy_names(evaluation_set *set)
 {
+    stoke_eval_report *report = set->report;
     const uint32_t own = stoke_predictor_about(set->predictor).classes;
     report->class_names = stk_calloc(report->classes, sizeof *report->class_names);
     int all = report->class_names != NULL;
@@ -140,43 +128,38 @@ static int copy_names(evaluation_set *set, stoke_eval_report *report, stoke_erro
         if (name) all = (report->class_names[id] = stk_strdup(name)) != NULL;
     }
     return all ? STOKE_OK
-               : stk_fail(err, STOKE_E_NOMEM, "no memory for the names of %u classes", report->classes);
+               : stk_fail(set->err, STOKE_E_NOMEM, "no memory for the names of %u classes", report->classes);
 }
 
 /* ---- the pass at the network's size ---- */
 
 /* A set whose masks have more classes than the network comes as bad files: puts in front of the message what
  * is behind them. */
-static void blame_classes(const evaluation_set *set, stoke_error *err)
+static void blame_classes(const evaluation_set *set)
 {
     char why[96];
     snprintf(why, sizeof why, "the masks do not fit the network, which has %lld classes",
              (long long)set->data.classes);
-    if (err) stk_error_prefix(err, why);
-}
-
-/* Whether masks with classes that the network has not are behind a failure. */
-static int is_about_classes(const stoke_loader *loader, int code)
-{
-    stoke_bad_file bad;
-    if (code != STOKE_E_TOO_BAD) return code == STOKE_E_LABEL;
-    return !stoke_loader_bad(loader, 0, &bad) && bad.code == STOKE_E_LABEL;
+    if (set->err) stk_error_prefix(set->err, why);
 }
 
 static int run_loader(evaluation_set *set, stoke_confusion *confusion, stk_evaluate_gallery *gallery,
-                      stk_evaluate_result *result, stoke_eval_report *report, stoke_progress_fn progress,
-                      void *context, stoke_error *err)
+                      stk_evaluate_result *result)
 {
+    stoke_eval_report *report = set->report;
     stoke_loader *loader = NULL;
     stoke_loader_stats_data stats = { 0 };
-    int r = stk_loader_create_planned(&loader, set->dataset, &set->data, &set->plan, err);
+    int r = stk_loader_create_planned(&loader, set->dataset, &set->data, &set->plan, set->err);
     if (r) return r;
-    r = stk_evaluate(set->predictor->net, loader, confusion, gallery, result, progress, context, err);
-    if (r && is_about_classes(loader, r)) blame_classes(set, err);
+    r = stk_evaluate(set->predictor->net, loader, confusion, gallery, result, set->progress, set->context,
+                     set->err);
+    stoke_bad_file first = { 0 };
+    const int any = !stoke_loader_bad(loader, 0, &first);
+    if (r == STOKE_E_LABEL || (r == STOKE_E_TOO_BAD && any && first.code == STOKE_E_LABEL))
+        blame_classes(set);
     stoke_loader_stats(loader, &stats);
     report->bad = stats.bad_samples;
-    stoke_bad_file first;
-    if (!r && report->bad && !stoke_loader_bad(loader, 0, &first))
+    if (!r && report->bad && any)
         snprintf(report->first_bad, sizeof report->first_bad, "%s", first.reason); /* which names the file */
     stoke_loader_unrecorded(loader, report->unrecorded, sizeof report->unrecorded);
     stoke_loader_destroy(&loader);
@@ -186,9 +169,9 @@ static int run_loader(evaluation_set *set, stoke_confusion *confusion, stk_evalu
 /* ---- the pass at the masks' own size ---- */
 
 static int run_original(evaluation_set *set, stoke_confusion *confusion, stk_evaluate_gallery *gallery,
-                        stk_evaluate_result *result, stoke_eval_report *report, stoke_progress_fn progress,
-                        void *context, stoke_error *err)
+                        stk_evaluate_result *result)
 {
+    stoke_eval_report *report = set->report;
     stk_original original = { .predictor = set->predictor,
                               .dataset = set->dataset,
                               .labels = set->labels,
@@ -196,15 +179,14 @@ static int run_original(evaluation_set *set, stoke_confusion *confusion, stk_eva
                               .gallery = gallery,
                               .memory = set->work.memory,
                               .helpers = set->work.helpers };
-    int r = stk_quarantine_open(&original.quarantine, set->data.quarantine, err);
+    int r = stk_quarantine_open(&original.quarantine, set->data.quarantine, set->err);
     if (r) return r;
-    r = stk_evaluate_original(&original, confusion, result, progress, context, err);
+    r = stk_evaluate_original(&original, confusion, result, set->progress, set->context, set->err);
     report->bad = stk_quarantine_count(original.quarantine);
     if (report->bad) {
         const stoke_bad_file first = stk_quarantine_get(original.quarantine, 0);
         if (!r) snprintf(report->first_bad, sizeof report->first_bad, "%s", first.reason);
-        if ((r == STOKE_E_TOO_BAD || r == STOKE_E_LABEL) && first.code == STOKE_E_LABEL)
-            blame_classes(set, err);
+        if ((r == STOKE_E_TOO_BAD || r == STOKE_E_LABEL) && first.code == STOKE_E_LABEL) blame_classes(set);
     }
     stk_quarantine_unrecorded(original.quarantine, report->unrecorded, sizeof report->unrecorded);
     stk_quarantine_close(&original.quarantine);
@@ -213,11 +195,9 @@ static int run_original(evaluation_set *set, stoke_confusion *confusion, stk_eva
 
 /* Of the report, it tells what was bad. */
 static int run_pass(evaluation_set *set, stoke_confusion *confusion, stk_evaluate_gallery *gallery,
-                    stk_evaluate_result *result, stoke_eval_report *report, stoke_progress_fn progress,
-                    void *context, stoke_error *err)
+                    stk_evaluate_result *result)
 {
-    return (set->original ? run_original : run_loader)(set, confusion, gallery, result, report, progress,
-                                                       context, err);
+    return (set->original ? run_original : run_loader)(set, confusion, gallery, result);
 }
 
 /* ---- the worst ---- */
@@ -244,15 +224,19 @@ static int take(const stk_evaluate_result *e, stoke_eval_report *report, stoke_e
 
 /* Once more through the network, the same way, since which are the worst is known only afterwards: 16
  * pictures against keeping all of them. Their captions are those of the list. */
-static int draw_worst(evaluation_set *set, const stk_evaluate_result *found, const stoke_eval_params *params,
-                      const stoke_eval_report *report, stoke_error *err)
+static int draw_worst(const evaluation_set *set, const stk_evaluate_result *found)
 {
+    const stoke_eval_report *report = set->report;
+    stoke_error *err = set->err;
     uint64_t ids[STK_WORST];
     char title[160], size[48] = "their own size";
     stk_evaluate_gallery *gallery = NULL;
     stoke_confusion *confusion = NULL;
     stk_evaluate_result e;
-    stoke_eval_report again;
+    stoke_eval_report unused;
+    evaluation_set again = *set;
+    again.report = &unused;
+    again.progress = NULL;
     const uint32_t count = (uint32_t)found->n_worst;
     const uint32_t height = set->original ? STK_EVAL_SIDE : report->height;
     const uint32_t width = set->original ? STK_EVAL_SIDE : report->width;
@@ -261,16 +245,16 @@ static int draw_worst(evaluation_set *set, const stk_evaluate_result *found, con
     int r = stoke_dataset_pick(set->dataset, ids, count, err);
     if (!r) r = stk_gallery_create(&gallery, count, count, height, width, err);
     if (!r) stk_gallery_undo(gallery, &set->predictor->writer);
+    if (!r) r = stoke_confusion_create(&confusion, report->classes, set->data.ignore_index, err);
+    if (!r) r = run_pass(&again, confusion, gallery, &e);
     for (uint32_t i = 0; !r && i < count; i++) /* of what is picked, the i-th */
         stk_gallery_score(gallery, i, found->worst[i].miou, found->worst[i].accuracy);
-    if (!r) r = stoke_confusion_create(&confusion, report->classes, set->data.ignore_index, err);
-    if (!r) r = run_pass(set, confusion, gallery, &e, &again, NULL, NULL, err);
     if (!set->original)
         snprintf(size, sizeof size, "%ux%u", (unsigned)report->height, (unsigned)report->width);
     snprintf(title, sizeof title, "The %u worst of %s, at %s", (unsigned)count,
              STOKE_COUNT(report->samples, "picture"), size);
     if (!r)
-        r = stk_gallery_write(gallery, params->picture, title, set->data.ignore_index,
+        r = stk_gallery_write(gallery, set->params->picture, title, set->data.ignore_index,
                               (const char *const *)report->class_names, report->classes, err);
     stk_gallery_destroy(&gallery);
     stoke_confusion_destroy(&confusion);
@@ -280,9 +264,11 @@ static int draw_worst(evaluation_set *set, const stk_evaluate_result *found, con
 /* ---- all of it ---- */
 
 /* How to look at the set. What was trained with says the predictor's params, not the data's. */
-static int settle_mode(evaluation_set *set, const stoke_eval_params *params, stoke_eval_report *report,
-                       stoke_error *err)
+static int settle_mode(evaluation_set *set)
 {
+    const stoke_eval_params *params = set->params;
+    stoke_eval_report *report = set->report;
+    stoke_error *err = set->err;
     stoke_data_params trained = set->data;
     stk_pairs pairs = { 0 };
     stk_eval_plan plan = { .mode = params->network.mode };
@@ -305,14 +291,22 @@ static int settle_mode(evaluation_set *set, const stoke_eval_params *params, sto
     return r;
 }
 
-static int open_set(evaluation_set *set, const stoke_data_params *data, const stoke_eval_params *params,
-                    stoke_eval_report *report, stoke_error *err)
+static int open_set(evaluation_set *set, const stoke_data_params *data)
 {
-    int r = stoke_predictor_open(&set->predictor, &params->network, err);
+    stoke_eval_report *report = set->report;
+    stoke_error *err = set->err;
+    if (set->params->struct_size != sizeof *set->params) return stk_fail_struct(err, "stoke_eval_defaults");
+    if (data->ignore_index < -1)
+        return stk_fail(err, STOKE_E_INVALID, "ignore_index is -1 (none) or a class id");
+    int r = stoke_predictor_open(&set->predictor, &set->params->network, err);
     if (r) return r;
     const stoke_predictor_info network = stoke_predictor_about(set->predictor);
-    r = check_classes(data, &network, err);
-    if (r) return r;
+    const int64_t classes = network.classes == 1 ? 2 : network.classes;
+    if (data->classes && data->classes != classes && data->classes != network.classes)
+        return stk_fail(err, STOKE_E_INVALID,
+                        "the network has %lld classes, and the data is said to have %lld (classes): name the "
+                        "network that was trained on it, or map its labels with label_map",
+                        (long long)classes, (long long)data->classes);
     set->data = plain(data, &network);
     set->data.augment = normalization(set->predictor, set->normalization);
     set->predictor->net->params.loss.ignore_index = data->ignore_index;
@@ -328,9 +322,9 @@ static int open_set(evaluation_set *set, const stoke_data_params *data, const st
             data->data     ? data->data
             : data->images ? data->images
                            : data->list);
-    if (!r) r = settle_mode(set, params, report, err);
+    if (!r) r = settle_mode(set);
     if (!r) r = stoke_data_labels(&set->labels, &set->data, err);
-    if (!r) r = copy_names(set, report, err);
+    if (!r) r = copy_names(set);
     if (!r) r = stoke_confusion_create(&report->confusion, network.classes, data->ignore_index, err);
     return r;
 }
@@ -343,40 +337,24 @@ static uint64_t of_pictures(const evaluation_set *set)
     return stoke_memory_total(&sum);
 }
 
-/* The worst pictures are kept with both masks, and drawn when what reads pictures has gone. */
-static uint64_t of_worst(uint64_t pixels, uint32_t classes, uint64_t gone)
-{
-    const uint64_t page = stk_comparison_bytes(STK_WORST, classes);
-    return STK_WORST * pixels * 7 + (page > gone ? page - gone : 0);
-}
-
-static void add_up(const evaluation_set *set, const stoke_eval_params *params, stoke_eval_report *report,
-                   uint64_t process)
+static void add_up(const evaluation_set *set, uint64_t process)
 {
     const stoke_predictor *p = set->predictor;
-    stoke_memory_sum *sum = &report->memory;
+    stoke_memory_sum *sum = &set->report->memory;
+    const uint64_t pixels = set->original ? STK_EVAL_SIDE * STK_EVAL_SIDE : p->height * p->width,
+                   page = stk_comparison_bytes(STK_WORST, set->report->classes), gone = of_pictures(set);
     *sum = (stoke_memory_sum){ .limit_bytes = set->limit };
-    stk_net_add_memory(sum, &report->plan);
+    stk_net_add_memory(sum, &set->report->plan);
     if (set->original) {
         stk_predict_add_memory(sum, &set->work, &set->plan.probe);
     } else {
         stoke_memory_add_loader(sum, &set->plan.shown);
         stoke_memory_add(sum, "classes", 1, (uint64_t)p->batch * p->height * p->width * (2 + 12));
     }
-    if (params->picture)
-        stoke_memory_add(sum, "the worst", 1,
-                         of_worst(set->original ? STK_EVAL_SIDE * STK_EVAL_SIDE : p->height * p->width,
-                                  report->classes, of_pictures(set)));
+    /* The worst pictures are kept with both masks, and drawn when what reads pictures has gone. */
+    if (set->params->picture)
+        stoke_memory_add(sum, "the worst", 1, STK_WORST * pixels * 7 + (page > gone ? page - gone : 0));
     stoke_memory_add(sum, "process", 1, process);
-}
-
-static stk_predict_work original_work(const evaluation_set *set, const stoke_eval_params *params)
-{
-    stoke_predict_job job = stoke_predict_job_defaults();
-    job.count = stoke_dataset_count(set->dataset);
-    job.images = params->picture != NULL;
-    job.labels = set->labels;
-    return stk_predict_work_of(set->predictor, &job);
 }
 
 /* Makes what pictures take fit into so many bytes; 0: they do not, and take the least now. */
@@ -389,48 +367,53 @@ static int squeeze(evaluation_set *set, uint64_t bytes)
 }
 
 /* Before the first picture is read. */
-static int plan_memory(evaluation_set *set, const stoke_eval_params *params, stoke_eval_report *report,
-                       stoke_error *err)
+static int plan_memory(evaluation_set *set)
 {
+    const stoke_eval_params *params = set->params;
+    const stoke_memory_sum *sum = &set->report->memory;
     set->limit = set->data.memory_limit;
     set->data.memory_limit = 0; /* of the whole, and not of the loader */
-    const int r = stk_loader_plan_of(&set->plan, set->dataset, &set->data, err);
+    const int r = stk_loader_plan_of(&set->plan, set->dataset, &set->data, set->err);
     if (r) return r;
     if (set->original) {
-        set->work = original_work(set, params);
+        stoke_predict_job job = stoke_predict_job_defaults();
+        job.count = stoke_dataset_count(set->dataset);
+        job.images = params->picture != NULL;
+        job.labels = set->labels;
+        set->work = stk_predict_work_of(set->predictor, &job);
         stk_predict_settle(&set->work, &set->plan.probe);
     }
-    const uint64_t process = stk_process_beside(&report->plan);
-    add_up(set, params, report, process);
-    while (set->limit && stoke_memory_total(&report->memory) > set->limit) {
+    const uint64_t process = stk_process_beside(&set->report->plan);
+    add_up(set, process);
+    while (set->limit && stoke_memory_total(sum) > set->limit) {
         if (!set->original && set->plan.shown.slots > 2) {
             set->plan.shown.slots--;
         } else {
-            const uint64_t others = stoke_memory_total(&report->memory) - of_pictures(set);
+            const uint64_t others = stoke_memory_total(sum) - of_pictures(set);
             if (!squeeze(set, set->limit > others ? set->limit - others : 0)) {
-                add_up(set, params, report, process);
-                return stk_memory_refuse(&report->memory, "the evaluation needs", "lower batch or workers",
-                                         err);
+                add_up(set, process);
+                return stk_memory_refuse(sum, "the evaluation needs", "lower batch or workers", set->err);
             }
         }
-        add_up(set, params, report, process);
+        add_up(set, process);
     }
-    if (params->planned) params->planned(params->planned_context, &report->memory);
+    if (params->planned) params->planned(params->planned_context, sum);
     return STOKE_OK;
 }
 
 int stoke_evaluate_set(const stoke_data_params *data, const stoke_eval_params *params,
                        stoke_progress_fn progress, void *context, stoke_eval_report *report, stoke_error *err)
 {
-    evaluation_set set = { 0 };
+    evaluation_set set = {
+        .params = params, .report = report, .progress = progress, .context = context, .err = err
+    };
     stk_evaluate_result e = { 0 };
     *report = (stoke_eval_report){ .loss = NAN };
-    int r = check(data, params, err);
-    if (!r) r = open_set(&set, data, params, report, err);
-    if (!r) r = plan_memory(&set, params, report, err);
-    if (!r) r = run_pass(&set, report->confusion, NULL, &e, report, progress, context, err);
+    int r = open_set(&set, data);
+    if (!r) r = plan_memory(&set);
+    if (!r) r = run_pass(&set, report->confusion, NULL, &e);
     if (!r) r = take(&e, report, err);
-    if (!r && params->picture) r = draw_worst(&set, &e, params, report, err);
+    if (!r && params->picture) r = draw_worst(&set, &e);
     stoke_labels_destroy(&set.labels);
     stoke_dataset_close(&set.dataset);
     stoke_predictor_close(&set.predictor);

@@ -98,14 +98,6 @@ static size_t turn(const stoke_lr_report *r, double begin)
     return r->count;
 }
 
-static double mean_of_start(const stoke_lr_report *r)
-{
-    const size_t n = r->count / 10;
-    double sum = 0;
-    for (size_t i = 0; i < n; i++) sum += r->points[i].smooth;
-    return sum / (double)n;
-}
-
 /* Of the smoothed curve up to `low`, by what single losses are off. The weights of a window are worth about
  * 1.15 times its reach in points. */
 static double noise_of(const stoke_lr_report *r, size_t low, size_t reach)
@@ -128,8 +120,11 @@ static size_t first_below(const stoke_lr_report *r, double level)
 
 static void read_curve(stoke_lr_report *r, const double *steady, size_t reach)
 {
+    const size_t start = r->count / 10;
+    double begin = 0;
     for (size_t i = 0; i < r->count; i++) r->points[i].smooth = fit(steady, r->count, i, reach);
-    const double begin = mean_of_start(r);
+    for (size_t i = 0; i < start; i++) begin += r->points[i].smooth;
+    begin /= (double)start;
     const size_t end = turn(r, begin);
     size_t low = 0;
     for (size_t i = 0; i < end; i++)
@@ -347,28 +342,23 @@ static int run(sweep *s, stoke_error *err)
     return STOKE_OK;
 }
 
-/* What is usual, and well below where the loss exploded. */
-static double without_a_curve(const sweep *s)
-{
-    const double usual = stk_usual_rate(s->train);
-    return s->report->end == STOKE_LR_END_WHOLE ? usual : fmin(usual, s->report->end_lr / 100);
-}
-
 /* Room for the curve, the sweep, the verdict. */
 static int run_and_judge(sweep *s, stoke_error *err)
 {
-    *s->report = (stoke_lr_report){ .memory = s->report->memory };
-    int status = check_params(s->params, err);
-    if (status) return status;
-    s->report->points = stk_calloc(s->params->steps, sizeof *s->report->points);
-    if (!s->report->points)
+    stoke_lr_report *r = s->report;
+    r->points = stk_calloc(s->params->steps, sizeof *r->points);
+    if (!r->points)
         return stk_fail(err, STOKE_E_NOMEM, "no memory for a curve of %u points", s->params->steps);
     s->began_ns = stk_now_ns();
-    status = run(s, err);
-    s->report->seconds = (double)(stk_now_ns() - s->began_ns) / 1e9;
-    if (!status) status = stoke_lr_judge(s->report, err);
-    if (!status && isnan(s->report->suggested)) s->report->suggested = without_a_curve(s);
-    if (status) stoke_lr_report_free(s->report);
+    int status = run(s, err);
+    r->seconds = (double)(stk_now_ns() - s->began_ns) / 1e9;
+    if (!status) status = stoke_lr_judge(r, err);
+    /* What is usual, and well below where the loss exploded. */
+    if (!status && isnan(r->suggested)) {
+        const double usual = stk_usual_rate(s->train);
+        r->suggested = r->end == STOKE_LR_END_WHOLE ? usual : fmin(usual, r->end_lr / 100);
+    }
+    if (status) stoke_lr_report_free(r);
     return status;
 }
 
@@ -391,18 +381,6 @@ static int settling(void *context, uint64_t done, uint64_t total)
     return notify(context, STOKE_TRAIN_SETTLING, NULL, done, total);
 }
 
-/* Says what it will take before it takes it. */
-static int announce(sweep *s, const stk_setup *setup, stk_train_memory *memory, stoke_error *err)
-{
-    char text[1024];
-    const int status = stk_train_memory_make(memory, setup, 0, err);
-    if (status) return status;
-    s->report->memory = memory->sum;
-    stoke_memory_text(&memory->sum, text, sizeof text);
-    if (notify(s, STOKE_TRAIN_READY, text, 0, 0)) return stk_fail(err, STOKE_E_CANCELLED, "interrupted");
-    return STOKE_OK;
-}
-
 int stoke_find_lr(const stoke_data_params *data, const stoke_train_params *train,
                   const stoke_find_lr_params *params, stoke_train_fn event, void *context,
                   stoke_lr_report *report, stoke_error *err)
@@ -418,14 +396,20 @@ int stoke_find_lr(const stoke_data_params *data, const stoke_train_params *train
     own.resume = NULL;
     status = stk_setup_make(&setup, data, &own, say, settling, &s, err);
     s.train = &setup.params;
-    if (!status && stk_setup_names_no_quarantine(&setup))
-        setup.train.quarantine = "";                  /* nothing is written */
+    if (!status && !stk_quarantine_named(&setup.train)) setup.train.quarantine = ""; /* nothing is written */
     if (!status) stoke_dataset_close(&setup.val_set); /* nothing is validated */
-    if (!status) status = announce(&s, &setup, &memory, err);
+    if (!status) status = stk_train_memory_make(&memory, &setup, 0, err);
+    if (!status) { /* said before it is taken */
+        char text[1024];
+        report->memory = memory.sum;
+        stoke_memory_text(&memory.sum, text, sizeof text);
+        if (notify(&s, STOKE_TRAIN_READY, text, 0, 0))
+            status = stk_fail(err, STOKE_E_CANCELLED, "interrupted");
+    }
     if (!status) status = stoke_net_open(&s.net, &setup.net, err);
     for (size_t i = 0; !status && stoke_net_remark(s.net, i); i++) say(&s, stoke_net_remark(s.net, i));
     if (!status) {
-        const stoke_data_params own_data = stk_train_data(&setup);
+        const stoke_data_params own_data = stk_part_data(&setup, 0);
         status = stk_loader_create_planned(&s.loader, setup.train_set, &own_data, &memory.train, err);
     }
     if (!status) status = run_and_judge(&s, err); /* what it leaves behind is closed: nothing to put back */

@@ -7,20 +7,17 @@
 #include <string.h>
 
 #include <stoke/tools/chart.h>
-#include <stoke/tools/metrics.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/report/grid.h"
 #include "src/train/evaluate.h"
 
 typedef struct keepsake {
     uint64_t id;
-    const char *name;       /* the dataset's; NULL: not seen yet */
-    uint32_t height, width; /* up to the gallery's */
-    uint8_t *rgb;
-    uint16_t *truth, *predicted;
-    int scored; /* these were measured elsewhere; else the pixels that are shown have them */
-    double miou, accuracy;
+    const char *name;                    /* the dataset's; NULL: not seen yet */
+    stoke_image image, truth, predicted; /* RGB u8, u16, u16: one size, up to the gallery's */
+    double miou, accuracy;               /* NaN: no pixel counts */
 } keepsake;
 
 struct stk_evaluate_gallery {
@@ -59,9 +56,10 @@ int stk_gallery_create(stk_evaluate_gallery **out, uint64_t samples, uint32_t wa
         /* The middle of each of `count` equal parts of the set. count < 2^32, so double is exact enough to
          * keep ids apart and below `samples` where samples * 2 * count would overflow. */
         k->id = (uint64_t)((i + 0.5) * (double)samples / count);
-        k->truth = ids + 2 * pixels * i;
-        k->predicted = k->truth + pixels;
-        k->rgb = rgb + 3 * pixels * i;
+        k->image = (stoke_image){ .data = rgb + 3 * pixels * i, .channels = 3, .depth = 1 };
+        k->truth = (stoke_image){ .data = ids + 2 * pixels * i, .channels = 1, .depth = 2 };
+        k->predicted = (stoke_image){ .data = ids + (2 * i + 1) * pixels, .channels = 1, .depth = 2 };
+        k->miou = NAN;
     }
     return STOKE_OK;
 }
@@ -111,6 +109,16 @@ static keepsake *find(const stk_evaluate_gallery *gallery, uint64_t id)
     return NULL;
 }
 
+static void set_size(keepsake *k, uint32_t width, uint32_t height)
+{
+    stoke_image *const views[] = { &k->image, &k->truth, &k->predicted };
+    for (size_t i = 0; i < 3; i++) {
+        views[i]->width = width;
+        views[i]->height = height;
+        views[i]->stride = (size_t)width * views[i]->channels * views[i]->depth;
+    }
+}
+
 void stk_gallery_take(stk_evaluate_gallery *gallery, const stoke_batch *batch, const uint16_t *predicted)
 {
     const size_t pixels = (size_t)gallery->height * gallery->width;
@@ -120,34 +128,26 @@ void stk_gallery_take(stk_evaluate_gallery *gallery, const stoke_batch *batch, c
         keepsake *k = find(gallery, batch->ids[row]);
         if (!k) continue;
         k->name = batch->names[row];
-        k->height = gallery->height;
-        k->width = gallery->width;
+        set_size(k, gallery->width, gallery->height);
         bytes_of(gallery, (const float *)batch->images + row * (batch->image_row_bytes / sizeof(float)),
-                 batch->layout, pixels, k->rgb);
-        narrow((const char *)batch->masks + row * batch->mask_row_bytes, batch->mask_dtype, pixels, k->truth);
-        memcpy(k->predicted, predicted + row * pixels, pixels * sizeof *predicted);
+                 batch->layout, pixels, k->image.data);
+        narrow((const char *)batch->masks + row * batch->mask_row_bytes, batch->mask_dtype, pixels,
+               k->truth.data);
+        memcpy(k->predicted.data, predicted + row * pixels, pixels * sizeof *predicted);
     }
 }
 
 /* ---- whole pictures ---- */
 
-static uint32_t scaled(uint32_t side, double scale)
-{
-    const uint32_t n = (uint32_t)(side * scale + 0.5);
-    return n ? n : 1;
-}
-
 /* The pixel in the middle of what becomes one. */
-static void shrink_ids(const stoke_image *mask, uint32_t width, uint32_t height, uint16_t *ids)
+static void shrink_ids(const stoke_image *mask, const stoke_image *small)
 {
-    for (uint32_t y = 0; y < height; y++) {
-        const uint64_t from = (2 * (uint64_t)y + 1) * mask->height / (2 * (uint64_t)height);
-        const uint8_t *line = (const uint8_t *)mask->data + from * mask->stride;
-        for (uint32_t x = 0; x < width; x++) {
-            const uint64_t at = (2 * (uint64_t)x + 1) * mask->width / (2 * (uint64_t)width);
-            *ids++ = mask->depth == 1 ? line[at] : ((const uint16_t *)line)[at];
-        }
-    }
+    uint16_t *ids = small->data;
+    for (uint32_t y = 0; y < small->height; y++)
+        for (uint32_t x = 0; x < small->width; x++)
+            *ids++ = (uint16_t)stk_mask_at(
+                mask, (uint32_t)((2 * (uint64_t)x + 1) * mask->width / (2 * (uint64_t)small->width)),
+                (uint32_t)((2 * (uint64_t)y + 1) * mask->height / (2 * (uint64_t)small->height)));
 }
 
 int stk_gallery_show(stk_evaluate_gallery *gallery, const stk_evaluate_worst *own, const stoke_image *image,
@@ -157,16 +157,15 @@ int stk_gallery_show(stk_evaluate_gallery *gallery, const stk_evaluate_worst *ow
     if (!k) return STOKE_OK;
     double scale = fmin((double)gallery->height / image->height, (double)gallery->width / image->width);
     scale = fmin(scale, 1);
-    k->height = scaled(image->height, scale);
-    k->width = scaled(image->width, scale);
-    const stoke_image small = { k->rgb, 3 * (size_t)k->width, k->width, k->height, 3, 1 };
+    set_size(k, (uint32_t)stk_most((uint64_t)(image->width * scale + 0.5), 1),
+             (uint32_t)stk_most((uint64_t)(image->height * scale + 0.5), 1));
     stk_pix_resizer *resizer = stk_resizer_create();
-    const int r = resizer ? stk_resize(resizer, image, &small, err)
+    const int r = resizer ? stk_resize(resizer, image, &k->image, err)
                           : stk_fail(err, STOKE_E_NOMEM, "no memory for a picture to look at");
     stk_resizer_destroy(&resizer);
     if (r) return r;
-    shrink_ids(truth, k->width, k->height, k->truth);
-    shrink_ids(predicted, k->width, k->height, k->predicted);
+    shrink_ids(truth, &k->truth);
+    shrink_ids(predicted, &k->predicted);
     k->name = own->name;
     stk_gallery_score(gallery, own->id, own->miou, own->accuracy);
     return STOKE_OK;
@@ -176,7 +175,6 @@ void stk_gallery_score(stk_evaluate_gallery *gallery, uint64_t id, double miou, 
 {
     keepsake *k = find(gallery, id);
     if (!k) return;
-    k->scored = 1;
     k->miou = miou;
     k->accuracy = accuracy;
 }
@@ -188,46 +186,6 @@ int stk_gallery_has_any(const stk_evaluate_gallery *gallery)
     return 0;
 }
 
-enum { CAPTION = 256 };
-
-/* "street/0042: mean IoU 0.731, accuracy 94.1 %" */
-static void caption_of(const keepsake *k, stoke_confusion *confusion, char *text)
-{
-    const size_t pixels = (size_t)k->height * k->width;
-    double miou = k->miou, accuracy = k->accuracy;
-    if (!k->scored) {
-        stoke_confusion_reset(confusion);
-        const int r = stoke_confusion_add(confusion, k->predicted, k->truth, STOKE_DTYPE_U16, pixels, NULL);
-        const stoke_scores s = stoke_confusion_scores(confusion);
-        miou = r ? NAN : s.miou;
-        accuracy = s.pixel_accuracy;
-    }
-    if (isnan(miou)) /* no pixel counts */
-        snprintf(text, CAPTION, "%.150s", k->name);
-    else
-        snprintf(text, CAPTION, "%.150s: mean IoU %.3f, accuracy %.1f %%", k->name, miou, 100 * accuracy);
-}
-
-/* Rows for stoke_comparison_write; images[3 * i ..] back up the views of row i. Returns how many there are:
- * samples that were bad have not been seen. */
-static size_t lay_rows(const stk_evaluate_gallery *g, stoke_confusion *confusion, stoke_comparison *rows,
-                       stoke_image *images, char (*captions)[CAPTION])
-{
-    size_t n = 0;
-    for (uint32_t i = 0; i < g->count; i++) {
-        const keepsake *k = &g->kept[i];
-        if (!k->name) continue;
-        stoke_image *view = images + 3 * n;
-        view[0] = (stoke_image){ k->rgb, 3 * (size_t)k->width, k->width, k->height, 3, 1 };
-        view[1] = (stoke_image){ k->truth, 2 * (size_t)k->width, k->width, k->height, 1, 2 };
-        view[2] = (stoke_image){ k->predicted, 2 * (size_t)k->width, k->width, k->height, 1, 2 };
-        caption_of(k, confusion, captions[n]);
-        rows[n] = (stoke_comparison){ &view[0], &view[1], &view[2], captions[n] };
-        n++;
-    }
-    return n;
-}
-
 int stk_gallery_write(const stk_evaluate_gallery *gallery, const char *path, const char *title,
                       int64_t ignore_index, const char *const *class_names, uint32_t classes,
                       stoke_error *err)
@@ -237,23 +195,25 @@ int stk_gallery_write(const stk_evaluate_gallery *gallery, const char *path, con
                                   class_names && class_names[0] ? class_names[0] : "foreground" };
     const char *const *names = classes == 1 ? pair : class_names;
     const uint32_t n_names = classes == 1 ? 2 : class_names ? classes : 0;
-    stoke_confusion *confusion = NULL;
-    int r = stoke_confusion_create(&confusion, classes, ignore_index, err);
-    if (r) return r;
+    stk_string_arena captions = { 0 };
     stoke_comparison *rows = stk_calloc(gallery->count, sizeof *rows);
-    stoke_image *images = stk_calloc(gallery->count, 3 * sizeof *images);
-    char(*captions)[CAPTION] = stk_calloc(gallery->count, sizeof *captions);
-    if (!rows || !images || !captions) {
-        r = stk_fail(err, STOKE_E_NOMEM, "%s: no memory for a picture of %u predictions", path,
-                     (unsigned)gallery->count);
-    } else {
-        const size_t n = lay_rows(gallery, confusion, rows, images, captions);
-        r = n ? stoke_comparison_write(path, rows, n, (int32_t)ignore_index, names, n_names, title, err)
-              : stk_fail(err, STOKE_E_STATE, "%s: none of the pictures to be drawn could be read", path);
+    size_t n = 0;
+    int whole = rows != NULL;
+    for (const keepsake *k = gallery->kept; whole && k < gallery->kept + gallery->count; k++) {
+        if (!k->name) continue; /* samples that were bad have not been seen */
+        const char *caption =
+            isnan(k->miou) ? stk_string_arena_print(&captions, "%.150s", k->name)
+                           : stk_string_arena_print(&captions, "%.150s: mean IoU %.3f, accuracy %.1f %%",
+                                                    k->name, k->miou, 100 * k->accuracy);
+        whole = caption != NULL;
+        rows[n++] = (stoke_comparison){ &k->image, &k->truth, &k->predicted, caption };
     }
+    const int r =
+        !whole ? stk_fail(err, STOKE_E_NOMEM, "%s: no memory for a picture of %u predictions", path,
+                          (unsigned)gallery->count)
+        : n    ? stoke_comparison_write(path, rows, n, (int32_t)ignore_index, names, n_names, title, err)
+               : stk_fail(err, STOKE_E_STATE, "%s: none of the pictures to be drawn could be read", path);
     stk_free(rows);
-    stk_free(images);
-    stk_free(captions);
-    stoke_confusion_destroy(&confusion);
+    stk_string_arena_free(&captions);
     return r;
 }

@@ -16,6 +16,7 @@
 #include "src/base/mem.h"
 #include "src/base/option_table.h"
 #include "src/base/retry.h"
+#include "src/base/words.h"
 #include "src/source/labels.h"
 #include "src/source/reader.h"
 #include "src/train/setup.h"
@@ -36,82 +37,62 @@ static void ask(const char *path, int64_t what[2])
     what[1] = (int64_t)st.st_mtim.tv_sec * 1000000000 + (int64_t)st.st_mtim.tv_nsec;
 }
 
-/* Shards hold many samples: they are asked for once in a row. */
-typedef struct looker {
-    uint64_t digest;
-    const char *path;
-} looker;
-
-static void look(looker *l, const stoke_blob *blob)
-{
-    int64_t what[2];
-    if (!blob->path || (l->path && !strcmp(l->path, blob->path))) return;
-    l->path = blob->path;
-    ask(blob->path, what);
-    l->digest = XXH3_64bits_withSeed(what, sizeof what, l->digest);
-}
-
 /* Of size and time of every file, in the order of the set. What cannot be asked for counts as a file of no
  * size. 0 for NULL. */
 static uint64_t files_digest(const stoke_dataset *set)
 {
-    looker l = { 0 };
+    uint64_t digest = 0;
     const uint64_t count = set ? stoke_dataset_count(set) : 0;
     for (int masks = 0; masks < 2; masks++) {
-        l.path = NULL;
+        const char *last = NULL; /* shards hold many samples: they are asked for once in a row */
         for (uint64_t i = 0; i < count; i++) {
             const stoke_sample sample = stoke_dataset_sample(set, i);
-            look(&l, masks ? &sample.mask : &sample.image);
+            const char *path = masks ? sample.mask.path : sample.image.path;
+            int64_t what[2];
+            if (!path || (last && !strcmp(last, path))) continue;
+            last = path;
+            ask(path, what);
+            digest = XXH3_64bits_withSeed(what, sizeof what, digest);
         }
     }
-    return l.digest;
+    return digest;
 }
 
 /* ---- each file once ---- */
 
-static int by_text(const void *a, const void *b)
+int stk_files_newer_text(const stk_setup *setup, int64_t since_ns, char *text, size_t size)
 {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-static size_t gather(const stoke_dataset *set, const char **paths, stk_files_newer *found)
-{
-    const uint64_t count = set ? stoke_dataset_count(set) : 0;
-    size_t n = 0;
-    for (uint64_t i = 0; i < count; i++) {
-        const stoke_sample sample = stoke_dataset_sample(set, i);
-        const stoke_blob *const blobs[] = { &sample.image, &sample.mask };
-        for (size_t side = 0; side < 2; side++) {
-            if (!blobs[side]->path) continue;
-            paths[n++] = blobs[side]->path;
-            found->shards |= blobs[side]->size != UINT64_MAX;
+    const stoke_dataset *const sets[] = { setup->train_set, setup->val_set };
+    const uint64_t samples = stoke_dataset_count(sets[0]) + (sets[1] ? stoke_dataset_count(sets[1]) : 0);
+    const char **paths = stk_calloc((size_t)samples * 2, sizeof *paths), *first = NULL;
+    size_t n = 0, count = 0, newer = 0;
+    int shards = 0;
+    for (size_t i = 0; i < 2; i++)
+        for (uint64_t k = 0; paths && sets[i] && k < stoke_dataset_count(sets[i]); k++) {
+            const stoke_sample sample = stoke_dataset_sample(sets[i], k);
+            const stoke_blob *const blobs[] = { &sample.image, &sample.mask };
+            for (size_t side = 0; side < 2; side++) {
+                if (!blobs[side]->path) continue;
+                paths[n++] = blobs[side]->path;
+                shards |= blobs[side]->size != UINT64_MAX;
+            }
         }
-    }
-    return n;
-}
-
-void stk_files_newer_than(const stoke_dataset *const *sets, size_t n, int64_t since_ns,
-                          stk_files_newer *found)
-{
-    *found = (stk_files_newer){ 0 };
-    uint64_t samples = 0;
-    for (size_t i = 0; i < n; i++) samples += sets[i] ? stoke_dataset_count(sets[i]) : 0;
-    const char **paths = samples ? stk_calloc((size_t)samples * 2, sizeof *paths) : NULL;
-    if (!paths) return;
-    size_t count = 0;
-    for (size_t i = 0; i < n; i++) count += gather(sets[i], paths + count, found);
-    qsort(paths, count, sizeof *paths, by_text);
-    for (size_t i = 0; i < count; i++) {
+    if (n) qsort(paths, n, sizeof *paths, stk_by_text);
+    for (size_t i = 0; i < n; i++) {
         int64_t what[2];
         if (i && !strcmp(paths[i], paths[i - 1])) continue;
-        found->count++;
+        count++;
         ask(paths[i], what);
-        if (what[1] > since_ns && !found->newer++) found->first = paths[i];
+        if (what[1] > since_ns && !newer++) first = paths[i];
     }
+    if (newer)
+        snprintf(text, size,
+                 "%zu of %zu %s changed since the last checkpoint (first: %s): what is trained on from here "
+                 "is not what the run began with",
+                 newer, count, shards ? "shards" : "files", first);
     stk_free(paths);
+    return newer > 0;
 }
-
-/* ---- identity ---- */
 
 /* ---- YAML ---- */
 
@@ -128,8 +109,8 @@ int stk_setup_write_yaml(const stk_setup *setup, FILE *out)
     params.force = standard.force;
     params.stop_after = standard.stop_after;
     stoke_option_group groups[] = { stoke_data_options(&data), stoke_train_options(&params) };
-    stk_run_whole_paths whole;
-    stk_whole_paths_make(&whole, &data, &params);
+    stk_string_arena paths = { 0 };
+    stk_run_whole_paths(&paths, &data, &params);
     groups[0].title = "Data";
     groups[1].title = "Training";
     fputs("# A run as it was done, with everything settled: `stoke train --config FILE` does it again, in a "
@@ -137,7 +118,7 @@ int stk_setup_write_yaml(const stk_setup *setup, FILE *out)
           "# folder; `stoke train --resume FOLDER` goes on with it.\n\n",
           out);
     stoke_options_write_yaml(groups, 2, out);
-    stk_whole_paths_free(&whole);
+    stk_string_arena_free(&paths);
     return ferror(out) ? STOKE_E_IO : STOKE_OK;
 }
 
@@ -173,36 +154,6 @@ static void write_group(const stoke_option_group *group, FILE *out)
     }
 }
 
-/* A file of ops by what is in it, as a list is. */
-static void write_augment(const stk_setup *setup, FILE *out)
-{
-    stoke_pipeline *pipeline = NULL;
-    const int r = stoke_pipeline_create(&pipeline, setup->train.augment, NULL);
-    fprintf(out, "augment=%s\n", r ? setup->train.augment : stoke_pipeline_text(pipeline));
-    stoke_pipeline_destroy(&pipeline);
-}
-
-/* The map by what it does. */
-static void write_labels(const stk_setup *setup, FILE *out)
-{
-    stoke_labels *labels = NULL;
-    uint64_t digest[2] = { 0 };
-    if (!stk_labels_of(&labels, &setup->train, NULL)) stk_labels_digest(labels, digest);
-    stoke_labels_destroy(&labels);
-    fprintf(out, "classes=%u\nlabel_map=%016llx%016llx\n", setup->classes, (unsigned long long)digest[0],
-            (unsigned long long)digest[1]);
-}
-
-static void write_weights(const stk_setup *setup, FILE *out)
-{
-    stk_mem_buffer file = { 0 };
-    size_t size = 0;
-    if (setup->train.order != STOKE_ORDER_WEIGHTED) return;
-    if (!stk_file_read(setup->train.weights, UINT64_C(1) << 32, &file, &size, NULL))
-        fprintf(out, "weights=%016llx\n", (unsigned long long)XXH3_64bits(file.data, size));
-    stk_buffer_free(&file);
-}
-
 static void write_set(const char *name, const stoke_dataset *set, FILE *out)
 {
     if (!set) return;
@@ -210,15 +161,13 @@ static void write_set(const char *name, const stoke_dataset *set, FILE *out)
             (unsigned long long)stoke_dataset_fingerprint(set));
 }
 
-static const char files[] = "files"; /* its line is compared by stk_setup_same_files alone */
+/* A part of a text: a name, or a value. */
+typedef struct span {
+    const char *text; /* NULL: there is none */
+    int length;
+} span;
 
-/* Whatever files there are, of both sets: another digest is worth a remark, not a refusal. */
-static void write_files(const stk_setup *setup, FILE *out)
-{
-    fprintf(out, "%s=%016llx%016llx\n", files, (unsigned long long)files_digest(setup->train_set),
-            (unsigned long long)files_digest(setup->val_set));
-}
-
+static const span files = { "files", 5 }; /* its line is compared by stk_setup_same_files alone */
 static const char slides[] = "eval_mode=slide\n";
 
 /* open_memstream's memory is not ours to count: it is copied. */
@@ -229,19 +178,36 @@ char *stk_setup_identity(const stk_setup *setup)
     const stoke_option_group groups[] = { stoke_data_options(&data), stoke_train_options(&params) };
     char *text = NULL, *identity = NULL;
     size_t size = 0;
+    uint64_t map[2] = { 0 };
+    stoke_labels *labels = NULL;
+    stoke_pipeline *pipeline = NULL;
+    stk_mem_buffer file = { 0 };
     FILE *out = open_memstream(&text, &size);
     if (!out) return NULL;
     write_group(&groups[0], out);
-    write_labels(setup, out);
-    write_augment(setup, out);
-    write_weights(setup, out);
-    fprintf(out, "model=%s\n", setup->params.model);
+    /* The map by what it does, a file of ops by what is in it, as a list is. */
+    if (!stk_labels_of(&labels, &data, NULL)) stk_labels_digest(labels, map);
+    fprintf(out, "classes=%u\nlabel_map=%016llx%016llx\n", setup->classes, (unsigned long long)map[0],
+            (unsigned long long)map[1]);
+    const int bad = stoke_pipeline_create(&pipeline, data.augment, NULL);
+    fprintf(out, "augment=%s\n", bad ? data.augment : stoke_pipeline_text(pipeline));
+    size_t bytes = 0;
+    if (data.order == STOKE_ORDER_WEIGHTED &&
+        !stk_file_read(data.weights, UINT64_C(1) << 32, &file, &bytes, NULL))
+        fprintf(out, "weights=%016llx\n", (unsigned long long)XXH3_64bits(file.data, bytes));
+    stoke_labels_destroy(&labels);
+    stoke_pipeline_destroy(&pipeline);
+    stk_buffer_free(&file);
+    fprintf(out, "model=%s\n", params.model);
     write_group(&groups[1], out);
     fprintf(out, "steps=%llu\n", (unsigned long long)setup->steps);
     if (setup->params.eval_mode == STOKE_PREDICT_SLIDE) fputs(slides, out); /* see stk_setup_eval_mode */
     write_set("train_set", setup->train_set, out);
     write_set("val_set", setup->val_set, out);
-    write_files(setup, out);
+    /* Whatever files there are, of both sets: another digest is worth a remark, not a refusal. */
+    fprintf(out, "%.*s=%016llx%016llx\n", files.length, files.text,
+            (unsigned long long)files_digest(setup->train_set),
+            (unsigned long long)files_digest(setup->val_set));
     const int failed = ferror(out);
     if (fclose(out) == 0 && !failed && text) identity = stk_strdup(text);
     free(text);
@@ -250,91 +216,64 @@ char *stk_setup_identity(const stk_setup *setup)
 
 /* ---- comparing ---- */
 
-/* One line: name and value, not ended. */
-typedef struct line {
-    const char *name, *value;
-    int name_length, value_length;
-} line;
-
 /* Moves *at behind a line; 0 at the end. A line without '=' has an empty value. */
-static int next_line(const char **at, line *l)
+static int next_line(const char **at, span *name, span *value)
 {
     if (!**at) return 0;
-    const size_t length = strcspn(*at, "\n"), name = strcspn(*at, "=\n");
-    l->name = *at;
-    l->name_length = (int)name;
-    l->value = *at + name + (name < length);
-    l->value_length = (int)(length - name - (name < length));
+    const size_t length = strcspn(*at, "\n"), own = strcspn(*at, "=\n");
+    *name = (span){ *at, (int)own };
+    *value = (span){ *at + own + (own < length), (int)(length - own - (own < length)) };
     *at += length + ((*at)[length] == '\n');
     return 1;
 }
 
-static int find_line(const char *text, const line *wanted, line *found)
+static int same(span a, span b)
 {
-    while (next_line(&text, found))
-        if (found->name_length == wanted->name_length &&
-            !memcmp(found->name, wanted->name, (size_t)wanted->name_length))
-            return 1;
-    return 0;
+    return a.length == b.length && !memcmp(a.text, b.text, (size_t)a.length);
 }
 
-static int same_value(const line *a, const line *b)
+static span value_of(const char *text, span wanted)
 {
-    return a->value_length == b->value_length && !memcmp(a->value, b->value, (size_t)a->value_length);
-}
-
-typedef struct differences {
-    char text[800];
-    size_t used;
-    unsigned n;
-} differences;
-
-enum { SHOWN = 5 };
-
-/* "lr was 0.001 and is 0.002"; NULL: there is no such line on that side. */
-static void add_difference(differences *d, const line *was, const line *is)
-{
-    const line *any = was ? was : is, nothing = { .value = "not set", .value_length = 7 };
-    const line *left = was ? was : &nothing, *right = is ? is : &nothing;
-    if (d->n++ >= SHOWN || d->used >= sizeof d->text) return;
-    /* The shorter part of a long list says little, but the name does. */
-    d->used +=
-        (size_t)stoke_text_format(d->text + d->used, sizeof d->text - d->used, "%s%.*s was %.*s and is %.*s",
-                                  d->n > 1 ? "; " : "", any->name_length < 32 ? any->name_length : 32,
-                                  any->name, left->value_length < 60 ? left->value_length : 60, left->value,
-                                  right->value_length < 60 ? right->value_length : 60, right->value);
-}
-
-static int is_files(const line *l)
-{
-    return l->name_length == sizeof files - 1 && !memcmp(l->name, files, sizeof files - 1);
+    span name, value;
+    while (next_line(&text, &name, &value))
+        if (same(name, wanted)) return value;
+    return (span){ 0 };
 }
 
 int stk_setup_same_files(const char *saved, const char *now)
 {
-    const line wanted = { .name = files, .name_length = sizeof files - 1 };
-    line was, is;
-    return !find_line(saved, &wanted, &was) || !find_line(now, &wanted, &is) || same_value(&was, &is);
+    const span was = value_of(saved, files), is = value_of(now, files);
+    return !was.text || !is.text || same(was, is);
 }
 
+static int at_most(int length, int most)
+{
+    return length < most ? length : most;
+}
+
+/* "lr was 0.001 and is 0.002": what differs of the saved lines, then what is new. */
 int stk_setup_same(const char *saved, const char *now, stoke_error *err)
 {
-    differences d = { 0 };
-    line was, is;
-    for (const char *at = saved; next_line(&at, &was);) {
-        if (is_files(&was)) continue;
-        const int found = find_line(now, &was, &is);
-        if (!found)
-            add_difference(&d, &was, NULL);
-        else if (!same_value(&was, &is))
-            add_difference(&d, &was, &is);
-    }
-    for (const char *at = now; next_line(&at, &is);)
-        if (!is_files(&is) && !find_line(saved, &is, &was)) add_difference(&d, NULL, &is);
-    if (!d.n) return STOKE_OK;
-    char more[48] = "";
-    if (d.n > SHOWN) snprintf(more, sizeof more, "; and %u more", d.n - SHOWN);
-    return stk_fail(err, STOKE_E_STATE, "%s%s", d.text, more);
+    enum { SHOWN = 5 };
+    char text[800], more[48] = "";
+    size_t used = 0;
+    unsigned n = 0;
+    span name, value;
+    for (int new = 0; new < 2; new ++)
+        for (const char *at = new ? now : saved; next_line(&at, &name, &value);) {
+            const span nothing = { "not set", 7 }, other = value_of(new ? saved : now, name);
+            if (same(name, files) || (other.text && (new || same(value, other)))) continue;
+            if (n++ >= SHOWN || used >= sizeof text) continue;
+            const span was = new ? nothing : value, is = new ? value : other.text ? other : nothing;
+            /* The shorter part of a long list says little, but the name does. */
+            used +=
+                (size_t)stoke_text_format(text + used, sizeof text - used, "%s%.*s was %.*s and is %.*s",
+                                          n > 1 ? "; " : "", at_most(name.length, 32), name.text,
+                                          at_most(was.length, 60), was.text, at_most(is.length, 60), is.text);
+        }
+    if (!n) return STOKE_OK;
+    if (n > SHOWN) snprintf(more, sizeof more, "; and %u more", n - SHOWN);
+    return stk_fail(err, STOKE_E_STATE, "%s%s", text, more);
 }
 
 int stk_setup_eval_mode(const char *identity)
@@ -347,10 +286,9 @@ int stk_setup_same_scores(const char *saved, const char *now)
     static const char *const names[] = { "metric",    "val_set",      "classes",
                                          "label_map", "ignore_index", "eval_mode" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const line wanted = { .name = names[i], .name_length = (int)strlen(names[i]) };
-        line was, is;
-        const int had = find_line(saved, &wanted, &was), has = find_line(now, &wanted, &is);
-        if (had != has || (had && !same_value(&was, &is))) return 0;
+        const span name = { names[i], (int)strlen(names[i]) };
+        const span was = value_of(saved, name), is = value_of(now, name);
+        if (!was.text != !is.text || (was.text && !same(was, is))) return 0;
     }
     return 1;
 }

@@ -103,28 +103,29 @@ static int row_stays(const stk_lines *line, uint64_t after, uint64_t number)
     return end != line->text && *end == ',' && !errno && step <= after;
 }
 
-static int copy_lines(stk_lines *lines, FILE *out, uint64_t after,
-                      int (*stays)(const stk_lines *, uint64_t, uint64_t), stoke_error *err)
-{
-    int more;
-    for (uint64_t number = 0; (more = stk_lines_next(lines, err)) > 0; number++)
-        if (lines->whole && !lines->cut && stays(lines, after, number)) {
-            fwrite(lines->text, 1, lines->length, out);
-            fputc('\n', out);
-        }
-    return more;
-}
+/* The files of lines. */
+static const struct {
+    const char *name;
+    int (*stays)(const stk_lines *line, uint64_t after, uint64_t number);
+} papers[STK_LOG_FILE_EVENTS] = {
+    [STK_LOG_FILE_LOG] = { "log.jsonl", log_stays },
+    [STK_LOG_FILE_TABLE] = { "metrics.csv", row_stays },
+};
 
 /* What is not there, or was lost, begins again: a log is no reason to refuse to go on. */
-static int cut(const char *path, uint64_t after, int (*stays)(const stk_lines *, uint64_t, uint64_t),
-               stoke_error *err)
+static int cut(const char *path, uint64_t after, stk_log_file which, stoke_error *err)
 {
     stk_lines lines;
     stoke_output file = { 0 };
-    int r = stk_lines_open(&lines, path, err);
+    int more = 1, r = stk_lines_open(&lines, path, err);
     if (r == STOKE_E_NOTFOUND) return STOKE_OK;
     if (!r) r = stoke_output_open(&file, path, err);
-    if (!r) r = copy_lines(&lines, file.stream, after, stays, err);
+    for (uint64_t number = 0; !r && (more = stk_lines_next(&lines, err)) > 0; number++)
+        if (lines.whole && !lines.cut && papers[which].stays(&lines, after, number)) {
+            fwrite(lines.text, 1, lines.length, file.stream);
+            fputc('\n', file.stream);
+        }
+    if (!r) r = more;
     if (!r) r = stoke_output_commit(&file, err);
     stoke_output_drop(&file);
     stk_lines_close(&lines);
@@ -150,17 +151,20 @@ struct stk_log_writer {
     stoke_error why[STK_LOG_FILES]; /* one could not be opened */
 };
 
-static int open_paper(paper *p, const char *folder, const char *name, int append, stoke_error *err)
+static int open_paper(stk_log_writer *j, stk_log_file which, const uint64_t *after, stoke_error *err)
 {
-    p->path = stk_path_join(folder, name);
-    if (!p->path) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory for %s", folder, name);
+    paper *p = &j->paper[which];
+    p->path = stk_path_join(j->folder, papers[which].name);
+    if (!p->path) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory for %s", j->folder, papers[which].name);
+    const int r = after ? cut(p->path, *after, which, err) : STOKE_OK;
+    if (r) return r;
     struct stat st;
-    const int fd = stoke_open(p->path, O_WRONLY | O_CREAT | (append ? O_APPEND : O_TRUNC), 0666);
+    const int fd = stoke_open(p->path, O_WRONLY | O_CREAT | (after ? O_APPEND : O_TRUNC), 0666);
     if (fd >= 0 && stoke_fstat(fd, &st) == 0 && !S_ISREG(st.st_mode)) {
         close(fd);
         return stk_fail(err, STOKE_E_IO, "%s: cannot write: not a regular file", p->path);
     }
-    p->stream = fd >= 0 ? fdopen(fd, append ? "ab" : "wb") : NULL;
+    p->stream = fd >= 0 ? fdopen(fd, after ? "ab" : "wb") : NULL;
     if (fd >= 0 && !p->stream) close(fd);
     if (!p->stream || fseek(p->stream, 0, SEEK_END) || (p->end = ftell(p->stream)) < 0)
         return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot write", p->path);
@@ -203,17 +207,6 @@ static void finish_line(stk_log_writer *j, stk_log_file which)
     book(j, which, p->stream ? finish_paper(p, &why) : STOKE_E_IO, &why);
 }
 
-/* What a run can do without: where it fails, that is told with its first line. */
-static void open_others(stk_log_writer *j, const char *path, const uint64_t *after)
-{
-    paper *table = &j->paper[STK_LOG_FILE_TABLE];
-    stoke_error *why = &j->why[STK_LOG_FILE_TABLE];
-    int r = after ? cut(path, *after, row_stays, why) : STOKE_OK;
-    if (!r) r = open_paper(table, j->folder, "metrics.csv", after != NULL, why);
-    if (r) close_paper(table);
-    if (j->with_events) stk_events_open(&j->events, j->folder, after, &j->why[STK_LOG_FILE_EVENTS]);
-}
-
 int stk_log_writer_open(stk_log_writer **out, const char *folder, const uint64_t *after, int tensorboard,
                         stk_log_lost_fn *lost, void *context, stoke_error *err)
 {
@@ -223,20 +216,18 @@ int stk_log_writer_open(stk_log_writer **out, const char *folder, const uint64_t
     *j = (stk_log_writer){
         .folder = stk_strdup(folder), .with_events = tensorboard, .lost = lost, .context = context
     };
-    int r = STOKE_OK;
-    char *log = stk_path_join(folder, "log.jsonl"), *table = stk_path_join(folder, "metrics.csv");
-    if (!j->folder || !log || !table)
-        r = stk_fail(err, STOKE_E_NOMEM, "%s: no memory for its journal", folder);
-    if (!r && after) r = cut(log, *after, log_stays, err);
-    if (!r) r = open_paper(&j->paper[STK_LOG_FILE_LOG], folder, "log.jsonl", after != NULL, err);
-    if (!r) open_others(j, table, after);
-    stk_free(log);
-    stk_free(table);
-    if (r)
+    const int r = j->folder ? open_paper(j, STK_LOG_FILE_LOG, after, err)
+                            : stk_fail(err, STOKE_E_NOMEM, "%s: no memory for its journal", folder);
+    if (r) {
         stk_log_writer_close(&j);
-    else
-        *out = j;
-    return r;
+        return r;
+    }
+    /* What a run can do without: where it fails, that is told with its first line. */
+    if (open_paper(j, STK_LOG_FILE_TABLE, after, &j->why[STK_LOG_FILE_TABLE]))
+        close_paper(&j->paper[STK_LOG_FILE_TABLE]);
+    if (tensorboard) stk_events_open(&j->events, folder, after, &j->why[STK_LOG_FILE_EVENTS]);
+    *out = j;
+    return STOKE_OK;
 }
 
 void stk_log_writer_close(stk_log_writer **log)
@@ -331,11 +322,6 @@ static void end(stk_log_writer *j, stoke_json *json)
     finish_line(j, STK_LOG_FILE_LOG);
 }
 
-static const char *metric_name(int metric)
-{
-    return metric == STOKE_METRIC_LOSS ? "loss" : stoke_score_at(metric)->name;
-}
-
 static void put_network(stoke_json *json, const stk_setup *setup, const stoke_net_plan *plan)
 {
     stoke_json_string(json, "model", plan->model);
@@ -378,7 +364,8 @@ void stk_log_writer_start(stk_log_writer *j, const stk_setup *setup, const stoke
     stoke_json_string(&json, "machine", stoke_machine_cpu_name());
     stoke_json_uint(&json, "cores", stoke_machine_cores().usable);
     stoke_json_string(&json, "data", data->data ? data->data : data->list ? data->list : data->images);
-    stoke_json_string(&json, "metric", metric_name(setup->params.metric));
+    const int metric = setup->params.metric;
+    stoke_json_string(&json, "metric", metric == STOKE_METRIC_LOSS ? "loss" : stoke_score_at(metric)->name);
     if (setup->val_set) stoke_json_string(&json, "eval_mode", stk_eval_mode_name(setup->eval.mode));
     stoke_json_bool(&json, "resumed", resumed);
     end(j, &json);
@@ -417,12 +404,6 @@ void stk_log_writer_step(stk_log_writer *j, const stk_log_step_note *note)
 
 /* ---- evaluations ---- */
 
-static void put_scores(stoke_json *json, const stoke_scores *scores)
-{
-    for (int i = 0; i < STOKE_SCORES; i++)
-        stoke_json_real(json, stoke_score_at(i)->name, stoke_score_value(scores, i));
-}
-
 static void put_classes(stoke_json *json, const stoke_confusion *confusion)
 {
     const uint32_t classes = stoke_confusion_classes(confusion);
@@ -457,7 +438,8 @@ static void put_evaluation(stk_log_writer *j, const stk_log_eval_note *note)
     stoke_json_uint(&json, "epoch", note->epoch);
     stoke_json_real(&json, "t", note->t);
     stoke_json_real(&json, "loss", e->loss);
-    put_scores(&json, &e->scores);
+    for (int i = 0; i < STOKE_SCORES; i++)
+        stoke_json_real(&json, stoke_score_at(i)->name, stoke_score_value(&e->scores, i));
     put_classes(&json, note->confusion);
     stoke_json_bool(&json, "best", note->best);
     stoke_json_bool(&json, "average", note->average);
@@ -478,14 +460,6 @@ static void put_evaluation(stk_log_writer *j, const stk_log_eval_note *note)
     end(j, &json);
 }
 
-static char *class_tag(const stk_setup *setup, uint32_t id)
-{
-    const char *name = stk_setup_class_name(setup, id);
-    char number[16];
-    snprintf(number, sizeof number, "%" PRIu32, id);
-    return stk_path_join("val/iou", name ? name : number);
-}
-
 static void send_picture(stk_log_writer *j, const stk_log_eval_note *note)
 {
     stoke_error why = { 0 };
@@ -496,29 +470,29 @@ static void send_picture(stk_log_writer *j, const stk_log_eval_note *note)
     stk_free(path);
 }
 
-/* A class that does not occur has no score, and no point in its curve. */
+/* The loss, the scores, the IoU of each class. One that does not occur has no score, and no point in its
+ * curve. */
 static void send_evaluation(stk_log_writer *j, const stk_setup *setup, const stk_log_eval_note *note)
 {
-    static const char *const scores[1 + STOKE_SCORES] = {
-        "val/loss",
-#define STOKE_SCORE(id, name, title, metric, charted) "val/" #name,
-#include <stoke/scores.def>
-#undef STOKE_SCORE
-    };
-    const uint32_t classes = stoke_confusion_classes(note->confusion);
-    const char **tags = stk_calloc(1 + STOKE_SCORES + (size_t)classes, sizeof *tags);
-    double *values = stk_calloc(1 + STOKE_SCORES + (size_t)classes, sizeof *values);
+    const int64_t classes = stoke_confusion_classes(note->confusion);
+    const size_t most = 1 + STOKE_SCORES + (size_t)classes;
+    stk_string_arena strings = { 0 };
+    const char **tags = stk_calloc(most, sizeof *tags);
+    double *values = stk_calloc(most, sizeof *values);
     int whole = tags && values;
     size_t n = 0;
-    for (; whole && n < 1 + STOKE_SCORES; n++) {
-        tags[n] = scores[n];
-        values[n] = n ? stoke_score_value(&note->evaluation->scores, (int)n - 1) : note->evaluation->loss;
-    }
-    for (uint32_t i = 0; whole && i < classes; i++) {
-        const double iou = stoke_confusion_class(note->confusion, i).iou;
-        if (isnan(iou)) continue;
-        whole = (tags[n] = class_tag(setup, i)) != NULL;
-        values[n++] = iou;
+    for (int64_t i = -1 - STOKE_SCORES; whole && i < classes; i++) {
+        const int score = (int)i + STOKE_SCORES;
+        const char *name = i >= 0      ? stk_setup_class_name(setup, (uint32_t)i)
+                           : score < 0 ? "loss"
+                                       : stoke_score_at(score)->name;
+        values[n] = i >= 0      ? stoke_confusion_class(note->confusion, (uint32_t)i).iou
+                    : score < 0 ? note->evaluation->loss
+                                : stoke_score_value(&note->evaluation->scores, score);
+        if (i >= 0 && isnan(values[n])) continue;
+        tags[n] = name ? stk_string_arena_print(&strings, "val/%s%s", i >= 0 ? "iou/" : "", name)
+                       : stk_string_arena_print(&strings, "val/iou/%" PRId64, i);
+        whole = tags[n++] != NULL;
     }
     stoke_error why = { 0 };
     if (whole)
@@ -526,7 +500,7 @@ static void send_evaluation(stk_log_writer *j, const stk_setup *setup, const stk
     else
         book(j, STK_LOG_FILE_EVENTS,
              stk_fail(&why, STOKE_E_NOMEM, "%s: no memory for its journal", j->folder), &why);
-    while (n > 1 + STOKE_SCORES) stk_free((void *)tags[--n]);
+    stk_string_arena_free(&strings);
     stk_free((void *)tags);
     stk_free(values);
 }

@@ -101,8 +101,8 @@ int stk_preset_read(const char *weights, stk_predict_preset *preset, stoke_error
 
 static int make_swap(stoke_predictor *p, const stoke_pipeline *pipeline, stoke_error *err)
 {
-    size_t n;
-    const uint32_t(*pair)[2] = stk_pipeline_swap(pipeline, &n);
+    const size_t n = pipeline->constants.n_swap;
+    const uint32_t(*pair)[2] = pipeline->constants.swap;
     if (!n) return STOKE_OK;
     p->swap = stk_calloc(p->classes, sizeof *p->swap);
     if (!p->swap) return stk_fail(err, STOKE_E_NOMEM, "no memory for the table of mirrored classes");
@@ -163,13 +163,6 @@ static int check(const stoke_predict_params *params, stoke_error *err)
     return STOKE_OK;
 }
 
-/* About a million pixels: below it, passes of more rows are faster; above it, they only take memory. */
-static uint32_t usual_batch(uint32_t height, uint32_t width)
-{
-    const uint64_t fit = (1u << 20) / ((uint64_t)height * width);
-    return fit < 1 ? 1 : fit > 16 ? 16 : (uint32_t)fit;
-}
-
 static void settle_size(stoke_predictor *p, const stk_predict_preset *preset)
 {
     p->height = p->params.size[0];
@@ -184,19 +177,13 @@ static void settle_size(stoke_predictor *p, const stk_predict_preset *preset)
     p->size_from = "the usual one, nothing else is said beside the weights";
 }
 
-static void take_shape(stoke_predictor *p)
-{
-    p->classes = p->net->plan.classes;
-    p->stride = stk_logits_stride(p->classes);
-    p->grid_height = p->net->loss_shape.in_height;
-    p->grid_width = p->net->loss_shape.in_width;
-}
-
 static int open_network(stoke_predictor *p, const char *weights, stoke_error *err)
 {
     stoke_net_params net = stoke_net_defaults();
     const uint32_t views = stk_predict_views(p);
-    p->batch = p->params.batch ? p->params.batch : usual_batch(p->height, p->width);
+    /* About a million pixels: below it, passes of more rows are faster; above it, they only take memory. */
+    const uint64_t fit = stk_least(stk_most((1u << 20) / ((uint64_t)p->height * p->width), 1), 16);
+    p->batch = p->params.batch ? p->params.batch : (uint32_t)fit;
     p->batch = p->batch < views ? views : p->batch / views * views;
     net.weights = weights;
     net.batch = p->batch;
@@ -205,15 +192,19 @@ static int open_network(stoke_predictor *p, const char *weights, stoke_error *er
     net.training = 0;
     net.precision = p->params.precision;
     net.threads = p->params.threads;
-    const int status = stoke_net_open(&p->net, &net, err);
-    if (!status) take_shape(p);
-    return status;
+    return stoke_net_open(&p->net, &net, err);
 }
 
-static int take_memory(stoke_predictor *p, stoke_error *err)
+/* All that is made once there is a network. */
+static int equip(stoke_predictor *p, const char *augment, const stk_predict_preset *preset, stoke_error *err)
 {
     const size_t row = 3 * (size_t)p->height * p->width;
     const size_t threads = stk_threadpool_size(p->net->run.pool);
+    p->classes = p->net->plan.classes;
+    p->stride = stk_logits_stride(p->classes);
+    p->grid_height = p->net->loss_shape.in_height;
+    const int status = predict_learn(p, augment, preset, err);
+    if (status) return status;
     p->resizer = stk_resizer_create();
     p->rows = stk_alloc_aligned(row * p->batch * sizeof *p->rows, 64);
     if (p->resizer && p->rows && stk_buffer_reserve(&p->merged, threads * p->stride * sizeof(float)))
@@ -239,8 +230,7 @@ int stoke_predictor_open(stoke_predictor **out, const stoke_predict_params *para
                           "windows of %u x %u: height and width must be multiples of %d, set `size`",
                           p->height, p->width, STK_GRID);
     if (!status) status = open_network(p, params->weights, err);
-    if (!status) status = predict_learn(p, params->augment, &preset, err);
-    if (!status) status = take_memory(p, err);
+    if (!status) status = equip(p, params->augment, &preset, err);
     if (status)
         stoke_predictor_close(&p);
     else
@@ -261,9 +251,7 @@ int stk_predictor_borrow(stoke_predictor **out, stoke_net *net, const char *augm
     p->width = net->params.width;
     p->size_from = "the network's";
     p->batch = net->params.batch < STK_PREDICT_BATCH ? net->params.batch : STK_PREDICT_BATCH;
-    take_shape(p);
-    int status = predict_learn(p, augment, &nothing, err);
-    if (!status) status = take_memory(p, err);
+    const int status = equip(p, augment, &nothing, err);
     if (status) stoke_predictor_close(out);
     return status;
 }
@@ -339,12 +327,6 @@ int stk_predict_check_mask(const stoke_predictor *p, uint32_t width, uint32_t he
     return STOKE_OK;
 }
 
-static int check_image(const stoke_image *image, stoke_error *err)
-{
-    if (image->data && image->channels == 3 && (image->depth == 1 || image->depth == 2)) return STOKE_OK;
-    return stk_fail(err, STOKE_E_INVALID, "a picture needs 3 channels of 1 or 2 bytes");
-}
-
 /* Logits of one item with its mirror image merged, where there is one. */
 static int merged_grid(stoke_predictor *p, const stoke_logits *logits, uint32_t item, stk_predict_grid *grid,
                        stoke_error *err)
@@ -394,18 +376,6 @@ static int fit(stoke_predictor *p, const stoke_image *image, stoke_image *fitted
     return stk_resize(p->resizer, image, fitted, err);
 }
 
-static int predict_resized(stoke_predictor *p, const stoke_image *image, const stoke_image *mask,
-                           stoke_prediction *about, stoke_error *err)
-{
-    stoke_image fitted;
-    stoke_logits logits;
-    int status = fit(p, image, &fitted, err);
-    if (status) return status;
-    stk_predict_put(p, 0, &fitted);
-    status = stk_predict_pass(p, 1, &logits, err);
-    return status ? status : stk_predict_resized(p, &logits, 0, mask, about, err);
-}
-
 int stoke_predictor_run(stoke_predictor *p, const stoke_image *image, const stoke_image *mask,
                         stoke_prediction *about, stoke_progress_fn progress, void *context, stoke_error *err)
 {
@@ -417,13 +387,20 @@ int stk_predictor_run(stoke_predictor *p, const stoke_image *image, const stoke_
                       void *context, stoke_error *err)
 {
     stoke_prediction unused;
+    stoke_image fitted;
+    stoke_logits logits;
     if (!about) about = &unused;
-    int status = check_image(image, err);
-    if (!status) status = stk_predict_check_mask(p, image->width, image->height, mask, err);
+    if (!image->data || image->channels != 3 || (image->depth != 1 && image->depth != 2))
+        return stk_fail(err, STOKE_E_INVALID, "a picture needs 3 channels of 1 or 2 bytes");
+    int status = stk_predict_check_mask(p, image->width, image->height, mask, err);
     if (status) return status;
     if (mode_of(p, image->width, image->height) == STOKE_PREDICT_SLIDE)
         return stk_slide(p, image, truth, mask, about, progress, context, err);
-    status = predict_resized(p, image, mask, about, err);
+    status = fit(p, image, &fitted, err);
+    if (status) return status;
+    stk_predict_put(p, 0, &fitted);
+    status = stk_predict_pass(p, 1, &logits, err);
+    if (!status) status = stk_predict_resized(p, &logits, 0, mask, about, err);
     if (!status && progress && progress(context, 1, 1))
         status = stk_fail(err, STOKE_E_CANCELLED, "stopped on request");
     return status;

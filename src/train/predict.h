@@ -40,7 +40,7 @@ struct stoke_predictor {
     int borrowed;                /* the network is another's, who closes it */
     stoke_predict_params params; /* strings are NULL: they were the caller's */
     uint32_t height, width;      /* of the network's pictures */
-    uint32_t grid_height, grid_width, classes;
+    uint32_t grid_height, classes;
     size_t stride; /* floats of an element of the grid */
     uint32_t batch;
     int own_scale;
@@ -124,6 +124,9 @@ int stk_predict_resized(stoke_predictor *predictor, const stoke_logits *logits, 
 
 /* ---- and windows over a picture at its own scale ---- */
 
+/* Bytes of the band that goes down a picture, of windows of that height: sums, and the classes they come to.
+ */
+uint64_t stk_slide_band(const stk_predict_windows *across, uint32_t height, uint32_t classes);
 /* Bytes it will hold for such a picture, and how many windows there are. */
 uint64_t stk_slide_bytes(const stoke_predictor *predictor, uint32_t width, uint32_t height,
                          uint64_t *windows);

@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 #include <stoke/tools/image.h>
 #include <stoke/tools/predict.h>
@@ -164,9 +163,7 @@ static int room_for(stk_mem_buffer *buffer, uint32_t width, uint32_t height, uin
 static int keep(stk_mem_buffer *buffer, const stoke_image *from, stoke_image *to, stoke_error *err)
 {
     const int status = room_for(buffer, from->width, from->height, from->channels, from->depth, to, err);
-    for (uint32_t y = 0; !status && y < from->height; y++)
-        memcpy((uint8_t *)to->data + y * to->stride, (const uint8_t *)from->data + y * from->stride,
-               to->stride);
+    if (!status) stk_copy_rows(to->data, to->stride, from->data, from->stride, to->stride, from->height);
     return status;
 }
 
@@ -207,14 +204,14 @@ static int read_truth(const work *w, slot *s)
     stk_reader reader = { 0 };
     stoke_image_info info;
     stoke_image ids;
-    int status = stk_reader_start(&reader, &s->error);
+    int status = stk_reader_start(NULL, &reader, &s->error);
     if (!status)
         status = stk_reader_mask(&reader, w->job->data, w->job->labels, file, &info, &ids, &s->error);
     if (!status && (ids.width != s->mask.width || ids.height != s->mask.height))
         status = stk_fail(&s->error, STOKE_E_SIZE, "the mask is %ux%u (height x width), its image is %ux%u",
                           ids.height, ids.width, s->mask.height, s->mask.width);
     if (!status) status = keep(&s->truths, &ids, &s->truth, &s->error);
-    stk_reader_finish(&reader);
+    stk_reader_finish(NULL, &reader);
     if (status) stk_error_prefix(&s->error, file->mask_path);
     return status;
 }
@@ -283,19 +280,14 @@ static int help(work *w, stk_picture_reader *reader)
     return 1;
 }
 
-/* Relative to what the thread inherited; Linux keeps a nice value per thread. */
-static void step_back(void)
-{
-    const id_t self = (id_t)syscall(SYS_gettid);
-    setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + STEP_BACK);
-}
-
 static void *run_helper(void *argument)
 {
     work *w = argument;
     stk_picture_reader reader = { .config = &w->pictures };
     stoke_error error = { 0 };
-    step_back();
+    /* Relative to what the thread inherited; Linux keeps a nice value per thread. */
+    const id_t self = (id_t)syscall(SYS_gettid);
+    setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + STEP_BACK);
     const int status = stk_scratch_create(&reader.scratch, &error);
     pthread_mutex_lock(&w->lock);
     if (status) stop(w, status, &error);
@@ -394,11 +386,7 @@ static void drive(work *w)
             for (uint32_t i = 0; i < n && !status; i++) taken[i]->state = PREDICTED;
             pthread_cond_broadcast(&w->changed);
         } else {
-            struct timespec until;
-            clock_gettime(CLOCK_MONOTONIC, &until);
-            until.tv_nsec += LOOK_NS;
-            if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
-            pthread_cond_timedwait(&w->changed, &w->lock, &until);
+            stk_cond_wait(&w->changed, &w->lock, stk_now_ns() + LOOK_NS);
         }
         const uint64_t done = w->done; /* not that of before: windows_done told of more */
         pthread_mutex_unlock(&w->lock);
@@ -432,16 +420,6 @@ static int start_helpers(work *w, uint32_t wanted, stoke_error *err)
     return stk_fail_errno(err, STOKE_E_NOMEM, number, "cannot start a thread");
 }
 
-static void prepare_lock(work *w)
-{
-    pthread_condattr_t attributes;
-    pthread_mutex_init(&w->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
-}
-
 static int run_all(work *w, stoke_error *err)
 {
     w->plan = stk_predict_work_of(w->predictor, w->job);
@@ -451,18 +429,14 @@ static int run_all(work *w, stoke_error *err)
     const int status = start_helpers(w, w->plan.helpers, err);
     if (!status) drive(w);
     for (uint32_t i = 0; i < w->n_helpers; i++) pthread_join(w->threads[i], NULL);
-    return status ? status : w->status;
-}
-
-static void free_slots(work *w)
-{
-    for (uint32_t i = 0; w->slots && i < w->n_slots; i++) {
-        stk_buffer_free(&w->slots[i].pixels);
-        stk_buffer_free(&w->slots[i].small);
-        stk_buffer_free(&w->slots[i].ids);
-        stk_buffer_free(&w->slots[i].truths);
+    for (slot *s = w->slots; s < w->slots + w->n_slots; s++) {
+        stk_buffer_free(&s->pixels);
+        stk_buffer_free(&s->small);
+        stk_buffer_free(&s->ids);
+        stk_buffer_free(&s->truths);
     }
     stk_free(w->slots);
+    return status ? status : w->status;
 }
 
 int stoke_predict_files(stoke_predictor *predictor, const stoke_predict_job *job,
@@ -475,11 +449,11 @@ int stoke_predict_files(stoke_predictor *predictor, const stoke_predict_job *job
                         "settings and a function for its results");
     const uint64_t begin = stk_now_ns();
     work w = { .predictor = predictor, .job = job, .err = err, .report = report };
-    prepare_lock(&w);
+    pthread_mutex_init(&w.lock, NULL);
+    stk_cond_init(&w.changed);
     int status = stk_pictures_config(&w.pictures, job->data, predictor->height, predictor->width, err);
     if (!status) status = run_all(&w, err);
     if (!status && job->progress) job->progress(job->context, job->count, job->count);
-    free_slots(&w);
     stk_loader_config_destroy(&w.pictures);
     pthread_cond_destroy(&w.changed);
     pthread_mutex_destroy(&w.lock);

@@ -294,18 +294,19 @@ static uint32_t grid_of(uint32_t pixels)
     return (pixels + STK_GRID - 1) / STK_GRID;
 }
 
-static uint64_t sums_bytes(const stoke_predictor *p, const stk_predict_windows *across)
+uint64_t stk_slide_band(const stk_predict_windows *across, uint32_t height, uint32_t classes)
 {
-    return (uint64_t)(p->grid_height + 1) * (across->length / STK_GRID) * p->stride * sizeof(float);
+    const uint64_t lines = height / STK_GRID + 1;
+    return lines * (across->length / STK_GRID) * stk_logits_stride(classes) * sizeof(float) +
+           lines * STK_GRID * across->length * sizeof(uint16_t);
 }
 
 uint64_t stk_slide_bytes(const stoke_predictor *p, uint32_t width, uint32_t height, uint64_t *windows)
 {
     const stk_predict_windows across = stk_windows_of(width, p->width, p->params.overlap);
     const stk_predict_windows down = stk_windows_of(height, p->height, p->params.overlap);
-    const uint64_t classes = (uint64_t)(p->grid_height + 1) * STK_GRID * across.length * sizeof(uint16_t);
     *windows = (uint64_t)across.count * down.count;
-    return sums_bytes(p, &across) + classes;
+    return stk_slide_band(&across, p->height, p->classes);
 }
 
 uint64_t stk_slide_windows(uint32_t width, uint32_t height, uint32_t window_width, uint32_t window_height)
@@ -341,11 +342,12 @@ static int reserve(band *b)
     float *shares = stk_buffer_reserve(&p->shares, (columns + rows) * sizeof *shares);
     b->line = columns * p->stride;
     b->lines = p->grid_height + 1;
-    b->sums = stk_buffer_reserve(&p->sums, sums_bytes(p, &b->across));
+    const size_t bytes = b->lines * b->line * sizeof *b->sums;
+    b->sums = stk_buffer_reserve(&p->sums, bytes);
     if (!shares || !b->sums)
         return stk_fail(b->err, STOKE_E_NOMEM, "no memory for the logits of a picture %u pixels wide",
                         b->image->width);
-    memset(b->sums, 0, sums_bytes(p, &b->across));
+    memset(b->sums, 0, bytes);
     windows_shares(&b->across, shares);
     windows_shares(&b->down, shares + columns);
     b->across_shares = shares;

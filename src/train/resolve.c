@@ -29,18 +29,6 @@
 
 /* ---- evaluation ---- */
 
-/* A run that goes on keeps what it had: its scores, best/ and patience are to mean the same to its end. */
-static int mode_of_run(const stk_resolve_ctx *s, int *mode)
-{
-    char path[PATH_MAX], *identity = NULL;
-    stk_checkpoint_progress progress;
-    snprintf(path, sizeof path, "%s/state.safetensors", s->setup->params.resume);
-    const int r = stk_checkpoint_load(path, NULL, &progress, &identity, s->err);
-    if (!r) *mode = stk_setup_eval_mode(identity);
-    stk_free(identity);
-    return r;
-}
-
 /* Where things look larger or smaller in validation than in training. */
 static void say_scale(const stk_resolve_ctx *s)
 {
@@ -81,7 +69,15 @@ int stk_resolve_eval(stk_resolve_ctx *s)
     stk_setup *setup = s->setup;
     int mode = setup->params.eval_mode, r = STOKE_OK;
     if (!setup->val_set) return STOKE_OK;
-    if (mode == STOKE_PREDICT_AUTO && setup->goes_on) r = mode_of_run(s, &mode);
+    if (mode == STOKE_PREDICT_AUTO && setup->goes_on) {
+        /* It keeps what it had: its scores, best/ and patience are to mean the same to its end. */
+        char path[PATH_MAX], *identity = NULL;
+        stk_checkpoint_progress progress;
+        snprintf(path, sizeof path, "%s/state.safetensors", setup->params.resume);
+        r = stk_checkpoint_load(path, NULL, &progress, &identity, s->err);
+        if (!r) mode = stk_setup_eval_mode(identity);
+        stk_free(identity);
+    }
     if (!r)
         r = stk_eval_plan_make(&setup->eval, &s->val, stoke_dataset_count(setup->val_set), &setup->train,
                                mode, s->err);
@@ -114,15 +110,9 @@ typedef struct look {
 } look;
 
 typedef struct member {
-    stk_reader reader;
+    stk_reader reader; /* first: see stk_reader_start */
     stk_mask_tally tally;
 } member;
-
-static int start(void *context, void *state, stoke_error *err)
-{
-    (void)context;
-    return stk_reader_start(&((member *)state)->reader, err);
-}
 
 static void note(look *l, kind *k, uint64_t id, const stoke_error *why)
 {
@@ -170,37 +160,7 @@ static void finish(void *context, void *state)
 {
     member *self = state;
     stk_tally_merge(((look *)context)->sum, &self->tally);
-    stk_reader_finish(&self->reader);
-}
-
-/* ---- both sets ---- */
-
-static int look_at(const stk_resolve_ctx *s, look *l, int part, stk_resolve_count *progress,
-                   stk_resolve_survey *survey)
-{
-    const stk_parallel_job job = { l->count, l, sizeof(member), start, read_one, finish };
-    int r = stk_parallel_for(&job, 0, stk_resolve_counted, progress, s->err);
-    const uint64_t looked = l->count - l->bad.count;
-    progress->before += l->count;
-    survey->read += looked;
-    survey->masks += stoke_dataset_count(l->set);
-    if (!r && l->colored.count) {
-        const stoke_sample sample = stoke_dataset_sample(l->set, l->colored.first);
-        r = stk_judge_colors(l->params, &sample, s->err);
-    }
-    if (l->jpeg.count && !survey->jpeg) survey->jpeg = path_of(l, &l->jpeg);
-    if (!r && l->bad.count && !survey->bad) {
-        survey->first_bad = l->bad.why;
-        stk_error_prefix(&survey->first_bad, path_of(l, &l->bad));
-    }
-    survey->bad += l->bad.count;
-    if (r) return r;
-    survey->looked[part] = looked;
-    survey->odd[part] = l->odd.count;
-    if (!l->odd.count) return STOKE_OK;
-    survey->first_odd[part] = l->odd.why;
-    stk_error_prefix(&survey->first_odd[part], path_of(l, &l->odd));
-    return STOKE_OK;
+    stk_reader_finish(context, &self->reader);
 }
 
 int stk_survey_masks(stk_resolve_ctx *s, const stoke_labels *labels, const stoke_labels *given, uint64_t most,
@@ -209,27 +169,42 @@ int stk_survey_masks(stk_resolve_ctx *s, const stoke_labels *labels, const stoke
     const stk_setup *setup = s->setup;
     const stoke_dataset *sets[] = { setup->train_set, setup->val_set };
     const size_t n_sets = setup->val_set ? 2 : 1;
-    look looks[2];
     stk_resolve_count progress = { .s = s };
     *survey = (stk_resolve_survey){ .train = stk_calloc(1, sizeof *survey->train) };
     if (n_sets > 1) survey->val = stk_calloc(1, sizeof *survey->val);
     if (!survey->train || (n_sets > 1 && !survey->val))
         return stk_fail(s->err, STOKE_E_NOMEM, "no memory to count the values of masks");
-    for (size_t i = 0; i < n_sets; i++) {
-        const uint64_t count = stoke_dataset_count(sets[i]);
-        looks[i] = (look){ .set = sets[i],
-                           .params = &setup->train,
-                           .labels = labels,
-                           .given = given,
-                           .count = count < most ? count : most,
-                           .sum = i ? survey->val : survey->train };
-        progress.total += looks[i].count;
-    }
+    for (size_t i = 0; i < n_sets; i++) progress.total += stk_least(stoke_dataset_count(sets[i]), most);
     int r = STOKE_OK;
     for (size_t i = 0; !r && i < n_sets; i++) {
-        pthread_mutex_init(&looks[i].lock, NULL);
-        r = look_at(s, &looks[i], (int)i, &progress, survey);
-        pthread_mutex_destroy(&looks[i].lock);
+        look l = { .set = sets[i],
+                   .params = &setup->train,
+                   .labels = labels,
+                   .given = given,
+                   .count = stk_least(stoke_dataset_count(sets[i]), most),
+                   .sum = i ? survey->val : survey->train };
+        const stk_parallel_job job = { l.count, &l, sizeof(member), stk_reader_start, read_one, finish };
+        pthread_mutex_init(&l.lock, NULL);
+        r = stk_parallel_for(&job, 0, stk_resolve_counted, &progress, s->err);
+        pthread_mutex_destroy(&l.lock);
+        progress.before += l.count;
+        survey->looked[i] = l.count - l.bad.count;
+        survey->odd[i] = l.odd.count;
+        survey->read += survey->looked[i];
+        survey->masks += stoke_dataset_count(sets[i]);
+        if (!r && l.colored.count) {
+            const stoke_sample sample = stoke_dataset_sample(l.set, l.colored.first);
+            r = stk_judge_colors(l.params, &sample, s->err);
+        }
+        if (l.jpeg.count && !survey->jpeg) survey->jpeg = path_of(&l, &l.jpeg);
+        if (!r && l.bad.count && !survey->bad) {
+            survey->first_bad = l.bad.why;
+            stk_error_prefix(&survey->first_bad, path_of(&l, &l.bad));
+        }
+        survey->bad += l.bad.count;
+        if (r || !l.odd.count) continue;
+        survey->first_odd[i] = l.odd.why;
+        stk_error_prefix(&survey->first_odd[i], path_of(&l, &l.odd));
     }
     return r;
 }
@@ -254,18 +229,15 @@ enum {
 /* ---- batch ---- */
 
 /* What network and loaders take with such batches. The loaders' share grows linearly with the rows. */
-typedef struct demand {
-    uint64_t loaders, per_row;
-} demand;
-
-static int bytes_of(const stk_resolve_ctx *s, const demand *d, uint32_t rows, uint64_t *bytes)
+static int bytes_of(const stk_resolve_ctx *s, uint64_t loaders, uint64_t per_row, uint32_t rows,
+                    uint64_t *bytes)
 {
     stoke_net_params net = s->setup->net;
     stoke_net_plan plan;
     net.batch = rows;
     const int r = stoke_net_plan_of(&net, &plan, s->err);
     if (!r)
-        *bytes = plan.total - plan.process + d->loaders + rows * d->per_row +
+        *bytes = plan.total - plan.process + loaders + rows * per_row +
                  stk_eval_plan_bytes(&s->setup->eval, &net, s->setup->params.pictures ? STK_PICTURES : 0);
     return r;
 }
@@ -279,12 +251,11 @@ static int choose_batch(stk_resolve_ctx *s)
     if (setup->train.memory_limit && setup->train.memory_limit < room) room = setup->train.memory_limit;
     uint32_t rows = samples < BATCH_MOST ? (uint32_t)samples : BATCH_MOST;
     const uint32_t wanted = rows;
-    demand d = { 0 };
-    uint64_t bytes = 0;
+    uint64_t loaders, per_row, bytes = 0;
     char need[32], have[32];
-    int r = stk_train_memory_rows(setup, &d.loaders, &d.per_row, s->err);
-    if (!r) r = bytes_of(s, &d, rows, &bytes);
-    while (!r && bytes > room && rows > 1) r = bytes_of(s, &d, --rows, &bytes);
+    int r = stk_train_memory_rows(setup, &loaders, &per_row, s->err);
+    if (!r) r = bytes_of(s, loaders, per_row, rows, &bytes);
+    while (!r && bytes > room && rows > 1) r = bytes_of(s, loaders, per_row, --rows, &bytes);
     if (r) return r;
     setup->train.batch = rows;
     stoke_text_memory(bytes, need, sizeof need);
@@ -317,11 +288,6 @@ int stk_resolve_batch(stk_resolve_ctx *s)
 }
 
 /* ---- length ---- */
-
-static int64_t at_most(int64_t value, int64_t most)
-{
-    return value < most ? value : most;
-}
 
 /* Once per epoch, and not more often than evaluations would take as long as the steps between them. A step
  * takes a row three times through the network: forward, and twice as much back. */
@@ -363,10 +329,10 @@ int stk_resolve_length(stk_resolve_ctx *s)
         setup->steps = setup->epochs * setup->batches_per_epoch / accumulate;
         if (!setup->steps) setup->steps = 1;
     }
-    const int64_t steps = (int64_t)setup->steps;
     const int64_t per_epoch = (int64_t)((setup->batches_per_epoch + accumulate - 1) / accumulate);
-    if (p->eval_every < 0) p->eval_every = at_most(usual_cadence(setup, per_epoch), steps);
-    if (p->log_every < 0) p->log_every = at_most(steps / LOG_POINTS + 1, LOG_STEPS_MOST);
+    if (p->eval_every < 0)
+        p->eval_every = (int64_t)stk_least((uint64_t)usual_cadence(setup, per_epoch), setup->steps);
+    if (p->log_every < 0) p->log_every = (int64_t)stk_least(setup->steps / LOG_POINTS + 1, LOG_STEPS_MOST);
     return STOKE_OK;
 }
 

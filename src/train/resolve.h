@@ -41,8 +41,6 @@ int stk_resolve_counted(void *count, uint64_t done, uint64_t total);
 
 /* resolve_data.c: train_set, val_set, and the settings of both. */
 int stk_resolve_sets(stk_resolve_ctx *s);
-/* What validation keeps of the augmentation, which is its normalisation: "none", or that op alone. */
-int stk_resolve_val_augment(stk_resolve_ctx *s, const char **augment);
 
 /* Reads all headers. Sizes of pairs, orientation, a size where none was given. */
 int stk_resolve_pairs(stk_resolve_ctx *s);

@@ -26,27 +26,6 @@ enum {
     WEIGHT_MOST = 50   /* times the mean: as the weights of ENet, 1 / ln(1.02 + share), are bounded */
 };
 
-static void say_sample(const stk_resolve_ctx *s, const stk_resolve_survey *survey)
-{
-    if (survey->read + survey->bad < survey->masks)
-        stk_resolve_say(s,
-                        "Of %llu masks %llu were looked at, evenly spread: a value that is in none of them "
-                        "will be refused when it comes; `classes` makes sure.",
-                        (unsigned long long)survey->masks, (unsigned long long)(survey->read + survey->bad));
-}
-
-/* Some bad masks are the loader's business, which has a policy for them. */
-static int check_read(const stk_resolve_ctx *s, const stk_resolve_survey *survey)
-{
-    if (survey->read && survey->bad)
-        stk_resolve_say(s, "%llu of %s cannot be used, the first: %s; `stoke verify` lists them.",
-                        (unsigned long long)survey->bad, STOKE_COUNT(survey->read + survey->bad, "mask"),
-                        survey->first_bad.message);
-    if (survey->read) return STOKE_OK;
-    return stk_fail(s->err, survey->first_bad.code, "no mask can be read. The first: %s",
-                    survey->first_bad.message);
-}
-
 /* ---- weights ---- */
 
 /* Pixels of each class in the masks of training. */
@@ -155,25 +134,21 @@ static int read_weights(const stk_resolve_ctx *s, const char *text)
 
 /* ---- the whole ---- */
 
-/* Values that are no class, or but one of them: a glance may have met the only such masks. */
-static int is_worth_more(const stk_resolve_survey *survey)
-{
-    uint32_t values = 0;
-    for (uint32_t v = 0; v < STK_TALLY_IDS; v++)
-        values += survey->train->pixels[v] || (survey->val && survey->val->pixels[v]);
-    return survey->odd[0] || survey->odd[1] || values < 2;
-}
-
 /* By value, compared with the classes that were given. */
 static int survey_values(stk_resolve_ctx *s, uint64_t most, stk_resolve_survey *survey)
 {
     stoke_data_params p = s->setup->train;
     stoke_labels *labels = NULL, *given = NULL;
+    uint32_t values = 0;
     if (stk_ignores_a_class(&p)) p.ignore_index = UINT16_MAX; /* as the judgement will say */
     int r = stoke_labels_create(&labels, "identity", STK_LABEL_VALUES, -1, s->err);
     if (!r && p.classes) r = stk_labels_of(&given, &p, s->err);
     if (!r) r = stk_survey_masks(s, labels, given, most, survey);
-    if (!r && most == MASKS_GLANCE && survey->read < survey->masks && is_worth_more(survey)) {
+    for (uint32_t v = 0; !r && v < STK_TALLY_IDS; v++)
+        values += survey->train->pixels[v] || (survey->val && survey->val->pixels[v]);
+    /* Values that are no class, or but one of them: a glance may have met the only such masks. */
+    if (!r && most == MASKS_GLANCE && survey->read < survey->masks &&
+        (survey->odd[0] || survey->odd[1] || values < 2)) {
         stk_survey_free(survey);
         r = stk_survey_masks(s, labels, given, MASKS_MOST, survey);
     }
@@ -191,7 +166,16 @@ static int survey_for(stk_resolve_ctx *s, int raw, int balanced, stk_resolve_sur
     int r = raw ? survey_values(s, most, survey) : stk_labels_of(&labels, p, s->err);
     if (!r && !raw) r = stk_survey_masks(s, labels, NULL, most, survey);
     stoke_labels_destroy(&labels);
-    return r ? r : check_read(s, survey);
+    if (r) return r;
+    if (!survey->read)
+        return stk_fail(s->err, survey->first_bad.code, "no mask can be read. The first: %s",
+                        survey->first_bad.message);
+    /* Some bad masks are the loader's business, which has a policy for them. */
+    if (survey->bad)
+        stk_resolve_say(s, "%llu of %s cannot be used, the first: %s; `stoke verify` lists them.",
+                        (unsigned long long)survey->bad, STOKE_COUNT(survey->read + survey->bad, "mask"),
+                        survey->first_bad.message);
+    return STOKE_OK;
 }
 
 /* Classes by a map that was given: as many as it can give. */
@@ -215,26 +199,6 @@ static int take_map(stk_resolve_ctx *s)
                                  p->label_map);
 }
 
-/* Whether a list such as 11:255,* leaves to the masks how many classes there are. */
-static int leaves_open(const stoke_data_params *p)
-{
-    stoke_labels *labels = NULL;
-    const int open = !stk_labels_of(&labels, p, NULL) && stk_labels_keep(labels);
-    stoke_labels_destroy(&labels);
-    return open;
-}
-
-/* Known before masks are read and a network is made, not when its first evaluation begins. */
-static int check_count(const stk_resolve_ctx *s)
-{
-    const int64_t classes = s->setup->train.classes;
-    if (!s->setup->val_set || classes <= STOKE_CONFUSION_CLASSES) return STOKE_OK;
-    return stk_fail(s->err, STOKE_E_LIMIT,
-                    "%lld classes: validation counts every pair of them, and %d is the most it does that "
-                    "for. Join classes with `label_map`, or train without validation (`eval_every` 0)",
-                    (long long)classes, STOKE_CONFUSION_CLASSES);
-}
-
 /* Masks without a map, or with one that keeps what it does not name: what their values come to. */
 static int judge(stk_resolve_ctx *s, const stk_resolve_survey *survey, const stk_names *names, int raw)
 {
@@ -248,7 +212,11 @@ static int judge(stk_resolve_ctx *s, const stk_resolve_survey *survey, const stk
     stk_mask_rules judgement;
     int r = (raw ? stk_judge_values : stk_judge_range)(p, &values, s->say, s->context, &judgement, s->err);
     if (r) return r;
-    if (chosen) say_sample(s, survey);
+    if (chosen && survey->read + survey->bad < survey->masks)
+        stk_resolve_say(s,
+                        "Of %llu masks %llu were looked at, evenly spread: a value that is in none of them "
+                        "will be refused when it comes; `classes` makes sure.",
+                        (unsigned long long)survey->masks, (unsigned long long)(survey->read + survey->bad));
     /* Where the values were mapped they are classes after all. */
     for (int part = 0; !*judgement.label_map && part < 2; part++)
         if ((r = stk_resolve_unusable(s, part, survey->odd[part], survey->looked[part], STOKE_E_LABEL,
@@ -266,11 +234,19 @@ static int judge(stk_resolve_ctx *s, const stk_resolve_survey *survey, const stk
 static int settle_count(stk_resolve_ctx *s, int raw, int balanced, stk_resolve_survey *survey)
 {
     stoke_data_params *p = &s->setup->train;
-    const int open = !raw && !p->classes && leaves_open(p); /* the map does not tell how many there are */
+    stoke_labels *labels = NULL;
+    /* Whether a list such as 11:255,* leaves to the masks how many classes there are. */
+    const int open = !raw && !p->classes && !stk_labels_of(&labels, p, NULL) && stk_labels_keep(labels);
+    stoke_labels_destroy(&labels);
     stk_names names = { 0 };
     int r = raw || open ? stk_resolve_names_beforehand(s, &names) : take_map(s);
     if (!r && !raw && !open) stk_judge_ignore(p, p->classes, s->say, s->context, &p->ignore_index);
-    if (!r) r = check_count(s);
+    /* Known before masks are read and a network is made, not when its first evaluation begins. */
+    if (!r && s->setup->val_set && p->classes > STOKE_CONFUSION_CLASSES)
+        r = stk_fail(s->err, STOKE_E_LIMIT,
+                     "%lld classes: validation counts every pair of them, and %d is the most it does that "
+                     "for. Join classes with `label_map`, or train without validation (`eval_every` 0)",
+                     (long long)p->classes, STOKE_CONFUSION_CLASSES);
     if (!r) r = survey_for(s, raw, balanced, survey);
     return !r && (raw || open) ? judge(s, survey, &names, raw) : r;
 }

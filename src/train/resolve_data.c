@@ -9,13 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/augment/pipeline.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/source/pairs.h"
 #include "src/source/quarantine.h"
 #include "src/source/reader.h"
-#include "src/source/split.h"
+#include "src/source/dataset.h"
 #include <stoke/tools/data.h>
 #include <stoke/tools/dataset.h>
 #include <stoke/tools/terminal.h>
@@ -101,17 +100,6 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Heights (side 1) or widths (side 0) of what could be read, ascending. */
-static uint32_t *sorted(const stk_pairs *pairs, uint64_t count, int side, uint64_t *n)
-{
-    uint32_t *sides = stk_alloc(count * sizeof *sides);
-    *n = 0;
-    for (uint64_t i = 0; sides && i < count; i++)
-        if (pairs->size[i][0]) sides[(*n)++] = pairs->size[i][side];
-    if (sides && *n) qsort(sides, *n, sizeof *sides, ascending);
-    return sides;
-}
-
 static uint32_t rounded(double side)
 {
     const uint32_t n = (uint32_t)(side / SIZE_MULTIPLE + 0.5);
@@ -136,26 +124,33 @@ static void choose_size(stk_resolve_ctx *s, uint32_t height, uint32_t width, int
                         width, SIZE_MULTIPLE, SIZE_MOST);
 }
 
-/* The picture in the middle, by height and by width, with its proportions. */
+/* The picture in the middle of those that could be read, by height and by width, with its proportions. */
 static int settle_size(stk_resolve_ctx *s, const stk_pairs *pairs)
 {
     const stoke_dataset *set = s->setup->train_set;
-    uint64_t n = 0;
+    const uint64_t count = stoke_dataset_count(set);
+    uint32_t middle[2] = { 0 }; /* width, height */
+    int alike = 1;
     if (s->setup->train.size[0]) return STOKE_OK;
-    uint32_t *heights = sorted(pairs, stoke_dataset_count(set), 1, &n),
-             *widths = sorted(pairs, stoke_dataset_count(set), 0, &n);
-    int r = heights && widths ? STOKE_OK : stk_fail(s->err, STOKE_E_NOMEM, "no memory to sort the pictures");
-    if (!r && !n)
-        r = stk_fail(s->err, STOKE_E_FORMAT,
-                     "`size` is not set, and none of the pictures can be read to choose it (%s): `stoke "
-                     "verify` says why",
-                     stoke_dataset_sample(set, 0).image_path);
-    if (!r)
-        choose_size(s, heights[n / 2], widths[n / 2],
-                    heights[0] == heights[n - 1] && widths[0] == widths[n - 1]);
-    stk_free(heights);
-    stk_free(widths);
-    return r;
+    uint32_t *sides = stk_alloc(count * sizeof *sides);
+    if (!sides) return stk_fail(s->err, STOKE_E_NOMEM, "no memory to sort the pictures");
+    for (int side = 0; side < 2; side++) {
+        size_t n = 0;
+        for (uint64_t i = 0; i < count; i++)
+            if (pairs->size[i][0]) sides[n++] = pairs->size[i][side];
+        if (!n) break;
+        qsort(sides, n, sizeof *sides, ascending);
+        middle[side] = sides[n / 2];
+        alike &= sides[0] == sides[n - 1];
+    }
+    stk_free(sides);
+    if (!middle[0])
+        return stk_fail(s->err, STOKE_E_FORMAT,
+                        "`size` is not set, and none of the pictures can be read to choose it (%s): `stoke "
+                        "verify` says why",
+                        stoke_dataset_sample(set, 0).image_path);
+    choose_size(s, middle[1], middle[0], alike);
+    return STOKE_OK;
 }
 
 /* ---- pairs ---- */
@@ -179,41 +174,33 @@ int stk_resolve_unusable(const stk_resolve_ctx *s, int val, uint64_t bad, uint64
     return STOKE_OK;
 }
 
-static int judge_sizes(const stk_resolve_ctx *s, int val, const stk_pairs *pairs)
-{
-    const stoke_dataset *set = val ? s->setup->val_set : s->setup->train_set;
-    return stk_resolve_unusable(s, val, pairs->counts.differ, set ? stoke_dataset_count(set) : 0,
-                                STOKE_E_SIZE, "has", "have", "another size than their image",
-                                pairs->first.message);
-}
-
-/* A network that learned from pictures as they are stored is to predict from such: the run says so. */
-static void settle_orientation(stk_resolve_ctx *s, const stk_pair_counts *counts)
-{
-    stoke_data_params *p = &s->setup->train;
-    stk_pair_remarks(counts, (stoke_orientation)p->orientation, s->say, s->context);
-    p->orientation = stk_pair_settle(counts, (stoke_orientation)p->orientation);
-    if (p->orientation != STOKE_ORIENTATION_AUTO || counts->upright || !counts->stored) return;
-    p->orientation = STOKE_ORIENTATION_IGNORE;
-    stk_resolve_say(s, "So is every picture this run's network will predict (`orientation` ignore).");
-}
-
 int stk_resolve_pairs(stk_resolve_ctx *s)
 {
     const stk_setup *setup = s->setup;
-    stk_pairs train = { 0 };
-    stk_resolve_count count = { .s = s, .total = stoke_dataset_count(setup->train_set) };
-    if (setup->val_set) count.total += stoke_dataset_count(setup->val_set);
-    int r = stk_pairs_look(&train, setup->train_set, &setup->train, stk_resolve_counted, &count, s->err);
-    count.before = stoke_dataset_count(setup->train_set);
-    if (!r && setup->val_set)
-        r = stk_pairs_look(&s->val, setup->val_set, &setup->train, stk_resolve_counted, &count, s->err);
-    if (!r) r = judge_sizes(s, 0, &train);
-    if (!r) r = judge_sizes(s, 1, &s->val);
+    const stoke_dataset *sets[] = { setup->train_set, setup->val_set };
+    stoke_data_params *p = &s->setup->train;
+    stk_pairs train = { 0 }, *pairs[] = { &train, &s->val };
+    stk_pair_counts both = { 0 };
+    stk_resolve_count count = { .s = s };
+    int r = STOKE_OK;
+    for (int i = 0; i < 2; i++) count.total += sets[i] ? stoke_dataset_count(sets[i]) : 0;
+    for (int i = 0; !r && i < 2 && sets[i]; i++) {
+        r = stk_pairs_look(pairs[i], sets[i], p, stk_resolve_counted, &count, s->err);
+        count.before += stoke_dataset_count(sets[i]);
+    }
+    for (int i = 0; !r && i < 2 && sets[i]; i++) {
+        stk_pair_counts_add(&both, &pairs[i]->counts);
+        r = stk_resolve_unusable(s, i, pairs[i]->counts.differ, stoke_dataset_count(sets[i]), STOKE_E_SIZE,
+                                 "has", "have", "another size than their image", pairs[i]->first.message);
+    }
     if (!r) {
-        stk_pair_counts both = train.counts;
-        stk_pair_counts_add(&both, &s->val.counts);
-        settle_orientation(s, &both);
+        stk_pair_remarks(&both, (stoke_orientation)p->orientation, s->say, s->context);
+        p->orientation = stk_pair_settle(&both, (stoke_orientation)p->orientation);
+        if (p->orientation == STOKE_ORIENTATION_AUTO && !both.upright && both.stored) {
+            /* A network that learned from pictures as they are stored is to predict from such. */
+            p->orientation = STOKE_ORIENTATION_IGNORE;
+            stk_resolve_say(s, "So is every picture this run's network will predict (`orientation` ignore).");
+        }
         r = settle_size(s, &train);
     }
     stk_pairs_free(&train);
@@ -372,24 +359,4 @@ int stk_resolve_sets(stk_resolve_ctx *s)
     }
     if (!r) r = open_parts(s);
     return r ? r : check_sets(s);
-}
-
-/* ---- values ---- */
-
-/* Nothing is drawn in validation, but a network must see values of the kind it learns from, as it does when
- * it predicts (predict.c). 17 digits give the same numbers again. */
-int stk_resolve_val_augment(stk_resolve_ctx *s, const char **augment)
-{
-    stoke_pipeline *pipeline = NULL;
-    double m[3], d[3];
-    char text[256];
-    *augment = "none";
-    const int r = stoke_pipeline_create(&pipeline, s->setup->train.augment, s->err);
-    if (!r && stk_pipeline_normalize(pipeline, m, d)) {
-        snprintf(text, sizeof text, "normalize(mean=%.17g,%.17g,%.17g,std=%.17g,%.17g,%.17g)", m[0], m[1],
-                 m[2], d[0], d[1], d[2]);
-        *augment = stk_resolve_keep(s, text);
-    }
-    stoke_pipeline_destroy(&pipeline);
-    return r || *augment ? r : STOKE_E_NOMEM;
 }

@@ -60,13 +60,6 @@ static stk_log_step_note together(const stk_log_step_note *a, const stk_log_step
     return sum;
 }
 
-static void halve_steps(stk_run_log *log)
-{
-    for (size_t i = 0; i < log->n_steps / 2; i++)
-        log->steps[i] = together(&log->steps[2 * i], &log->steps[2 * i + 1]);
-    log->n_steps /= 2;
-}
-
 static int add_step(stk_run_log *log, const stk_json *json, uint64_t step, stoke_error *err)
 {
 #define WHOLE(name) .name = stk_run_uint(json, #name),
@@ -80,7 +73,11 @@ static int add_step(stk_run_log *log, const stk_json *json, uint64_t step, stoke
 #undef SUM
     /* A log that goes back was written by a run that began again from there. */
     while (log->n_steps && log->steps[log->n_steps - 1].step >= step) log->n_steps--;
-    if (log->n_steps == STK_RUN_STEPS) halve_steps(log);
+    if (log->n_steps == STK_RUN_STEPS) {
+        for (size_t i = 0; i < STK_RUN_STEPS / 2; i++)
+            log->steps[i] = together(&log->steps[2 * i], &log->steps[2 * i + 1]);
+        log->n_steps /= 2;
+    }
     if (!stk_grow((void **)&log->steps, &log->steps_capacity, log->n_steps + 1, sizeof note))
         return stk_fail(err, STOKE_E_NOMEM, "no memory for the log of a run");
     log->steps[log->n_steps++] = note;
@@ -112,17 +109,13 @@ static int keep_again(stk_json *place, const char *text, size_t length, stoke_er
 static int add_evaluation(stk_run_log *log, stk_json *json, uint64_t step, const char *text, size_t length,
                           stoke_error *err)
 {
-    stk_run_eval eval = { .step = step,
-                          .t = stk_run_real(json, json->values, "t"),
-                          .loss = stk_run_real(json, json->values, "loss") };
+    stk_run_eval eval = { .step = step, .loss = stk_run_real(json, json->values, "loss") };
     for (int i = 0; i < STOKE_SCORES; i++)
         eval.score[i] = stk_run_real(json, json->values, stoke_score_at(i)->name);
     while (log->n_evals && log->evals[log->n_evals - 1].step >= step) log->n_evals--;
     log->evaluations++;
     log->eval_seconds += sum_of(json, "seconds");
-    if (log->n_evals == STK_RUN_EVALS) {
-        log->left_out++;
-    } else {
+    if (log->n_evals < STK_RUN_EVALS) {
         if (!stk_grow((void **)&log->evals, &log->evals_capacity, log->n_evals + 1, sizeof eval))
             return stk_fail(err, STOKE_E_NOMEM, "no memory for the log of a run");
         log->evals[log->n_evals++] = eval;
@@ -137,29 +130,13 @@ static int add_evaluation(stk_run_log *log, stk_json *json, uint64_t step, const
 
 /* ---- lines ---- */
 
-static void add_start(stk_run_log *log, stk_json *json)
-{
-    log->sessions++;
-    log->why[0] = 0;
-    keep(&log->start, json);
-}
-
-static void add_end(stk_run_log *log, const stk_json *json)
-{
-    const char *why = stk_run_text(json, "why");
-    snprintf(log->why, sizeof log->why, "%s", why && *why ? why : "ended");
-}
-
 static int add_remark(stk_run_log *log, const stk_json *json, stoke_error *err)
 {
     const char *text = stk_run_text(json, "text");
     if (!text || !*text) return STOKE_OK;
     for (size_t i = 0; i < log->n_remarks; i++)
         if (!strcmp(log->remarks[i], text)) return STOKE_OK;
-    if (log->n_remarks == STK_RUN_REMARKS) {
-        log->left_out++;
-        return STOKE_OK;
-    }
+    if (log->n_remarks == STK_RUN_REMARKS) return STOKE_OK;
     char *copy = stk_strdup(text);
     if (!copy) return stk_fail(err, STOKE_E_NOMEM, "no memory for the log of a run");
     log->remarks[log->n_remarks++] = copy;
@@ -189,17 +166,17 @@ int stk_run_log_line(stk_run_log *log, const char *text, size_t length, stoke_er
     } else if (!strcmp(kind, "save")) {
         log->saves++;
         log->save_seconds += sum_of(&json, "seconds");
-        log->save_bytes = count_of(&json, "bytes");
         log->saved_step = step;
     } else if (!strcmp(kind, "start")) {
-        add_start(log, &json);
+        log->sessions++;
+        log->why[0] = 0;
+        keep(&log->start, &json);
     } else if (!strcmp(kind, "end")) {
-        add_end(log, &json);
+        const char *why = stk_run_text(&json, "why");
+        snprintf(log->why, sizeof log->why, "%s", why && *why ? why : "ended");
     } else if (!strcmp(kind, "remark")) {
         r = add_remark(log, &json, err);
-    } else {
-        log->left_out++; /* of a later version */
-    }
+    } /* others are of a later version */
     if (step > log->step) log->step = step;
     if (t >= 0 && t < 1e12 && t > log->t) log->t = t;
     stk_json_free(&json);

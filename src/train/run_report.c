@@ -59,7 +59,7 @@ static int embed_as_jpeg(FILE *out, const void *png, size_t size)
     params.max_pixels = PIXELS;
     if (!stoke_decoder_create(&decoder, NULL) &&
         !stoke_decoder_decode(decoder, png, size, &params, &image, NULL) && (file = tmpfile()) &&
-        !stk_jpeg_write(file, "picture", &image, QUALITY, NULL)) {
+        !stk_jpeg_write(file, "picture", &image, QUALITY, 0, NULL)) {
         const long length = ftell(file);
         rewind(file);
         done = length > 0 && stk_buffer_reserve(&bytes, (size_t)length) &&
@@ -70,11 +70,6 @@ static int embed_as_jpeg(FILE *out, const void *png, size_t size)
     stk_buffer_free(&bytes);
     stoke_decoder_destroy(&decoder);
     return done;
-}
-
-static void put_address(FILE *out, const uint8_t *png, size_t size)
-{
-    if (size <= SMALL || !embed_as_jpeg(out, png, size)) embed(out, "png", png, size);
 }
 
 /* One picture with its caption. */
@@ -93,7 +88,8 @@ static void put_picture(const stk_run_page *page, const stk_json *eval, const ch
                    stk_run_uint(eval, "step"), stk_run_real(eval, eval->values, "miou"));
     if (there) {
         fprintf(page->out, "<img alt=\"Predictions of the %s evaluation\" src=\"", which);
-        put_address(page->out, bytes.data, size);
+        if (size <= SMALL || !embed_as_jpeg(page->out, bytes.data, size))
+            embed(page->out, "png", bytes.data, size);
         fputs("\">", page->out);
     } else {
         stk_html_print(page->out, "<p class=\"note\">The picture is gone: %s</p>", relative);
@@ -156,9 +152,18 @@ static void smoothen(const double *raw, double *smooth, size_t count)
     }
 }
 
-static void fill(stk_run_curves *c, const stk_run_log *log)
+int stk_curves_make(stk_run_curves *c, const stk_run_log *log, stoke_error *err)
 {
-    for (size_t i = 0; i < c->steps; i++) {
+    *c = (stk_run_curves){ .steps = log->n_steps, .evals = log->n_evals, .best_step = NAN };
+    const size_t n = log->n_steps, m = log->n_evals;
+    double *p = c->block = stk_calloc(n * STEP_ARRAYS + m * EVAL_ARRAYS + 1, sizeof *p);
+    if (!p) return stk_fail(err, STOKE_E_NOMEM, "no memory for the curves of a run");
+    double **const by_step[STEP_ARRAYS] = { &c->step, &c->loss, &c->smooth, &c->lr, &c->speed, &c->wait };
+    for (size_t i = 0; i < STEP_ARRAYS; i++, p += n) *by_step[i] = p;
+    c->eval_step = p;
+    c->eval_loss = p + m;
+    for (size_t i = 0; i < STOKE_SCORES; i++) c->score[i] = p + (2 + i) * m;
+    for (size_t i = 0; i < n; i++) {
         const stk_log_step_note *s = &log->steps[i];
         const int timed = s->seconds > 0;
         c->step[i] = (double)s->step;
@@ -167,35 +172,18 @@ static void fill(stk_run_curves *c, const stk_run_log *log)
         c->speed[i] = timed ? (double)s->images / s->seconds : NAN;
         c->wait[i] = timed ? 100 * s->data_seconds / s->seconds : NAN;
     }
-    smoothen(c->loss, c->smooth, c->steps);
-    for (size_t i = 0; i < c->evals; i++) {
+    smoothen(c->loss, c->smooth, n);
+    for (size_t i = 0; i < m; i++) {
         const stk_run_eval *e = &log->evals[i];
         c->eval_step[i] = (double)e->step;
         c->eval_loss[i] = e->loss;
         for (int k = 0; k < STOKE_SCORES; k++) c->score[k][i] = e->score[k];
     }
-    c->best_step = NAN;
-    if (log->best.values) {
-        char number[32];
-        c->best_step = (double)stk_run_uint(&log->best, "step");
-        stk_text_fixed(stk_run_real(&log->best, log->best.values, "miou"), 3, number, sizeof number);
-        snprintf(c->best_text, sizeof c->best_text, "best: mIoU %s", number);
-    }
-}
-
-int stk_curves_make(stk_run_curves *curves, const stk_run_log *log, stoke_error *err)
-{
-    *curves = (stk_run_curves){ .steps = log->n_steps, .evals = log->n_evals };
-    const size_t n = log->n_steps, m = log->n_evals;
-    double *p = curves->block = stk_calloc(n * STEP_ARRAYS + m * EVAL_ARRAYS + 1, sizeof *p);
-    if (!p) return stk_fail(err, STOKE_E_NOMEM, "no memory for the curves of a run");
-    double **const by_step[STEP_ARRAYS] = { &curves->step, &curves->loss,  &curves->smooth,
-                                            &curves->lr,   &curves->speed, &curves->wait };
-    for (size_t i = 0; i < STEP_ARRAYS; i++, p += n) *by_step[i] = p;
-    curves->eval_step = p;
-    curves->eval_loss = p + m;
-    for (size_t i = 0; i < STOKE_SCORES; i++) curves->score[i] = p + (2 + i) * m;
-    fill(curves, log);
+    if (!log->best.values) return STOKE_OK;
+    char number[32];
+    c->best_step = (double)stk_run_uint(&log->best, "step");
+    stk_text_fixed(stk_run_real(&log->best, log->best.values, "miou"), 3, number, sizeof number);
+    snprintf(c->best_text, sizeof c->best_text, "best: mIoU %s", number);
     return STOKE_OK;
 }
 
@@ -300,17 +288,6 @@ static int make_path(char path[PATH], const char *folder, const char *name, stok
     return stk_fail(err, STOKE_E_INVALID, "%.200s...: the name of the folder is too long", folder);
 }
 
-/* The last part of the folder's name, without slashes behind it. */
-static char *last_part(const char *folder)
-{
-    char *copy = stk_strdup(folder);
-    if (!copy) return NULL;
-    for (size_t n = strlen(copy); n > 1 && copy[n - 1] == '/'; n--) copy[n - 1] = 0;
-    const char *slash = strrchr(copy, '/');
-    if (slash && slash[1]) memmove(copy, slash + 1, strlen(slash + 1) + 1);
-    return copy;
-}
-
 static int read_log(stk_run_log *log, const char *folder, stoke_error *err)
 {
     char path[PATH];
@@ -374,16 +351,21 @@ int stoke_run_report(const char *folder, int force, stoke_error *err)
 {
     stk_run_log log = { 0 };
     stk_run_curves curves = { 0 };
+    char name[PATH];
+    /* Its last part, without slashes behind it. */
+    size_t end = strlen(folder);
+    while (end > 1 && folder[end - 1] == '/') end--;
+    size_t start = end;
+    while (start && folder[start - 1] != '/') start--;
+    if (start == end) start = 0; /* the root */
+    snprintf(name, sizeof name, "%.*s", (int)(end - start), folder + start);
     if (!*folder) return stk_fail(err, STOKE_E_INVALID, "the name of the run's folder is empty");
-    char *name = last_part(folder);
-    int r = name ? STOKE_OK : stk_fail(err, STOKE_E_NOMEM, "%s: no memory for its report", folder);
-    if (!r) r = read_log(&log, folder, err);
+    int r = read_log(&log, folder, err);
     if (!r) r = stk_curves_make(&curves, &log, err);
     if (!r) r = check_files(folder, force, err);
     stk_run_page page = { .folder = folder, .name = name, .log = &log, .curves = &curves };
     if (!r) r = write_files(&page, err);
     stk_curves_free(&curves);
     stk_run_log_free(&log);
-    stk_free(name);
     return r;
 }

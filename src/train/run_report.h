@@ -15,7 +15,7 @@
 enum {
     STK_RUN_STEPS =
         1 << 16, /* lines of steps kept; at more of them neighbours are put together, two by two */
-    STK_RUN_EVALS = 1 << 16, /* evaluations kept; further ones only count as left out */
+    STK_RUN_EVALS = 1 << 16, /* evaluations kept */
     STK_RUN_REMARKS = 64,    /* different ones kept; every session repeats some */
     STK_RUN_VALUES = 1 << 17 /* of one line: 64 classes have 4400 */
 };
@@ -23,7 +23,7 @@ enum {
 /* NaN where a line says nothing, or null. */
 typedef struct stk_run_eval {
     uint64_t step;
-    double t, loss, score[STOKE_SCORES];
+    double loss, score[STOKE_SCORES];
 } stk_run_eval;
 
 typedef struct stk_run_log {
@@ -38,12 +38,12 @@ typedef struct stk_run_log {
     double t;                   /* and when */
     uint64_t images, skipped;
     double step_seconds, data_seconds, eval_seconds, save_seconds; /* data: of step_seconds */
-    uint64_t evaluations, saves, save_bytes;                       /* bytes: of the last */
-    uint64_t saved_step;                                           /* the last one that was saved at */
-    char why[256];                                                 /* how it ended; "": it has not */
-    char *remarks[STK_RUN_REMARKS];                                /* in the order they were first made */
+    uint64_t evaluations, saves;
+    uint64_t saved_step;            /* the last one that was saved at */
+    char why[256];                  /* how it ended; "": it has not */
+    char *remarks[STK_RUN_REMARKS]; /* in the order they were first made */
     size_t n_remarks;
-    uint64_t lines, damaged, left_out;
+    uint64_t lines, damaged;
 } stk_run_log;
 
 /* Starts from a zeroed struct. STOKE_E_NOTFOUND: no such file. */
@@ -89,16 +89,6 @@ typedef struct stk_run_page {
 
 /* The whole of report.html (run_page.c). */
 int stk_run_page_write(const stk_run_page *page, stoke_error *err);
-
-/* ---- its tables (run_tables.c) ---- */
-
-/* The evaluation that is shown in full: the best one, or the last when none is marked. NULL: none at all. */
-const stk_json *stk_run_shown(const stk_run_log *log);
-
-void stk_run_table_time(const stk_run_page *page);
-void stk_run_table_classes(const stk_run_page *page);
-void stk_run_table_confusion(const stk_run_page *page);
-void stk_run_table_worst(const stk_run_page *page);
 
 /* ---- its pictures ---- */
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "src/augment/pipeline.h"
 #include "src/base/error.h"
 #include "src/base/exact_math.h"
 #include "src/base/mem.h"
@@ -28,14 +29,6 @@
  * CosineAnnealingLR), counted from the end of the warm-up. By exact_math.h, not libm: a resumed run may go on
  * with another C library. */
 
-/* Below 1 a share of all steps, rounded; never more than there are. */
-static uint64_t warmup_steps(const stoke_train_params *p, uint64_t steps)
-{
-    const double wanted = p->warmup < 1 ? p->warmup * (double)steps + 0.5 : p->warmup;
-    if (!(wanted > 0)) return 0;
-    return wanted >= (double)steps ? steps : (uint64_t)wanted;
-}
-
 /* What is left of the way from lr down to its end, 1 .. 0, when `t` of it is gone. */
 static double falling(const stoke_train_params *p, double t)
 {
@@ -50,7 +43,9 @@ static double falling(const stoke_train_params *p, double t)
 
 double stoke_train_lr(const stoke_train_params *params, uint64_t step, uint64_t steps)
 {
-    const uint64_t warmup = warmup_steps(params, steps);
+    /* Below 1 a share of all steps, rounded; never more than there are. */
+    const double wanted = params->warmup < 1 ? params->warmup * (double)steps + 0.5 : params->warmup;
+    const uint64_t warmup = !(wanted > 0) ? 0 : wanted >= (double)steps ? steps : (uint64_t)wanted;
     if (step < warmup) return params->lr * (double)(step + 1) / (double)warmup;
     const double t = step < steps ? (double)(step - warmup) / (double)(steps - warmup) : 1;
     return params->lr * (params->lr_end + (1 - params->lr_end) * falling(params, t));
@@ -81,19 +76,11 @@ int stk_resolve_counted(void *count, uint64_t done, uint64_t total)
     return c->s->progress ? c->s->progress(c->s->context, c->before + done, c->total) : 0;
 }
 
-/* strings[] grows by one; there are a few dozen. */
 const char *stk_resolve_keep(stk_resolve_ctx *s, const char *text)
 {
-    stk_setup *setup = s->setup;
-    char *copy = stk_strdup(text);
-    char **strings = stk_realloc(setup->strings, (setup->n_strings + 1) * sizeof *strings);
-    if (strings) setup->strings = strings;
-    if (!copy || !strings) {
-        stk_free(copy);
-        stk_fail(s->err, STOKE_E_NOMEM, "no memory for the settings");
-        return NULL;
-    }
-    return strings[setup->n_strings++] = copy;
+    const char *copy = stk_string_arena_copy(&s->setup->strings, text, strlen(text));
+    if (!copy) stk_fail(s->err, STOKE_E_NOMEM, "no memory for the settings");
+    return copy;
 }
 
 void stk_setup_free(stk_setup *setup)
@@ -102,20 +89,8 @@ void stk_setup_free(stk_setup *setup)
     stoke_dataset_close(&setup->val_set);
     stk_free(setup->class_names);
     stk_free(setup->class_weights);
-    for (size_t i = 0; i < setup->n_strings; i++) stk_free(setup->strings[i]);
-    stk_free(setup->strings);
+    stk_string_arena_free(&setup->strings);
     *setup = (stk_setup){ 0 };
-}
-
-/* The caller's strings live until the call returns, those of a run as long as it does. */
-static int own_strings(stk_resolve_ctx *s, const stoke_option_group *group)
-{
-    for (size_t i = 0; i < group->count; i++) {
-        if (group->options[i].type != STOKE_OPT_STRING) continue;
-        const char **field = (const char **)((char *)group->target + group->options[i].offset);
-        if (*field && !(*field = stk_resolve_keep(s, *field))) return STOKE_E_NOMEM;
-    }
-    return STOKE_OK;
 }
 
 static int take_settings(stk_resolve_ctx *s, const stoke_data_params *data, const stoke_train_params *params)
@@ -129,12 +104,17 @@ static int take_settings(stk_resolve_ctx *s, const stoke_data_params *data, cons
     setup->params = *params;
     const stoke_option_group groups[] = { stoke_data_options(&setup->train),
                                           stoke_train_options(&setup->params) };
-    int r = STOKE_OK;
-    for (size_t i = 0; !r && i < 2; i++) {
-        r = stk_options_check(&groups[i], s->err);
-        if (!r) r = own_strings(s, &groups[i]);
+    for (const stoke_option_group *group = groups; group < groups + 2; group++) {
+        const int r = stk_options_check(group, s->err);
+        if (r) return r;
+        /* The caller's strings live until the call returns, those of a run as long as it does. */
+        for (size_t i = 0; i < group->count; i++) {
+            if (group->options[i].type != STOKE_OPT_STRING) continue;
+            const char **field = (const char **)((char *)group->target + group->options[i].offset);
+            if (*field && !(*field = stk_resolve_keep(s, *field))) return STOKE_E_NOMEM;
+        }
     }
-    return r;
+    return STOKE_OK;
 }
 
 /* Which network: as told, else what the weights hold, else the smallest. */
@@ -154,14 +134,6 @@ static int settle_model(stk_resolve_ctx *s)
         stk_resolve_say(s, "The encoder is frozen as it was drawn at random (`freeze_encoder` without "
                            "`pretrained`): the head will learn little from it.");
     return r;
-}
-
-/* A checkpoint holds every weight: the file they once came from may be gone. */
-static int has_checkpoint(const char *run)
-{
-    char path[PATH_MAX];
-    return run && snprintf(path, sizeof path, "%s/state.safetensors", run) < (int)sizeof path &&
-           stoke_there(path);
 }
 
 stoke_net_params stk_setup_net(const stoke_train_params *p, const stoke_data_params *data, uint32_t classes)
@@ -192,38 +164,45 @@ stoke_net_params stk_setup_net(const stoke_train_params *p, const stoke_data_par
 }
 
 /* Everything but the batch. */
-static void make_net(stk_setup *setup)
+static int make_net(stk_resolve_ctx *s)
 {
+    stk_setup *setup = s->setup;
+    const char *run = setup->params.resume;
+    char path[PATH_MAX];
+    stoke_net_plan plan;
+    setup->goes_on = run && snprintf(path, sizeof path, "%s/state.safetensors", run) < (int)sizeof path &&
+                     stoke_there(path);
     setup->net = stk_setup_net(&setup->params, &setup->train, setup->classes);
+    /* A checkpoint holds every weight: the file they once came from may be gone. */
     if (setup->goes_on) setup->net.weights = NULL;
     setup->net.class_names = setup->class_names;
     setup->net.loss.class_weights = setup->class_weights;
-}
-
-/* auto means what this processor does best; a run that is repeated elsewhere does the same. */
-static int settle_precision(stk_resolve_ctx *s)
-{
-    stk_setup *setup = s->setup;
-    stoke_net_plan plan;
-    int r = stoke_net_plan_of(&setup->net, &plan, s->err);
+    const int r = stoke_net_plan_of(&setup->net, &plan, s->err);
+    /* auto means what this processor does best; a run that is repeated elsewhere does the same. */
     if (!r) setup->params.precision = setup->net.precision = plan.precision;
     return r;
 }
 
-int stk_setup_names_no_quarantine(const stk_setup *setup)
-{
-    const char *file = setup->train.quarantine;
-    return file && !strcmp(file, stoke_data_defaults().quarantine);
-}
-
-/* Of validation: nothing is drawn, everything is seen once. */
+/* Of validation: nothing is drawn, everything is seen once. But a network must see values of the kind it
+ * learns from, as it does when it predicts (predict.c): of the augmentation the normalisation stays. 17
+ * digits give the same numbers again. */
 static int make_val(stk_resolve_ctx *s)
 {
     stk_setup *setup = s->setup;
     stoke_data_params *train = &setup->train, *val = &setup->val;
+    stoke_pipeline *pipeline = NULL;
+    double m[3], d[3];
+    char text[256];
     *val = *train;
-    const int r = stk_resolve_val_augment(s, &val->augment);
-    if (r) return r;
+    val->augment = "none";
+    const int r = stoke_pipeline_create(&pipeline, train->augment, s->err);
+    if (!r && stk_pipeline_normalize(pipeline, m, d)) {
+        snprintf(text, sizeof text, "normalize(mean=%.17g,%.17g,%.17g,std=%.17g,%.17g,%.17g)", m[0], m[1],
+                 m[2], d[0], d[1], d[2]);
+        val->augment = stk_resolve_keep(s, text);
+    }
+    stoke_pipeline_destroy(&pipeline);
+    if (r || !val->augment) return r ? r : STOKE_E_NOMEM;
     val->split = STOKE_SPLIT_VAL;
     val->order = STOKE_ORDER_SEQUENTIAL;
     val->weights = NULL;
@@ -238,35 +217,27 @@ static int make_val(stk_resolve_ctx *s)
     return STOKE_OK;
 }
 
-/* What the loader finds odd. */
-static void say_remarks(const stk_resolve_ctx *s)
-{
-    char text[4096];
-    stoke_data_remarks(s->setup->train_set, &s->setup->train, text, sizeof text);
-    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1)
-        stk_resolve_say(s, "%.*s", (int)(end - line), line);
-}
-
 int stk_setup_make(stk_setup *setup, const stoke_data_params *data, const stoke_train_params *params,
                    stk_say_fn *say, stoke_progress_fn progress, void *context, stoke_error *err)
 {
     stk_resolve_ctx s = { setup, say, progress, context, err, { 0 } };
+    char remarks[4096] = ""; /* what the loader finds odd */
     *setup = (stk_setup){ 0 };
     int r = take_settings(&s, data, params);
     if (!r) r = settle_model(&s);
     if (!r) r = stk_resolve_sets(&s);
     if (!r) r = stk_resolve_classes(&s);
     if (!r) r = stk_resolve_pairs(&s);
-    if (!r) setup->goes_on = has_checkpoint(setup->params.resume);
-    if (!r) make_net(setup);
-    if (!r) r = settle_precision(&s);
+    if (!r) r = make_net(&s);
     if (!r) r = stk_resolve_eval(&s);
     if (!r) r = make_val(&s);
     if (!r) r = stk_resolve_batch(&s);
     if (!r) r = stk_resolve_length(&s);
     if (!r) stk_resolve_rates(&s);
     if (!r) r = stk_resolve_name(&s);
-    if (!r) say_remarks(&s);
+    if (!r) stoke_data_remarks(setup->train_set, &setup->train, remarks, sizeof remarks);
+    for (char *line = remarks, *end; (end = strchr(line, '\n')); line = end + 1)
+        stk_resolve_say(&s, "%.*s", (int)(end - line), line);
     stk_pairs_free(&s.val);
     if (r) stk_setup_free(setup);
     return r;

@@ -11,6 +11,7 @@
 #include <stoke/train.h>
 
 #include "src/base/error.h"
+#include "src/base/mem.h"
 #include "src/base/remarks.h"
 #include "src/train/evaluate.h"
 
@@ -28,9 +29,8 @@ typedef struct stk_setup {
     float *class_weights;     /* what net.loss.class_weights points to; NULL: none */
     int goes_on; /* params.resume has a checkpoint: weights come from there, and none are in `net` */
     uint64_t batches_per_epoch;
-    uint64_t steps, epochs; /* of the whole run; a step takes params.accumulate batches */
-    char **strings;         /* what the settled settings point to, freed with it */
-    size_t n_strings;
+    uint64_t steps, epochs;   /* of the whole run; a step takes params.accumulate batches */
+    stk_string_arena strings; /* what the settled settings point to, freed with it */
 } stk_setup;
 
 /* Reads masks where classes, a label map or weights must be found. STOKE_E_CANCELLED when progress asks. */
@@ -41,9 +41,6 @@ void stk_setup_free(stk_setup *setup); /* accepts a zeroed struct */
 /* The network of such settings, with a batch of 1; without names and weights of classes. */
 stoke_net_params stk_setup_net(const stoke_train_params *params, const stoke_data_params *data,
                                uint32_t classes);
-
-/* 1: nobody named a file for bad samples, which would land wherever the program was started. */
-int stk_setup_names_no_quarantine(const stk_setup *setup);
 
 /* The learning rate that is usual for such an optimiser and such weights. */
 double stk_usual_rate(const stoke_train_params *params);

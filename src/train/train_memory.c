@@ -68,9 +68,7 @@ static uint64_t of_predictor(const stk_predict_work *w, const stk_probe *probe, 
     uint64_t bytes = w->batch * window * 3 * sizeof(float) + window * 8;
     if (w->mode != STOKE_PREDICT_RESIZE) {
         const stk_predict_windows across = stk_windows_of(probe->longest_side, w->width, w->overlap);
-        const uint64_t lines = w->height / STK_GRID + 1;
-        bytes +=
-            lines * (across.length / STK_GRID) * stride + lines * STK_GRID * across.length * sizeof(uint16_t);
+        bytes += stk_slide_band(&across, w->height, w->classes);
     }
     if (w->mode != STOKE_PREDICT_SLIDE)
         bytes += pixels * sizeof(uint16_t) + (w->views > 1 ? window / STK_GRID / STK_GRID * stride : 0);
@@ -90,20 +88,16 @@ void stk_predict_settle(stk_predict_work *w, const stk_probe *probe)
     w->memory = stk_least(w->memory, stk_most(WAITING, w->helpers * (one.slot + one.reading)));
 }
 
-/* All slots full and all helpers reading, `memory`, or one picture that is more than that. */
-static uint64_t on_their_way(const stk_predict_work *w, const stk_probe *probe)
-{
-    const stk_predict_booking one = largest(w, probe);
-    const uint64_t slots = stk_predict_slots(w), readers = stk_least(w->helpers, slots);
-    return stk_most(one.slot + one.reading, stk_least(w->memory, slots * one.slot + readers * one.reading));
-}
-
 void stk_predict_add_memory(stoke_memory_sum *sum, const stk_predict_work *w, const stk_probe *probe)
 {
     const uint64_t pixels = (uint64_t)probe->largest_width * probe->largest_height;
-    stoke_memory_add(sum, "pictures on their way", 1, on_their_way(w, probe));
-    stoke_memory_add(sum, "pictures for the network", stk_predict_slots(w),
-                     (uint64_t)w->height * w->width * 6);
+    const stk_predict_booking one = largest(w, probe);
+    const uint64_t slots = stk_predict_slots(w), readers = stk_least(w->helpers, slots);
+    /* All slots full and all helpers reading, `memory`, or one picture that is more than that. */
+    stoke_memory_add(
+        sum, "pictures on their way", 1,
+        stk_most(one.slot + one.reading, stk_least(w->memory, slots * one.slot + readers * one.reading)));
+    stoke_memory_add(sum, "pictures for the network", slots, (uint64_t)w->height * w->width * 6);
     /* A file is read before its picture is let on its way, and the mask's beside that. */
     const uint64_t files = (probe->most.part[STK_ROW_PART_IMAGE_FILE] +
                             (w->ids ? probe->most.part[STK_ROW_PART_MASK_FILE] : 0)) /
@@ -164,21 +158,14 @@ stk_predict_work stk_predict_work_of(const stoke_predictor *p, const stoke_predi
     return work;
 }
 
-static int probe_job(stk_probe *probe, const stoke_predictor *p, const stoke_predict_job *job,
-                     stoke_error *err)
-{
-    stk_loader_config pictures;
-    int r = stk_pictures_config(&pictures, job->data, p->height, p->width, err);
-    if (!r) r = stk_probe_files(probe, &pictures, job->files, job->count, err);
-    stk_loader_config_destroy(&pictures);
-    return r;
-}
-
 int stoke_predict_memory(const stoke_predictor *p, stoke_predict_job *job, uint64_t limit,
                          stoke_memory_sum *sum, stoke_error *err)
 {
     stk_probe probe;
-    const int r = probe_job(&probe, p, job, err);
+    stk_loader_config pictures;
+    int r = stk_pictures_config(&pictures, job->data, p->height, p->width, err);
+    if (!r) r = stk_probe_files(&probe, &pictures, job->files, job->count, err);
+    stk_loader_config_destroy(&pictures);
     if (r) return r;
     const stoke_net_plan *net = stoke_net_plan_used(p->net);
     stk_predict_work work = stk_predict_work_of(p, job);
@@ -205,32 +192,13 @@ int stoke_predict_memory(const stoke_predictor *p, stoke_predict_job *job, uint6
  * 80 ms of core time for a picture of 256x256, decoding and augmenting one about 3: a quarter of the cores is
  * ample for training, and half of them for evaluation, which is three times as fast. Who set either number
  * is obeyed. */
-static stoke_data_params with_workers(const stoke_data_params *params, unsigned share)
+stoke_data_params stk_part_data(const stk_setup *setup, int val)
 {
-    stoke_data_params own = *params;
-    const unsigned cores = stoke_machine_cores().usable, workers = cores / share ? cores / share : 1;
-    if (own.workers < 0 && own.consumer_cores < 0) own.workers = workers;
+    stoke_data_params own = val ? setup->val : setup->train;
+    const unsigned cores = stoke_machine_cores().usable;
+    if (own.workers < 0 && own.consumer_cores < 0) own.workers = (int64_t)stk_most(cores / (val ? 2 : 4), 1);
     own.memory_limit = 0; /* of the run as a whole */
     return own;
-}
-
-stoke_data_params stk_train_data(const stk_setup *setup)
-{
-    return with_workers(&setup->train, 4);
-}
-
-stoke_data_params stk_val_data(const stk_setup *setup)
-{
-    return with_workers(&setup->val, 2);
-}
-
-/* Bytes of pictures that are kept and drawn: `rows` samples with truth and prediction at the network's size.
- */
-static uint64_t gallery_bytes(uint32_t rows, uint32_t height, uint32_t width, uint32_t classes)
-{
-    /* Drawn, then read again and turned into a JPEG for the report: the file, the pixels, what inflates them.
-     */
-    return (uint64_t)rows * height * width * 7 + 3 * stk_comparison_bytes(rows, classes);
 }
 
 /* Where windows slide over the pictures there is no loader. */
@@ -254,12 +222,6 @@ uint64_t stk_process_beside(const stoke_net_plan *net)
     const uint64_t beside = now > loaded ? now - loaded : 0;
     return (beside > net->process ? beside : net->process) + STK_CODE_BYTES + STK_RUN_BYTES +
            net->threads * STK_THREAD_BYTES;
-}
-
-static uint64_t most_workers(const stk_train_memory *m)
-{
-    const uint64_t train = stk_loader_plan_workers(&m->train), val = stk_loader_plan_workers(&m->val);
-    return train > val ? train : val;
 }
 
 /* Windows over the pictures as they are, by the network of the run. */
@@ -331,27 +293,24 @@ static int squeeze_slide(stk_train_memory *m)
     return m->slide.memory != before.memory || m->slide.helpers != before.helpers;
 }
 
-/* With the least that would do. */
-static int refuse(stk_train_memory *m, const stk_setup *setup, uint64_t pictures, uint64_t process,
-                  stoke_error *err)
-{
-    stk_loader_plan_squeeze(&m->train, stk_loader_plan_least(&m->train));
-    stk_loader_plan_squeeze(&m->val, stk_loader_plan_least(&m->val));
-    add_up(m, setup, pictures, process);
-    return stk_memory_refuse(&m->sum, "with prefetch 1 the run needs",
-                             "lower batch, size, workers or model, or set memory to lean or min", err);
-}
-
 static int fit(stk_train_memory *m, const stk_setup *setup, uint64_t pictures, uint64_t process,
                stoke_error *err)
 {
     const uint64_t limit = m->sum.limit_bytes;
     while (stoke_memory_total(&m->sum) > limit) {
-        const uint64_t others = stoke_memory_total(&m->sum) - most_workers(m);
+        const uint64_t others = stoke_memory_total(&m->sum) - stk_most(stk_loader_plan_workers(&m->train),
+                                                                       stk_loader_plan_workers(&m->val));
         if (!lower_prefetch(m) && !squeeze_slide(m) &&
             (others >= limit || !stk_loader_plan_squeeze(&m->train, limit - others) ||
-             !stk_loader_plan_squeeze(&m->val, limit - others)))
-            return refuse(m, setup, pictures, process, err);
+             !stk_loader_plan_squeeze(&m->val, limit - others))) {
+            /* Refused with the least that would do. */
+            stk_loader_plan_squeeze(&m->train, stk_loader_plan_least(&m->train));
+            stk_loader_plan_squeeze(&m->val, stk_loader_plan_least(&m->val));
+            add_up(m, setup, pictures, process);
+            return stk_memory_refuse(&m->sum, "with prefetch 1 the run needs",
+                                     "lower batch, size, workers or model, or set memory to lean or min",
+                                     err);
+        }
         add_up(m, setup, pictures, process);
     }
     /* A picture larger than those that were looked at may take what is left. */
@@ -362,7 +321,7 @@ static int fit(stk_train_memory *m, const stk_setup *setup, uint64_t pictures, u
 
 int stk_train_memory_make(stk_train_memory *m, const stk_setup *setup, uint32_t pictures, stoke_error *err)
 {
-    const stoke_data_params train = stk_train_data(setup), val = stk_val_data(setup);
+    const stoke_data_params train = stk_part_data(setup, 0), val = stk_part_data(setup, 1);
     *m = (stk_train_memory){ 0 };
     int r = stoke_net_plan_of(&setup->net, &m->net, err);
     if (!r) r = stk_loader_plan_of(&m->train, setup->train_set, &train, err);
@@ -373,7 +332,11 @@ int stk_train_memory_make(stk_train_memory *m, const stk_setup *setup, uint32_t 
     if (r) return r;
     const uint32_t height = m->slides ? STK_EVAL_SIDE : setup->net.height,
                    width = m->slides ? STK_EVAL_SIDE : setup->net.width;
-    const uint64_t drawn = pictures ? gallery_bytes(pictures, height, width, setup->classes) : 0;
+    /* Pictures that are kept, each a sample with truth and prediction; drawn, then read again and turned into
+     * a JPEG for the report: the file, the pixels, what inflates them. */
+    const uint64_t drawn = pictures ? (uint64_t)pictures * height * width * 7 +
+                                          3 * stk_comparison_bytes(pictures, setup->classes)
+                                    : 0;
     /* The classes of a batch, as they are predicted. */
     const uint64_t predicted =
         setup->val_set ? (uint64_t)setup->val.batch * setup->net.height * setup->net.width * 2 : 0;
@@ -406,7 +369,7 @@ static int loader_rows(const stoke_dataset *set, const stoke_data_params *params
 
 int stk_train_memory_rows(const stk_setup *setup, uint64_t *fixed, uint64_t *per_row, stoke_error *err)
 {
-    const stoke_data_params train = stk_train_data(setup), val = stk_val_data(setup);
+    const stoke_data_params train = stk_part_data(setup, 0), val = stk_part_data(setup, 1);
     *fixed = *per_row = 0;
     int r = loader_rows(setup->train_set, &train, fixed, per_row, err);
     if (!r && loads_val(setup)) r = loader_rows(setup->val_set, &val, fixed, per_row, err);

@@ -24,9 +24,9 @@ typedef struct stk_train_memory {
     int prefetch_reduced;
 } stk_train_memory;
 
-/* Settings of the two loaders: with the number of workers that leaves the cores to the network. */
-stoke_data_params stk_train_data(const stk_setup *setup);
-stoke_data_params stk_val_data(const stk_setup *setup);
+/* Settings of the loader of training (val 0) or validation: with the number of workers that leaves the cores
+ * to the network. */
+stoke_data_params stk_part_data(const stk_setup *setup, int val);
 
 /* Reads headers. What the two loaders' workers hold is counted once: one of them rests while the other works.
  * STOKE_E_LIMIT: more than memory_limit; the message has the arithmetic. */

@@ -20,8 +20,7 @@
 struct stoke_trained {
     char weights[PATH_MAX], config[PATH_MAX]; /* config "": no run */
     stoke_data_params data;
-    int eval_mode;                 /* stoke_predict_mode */
-    int precision;                 /* stoke_precision */
+    stoke_train_params train;
     stoke_option_storage *storage; /* of the strings in data */
 };
 
@@ -67,18 +66,10 @@ static int find_in_run(stoke_trained *t, const char *run, stoke_error *err)
                     run);
 }
 
-/* best/ or last/ of a run: the settings lie beside it. */
-static int find_beside(stoke_trained *t, stoke_error *err)
-{
-    char parent[PATH_MAX];
-    const int status = join(parent, t->weights, "..", err);
-    if (status || !is_run(parent)) return status;
-    return join(t->config, parent, "config.yaml", err);
-}
-
 static int find(stoke_trained *t, const char *path, stoke_error *err)
 {
     struct stat st;
+    char parent[PATH_MAX];
     if (strlen(path) >= PATH_MAX)
         return stk_fail(err, STOKE_E_LIMIT, "%.200s...: the path is too long", path);
     const int there = stoke_stat(path, &st) == 0;
@@ -91,24 +82,16 @@ static int find(stoke_trained *t, const char *path, stoke_error *err)
                         path);
     snprintf(t->weights, sizeof t->weights, "%s", path);
     if (!S_ISDIR(st.st_mode)) return STOKE_OK; /* what it holds is seen when it is read */
-    if (is_network(path)) return find_beside(t, err);
+    if (is_network(path)) {
+        const int status = join(parent, path, "..", err);
+        /* best/ or last/ of a run: the settings lie beside it. */
+        return status || !is_run(parent) ? status : join(t->config, parent, "config.yaml", err);
+    }
     if (is_run(path)) return find_in_run(t, path, err);
     return stk_fail(err, STOKE_E_NOTFOUND,
                     "%s: neither a run (config.yaml, log.jsonl, best/) nor a network (config.json, "
                     "model.safetensors) is in this folder",
                     path);
-}
-
-/* The file has the settings of data and training; of the second, only how it validated is wanted. */
-static int read_settings(stoke_trained *t, stoke_error *err)
-{
-    stoke_train_params train = stoke_train_defaults();
-    const stoke_option_group groups[] = { stoke_data_options(&t->data), stoke_train_options(&train) };
-    const int r = stoke_settings_load_yaml(groups, sizeof groups / sizeof *groups, &t->data, t->config,
-                                           &t->storage, err);
-    t->eval_mode = train.eval_mode;
-    t->precision = train.precision;
-    return r ? r : stoke_run_follow(t->config, &t->data, &train, t->storage, err);
 }
 
 int stoke_trained_open(stoke_trained **out, const char *path, stoke_error *err)
@@ -117,8 +100,13 @@ int stoke_trained_open(stoke_trained **out, const char *path, stoke_error *err)
     stoke_trained *t = stk_calloc(1, sizeof *t);
     if (!t) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
     t->data = stoke_data_defaults();
+    t->train = stoke_train_defaults();
     int status = find(t, path, err);
-    if (!status && *t->config) status = read_settings(t, err);
+    if (!status && *t->config) {
+        const stoke_option_group groups[] = { stoke_data_options(&t->data), stoke_train_options(&t->train) };
+        status = stoke_settings_load_yaml(groups, 2, &t->data, t->config, &t->storage, err);
+        if (!status) status = stoke_run_follow(t->config, &t->data, &t->train, t->storage, err);
+    }
     if (status)
         stoke_trained_close(&t);
     else
@@ -151,7 +139,7 @@ const stoke_data_params *stoke_trained_data(const stoke_trained *trained)
 
 stoke_predict_mode stoke_trained_eval_mode(const stoke_trained *trained)
 {
-    return (stoke_predict_mode)trained->eval_mode;
+    return (stoke_predict_mode)trained->train.eval_mode;
 }
 
 void stoke_trained_settings(const stoke_trained *trained, stoke_predict_params *params)
@@ -161,5 +149,5 @@ void stoke_trained_settings(const stoke_trained *trained, stoke_predict_params *
     params->size[0] = trained->data.size[0];
     params->size[1] = trained->data.size[1];
     params->augment = trained->data.augment;
-    params->precision = trained->precision;
+    params->precision = trained->train.precision;
 }

@@ -28,12 +28,10 @@
 static void trainer_live_begin(stoke_trainer *t)
 {
     stoke_error err = { 0 };
-    char what[64];
-    char *path = stk_trainer_path(t, "live", &err);
+    char what[64], path[PATH_MAX];
     snprintf(what, sizeof what, "train %s", t->setup.params.model);
-    if (!path || stoke_live_create(&t->live, path, what, &err))
+    if (stk_trainer_path(t, path, "live", &err) || stoke_live_create(&t->live, path, what, &err))
         stk_trainer_remark(t, "nobody can watch this run with `stoke monitor --attach`: %s", err.message);
-    stk_free(path);
     stk_trainer_live(t, STOKE_LIVE_STARTING);
 }
 
@@ -77,28 +75,24 @@ static void notice_files(stoke_trainer *t, const char *state)
     const int64_t since = stoke_stat(state, &st) == 0
                               ? (int64_t)st.st_mtim.tv_sec * 1000000000 + (int64_t)st.st_mtim.tv_nsec
                               : INT64_MAX;
-    const stoke_dataset *const sets[] = { t->setup.train_set, t->setup.val_set };
-    stk_files_newer found;
-    stk_files_newer_than(sets, sizeof sets / sizeof *sets, since, &found);
-    if (found.newer)
-        stk_trainer_remark(t,
-                           "%llu of %llu %s changed since the last checkpoint (first: %s): what is trained "
-                           "on from here is not what the run began with",
-                           (unsigned long long)found.newer, (unsigned long long)found.count,
-                           found.shards ? "shards" : "files", found.first);
-    else
-        stk_trainer_remark(t, "files of the set have another size or time than when the run was saved, under "
-                              "the same names: what is trained on from here may not be what it began with");
+    char text[STOKE_ERROR_TEXT] =
+        "files of the set have another size or time than when the run was saved, under the same names: what "
+        "is trained on from here may not be what it began with";
+    stk_files_newer_text(&t->setup, since, text, sizeof text);
+    stk_trainer_remark(t, "%s", text);
 }
 
 /* Reads it without a network: what it belongs to is compared before anything is taken or written. A run that
  * was killed before its first checkpoint has none, and begins again: from the seed, to the same bits. */
-static int look_at_state(stoke_trainer *t, const char *path, stoke_error *err)
+static int find_state(stoke_trainer *t, stoke_error *err)
 {
-    if (!t->setup.goes_on) return stk_trainer_begins_again(t, err);
-    char *saved = NULL;
+    char path[PATH_MAX], *saved = NULL;
     stoke_error differs = { 0 };
-    int r = stk_checkpoint_load(path, NULL, &t->now, &saved, err);
+    t->now = (stk_checkpoint_progress){ .best = NAN };
+    if (!t->setup.params.resume) return STOKE_OK;
+    if (!t->setup.goes_on) return stk_trainer_begins_again(t, err);
+    int r = stk_trainer_path(t, path, "state.safetensors", err);
+    if (!r) r = stk_checkpoint_load(path, NULL, &t->now, &saved, err);
     if (!r) r = stk_trainer_goes_back(t, err);
     if (r) {
         stk_free(saved);
@@ -117,16 +111,6 @@ static int look_at_state(stoke_trainer *t, const char *path, stoke_error *err)
     t->new_scores = !stk_setup_same_scores(saved, t->identity);
     stk_free(saved);
     t->resumed = !r;
-    return r;
-}
-
-static int find_state(stoke_trainer *t, stoke_error *err)
-{
-    t->now = (stk_checkpoint_progress){ .best = NAN };
-    if (!t->setup.params.resume) return STOKE_OK;
-    char *path = stk_trainer_path(t, "state.safetensors", err);
-    const int r = path ? look_at_state(t, path, err) : STOKE_E_NOMEM;
-    stk_free(path);
     return r;
 }
 
@@ -162,11 +146,10 @@ static int load_state(stoke_trainer *t, stoke_error *err)
 {
     const char *cpu = stk_cpu_level_name(stk_cpu_level_in_use());
     if (t->resumed) {
-        char *path = stk_trainer_path(t, "state.safetensors", err), *identity = NULL;
-        if (!path) return STOKE_E_NOMEM;
-        int r = stk_checkpoint_load(path, t->net, &t->now, &identity, err);
+        char path[PATH_MAX], *identity = NULL;
+        int r = stk_trainer_path(t, path, "state.safetensors", err);
+        if (!r) r = stk_checkpoint_load(path, t->net, &t->now, &identity, err);
         stk_free(identity);
-        stk_free(path);
         if (!r) r = go_to_place(t, err);
         if (r) return r;
         if (t->new_scores) forget_best(t);
@@ -213,16 +196,6 @@ static int announce(stoke_trainer *t, stk_train_memory *memory, stoke_error *err
 
 /* ---- open and close ---- */
 
-static int open_network(stoke_trainer *t, stoke_error *err)
-{
-    const int r = stoke_net_open(&t->net, &t->setup.net, err);
-    const char *remark;
-    for (size_t i = 0; !r && (remark = stoke_net_remark(t->net, i)); i++) stk_trainer_remark(t, "%s", remark);
-    return r;
-}
-
-/* Bad samples are recorded in the run's folder, unless the user named a file. config.yaml keeps the setting
- * as it was: repeated elsewhere, a run has its list. */
 static int open_sight(stoke_trainer *t, const stk_train_memory *memory, const char *quarantine,
                       stoke_error *err)
 {
@@ -238,29 +211,23 @@ static int open_sight(stoke_trainer *t, const stk_train_memory *memory, const ch
     return r;
 }
 
-static int create_loaders(stoke_trainer *t, const stk_train_memory *memory, stoke_error *err)
-{
-    const stk_setup *s = &t->setup;
-    stoke_data_params train = stk_train_data(s), val = stk_val_data(s);
-    char *quarantine = NULL;
-    if (stk_setup_names_no_quarantine(s)) {
-        quarantine = stk_trainer_path(t, s->train.quarantine, err);
-        if (!quarantine) return STOKE_E_NOMEM;
-        train.quarantine = val.quarantine = quarantine;
-    }
-    int r = stk_loader_create_planned(&t->train, s->train_set, &train, &memory->train, err);
-    if (!r && s->eval.mode == STOKE_PREDICT_RESIZE)
-        r = stk_loader_create_planned(&t->val, s->val_set, &val, &memory->val, err);
-    if (!r && s->eval.mode == STOKE_PREDICT_SLIDE) r = open_sight(t, memory, val.quarantine, err);
-    stk_free(quarantine); /* loaders have copies */
-    return r;
-}
-
 static int open_loaders(stoke_trainer *t, const stk_train_memory *memory, stoke_error *err)
 {
     const stk_setup *s = &t->setup;
-    int r = create_loaders(t, memory, err);
-    if (r || !s->val_set) return r;
+    stoke_data_params train = stk_part_data(s, 0), val = stk_part_data(s, 1);
+    char quarantine[PATH_MAX];
+    int r = STOKE_OK;
+    /* Bad samples are recorded in the run's folder, unless the user named a file. config.yaml keeps the
+     * setting as it was: repeated elsewhere, a run has its list. */
+    if (s->train.quarantine && *s->train.quarantine && !stk_quarantine_named(&s->train)) {
+        r = stk_trainer_path(t, quarantine, s->train.quarantine, err);
+        train.quarantine = val.quarantine = quarantine;
+    }
+    if (!r) r = stk_loader_create_planned(&t->train, s->train_set, &train, &memory->train, err);
+    if (!r && s->eval.mode == STOKE_PREDICT_RESIZE)
+        r = stk_loader_create_planned(&t->val, s->val_set, &val, &memory->val, err);
+    if (!r && s->eval.mode == STOKE_PREDICT_SLIDE) r = open_sight(t, memory, val.quarantine, err);
+    if (r || !s->val_set) return r; /* loaders have copies of the path */
     r = stoke_confusion_create(&t->confusion, s->classes, s->val.ignore_index, err);
     stoke_error none = { 0 };
     if (!r && s->params.pictures &&
@@ -284,7 +251,9 @@ static int build(stoke_trainer *t, const stoke_data_params *data, const stoke_tr
     if (!r) r = find_state(t, err);
     if (!r) r = announce(t, &memory, err);
     if (!r) r = stk_trainer_claim_folder(t, err);
-    if (!r) r = open_network(t, err);
+    if (!r) r = stoke_net_open(&t->net, &t->setup.net, err);
+    for (size_t i = 0; !r && stoke_net_remark(t->net, i); i++)
+        stk_trainer_remark(t, "%s", stoke_net_remark(t->net, i));
     if (!r) r = open_loaders(t, &memory, err);
     if (!r) r = load_state(t, err);
     if (!r) r = stk_trainer_write_config(t, err);

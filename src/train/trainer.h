@@ -15,6 +15,8 @@
 #ifndef STOKE_SRC_TRAIN_TRAINER_H
 #define STOKE_SRC_TRAIN_TRAINER_H
 
+#include <limits.h>
+
 #include "src/base/remarks.h"
 #include "src/train/checkpoint.h"
 #include "src/train/evaluate.h"
@@ -28,16 +30,9 @@
 /* Whether files changed under their names. Names and order tell one set from another; size and time tell, at
  * the price of a stat for each, whether somebody has worked on the pictures since. */
 
-/* Which of the files of several sets, each counted once, changed after a moment. */
-typedef struct stk_files_newer {
-    uint64_t count, newer;
-    const char *first; /* of the newer ones, by its name; the set's own string; NULL: none */
-    int shards;        /* they are shards */
-} stk_files_newer;
-
-/* Sets may be NULL. since_ns: CLOCK_REALTIME. Without memory *found is zeros. */
-void stk_files_newer_than(const stoke_dataset *const *sets, size_t n, int64_t since_ns,
-                          stk_files_newer *found);
+/* 1: some changed after a moment of CLOCK_REALTIME; `text` says how many, each counted once, and names the
+ * first. */
+int stk_files_newer_text(const stk_setup *setup, int64_t since_ns, char *text, size_t size);
 
 /* ---- whole paths of a run ---- */
 
@@ -46,14 +41,9 @@ void stk_files_newer_than(const stoke_dataset *const *sets, size_t n, int64_t si
  * (src/base/ours.h) has the folder's own path as its second line, so that what was moved together with the
  * run is found again. See also stoke_run_follow in <stoke/train.h>. */
 
-/* Settings with whole paths, for a file; the strings are its own. */
-typedef struct stk_run_whole_paths {
-    char *text[16];
-    size_t count;
-} stk_run_whole_paths;
-/* Replaces every setting that names a file by its whole path. What cannot be made whole stays as it is. */
-void stk_whole_paths_make(stk_run_whole_paths *own, stoke_data_params *data, stoke_train_params *params);
-void stk_whole_paths_free(stk_run_whole_paths *own);
+/* Replaces every setting that names a file by its whole path, which the arena has. What cannot be made whole
+ * stays as it is. */
+void stk_run_whole_paths(stk_string_arena *strings, stoke_data_params *data, stoke_train_params *params);
 
 /* What `path` is called after what lay around `was` came to lie around `now` (both whole paths of a run): its
  * new name in `moved`, or 0 when it did not lie around it. Pure text. */
@@ -175,8 +165,10 @@ int stk_trainer_claim_folder(stoke_trainer *trainer, stoke_error *err);
 void stk_trainer_discard_folder(const stoke_trainer *trainer);
 /* config.yaml. Not before the state was taken over: that of a run that cannot go on like this must stay. */
 int stk_trainer_write_config(const stoke_trainer *trainer, stoke_error *err);
-/* "FOLDER/NAME"; stk_free it. NULL: no memory, said in err. */
-char *stk_trainer_path(const stoke_trainer *trainer, const char *name, stoke_error *err);
+
+/* "FOLDER/NAME"; STOKE_E_LIMIT where that is too long. */
+int stk_trainer_path(const stoke_trainer *trainer, char path[static PATH_MAX], const char *name,
+                     stoke_error *err);
 
 /* Of a run to be resumed, both before anything is written: whether it may begin again, as there is no state;
  * whether it may go on from the state that was found (in `now`). STOKE_E_STATE: that would cost the networks
@@ -187,7 +179,8 @@ int stk_trainer_goes_back(stoke_trainer *trainer, stoke_error *err);
 /* trainer_save.c */
 int stk_trainer_evaluate(stoke_trainer *trainer, stoke_error *err);
 int stk_trainer_save(stoke_trainer *trainer, stoke_error *err);
-int stk_trainer_save_last(stoke_trainer *trainer, stoke_error *err); /* last/ alone */
+/* best or last alone. */
+int stk_trainer_save_network(stoke_trainer *trainer, const char *name, stoke_error *err);
 /* The line of the log with the sums since the last one; nothing when no step came since. */
 void stk_trainer_write_note(stoke_trainer *trainer);
 

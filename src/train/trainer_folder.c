@@ -54,27 +54,19 @@ static size_t fields_of(stoke_data_params *data, stoke_train_params *params, con
     return n;
 }
 
-void stk_whole_paths_make(stk_run_whole_paths *own, stoke_data_params *data, stoke_train_params *params)
+void stk_run_whole_paths(stk_string_arena *strings, stoke_data_params *data, stoke_train_params *params)
 {
     const char **fields[MOST_FIELDS];
-    char here[PATH_MAX], whole[2 * PATH_MAX];
-    *own = (stk_run_whole_paths){ 0 };
+    char here[PATH_MAX];
     if (!getcwd(here, sizeof here)) return;
     const size_t n = fields_of(data, params, fields);
     for (size_t i = 0; i < n; i++) {
         const char *path = *fields[i];
         if (*path == '/') continue;
         while (!strncmp(path, "./", 2)) path += 2;
-        snprintf(whole, sizeof whole, "%s/%s", strcmp(here, "/") ? here : "", path);
-        char *copy = stk_strdup(whole);
-        if (copy) *fields[i] = own->text[own->count++] = copy;
+        const char *whole = stk_string_arena_print(strings, "%s/%s", strcmp(here, "/") ? here : "", path);
+        if (whole) *fields[i] = whole;
     }
-}
-
-void stk_whole_paths_free(stk_run_whole_paths *own)
-{
-    for (size_t i = 0; i < own->count; i++) stk_free(own->text[i]);
-    *own = (stk_run_whole_paths){ 0 };
 }
 
 /* ---- a run that was moved ---- */
@@ -82,16 +74,6 @@ void stk_whole_paths_free(stk_run_whole_paths *own)
 static stk_ours_kind kind_at(const char *place)
 {
     return (stk_ours_kind){ .name = "run", .line = place };
-}
-
-/* Writes down where the run lies now. Failing costs only that data moved along is not found by itself. */
-static void run_place_write(const char *folder)
-{
-    char place[PATH_MAX];
-    int unwritable;
-    if (!realpath(folder, place) || strchr(place, '\n')) return;
-    const stk_ours_kind kind = kind_at(place);
-    stk_ours_mark(folder, &kind, &unwritable, NULL);
 }
 
 /* The length of a path without its last component. */
@@ -127,21 +109,16 @@ static int is_there(const char *path)
     return stoke_there(*folder ? folder : ".");
 }
 
-static int folder_of(const char *config, char folder[static PATH_MAX])
-{
-    char path[PATH_MAX];
-    const size_t n = parent(config, strlen(config));
-    snprintf(path, sizeof path, "%.*s", (int)n, config);
-    return realpath(n ? path : ".", folder) != NULL;
-}
-
 int stoke_run_follow(const char *config, stoke_data_params *data, stoke_train_params *params,
                      stoke_option_storage *storage, stoke_error *err)
 {
     const char **fields[MOST_FIELDS];
-    char now[PATH_MAX], was[PATH_MAX], moved[PATH_MAX];
+    char folder[PATH_MAX], now[PATH_MAX], was[PATH_MAX], moved[PATH_MAX];
     const stk_ours_kind kind = kind_at("");
-    if (!folder_of(config, now) || !stk_ours_note(now, &kind, was, sizeof was) || !strcmp(was, now))
+    const size_t length = parent(config, strlen(config));
+    snprintf(folder, sizeof folder, "%.*s", (int)length, config);
+    if (!realpath(length ? folder : ".", now) || !stk_ours_note(now, &kind, was, sizeof was) ||
+        !strcmp(was, now))
         return STOKE_OK;
     const size_t n = fields_of(data, params, fields);
     for (size_t i = 0; i < n; i++) {
@@ -170,16 +147,12 @@ int stoke_run_check_data(const char *config, const stoke_data_params *data, stok
 
 /* ---- what is in it ---- */
 
-static char *join(const char *folder, const char *name, stoke_error *err)
+int stk_trainer_path(const stoke_trainer *t, char path[static PATH_MAX], const char *name, stoke_error *err)
 {
-    char *path = stk_path_join(folder, name);
-    if (!path) stk_fail(err, STOKE_E_NOMEM, "no memory for the name of a file in %s", folder);
-    return path;
-}
-
-char *stk_trainer_path(const stoke_trainer *t, const char *name, stoke_error *err)
-{
-    return join(t->folder, name, err);
+    const size_t n = strlen(t->folder);
+    const char *slash = n && t->folder[n - 1] == '/' ? "" : "/";
+    if (snprintf(path, PATH_MAX, "%s%s%s", t->folder, slash, name) < PATH_MAX) return STOKE_OK;
+    return stk_fail(err, STOKE_E_LIMIT, "%.200s...: the path is too long", t->folder);
 }
 
 /* 1: the folder holds something. -1: there is none, or it cannot be read (errno). */
@@ -213,11 +186,8 @@ static int check_old(const stoke_trainer *t, stoke_error *err)
     if (held < 0)
         return stk_fail_errno(err, errno == ENOENT ? STOKE_E_NOTFOUND : STOKE_E_IO, errno,
                               "%s: no run to resume", t->folder);
-    char *config = stk_trainer_path(t, "config.yaml", err);
-    if (!config) return STOKE_E_NOMEM;
-    const int there = stoke_there(config);
-    stk_free(config);
-    if (!there)
+    char config[PATH_MAX];
+    if (stk_trainer_path(t, config, "config.yaml", NULL) || !stoke_there(config))
         return stk_fail(err, STOKE_E_NOTFOUND,
                         "%s: no run to resume: it has no config.yaml, which every run begins with",
                         t->folder);
@@ -227,7 +197,7 @@ static int check_old(const stoke_trainer *t, stoke_error *err)
 int stk_trainer_find_folder(stoke_trainer *t, stoke_error *err)
 {
     const stoke_train_params *params = &t->setup.params;
-    t->folder = params->resume ? stk_strdup(params->resume) : join(params->runs, params->name, err);
+    t->folder = params->resume ? stk_strdup(params->resume) : stk_path_join(params->runs, params->name);
     if (!t->folder) return stk_fail(err, STOKE_E_NOMEM, "no memory for the name of the run's folder");
     return params->resume ? check_old(t, err) : check_new(t, err);
 }
@@ -265,10 +235,10 @@ static int sweep(const stoke_trainer *t, stoke_error *err)
         { "curves", stk_curve_files },
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        char *folder = stk_trainer_path(t, parts[i].name, err);
-        if (!folder) return STOKE_E_NOMEM;
+        char folder[PATH_MAX];
+        const int r = stk_trainer_path(t, folder, parts[i].name, err);
+        if (r) return r;
         stk_atomic_sweep(folder, parts[i].files);
-        stk_free(folder);
     }
     return STOKE_OK;
 }
@@ -310,16 +280,21 @@ void stk_trainer_discard_folder(const stoke_trainer *t)
 int stk_trainer_write_config(const stoke_trainer *t, stoke_error *err)
 {
     stoke_output config;
-    char *path = stk_trainer_path(t, "config.yaml", err);
-    if (!path) return STOKE_E_NOMEM;
-    int r = stoke_output_open(&config, path, err);
+    char path[PATH_MAX];
+    int r = stk_trainer_path(t, path, "config.yaml", err);
+    if (!r) r = stoke_output_open(&config, path, err);
     if (!r && stk_setup_write_yaml(&t->setup, config.stream)) {
         r = stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot write", path);
         stoke_output_drop(&config);
     } else if (!r) {
         r = stoke_output_commit(&config, err);
     }
-    stk_free(path);
-    if (!r) run_place_write(t->folder);
+    /* Where the run lies now. Failing costs only that data moved along is not found by itself. */
+    char place[PATH_MAX];
+    int unwritable;
+    if (!r && realpath(t->folder, place) && !strchr(place, '\n')) {
+        const stk_ours_kind kind = kind_at(place);
+        stk_ours_mark(t->folder, &kind, &unwritable, NULL);
+    }
     return r;
 }

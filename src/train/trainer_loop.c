@@ -233,16 +233,6 @@ static const char *reason_to_end(stoke_trainer *t)
     return NULL;
 }
 
-/* One that Ctrl-C cut short is not an error: it is made up for when the run goes on. */
-static int evaluate_when_due(stoke_trainer *t, int *done, stoke_error *err)
-{
-    *done = 0;
-    if (!evaluation_due(t) || t->asked) return STOKE_OK;
-    const int r = stk_trainer_evaluate(t, err);
-    *done = !r;
-    return r == STOKE_E_CANCELLED && t->asked ? STOKE_OK : r;
-}
-
 static void make_report(stoke_trainer *t)
 {
     stoke_error err = { 0 };
@@ -254,10 +244,13 @@ static void make_report(stoke_trainer *t)
 
 static int between_steps(stoke_trainer *t, const char **why, stoke_error *err)
 {
-    int evaluated;
     const uint64_t began = stk_now_ns();
     if (due(t->setup.params.log_every, t->now.step)) stk_trainer_write_note(t);
-    int r = evaluate_when_due(t, &evaluated, err);
+    const int evaluates = evaluation_due(t) && !t->asked;
+    int r = evaluates ? stk_trainer_evaluate(t, err) : STOKE_OK;
+    const int evaluated = evaluates && !r;
+    /* One that Ctrl-C cut short is not an error: it is made up for when the run goes on. */
+    if (r == STOKE_E_CANCELLED && t->asked) r = STOKE_OK;
     if (r) return r;
     *why = reason_to_end(t);
     if (evaluated || *why || checkpoint_due(t)) r = stk_trainer_save(t, err);
@@ -279,7 +272,7 @@ static int run(stoke_trainer *t, const char **why, stoke_error *err)
     if (evaluation_due(t)) r = between_steps(t, why, err);
     if (!r && !*why) {
         *why = reason_to_end(t);
-        if (*why && t->resumed) r = stk_trainer_save_last(t, err);
+        if (*why && t->resumed) r = stk_trainer_save_network(t, "last", err);
     }
     while (!r && !*why) {
         r = step(t, err);
@@ -323,16 +316,6 @@ static void say_of_sight(stoke_trainer *t)
         stk_trainer_remark(t, "validation: %s", unrecorded);
 }
 
-static void say_of_waiting(stoke_trainer *t)
-{
-    const double share = t->step_seconds > 0 ? t->wait_seconds / t->step_seconds : 0;
-    if (t->session >= 20 && share > 0.1)
-        stk_trainer_remark(t,
-                           "steps waited for data %.0f %% of the time: `cache` keeps decoded pictures, more "
-                           "`workers` decode with more threads; `stoke bench data` shows what takes the time",
-                           100 * share);
-}
-
 int stoke_trainer_run(stoke_trainer *t, stoke_error *err)
 {
     stoke_error own = { 0 };
@@ -349,7 +332,13 @@ int stoke_trainer_run(stoke_trainer *t, stoke_error *err)
     t->useless = r && t->is_alone && !t->now.step;
     if (!t->useless) make_report(t);
     stk_trainer_say_missing(t);
-    say_of_waiting(t); /* the report says so by itself, from the times in the log */
+    /* The report says so by itself, from the times in the log. */
+    const double share = t->step_seconds > 0 ? t->wait_seconds / t->step_seconds : 0;
+    if (t->session >= 20 && share > 0.1)
+        stk_trainer_remark(t,
+                           "steps waited for data %.0f %% of the time: `cache` keeps decoded pictures, more "
+                           "`workers` decode with more threads; `stoke bench data` shows what takes the time",
+                           100 * share);
     t->now.seconds = t->earlier = stk_trainer_clock(t);
     t->began_ns = 0; /* the session is over: what comes after it is not of the run */
     stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_DONE);

@@ -124,14 +124,6 @@ int stk_trainer_count(stoke_trainer *t, stoke_train_event_kind kind, uint64_t do
 
 /* ---- remarks ---- */
 
-/* Into the log, for the report. Best effort: the remark itself is told in any case. */
-static void log_remark(stoke_trainer *t, const char *text)
-{
-    if (t->log_state == STK_LOG_OPEN)
-        stk_log_writer_sentence(t->log, "remark", t->now.step, stk_trainer_clock(t), text);
-    if (t->log_state == STK_LOG_LATER) stk_remark_keep(&t->remarks, text);
-}
-
 void stk_trainer_log_remarks(stoke_trainer *t)
 {
     for (size_t i = 0; i < t->remarks.n; i++)
@@ -149,7 +141,10 @@ void stk_trainer_remark(stoke_trainer *t, const char *format, ...)
     va_end(args);
     stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_REMARK);
     event.text = text;
-    log_remark(t, text);
+    /* Into the log, for the report. Best effort: the remark itself is told in any case. */
+    if (t->log_state == STK_LOG_OPEN)
+        stk_log_writer_sentence(t->log, "remark", t->now.step, stk_trainer_clock(t), text);
+    if (t->log_state == STK_LOG_LATER) stk_remark_keep(&t->remarks, text);
     stk_trainer_send(t, &event);
 }
 
@@ -168,19 +163,17 @@ typedef struct earlier {
 
 static int has_network(const stoke_trainer *t, const char *name)
 {
-    char *path = stk_trainer_path(t, name, NULL);
-    const int there = path && stoke_there(path);
-    stk_free(path);
-    return there;
+    char path[PATH_MAX];
+    return !stk_trainer_path(t, path, name, NULL) && stoke_there(path);
 }
 
 /* A log that is damaged, or gone, tells less. */
 static int look_back(const stoke_trainer *t, earlier *e, stoke_error *err)
 {
     stk_run_log log = { 0 };
-    char *path = stk_trainer_path(t, "log.jsonl", err);
-    if (!path) return STOKE_E_NOMEM;
-    const int r = stk_run_log_read(&log, path, err);
+    char path[PATH_MAX];
+    int r = stk_trainer_path(t, path, "log.jsonl", err);
+    if (!r) r = stk_run_log_read(&log, path, err);
     *e = (earlier){ .best = has_network(t, "best/model.safetensors"),
                     .last = has_network(t, "last/model.safetensors"),
                     .logged = !r,
@@ -189,7 +182,6 @@ static int look_back(const stoke_trainer *t, earlier *e, stoke_error *err)
                     .saved_step = log.saved_step,
                     .evaluations = log.evaluations };
     stk_run_log_free(&log);
-    stk_free(path);
     return r == STOKE_E_NOMEM ? r : STOKE_OK;
 }
 
@@ -198,20 +190,15 @@ static const char *networks(const earlier *e)
     return e->best && e->last ? "best/ and last/" : e->best ? "best/" : e->last ? "last/" : "the log";
 }
 
-/* Whether there was a checkpoint. last/ is written after the first one, and so is the line of the log. best/
- * comes before it, and only a run that was killed in that moment has one evaluation and no checkpoint: begun
- * again it makes the same one. */
-static int had_state(const earlier *e)
-{
-    return e->last || e->saves || (e->best && (!e->logged || e->evaluations > 1));
-}
-
 int stk_trainer_begins_again(stoke_trainer *t, stoke_error *err)
 {
     earlier e;
     const int r = look_back(t, &e, err);
     if (r) return r;
-    if (!had_state(&e)) {
+    /* Whether there was a checkpoint. last/ is written after the first one, and so is the line of the log.
+     * best/ comes before it, and only a run that was killed in that moment has one evaluation and no
+     * checkpoint: begun again it makes the same one. */
+    if (!e.last && !e.saves && !(e.best && (!e.logged || e.evaluations > 1))) {
         stk_trainer_remark(t, "%s has no checkpoint yet: it begins again at step 0", t->folder);
         return STOKE_OK;
     }
@@ -300,18 +287,12 @@ static int measure(stoke_trainer *t, stk_evaluate_result *result, stoke_error *e
     return r;
 }
 
-static double metric_of(const stoke_trainer *t, const stk_evaluate_result *e)
-{
-    const int metric = (int)t->setup.params.metric;
-    return metric == STOKE_METRIC_LOSS ? e->loss : stoke_score_value(&e->scores, metric);
-}
-
 /* 1: better than all before, and now the best. */
 static int keep_score(stoke_trainer *t, const stk_evaluate_result *e)
 {
     stk_checkpoint_progress *now = &t->now;
-    const double value = metric_of(t, e);
-    const int lower = t->setup.params.metric == STOKE_METRIC_LOSS;
+    const int metric = (int)t->setup.params.metric, lower = metric == STOKE_METRIC_LOSS;
+    const double value = lower ? e->loss : stoke_score_value(&e->scores, metric);
     const int better =
         isfinite(value) && (isnan(now->best) || (lower ? value < now->best : value > now->best));
     t->scores = e->scores;
@@ -333,28 +314,22 @@ static int draw(stoke_trainer *t, const stk_evaluate_result *e, const char *name
     stoke_error own = { 0 }, *err = &own;
     snprintf(title, sizeof title, "step %" PRIu64 ": mIoU %.3f, pixel accuracy %.3f", t->now.step,
              e->scores.miou, e->scores.pixel_accuracy);
-    char *folder = stk_trainer_path(t, "predictions", err), *path = stk_trainer_path(t, name, err);
-    int r = folder && path ? stoke_make_folders(folder, err) : STOKE_E_NOMEM;
+    char folder[PATH_MAX], path[PATH_MAX];
+    int r = stk_trainer_path(t, folder, "predictions", err);
+    if (!r) r = stk_trainer_path(t, path, name, err);
+    if (!r) r = stoke_make_folders(folder, err);
     if (!r)
         r = stk_gallery_write(t->gallery, path, title, t->setup.val.ignore_index, t->setup.class_names,
                               t->setup.classes, err);
-    stk_free(folder);
-    stk_free(path);
     if (r) stk_trainer_without(t, STK_EXTRA_PICTURES, own.message);
     return !r;
 }
 
-static int save_network(stoke_trainer *t, const char *name, stoke_error *err)
+int stk_trainer_save_network(stoke_trainer *t, const char *name, stoke_error *err)
 {
-    char *folder = stk_trainer_path(t, name, err);
-    const int r = folder ? stoke_net_save(t->net, folder, t->setup.net.average, err) : STOKE_E_NOMEM;
-    stk_free(folder);
-    return r;
-}
-
-int stk_trainer_save_last(stoke_trainer *t, stoke_error *err)
-{
-    return save_network(t, "last", err);
+    char folder[PATH_MAX];
+    const int r = stk_trainer_path(t, folder, name, err);
+    return r ? r : stoke_net_save(t->net, folder, t->setup.net.average, err);
 }
 
 /* Once, when evaluations take more than half of the time, at the pace of this session. */
@@ -386,7 +361,7 @@ int stk_trainer_evaluate(stoke_trainer *t, stoke_error *err)
     const int best = keep_score(t, &e);
     /* Bad files are no reason to end a run that copes with them. */
     const int drawn = t->gallery && stk_gallery_has_any(t->gallery) && draw(t, &e, picture);
-    if (best) r = save_network(t, "best", err);
+    if (best) r = stk_trainer_save_network(t, "best", err);
     const double seconds = (double)(stk_now_ns() - began) / 1e9;
     t->now.eval_seconds += seconds;
     e.seconds = seconds; /* the log has the whole, as the summary does: the report's times add up */
@@ -411,29 +386,21 @@ int stk_trainer_evaluate(stoke_trainer *t, stoke_error *err)
 
 /* ---- checkpoints ---- */
 
-static int save_state(stoke_trainer *t, uint64_t *bytes, stoke_error *err)
-{
-    char *path = stk_trainer_path(t, "state.safetensors", err);
-    if (!path) return STOKE_E_NOMEM;
-    stoke_loader_state(t->train, t->now.loader, sizeof t->now.loader);
-    t->now.seconds = stk_trainer_clock(t);
-    const int r = stk_checkpoint_save(path, t->net, &t->now, t->identity, err);
-    struct stat st;
-    *bytes = !r && stoke_stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
-    stk_free(path);
-    return r;
-}
-
 int stk_trainer_save(stoke_trainer *t, stoke_error *err)
 {
     const uint64_t began = stk_now_ns();
-    uint64_t bytes = 0;
+    char path[PATH_MAX];
+    struct stat st;
     stk_trainer_live(t, STOKE_LIVE_SAVING);
     /* The steps before it are in the log: one that goes on from here begins a new line. */
     stk_trainer_write_note(t);
-    int r = save_state(t, &bytes, err);
+    int r = stk_trainer_path(t, path, "state.safetensors", err);
+    stoke_loader_state(t->train, t->now.loader, sizeof t->now.loader);
+    t->now.seconds = stk_trainer_clock(t);
+    if (!r) r = stk_checkpoint_save(path, t->net, &t->now, t->identity, err);
+    const uint64_t bytes = !r && stoke_stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
     if (!r) t->saved_ns = stk_now_ns();
-    if (!r) r = stk_trainer_save_last(t, err);
+    if (!r) r = stk_trainer_save_network(t, "last", err);
     const double seconds = (double)(stk_now_ns() - began) / 1e9;
     t->now.save_seconds += seconds;
     t->last_save = seconds;

@@ -17,7 +17,6 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/upload/tables.h"
 #include "src/pix/pix_table.h"
 
 enum {
@@ -158,12 +157,6 @@ static int make_deep(const stk_loader_config *config, float *deep, stoke_error *
     return STOKE_OK;
 }
 
-static void make_swap(const stk_loader_config *config, uint16_t *swap)
-{
-    const uint32_t values = stoke_labels_depth(config->labels) == 1 ? 256 : DEEP_VALUES;
-    for (uint32_t id = 0; id < DEEP_VALUES; id++) swap[id] = id < values ? config->swap[id] : (uint16_t)id;
-}
-
 static int send(stk_augmenter *a, stk_device_stream *stream, enum block which, const stk_device_block *from,
                 stoke_error *err)
 {
@@ -181,7 +174,12 @@ static int send_constants(stk_augmenter *a, stoke_error *err)
     if (!r) r = stk_stream_create(&stream, a->device, err);
     if (!r && a->block[DEEP].bytes) r = make_deep(a->config, host.host, err);
     if (!r) r = send(a, stream, DEEP, &host, err);
-    if (!r && a->block[SWAP].bytes) make_swap(a->config, host.host);
+    if (!r && a->block[SWAP].bytes) {
+        const uint32_t values = stoke_labels_depth(a->config->labels) == 1 ? 256 : DEEP_VALUES;
+        uint16_t *swap = host.host;
+        for (uint32_t id = 0; id < DEEP_VALUES; id++)
+            swap[id] = id < values ? a->config->swap[id] : (uint16_t)id;
+    }
     if (!r) r = send(a, stream, SWAP, &host, err);
     stk_stream_destroy(&stream);
     stk_block_destroy(&host);
@@ -189,17 +187,6 @@ static int send_constants(stk_augmenter *a, stoke_error *err)
 }
 
 /* ---- create and destroy ---- */
-
-static int build(stk_augmenter *a, stoke_error *err)
-{
-    int r = check_sizes(a, err);
-    if (r) return r;
-    a->turn = stk_calloc(a->turns, sizeof *a->turn);
-    if (!a->turn) return stk_fail(err, STOKE_E_NOMEM, "no memory for the tables of %u batches", a->turns);
-    r = stk_module_create(&a->module, a->device, &stk_augment_program, err);
-    if (!r) r = take_memory(a, err);
-    return r ? r : send_constants(a, err);
-}
 
 int stk_augmenter_create(stk_augmenter **out, stoke_device *device, const stk_loader_config *config,
                          uint32_t capacity, uint32_t turns, stoke_error *err)
@@ -212,7 +199,12 @@ int stk_augmenter_create(stk_augmenter **out, stoke_device *device, const stk_lo
     a->need = stk_tables_need(config);
     a->capacity = capacity;
     a->turns = turns;
-    const int r = build(a, err);
+    int r = check_sizes(a, err);
+    if (!r && !(a->turn = stk_calloc(turns, sizeof *a->turn)))
+        r = stk_fail(err, STOKE_E_NOMEM, "no memory for the tables of %u batches", turns);
+    if (!r) r = stk_module_create(&a->module, device, &stk_augment_program, err);
+    if (!r) r = take_memory(a, err);
+    if (!r) r = send_constants(a, err);
     if (r)
         stk_augmenter_destroy(&a);
     else
@@ -414,18 +406,6 @@ static int lies_in(const stk_device_block *block, size_t at, size_t pitch, uint3
 }
 
 /* Kernels check nothing: they would read and write beyond the end. */
-static int check_blocks(const stk_augmenter *a, const stk_augmenter_job *job, stoke_error *err)
-{
-    const stoke_batch batch = stk_batch_shape(a->config, job->count);
-    const size_t images = batch.image_row_bytes * job->count, masks = batch.mask_row_bytes * job->count;
-    int good = images <= job->images->bytes && masks <= job->masks->bytes &&
-               (!job->masks_b || masks <= job->masks_b->bytes);
-    for (uint32_t i = 0; good && i < job->count; i++)
-        good = lies_in(job->raw, job->image_at, job->image_pitch, i, job->rows[i].image_bytes) &&
-               lies_in(job->raw, job->mask_at, job->mask_pitch, i, job->rows[i].mask_bytes);
-    return good ? STOKE_OK : stk_fail(err, STOKE_E_INVALID, "a block is too small for %u rows", job->count);
-}
-
 static int check_job(const stk_augmenter *a, const stk_augmenter_job *job, stoke_error *err)
 {
     if (job->count > a->capacity || job->turn >= a->turns)
@@ -433,7 +413,15 @@ static int check_job(const stk_augmenter *a, const stk_augmenter_job *job, stoke
                         job->count, job->turn, a->capacity, a->turns);
     if (!job->masks_b != !a->config->two_masks)
         return stk_fail(err, STOKE_E_INVALID, "second masks and the pipeline do not go together");
-    return check_blocks(a, job, err);
+    const stoke_batch batch = stk_batch_shape(a->config, job->count);
+    const size_t images = batch.image_row_bytes * job->count, masks = batch.mask_row_bytes * job->count;
+    int good = images <= job->images->bytes && masks <= job->masks->bytes &&
+               (!job->masks_b || masks <= job->masks_b->bytes);
+    for (uint32_t i = 0; good && i < job->count; i++)
+        good =
+            lies_in(job->raw, job->layout.image_at, job->layout.image_pitch, i, job->rows[i].image_bytes) &&
+            lies_in(job->raw, job->layout.mask_at, job->layout.mask_pitch, i, job->rows[i].mask_bytes);
+    return good ? STOKE_OK : stk_fail(err, STOKE_E_INVALID, "a block is too small for %u rows", job->count);
 }
 
 /* Plans of another pipeline could ask for more than there is. */
@@ -455,13 +443,12 @@ static int send_tables(stk_augmenter *a, stk_device_stream *stream, const stk_au
                        stoke_error *err)
 {
     const turn *mine = &a->turn[job->turn];
-    const stk_tables_raw_layout layout = { job->image_at, job->image_pitch, job->mask_at, job->mask_pitch };
     const size_t steps_at = samples_bytes(a->capacity);
     stk_tables *t = &a->tables;
     t->samples = mine->host.host;
     t->steps = (k_step *)((char *)mine->host.host + steps_at);
     t->steps_capacity = a->capacity * a->need.steps;
-    int r = stk_tables_fill(t, a->config, job->rows, job->count, &layout, err);
+    int r = stk_tables_fill(t, a->config, job->rows, job->count, &job->layout, err);
     if (!r) r = check_room(a, t, err);
     if (!r)
         r = stk_stream_copy(stream, &mine->samples, 0, &mine->host, 0, t->n_samples * sizeof(k_sample), err);

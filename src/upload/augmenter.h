@@ -12,6 +12,7 @@
 
 #include "src/device/device.h"
 #include "src/loader/raw.h"
+#include "src/upload/tables.h"
 
 typedef struct stk_augmenter stk_augmenter;
 
@@ -29,9 +30,8 @@ void stk_augmenter_destroy(stk_augmenter **augmenter);
 typedef struct stk_augmenter_job {
     const stk_raw_row *rows; /* read before the call returns */
     uint32_t count;
-    const stk_device_block
-        *raw; /* device: rows' pictures from image_at on, image_pitch bytes apart; ids likewise */
-    size_t image_at, image_pitch, mask_at, mask_pitch;
+    const stk_device_block *raw;  /* device: rows' pictures and ids */
+    stk_tables_raw_layout layout; /* of it */
     const stk_device_block *images, *masks,
         *masks_b;  /* device: the finished batch; masks_b NULL without second masks */
     uint32_t turn; /* 0 .. turns - 1; its work must have passed when it comes round again */

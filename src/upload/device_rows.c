@@ -31,8 +31,8 @@ struct stoke_device_rows {
     stk_augmenter *augmenter;
     stk_device_stream *own;
     uint32_t capacity, width, height;
-    size_t image_pitch, mask_at, mask_pitch; /* of the raw block */
-    stk_device_block raw, ids[2];            /* ids: of masks of 8 bits, of deeper ones */
+    stk_tables_raw_layout layout; /* of the raw block */
+    stk_device_block raw, ids[2]; /* ids: of masks of 8 bits, of deeper ones */
     turn turn[TURNS];
     uint64_t runs;
     stk_raw_row *rows;
@@ -40,28 +40,26 @@ struct stoke_device_rows {
 
 /* ---- create and destroy ---- */
 
-/* The class id of every value, one by one: a value that is none is no reason to stop. */
-static void make_ids(const stk_loader_config *config, uint8_t depth, uint16_t *ids)
-{
-    const uint32_t values = depth == 1 ? 256 : VALUES;
-    for (uint32_t i = 0; i <= VALUES; i++) ids[i] = (uint16_t)config->mask_fill;
-    for (uint32_t i = 0; i < values; i++) {
-        uint16_t value = (uint16_t)i, id = 0;
-        const stoke_image from = { &value, depth, 1, 1, 1, depth }; /* little end first */
-        stoke_image to = { &id, 2, 1, 1, 1, stoke_labels_depth(config->labels) };
-        if (!stoke_labels_apply(config->labels, &from, &to, NULL)) ids[i] = id;
-    }
-}
-
 static int send_ids(stoke_device_rows *rows, stoke_error *err)
 {
+    const stk_loader_config *config = &rows->config;
     const size_t bytes = (VALUES + 1) * sizeof(uint16_t);
     stk_device_block near = { 0 };
     int r = stk_block_create(&near, rows->device, STK_MEMORY_PINNED, bytes, err);
     for (uint8_t k = 0; !r && k < 2; k++) {
         r = stk_block_create(&rows->ids[k], rows->device, STK_MEMORY_DEVICE, bytes, err);
         if (r) break;
-        make_ids(&rows->config, (uint8_t)(k + 1), near.host);
+        /* The class id of every value, one by one: a value that is none is no reason to stop. */
+        const uint8_t depth = (uint8_t)(k + 1);
+        const uint32_t values = depth == 1 ? 256 : VALUES;
+        uint16_t *ids = near.host;
+        for (uint32_t i = 0; i <= VALUES; i++) {
+            uint16_t value = (uint16_t)i, id = 0;
+            const stoke_image from = { &value, depth, 1, 1, 1, depth }; /* little end first */
+            stoke_image to = { &id, 2, 1, 1, 1, stoke_labels_depth(config->labels) };
+            const int is_class = i < values && !stoke_labels_apply(config->labels, &from, &to, NULL);
+            ids[i] = is_class ? id : (uint16_t)config->mask_fill;
+        }
         r = stk_stream_copy(rows->own, &rows->ids[k], 0, &near, 0, bytes, err);
         if (!r) r = stk_stream_finish(rows->own, err);
     }
@@ -98,11 +96,11 @@ static int take_memory(stoke_device_rows *rows, stoke_error *err)
         !stk_mul(images + masks + ALIGNMENT, rows->capacity, &bytes))
         return stk_fail(err, STOKE_E_LIMIT, "%u pictures of %u x %u are too many at once", rows->capacity,
                         rows->height, rows->width);
-    rows->image_pitch = images / ALIGNMENT * ALIGNMENT;
-    rows->mask_pitch = (masks + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    rows->mask_at = rows->image_pitch * rows->capacity;
+    rows->layout.image_pitch = images / ALIGNMENT * ALIGNMENT;
+    rows->layout.mask_pitch = (masks + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    rows->layout.mask_at = rows->layout.image_pitch * rows->capacity;
     int r = stk_block_create(&rows->raw, rows->device, STK_MEMORY_DEVICE,
-                             rows->mask_at + rows->mask_pitch * rows->capacity, err);
+                             rows->layout.mask_at + rows->layout.mask_pitch * rows->capacity, err);
     for (int i = 0; !r && i < TURNS; i++) {
         turn *t = &rows->turn[i];
         r = stk_block_create(&t->near, rows->device, STK_MEMORY_PINNED, rows->capacity * sizeof(k_take), err);
@@ -231,8 +229,8 @@ static int draw(stoke_device_rows *rows, const stoke_device_source *s, uint64_t 
         row->mask_depth = s->masks ? stoke_labels_depth(config->labels) : 0;
         row->image_bytes = (size_t)row->width * row->height * 3 * row->depth;
         row->mask_bytes = (size_t)row->width * row->height * row->mask_depth;
-        takes[i] = (k_take){ .image = i * rows->image_pitch,
-                             .mask = rows->mask_at + i * rows->mask_pitch,
+        takes[i] = (k_take){ .image = i * rows->layout.image_pitch,
+                             .mask = rows->layout.mask_at + i * rows->layout.mask_pitch,
                              .x = plan->box.x,
                              .y = plan->box.y,
                              .width = plan->width,
@@ -302,9 +300,7 @@ static int augment(stoke_device_rows *rows, stk_device_stream *stream, uint32_t 
     const stk_augmenter_job job = { .rows = rows->rows,
                                     .count = count,
                                     .raw = &rows->raw,
-                                    .image_pitch = rows->image_pitch,
-                                    .mask_at = rows->mask_at,
-                                    .mask_pitch = rows->mask_pitch,
+                                    .layout = rows->layout,
                                     .images = &images,
                                     .masks = &masks,
                                     .masks_b = rows->config.two_masks ? &second : NULL,

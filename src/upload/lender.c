@@ -1,18 +1,82 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opening and closing, leases, where it stands, what is known.
+ * Batches for bindings, in host memory or on a device; see <stoke/tools/lease.h>. cuda has streams that the
+ * consumer can name, so nothing waits there; on other devices the host waits until a batch is there before it
+ * hands it out.
+ *
+ * Two locks. `turn` belongs to whoever calls the functions of loader or upload of which only one may run at a
+ * time; next() keeps it while it waits. `gate` is held for moments only, by those who must not wait: who
+ * gives a slot back, reads statistics, or takes the loader away. The order is turn, gate.
  */
-#include "src/upload/lender.h"
+#include <stoke/tools/lease.h>
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <stoke/augment.h>
 #include <stoke/tools/dataset.h>
 #include <stoke/tools/upload.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
+
+/* ---- counts that keep memory alive ---- */
+
+void stoke_hold_begin(stoke_hold *hold, void (*end)(stoke_hold *hold))
+{
+    hold->count = 1;
+    hold->end = end;
+}
+
+stoke_hold *stoke_hold_take(stoke_hold *hold)
+{
+    __atomic_fetch_add(&hold->count, 1, __ATOMIC_RELAXED);
+    return hold;
+}
+
+void stoke_hold_drop(stoke_hold *hold)
+{
+    /* Whoever ends it must see what all others did to the memory before. */
+    if (hold && __atomic_fetch_sub(&hold->count, 1, __ATOMIC_ACQ_REL) == 1) hold->end(hold);
+}
+
+typedef struct memory {
+    stoke_hold hold; /* first */
+    void *data;
+} memory;
+
+static void memory_end(stoke_hold *hold)
+{
+    stk_free(((memory *)hold)->data);
+    stk_free(hold);
+}
+
+stoke_hold *stoke_hold_memory(size_t bytes, void **data)
+{
+    memory *m = stk_alloc(sizeof *m);
+    if (!m) return NULL;
+    m->data = stk_alloc_aligned(bytes ? bytes : 1, 64);
+    if (!m->data) {
+        stk_free(m);
+        return NULL;
+    }
+    stoke_hold_begin(&m->hold, memory_end);
+    *data = m->data;
+    return &m->hold;
+}
+
+/* ---- a lender ---- */
+
+/* What the consumer has got of an upload, whose loader runs ahead of it. */
+typedef struct received {
+    uint64_t batches, samples, replaced, skipped;
+    uint64_t waited_ns;            /* for all of them */
+    uint64_t first_ns, pending_ns; /* for the first of the epoch; since the last one came */
+} received;
 
 /* The memory of a slot: one count is the ring's, one the lease's. */
 typedef struct stk_lender_block {
@@ -22,6 +86,34 @@ typedef struct stk_lender_block {
     size_t bytes;
     struct stk_lender_block *next; /* of the ring; only read by the thread whose turn it is */
 } stk_lender_block;
+
+struct stoke_lender {
+    stoke_hold hold; /* the owner's count, one of every lease and one of every block */
+    pid_t pid;
+    stoke_data_params params;
+    stoke_allocator source; /* of slots in host memory, */
+    stoke_hold *keeper;     /* and what it lives in; NULL: none */
+    stoke_dataset *dataset;
+    stoke_memory_plan plan;
+    pthread_mutex_t turn, gate;
+    atomic_int closing;
+    atomic_uint held;
+    stoke_loader *loader; /* NULL: closed, or the upload has it. Changed under both locks */
+    stk_lender_block *blocks;
+    stoke_lease *spare; /* that nobody holds; under gate */
+    /* On a device, else NULL. Both stay until the last lease ends; closing stops the upload. */
+    stoke_device *device;
+    stoke_upload *upload;
+    int streams; /* its batches are ordered by streams: nobody waits for them to arrive */
+    const stoke_loader
+        *watched;      /* the loader, or that of the upload; NULL: closed. Changed under both locks */
+    int at_start;      /* no batch of the epoch has come yet; the turn's */
+    received received; /* under gate, as are: */
+    uint64_t first_ns, last_ns;   /* when the first batch was asked for, when the last one came */
+    stoke_loader_stats_data last; /* from closing on */
+    stoke_lender_bad_file *bad;
+    size_t n_bad;
+};
 
 int stoke_lender_check(const stoke_lender *lender, stoke_error *err)
 {
@@ -169,6 +261,38 @@ int stoke_lender_open(stoke_lender **out, const stoke_data_params *params, const
     return opened(out, lender, r, err);
 }
 
+/* Of what an upload could not be made: a name in the settings, or kernels for the device. */
+static int blame(const stoke_data_params *params, const stoke_lender_route *to, int r)
+{
+    if (to->upload.placement != STOKE_PLACEMENT_DEVICE) return r;
+    if (r != STOKE_E_NOTFOUND && r != STOKE_E_UNSUPPORTED) return r;
+    stoke_pipeline *pipeline = NULL;
+    const int wrong_name = stoke_pipeline_create(&pipeline, params->augment, NULL);
+    stoke_pipeline_destroy(&pipeline);
+    return wrong_name ? r : STOKE_E_DEVICE;
+}
+
+/* Opens device and upload. */
+static int open_upload(stoke_lender *lender, const stoke_lender_route *to, stoke_error *err)
+{
+    int r = stoke_device_open(&lender->device, to->device, NULL, err);
+    if (!r && stoke_device_describe(lender->device)->emulated)
+        r = stk_fail(err, STOKE_E_INVALID,
+                     "%s is a simulated GPU and has no bytes to give: take cuda, opencl or host", to->device);
+    /* Whatever is wrong, it is no file and no sample. */
+    if (r == STOKE_E_NOTFOUND || r == STOKE_E_UNSUPPORTED) r = err->code = STOKE_E_DEVICE;
+    if (r) return r;
+    lender->streams = !strncmp(stoke_lender_device(lender)->name, "cuda:", 5);
+    stoke_upload_params settings = to->upload;
+    settings.transfer = STOKE_TRANSFER_STREAM;
+    settings.consumer_stream = NULL; /* its own, which waits for those that batches are lent to */
+    r = stoke_upload_create(&lender->upload, lender->dataset, &lender->params, lender->device, &settings,
+                            err);
+    if (r) return err->code = blame(&lender->params, to, r);
+    lender->watched = stoke_upload_loader(lender->upload);
+    return STOKE_OK;
+}
+
 int stoke_lender_open_on(stoke_lender **out, const stoke_data_params *params, const stoke_lender_route *to,
                          stoke_error *err)
 {
@@ -177,7 +301,7 @@ int stoke_lender_open_on(stoke_lender **out, const stoke_data_params *params, co
     int r = lender_new(&lender, params, err);
     if (r) return r;
     r = open_set(lender, err);
-    if (!r) r = stk_lender_open(lender, &lender->params, to, err);
+    if (!r) r = open_upload(lender, to, err);
     return opened(out, lender, r, err);
 }
 
@@ -298,12 +422,17 @@ static int lease_slot(stoke_lender *lender, uint64_t deadline_ns, stoke_lease *l
     return STOKE_OK;
 }
 
-/* One of the ring on the device. */
+/* One of the ring on the device, ready to be used. */
 static int lease_cargo(stoke_lender *lender, uint64_t deadline_ns, stoke_lease *lease, stoke_error *err)
 {
-    int r = stk_lender_next(lender, deadline_ns, &lease->cargo, err);
-    if (r) return r;
+    int r = stoke_upload_next_until(lender->upload, &lease->cargo, deadline_ns);
+    if (r) return stk_fail_again(err, r, stoke_upload_error(lender->upload));
     const stoke_device_batch *cargo = lease->cargo;
+    if (!lender->streams) r = stoke_upload_arrive(lender->upload, cargo, err);
+    if (r) {
+        stoke_upload_release(lender->upload, &lease->cargo);
+        return r;
+    }
     lease_fill(lease, lender, &cargo->host);
     lease->batch.images = (void *)(uintptr_t)cargo->images;
     lease->batch.masks = (void *)(uintptr_t)cargo->masks;
@@ -338,7 +467,19 @@ static void stamp(stoke_lender *lender, uint64_t began, const stoke_batch *came)
     pthread_mutex_lock(&lender->gate);
     if (!lender->first_ns) lender->first_ns = began;
     if (came) lender->last_ns = now;
-    if (lender->upload) stk_lender_stamp(lender, now - began, came);
+    if (lender->upload) {
+        received *got = &lender->received;
+        got->waited_ns += now - began;
+        got->pending_ns += now - began;
+        stoke_upload_bad(lender->upload, &got->replaced, &got->skipped);
+        if (came) {
+            got->batches++;
+            got->samples += came->count;
+            if (lender->at_start) got->first_ns = got->pending_ns;
+            lender->at_start = 0;
+            got->pending_ns = 0;
+        }
+    }
     pthread_mutex_unlock(&lender->gate);
 }
 
@@ -360,6 +501,51 @@ int stoke_lender_next(stoke_lender *lender, uint64_t wait_ns, stoke_lease **leas
         pthread_mutex_unlock(&lender->gate);
     }
     return end(lender, explain(lender, r, err));
+}
+
+/* ---- leases on a device ---- */
+
+int stoke_lease_lend(stoke_lease *lease, void *stream, stoke_error *err)
+{
+    const int r = stoke_lender_check(lease->lender, err);
+    return r ? r : stoke_upload_lend(lease->lender->upload, lease->cargo, stream, err);
+}
+
+int stoke_lease_arrive(stoke_lease *lease, stoke_error *err)
+{
+    const int r = stoke_lender_check(lease->lender, err);
+    return r ? r : stoke_upload_arrive(lease->lender->upload, lease->cargo, err);
+}
+
+int stoke_lease_fetch(stoke_lease *lease, const void *array, void *to, size_t bytes, stoke_error *err)
+{
+    const int r = stoke_lender_check(lease->lender, err);
+    return r ? r : stoke_upload_fetch(lease->lender->upload, lease->cargo, (uintptr_t)array, to, bytes, err);
+}
+
+stoke_device *stoke_lease_device(const stoke_lease *lease, stoke_hold **owner)
+{
+    *owner = &lease->lender->hold;
+    return lease->lender->device;
+}
+
+int stoke_lease_digest(stoke_lease *lease, uint8_t digest[16], stoke_error *err)
+{
+    stoke_batch batch = lease->batch;
+    void **const arrays[] = { &batch.images, &batch.masks, &batch.masks_b };
+    void *copies[3] = { 0 };
+    int r = STOKE_OK;
+    for (int i = 0; i < 3 && !r && lease->cargo; i++) {
+        const size_t bytes = batch.count * (i ? batch.mask_row_bytes : batch.image_row_bytes);
+        if (!*arrays[i] || !bytes) continue;
+        copies[i] = stk_alloc(bytes);
+        r = copies[i] ? stoke_lease_fetch(lease, *arrays[i], copies[i], bytes, err)
+                      : stk_fail(err, STOKE_E_NOMEM, "no memory for a copy of a batch");
+        *arrays[i] = copies[i];
+    }
+    if (!r) stoke_batch_digest(&batch, digest);
+    for (int i = 0; i < 3; i++) stk_free(copies[i]);
+    return r;
 }
 
 /* ---- where it stands ---- */
@@ -410,7 +596,17 @@ int stoke_lender_batches(stoke_lender *lender, uint64_t *all, uint64_t *left, st
 static void read_stats(stoke_lender *lender, stoke_loader_stats_data *stats)
 {
     stoke_loader_stats(lender->watched, stats);
-    if (lender->upload) stk_lender_stats(lender, stats);
+    if (!lender->upload) return;
+    const received *got = &lender->received;
+    stats->batches = got->batches;
+    stats->samples = got->samples;
+    stats->replaced = got->replaced;
+    stats->skipped = got->skipped;
+    stats->first_batch_ns = got->first_ns;
+    stats->stage[STOKE_STAGE_BATCH_WAIT] =
+        (stoke_stage_time){ .wall_ns = got->waited_ns, .count = got->batches };
+    stats->ready_batches = stoke_upload_ready(lender->upload);
+    stats->slots = stoke_upload_memory_plan(lender->upload)->slots;
 }
 
 int stoke_lender_stats_get(stoke_lender *lender, stoke_lender_stats *stats, stoke_error *err)
@@ -482,4 +678,21 @@ const stoke_dataset *stoke_lender_dataset(const stoke_lender *lender)
 const stoke_data_params *stoke_lender_params(const stoke_lender *lender)
 {
     return &lender->params;
+}
+
+const stoke_device_info *stoke_lender_device(const stoke_lender *lender)
+{
+    return lender->device ? stoke_device_describe(lender->device) : NULL;
+}
+
+const stoke_upload_memory *stoke_lender_device_memory(const stoke_lender *lender)
+{
+    return lender->upload ? stoke_upload_memory_plan(lender->upload) : NULL;
+}
+
+const char *stoke_lender_placement(const stoke_lender *lender)
+{
+    const char *why = NULL;
+    if (lender->upload) stoke_upload_placement(lender->upload, &why);
+    return why;
 }

@@ -40,33 +40,25 @@ typedef struct estimate {
 
 /* ---- measuring ---- */
 
-static int lay_rows(const stoke_upload *upload, const stoke_batch *batch, stk_scratch *bench, uint8_t *image,
-                    uint8_t *mask, double *cpu_ms, stoke_error *err)
-{
-    const stk_raw_row *rows = stk_batch_raw(batch);
-    const uint32_t n = batch->count < ROWS ? batch->count : ROWS;
-    uint64_t begin = 0;
-    for (uint32_t i = 0; i <= n; i++) { /* row 0 twice: to warm up, and to count */
-        const uint32_t row = i ? i - 1 : 0;
-        if (i == 1) begin = stk_thread_cpu_ns();
-        int r = stk_raw_render(bench, upload->config, &rows[row],
-                               (const char *)batch->images + row * batch->image_row_bytes,
-                               (const char *)batch->masks + row * batch->mask_row_bytes, image, mask, err);
-        if (r) return r;
-    }
-    *cpu_ms = (double)(stk_thread_cpu_ns() - begin) / n / 1e6;
-    return STOKE_OK;
-}
-
 static int time_host(const stoke_upload *upload, const stoke_batch *batch, measurement *seen,
                      stoke_error *err)
 {
+    const stk_raw_row *rows = stk_batch_raw(batch);
+    const uint32_t n = batch->count < ROWS ? batch->count : ROWS;
     stk_scratch bench = { 0 };
+    uint64_t begin = 0;
     uint8_t *image = stk_alloc_aligned(upload->shape.image_row_bytes, 64);
     uint8_t *mask = stk_alloc_aligned(upload->shape.mask_row_bytes, 64);
     int r = image && mask ? stk_scratch_create(&bench, err)
                           : stk_fail(err, STOKE_E_NOMEM, "no memory to measure a row");
-    if (!r) r = lay_rows(upload, batch, &bench, image, mask, &seen->lay_cpu_ms, err);
+    for (uint32_t i = 0; !r && i <= n; i++) { /* row 0 twice: to warm up, and to count */
+        const uint32_t row = i ? i - 1 : 0;
+        if (i == 1) begin = stk_thread_cpu_ns();
+        r = stk_raw_render(&bench, upload->config, &rows[row],
+                           (const char *)batch->images + row * batch->image_row_bytes,
+                           (const char *)batch->masks + row * batch->mask_row_bytes, image, mask, err);
+    }
+    if (!r) seen->lay_cpu_ms = (double)(stk_thread_cpu_ns() - begin) / n / 1e6;
     stk_scratch_destroy(&bench);
     stk_free(image);
     stk_free(mask);

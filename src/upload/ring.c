@@ -24,8 +24,10 @@ static uint64_t address(const stk_device_block *block)
     return block->handle ? block->handle : (uintptr_t)block->host;
 }
 
-static int make_arrays(stk_ring_slot *slot, const stoke_batch *shape, int two_masks, stoke_error *err)
+static int make_slot(stk_ring_slot *slot, stoke_device *device, const stoke_batch *shape, int two_masks,
+                     uint64_t raw_bytes, stoke_error *err)
 {
+    const stk_device_memory_kind kind = STK_MEMORY_DEVICE;
     const uint32_t n = shape->capacity;
     slot->ids = stk_calloc(n, sizeof *slot->ids);
     slot->names = stk_calloc(n, sizeof *slot->names);
@@ -38,15 +40,7 @@ static int make_arrays(stk_ring_slot *slot, const stoke_batch *shape, int two_ma
     slot->batch.host.names = slot->names;
     slot->batch.host.status = slot->status;
     slot->batch.host.lambda = slot->batch.lambda = slot->lambda;
-    return STOKE_OK;
-}
-
-static int make_slot(stk_ring_slot *slot, stoke_device *device, const stoke_batch *shape, int two_masks,
-                     uint64_t raw_bytes, stoke_error *err)
-{
-    const stk_device_memory_kind kind = STK_MEMORY_DEVICE;
-    int r = make_arrays(slot, shape, two_masks, err);
-    if (!r) r = stk_event_create(&slot->ready, device, err);
+    int r = stk_event_create(&slot->ready, device, err);
     if (!r) r = stk_event_create(&slot->done, device, err);
     if (!r) r = stk_block_create(&slot->images, device, kind, image_bytes(shape), err);
     if (!r) r = stk_block_create(&slot->masks, device, kind, mask_bytes(shape), err);

@@ -38,25 +38,18 @@ stk_upload_step_times *stk_step_times_of(stoke_upload *upload)
     return &upload->steps;
 }
 
-static int read_step(stoke_upload *upload, const stk_upload_step *step, stoke_error *err)
-{
-    stk_busy_interval interval;
-    int r = stk_upload_between(step->start, step->end, &interval, err);
-    if (r) return r;
-    if (step->occupied_ns) interval.start = interval.end - step->occupied_ns;
-    stk_observer_stepped(&upload->observer, step->transfer, step->number, interval);
-    return STOKE_OK;
-}
-
 int stk_steps_read(stoke_upload *upload, stoke_error *err)
 {
     stk_upload_step_times *steps = &upload->steps;
     for (; steps->read < steps->given; steps->read++) {
         const stk_upload_step *step = &steps->step[steps->read % STK_STEPS];
+        stk_busy_interval interval;
         int done, r = stk_event_done(step->end, &done, err);
         if (r || !done) return r;
-        r = read_step(upload, step, err);
+        r = stk_upload_between(step->start, step->end, &interval, err);
         if (r) return r;
+        if (step->occupied_ns) interval.start = interval.end - step->occupied_ns;
+        stk_observer_stepped(&upload->observer, step->transfer, step->number, interval);
     }
     return STOKE_OK;
 }

@@ -11,11 +11,6 @@
 #include "src/base/error.h"
 #include "src/upload/upload_internal.h"
 
-int stk_foreign_streams_create(stoke_upload *upload, stoke_error *err)
-{
-    return stk_event_create(&upload->passed, upload->device, err);
-}
-
 void stk_foreign_streams_destroy(stoke_upload *upload)
 {
     for (int i = 0; i < STK_FOREIGN_STREAMS; i++) stk_stream_destroy(&upload->foreign[i].stream);
@@ -146,17 +141,6 @@ static const stk_device_block *block_of(const stk_ring_slot *slot, uint64_t arra
                                      : NULL;
 }
 
-/* Behind the batch and what others have been given for it. */
-static int come_after(stoke_upload *upload, const stk_ring_slot *slot, stk_device_stream *stream,
-                      stoke_error *err)
-{
-    pthread_mutex_lock(&upload->order);
-    int r = stk_stream_wait(stream, slot->ready, err);
-    if (!r) r = follow_guests(upload, slot, stream, err);
-    pthread_mutex_unlock(&upload->order);
-    return r;
-}
-
 /* By a separate stream: a copy to memory that is not pinned waits inside the call, and who lets go of
  * another batch meanwhile must not wait for that. */
 int stoke_upload_fetch(stoke_upload *upload, const stoke_device_batch *batch, uint64_t array, void *to,
@@ -173,7 +157,10 @@ int stoke_upload_fetch(stoke_upload *upload, const stoke_device_batch *batch, ui
     stk_device_stream *own;
     int r = stk_stream_create(&own, upload->device, err);
     if (r) return r;
-    r = come_after(upload, slot, own, err);
+    pthread_mutex_lock(&upload->order); /* behind the batch and what others have been given for it */
+    r = stk_stream_wait(own, slot->ready, err);
+    if (!r) r = follow_guests(upload, slot, own, err);
+    pthread_mutex_unlock(&upload->order);
     if (!r) r = stk_stream_copy(own, &host, 0, from, 0, bytes, err);
     const int ended =
         stk_stream_finish(own, r ? NULL : err); /* the memory is not ours: also after a failure */

@@ -5,6 +5,7 @@
 
 #include "src/augment/pipeline.h"
 #include "src/base/error.h"
+#include "src/base/mem.h"
 #include "src/pix/clahe.h"
 #include "src/pix/warp.h"
 #include "src/pix/color.h"
@@ -40,18 +41,16 @@ enum { KEY_WORDS = 3 * 2 }; /* row keys of a line: two words a channel */
 stk_table_need stk_tables_need(const stk_loader_config *config)
 {
     const stoke_pipeline *pipeline = config->pipeline;
-    const uint32_t contrasts = stk_pipeline_colors(pipeline, STOKE_COLOR_CONTRAST),
-                   blurs = stk_pipeline_colors(pipeline, STOKE_COLOR_BLUR),
-                   clahes = stk_pipeline_colors(pipeline, STOKE_COLOR_CLAHE);
+    const uint32_t *steps = pipeline->color_steps;
+    const uint32_t contrasts = steps[STOKE_COLOR_CONTRAST], blurs = steps[STOKE_COLOR_BLUR];
     stk_table_need need = {
-        .keys = (uint64_t)stk_pipeline_colors(pipeline, STOKE_COLOR_NOISE) * config->height * KEY_WORDS,
+        .keys = (uint64_t)steps[STOKE_COLOR_NOISE] * config->height * KEY_WORDS,
         .sums = 2 * contrasts,
-        .tiles = stk_pipeline_tiles(pipeline),
-        .planes = contrasts || blurs || clahes,
+        .tiles = pipeline->constants.clahe_tiles,
+        .planes = contrasts || blurs || steps[STOKE_COLOR_CLAHE],
         .spare = blurs > 0,
+        .steps = stk_pipeline_color_steps(pipeline),
     };
-    for (int kind = 0; kind < STOKE_COLOR_KINDS; kind++)
-        need.steps += stk_pipeline_colors(pipeline, (stoke_color_kind)kind);
     if (config->elastic)
         need.points = stk_elastic_points(config->width, STK_ELASTIC_STEP_MIN) *
                       stk_elastic_points(config->height, STK_ELASTIC_STEP_MIN);
@@ -83,44 +82,10 @@ k_shape stk_tables_shape(const stk_loader_config *config, uint32_t count)
 
 /* ---- steps ---- */
 
-/* Needs more than its own pixel: starts a segment. */
-static int starts_segment(uint32_t kind)
-{
-    return kind == K_CONTRAST || kind == K_BLUR || kind == K_CLAHE;
-}
-
 static void set_key(uint32_t words[2], uint64_t key)
 {
     words[0] = (uint32_t)key;
     words[1] = (uint32_t)(key >> 32);
-}
-
-static void set_erase(k_step *step, const stoke_color_step *color, const stk_loader_config *config)
-{
-    const uint32_t right = config->width - color->box.x, below = config->height - color->box.y;
-    step->x = color->box.x;
-    step->y = color->box.y;
-    step->width = color->box.width < right ? color->box.width : right;
-    step->height = color->box.height < below ? color->box.height : below;
-    for (int c = 0; c < 3; c++) step->fill[c] = color->fill[c];
-    step->erase_mask = color->n == 1;
-}
-
-static void set_clahe(k_step *step, const stoke_color_step *color, const stk_loader_config *config)
-{
-    const stk_clahe_cut cut = stk_clahe_cut_make(config->width, config->height, color->a, color->n);
-    step->tiles = color->n;
-    step->tile_width = cut.tile_width;
-    step->tile_height = cut.tile_height;
-    step->inverse_width = cut.inverse_width;
-    step->inverse_height = cut.inverse_height;
-    step->limit = cut.limit;
-    step->scale = cut.scale;
-}
-
-static uint32_t larger(uint32_t a, uint32_t b)
-{
-    return a > b ? a : b;
 }
 
 /* Books what a step needs beside its own numbers. */
@@ -143,9 +108,9 @@ static void take_room(stk_tables *t, k_step *step, const stk_loader_config *conf
         t->tiles += tiles;
         round->clahes++;
         round->tiles += tiles;
-        round->across = larger(round->across, step->tiles);
-        round->padded_width = larger(round->padded_width, step->tiles * step->tile_width);
-        round->padded_height = larger(round->padded_height, step->tiles * step->tile_height);
+        round->across = (uint32_t)stk_most(round->across, step->tiles);
+        round->padded_width = (uint32_t)stk_most(round->padded_width, step->tiles * step->tile_width);
+        round->padded_height = (uint32_t)stk_most(round->padded_height, step->tiles * step->tile_height);
     }
 }
 
@@ -161,9 +126,22 @@ static k_step step_of(const stk_color_op *made, const stk_loader_config *config)
         step.gray = color->n;
         set_key(step.key, color->key);
     } else if (color->kind == STOKE_COLOR_ERASE) {
-        set_erase(&step, color, config);
+        const uint32_t right = config->width - color->box.x, below = config->height - color->box.y;
+        step.x = color->box.x;
+        step.y = color->box.y;
+        step.width = color->box.width < right ? color->box.width : right;
+        step.height = color->box.height < below ? color->box.height : below;
+        for (int c = 0; c < 3; c++) step.fill[c] = color->fill[c];
+        step.erase_mask = color->n == 1;
     } else if (color->kind == STOKE_COLOR_CLAHE) {
-        set_clahe(&step, color, config);
+        const stk_clahe_cut cut = stk_clahe_cut_make(config->width, config->height, color->a, color->n);
+        step.tiles = color->n;
+        step.tile_width = cut.tile_width;
+        step.tile_height = cut.tile_height;
+        step.inverse_width = cut.inverse_width;
+        step.inverse_height = cut.inverse_height;
+        step.limit = cut.limit;
+        step.scale = cut.scale;
     }
     return step;
 }
@@ -187,7 +165,8 @@ static int add_steps(stk_tables *t, k_sample *sample, const stk_loader_config *c
             return stk_fail(err, STOKE_E_INVALID, "more colour steps than the pipeline draws (%u)",
                             t->steps_capacity);
         k_step step = step_of(&made, config);
-        sample->segments += (uint32_t)starts_segment(step.kind);
+        /* What needs more than its own pixel starts a segment. */
+        sample->segments += step.kind == K_CONTRAST || step.kind == K_BLUR || step.kind == K_CLAHE;
         step.segment = sample->segments - 1;
         take_room(t, &step, config);
         t->steps[t->n_steps++] = step;
@@ -198,7 +177,7 @@ static int add_steps(stk_tables *t, k_sample *sample, const stk_loader_config *c
         t->round[sample->segments - 1].ends++;
     else
         t->direct++;
-    t->rounds = larger(t->rounds, sample->segments);
+    t->rounds = (uint32_t)stk_most(t->rounds, sample->segments);
     return STOKE_OK;
 }
 
@@ -218,8 +197,8 @@ static int add_elastic(stk_tables *t, k_sample *sample, const stk_loader_config 
     sample->elastic_step = plan->elastic_step;
     sample->elastic_alpha = plan->elastic_alpha;
     t->points += sample->columns * sample->rows;
-    t->columns = larger(t->columns, sample->columns);
-    t->rows = larger(t->rows, sample->rows);
+    t->columns = (uint32_t)stk_most(t->columns, sample->columns);
+    t->rows = (uint32_t)stk_most(t->rows, sample->rows);
     return STOKE_OK;
 }
 

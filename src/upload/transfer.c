@@ -51,25 +51,19 @@ int stk_upload_between(stk_device_event *start, stk_device_event *end, stk_busy_
     return r;
 }
 
-static int read_trip(stoke_upload *upload, const stk_upload_transfer *transfer, stoke_error *err)
-{
-    stk_busy_interval copy, kernels;
-    int r = stk_upload_between(transfer->copy_start, transfer->copy_end, &copy, err);
-    if (!r && transfer->kernels) r = stk_upload_between(transfer->kernel_start, transfer->end, &kernels, err);
-    if (r) return r;
-    stk_observer_arrived(&upload->observer, upload->ended, transfer->number, copy, transfer->bytes,
-                         transfer->kernels ? &kernels : NULL);
-    return STOKE_OK;
-}
-
 int stk_transfers_read(stoke_upload *upload, stoke_error *err)
 {
     for (; upload->ended < upload->sent; upload->ended++) {
         stk_upload_transfer *transfer = &upload->transfers[upload->ended % STK_TRANSFERS];
+        stk_busy_interval copy, kernels;
         int done, r = stk_event_done(transfer->end, &done, err);
         if (r || !done) return r;
-        r = read_trip(upload, transfer, err);
+        r = stk_upload_between(transfer->copy_start, transfer->copy_end, &copy, err);
+        if (!r && transfer->kernels)
+            r = stk_upload_between(transfer->kernel_start, transfer->end, &kernels, err);
         if (r) return r;
+        stk_observer_arrived(&upload->observer, upload->ended, transfer->number, copy, transfer->bytes,
+                             transfer->kernels ? &kernels : NULL);
     }
     return STOKE_OK;
 }
@@ -126,13 +120,8 @@ static int copy_run(stoke_upload *upload, stk_upload_transfer *transfer, const s
     return stk_stream_copy(upload->copies, to, to_at + begin, from, begin, end - begin, err);
 }
 
-/* Which part of a row is used: of raw ones less than their room. */
-static size_t used_bytes(const stk_raw_row *row, int masks, size_t pitch)
-{
-    return !row ? pitch : masks ? row->mask_bytes : row->image_bytes;
-}
-
-/* Rows, `pitch` bytes apart on both sides. Where one is used up to the next, both cross in one copy. */
+/* Rows, `pitch` bytes apart on both sides, of raw ones the part that is used. Where one is used up to the
+ * next, both cross in one copy. */
 static int copy_rows(stoke_upload *upload, stk_upload_transfer *transfer, const stk_device_block *to,
                      size_t to_at, void *from, size_t pitch, const stk_raw_row *raw, int masks,
                      stoke_error *err)
@@ -151,7 +140,7 @@ static int copy_rows(stoke_upload *upload, stk_upload_transfer *transfer, const 
             r = copy_run(upload, transfer, to, to_at, &host, begin, end, err);
             begin = i * pitch;
         }
-        end = i * pitch + used_bytes(raw ? &raw[i] : NULL, masks, pitch);
+        end = i * pitch + (!raw ? pitch : masks ? raw[i].mask_bytes : raw[i].image_bytes);
     }
     return r ? r : copy_run(upload, transfer, to, to_at, &host, begin, end, err);
 }
@@ -165,7 +154,7 @@ static int copy_batch(stoke_upload *upload, stk_ring_slot *slot, stk_upload_tran
     if (raw) {
         int r = copy_rows(upload, transfer, &slot->raw, 0, host->images, image_row, raw, 0, err);
         return r ? r
-                 : copy_rows(upload, transfer, &slot->raw, upload->raw_masks, host->masks, mask_row, raw, 1,
+                 : copy_rows(upload, transfer, &slot->raw, upload->raw.mask_at, host->masks, mask_row, raw, 1,
                              err);
     }
     int r = copy_rows(upload, transfer, &slot->images, 0, host->images, image_row, NULL, 0, err);
@@ -182,9 +171,7 @@ static int run_kernels(stoke_upload *upload, stk_ring_slot *slot, stk_upload_tra
         .rows = stk_batch_raw(transfer->host),
         .count = transfer->host->count,
         .raw = &slot->raw,
-        .image_pitch = upload->raw_image_row,
-        .mask_at = upload->raw_masks,
-        .mask_pitch = upload->raw_mask_row,
+        .layout = upload->raw,
         .images = &slot->images,
         .masks = &slot->masks,
         .masks_b = upload->config->two_masks ? &slot->masks_b : NULL,
@@ -240,18 +227,6 @@ void stk_transfer_queue(stoke_upload *upload, stk_ring_slot *slot)
     stk_ring_push(&upload->ring, slot);
 }
 
-/* What the loader says instead of a batch. Batches it passed over before the end of an epoch have no later
- * one of that epoch to be counted with. */
-static int nothing_came(stoke_upload *upload, int status, stoke_error *err)
-{
-    if (status == STOKE_E_END) {
-        pthread_mutex_lock(&upload->lock);
-        upload->late = look_for_bad(upload);
-        pthread_mutex_unlock(&upload->lock);
-    }
-    return stk_fail_again(err, status, stoke_loader_error(upload->loader));
-}
-
 /* What the consumer is told about the batch, which outlives the host slot. */
 static void describe(stoke_upload *upload, stk_ring_slot *slot, const stoke_batch *from)
 {
@@ -283,7 +258,14 @@ int stk_transfer_fill(stoke_upload *upload, stk_ring_slot *slot, uint64_t deadli
     transfer->bytes = 0;
     transfer->kernels = 0;
     r = stoke_loader_next_until(upload->loader, &transfer->host, deadline_ns);
-    if (r) return nothing_came(upload, r, err);
+    if (r == STOKE_E_END) {
+        /* Batches passed over before the end of an epoch have no later one of that epoch to be counted with.
+         */
+        pthread_mutex_lock(&upload->lock);
+        upload->late = look_for_bad(upload);
+        pthread_mutex_unlock(&upload->lock);
+    }
+    if (r) return stk_fail_again(err, r, stoke_loader_error(upload->loader));
     slot->bad = look_for_bad(upload);
     describe(upload, slot, transfer->host);
     transfer->number = (int64_t)transfer->host->index;
@@ -395,13 +377,18 @@ int stk_transfer_start(stoke_upload *upload, stoke_error *err)
     return STOKE_OK;
 }
 
+static void tell(stoke_upload *upload, int *flag, int value)
+{
+    pthread_mutex_lock(&upload->lock);
+    *flag = value;
+    pthread_cond_broadcast(&upload->work);
+    pthread_mutex_unlock(&upload->lock);
+}
+
 void stk_transfer_stop(stoke_upload *upload)
 {
     if (!upload->started) return;
-    pthread_mutex_lock(&upload->lock);
-    upload->stopping = 1;
-    pthread_cond_broadcast(&upload->work);
-    pthread_mutex_unlock(&upload->lock);
+    tell(upload, &upload->stopping, 1);
     stk_loader_cancel(upload->loader, 1);
     pthread_join(upload->thread, NULL);
     upload->started = 0;
@@ -410,10 +397,7 @@ void stk_transfer_stop(stoke_upload *upload)
 void stk_transfer_pause(stoke_upload *upload)
 {
     if (!upload->started) return;
-    pthread_mutex_lock(&upload->lock);
-    upload->paused = 1;
-    pthread_cond_broadcast(&upload->work);
-    pthread_mutex_unlock(&upload->lock);
+    tell(upload, &upload->paused, 1);
     stk_loader_cancel(upload->loader, 1);
     pthread_mutex_lock(&upload->lock);
     while (!upload->idle) pthread_cond_wait(&upload->ready, &upload->lock);
@@ -423,9 +407,5 @@ void stk_transfer_pause(stoke_upload *upload)
 
 void stk_transfer_go_on(stoke_upload *upload)
 {
-    if (!upload->started) return;
-    pthread_mutex_lock(&upload->lock);
-    upload->paused = 0;
-    pthread_cond_broadcast(&upload->work);
-    pthread_mutex_unlock(&upload->lock);
+    if (upload->started) tell(upload, &upload->paused, 0);
 }

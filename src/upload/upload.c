@@ -129,16 +129,6 @@ static void unmake_way(stoke_upload *upload)
     stk_ring_destroy(&upload->ring);
 }
 
-/* Both ways were made, one after the other: the plan is that of the larger one. */
-static void count_what_was_tried(stoke_upload *upload, uint64_t tried)
-{
-    stoke_memory_plan *host = &upload->memory.host;
-    if (tried <= host->total_bytes) return;
-    if (!host->beside_bytes) host->beside = "trying the device first";
-    host->beside_bytes += tried - host->total_bytes;
-    host->total_bytes = tried;
-}
-
 /* Tries the device, looks at what both would cost, and begins again with the better one. */
 static int make_better_way(stoke_upload *upload, const stoke_dataset *dataset, const stoke_data_params *data,
                            uint32_t slots, double step_ms, stoke_error *err)
@@ -168,8 +158,13 @@ static int make_better_way(stoke_upload *upload, const stoke_dataset *dataset, c
     }
     upload->placement = STOKE_PLACEMENT_HOST;
     const int r = make_way(upload, dataset, data, slots, err);
-    if (!r) count_what_was_tried(upload, tried);
-    return r;
+    stoke_memory_plan *host = &upload->memory.host;
+    if (r || tried <= host->total_bytes) return r;
+    /* Both ways were made, one after the other: the plan is that of the larger one. */
+    if (!host->beside_bytes) host->beside = "trying the device first";
+    host->beside_bytes += tried - host->total_bytes;
+    host->total_bytes = tried;
+    return STOKE_OK;
 }
 
 static int build(stoke_upload *upload, const stoke_dataset *dataset, const stoke_data_params *data,
@@ -183,7 +178,7 @@ static int build(stoke_upload *upload, const stoke_dataset *dataset, const stoke
     int r = make_locks(upload, err);
     if (!r) r = stk_busy_time_create(&upload->observer.busy, upload->info.emulated, err);
     if (!r) r = make_streams(upload, params->consumer_stream, err);
-    if (!r) r = stk_foreign_streams_create(upload, err);
+    if (!r) r = stk_event_create(&upload->passed, upload->device, err);
     if (r) return r;
     if (params->placement == STOKE_PLACEMENT_AUTO) {
         r = make_better_way(upload, dataset, data, slots, params->step_ms, err);
@@ -311,19 +306,6 @@ static int wait_for_head(stoke_upload *upload, uint64_t deadline_ns, stk_ring_sl
     }
 }
 
-/* The epoch has ended for the caller: what was passed over behind its last batch counts now. The thread may
- * have queued batches of the next one already. */
-static void count_late(stoke_upload *upload)
-{
-    pthread_mutex_lock(&upload->lock);
-    stk_ring_slot *head = stk_ring_head(&upload->ring);
-    stk_loader_bad *late = head ? &head->late : &upload->late;
-    upload->bad.replaced += late->replaced;
-    upload->bad.skipped += late->skipped;
-    *late = (stk_loader_bad){ 0 };
-    pthread_mutex_unlock(&upload->lock);
-}
-
 /* Without a thread: the caller does its work. */
 static int fill_here(stoke_upload *upload, uint64_t deadline_ns, stk_ring_slot **out)
 {
@@ -384,7 +366,16 @@ static int take(stoke_upload *upload, uint64_t began, uint64_t deadline_ns, stk_
         upload->steps.transfer = (*slot)->transfer;
     }
     stk_observer_span(&upload->observer, "wait for a batch", began, r ? -1 : upload->steps.number);
-    if (r == STOKE_E_END) count_late(upload);
+    if (r != STOKE_E_END) return r;
+    /* The epoch has ended for the caller: what was passed over behind its last batch counts now. The thread
+     * may have queued batches of the next one already. */
+    pthread_mutex_lock(&upload->lock);
+    stk_ring_slot *head = stk_ring_head(&upload->ring);
+    stk_loader_bad *late = head ? &head->late : &upload->late;
+    upload->bad.replaced += late->replaced;
+    upload->bad.skipped += late->skipped;
+    *late = (stk_loader_bad){ 0 };
+    pthread_mutex_unlock(&upload->lock);
     return r;
 }
 

@@ -135,11 +135,11 @@ struct stoke_upload {
     stoke_upload_memory memory;
     stoke_loader *loader;
     const stk_loader_config *config;
-    stoke_batch shape;                             /* of a finished batch */
-    size_t raw_image_row, raw_mask_row, raw_masks; /* of a raw one: pitches, and where its ids begin */
-    int serial;                                    /* the caller does the work of the loader too */
-    stk_augmenter *augmenter;                      /* NULL: the loader augments */
-    stk_device_stream *consumer, *copies;          /* the same one without STOKE_TRANSFER_STREAM */
+    stoke_batch shape;                    /* of a finished batch */
+    stk_tables_raw_layout raw;            /* of one that the device augments */
+    int serial;                           /* the caller does the work of the loader too */
+    stk_augmenter *augmenter;             /* NULL: the loader augments */
+    stk_device_stream *consumer, *copies; /* the same one without STOKE_TRANSFER_STREAM */
     stk_upload_step_times steps;
     stk_device_block knock; /* the word of a kernel that does nothing; where the device augments */
     uint64_t batches;
@@ -208,7 +208,6 @@ int stk_transfer_retire(stoke_upload *upload, stoke_error *err);
 int stk_transfers_read(stoke_upload *upload, stoke_error *err);
 
 /* ---- stream_share.c ---- */
-int stk_foreign_streams_create(stoke_upload *upload, stoke_error *err);
 void stk_foreign_streams_destroy(stoke_upload *upload);
 /* A call for the consumer's stream failed: nothing is handed out any more. */
 void stk_upload_break(stoke_upload *upload, const stoke_error *error);

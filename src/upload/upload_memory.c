@@ -18,7 +18,7 @@
 uint64_t stk_upload_raw_bytes(const stoke_upload *upload)
 {
     if (upload->placement != STOKE_PLACEMENT_DEVICE) return 0;
-    return upload->raw_masks + (uint64_t)upload->raw_mask_row * upload->shape.capacity;
+    return upload->raw.mask_at + (uint64_t)upload->raw.mask_pitch * upload->shape.capacity;
 }
 
 int stoke_upload_memory_text(const stoke_upload_memory *memory, char *text, size_t size)
@@ -28,31 +28,6 @@ int stoke_upload_memory_text(const stoke_upload_memory *memory, char *text, size
         snprintf(kernels, sizeof kernels, " + kernels %.1f MiB", STK_MIB(memory->work_bytes));
     return snprintf(text, size, "slots %u x %.1f MiB%s = %.1f MiB", memory->slots,
                     STK_MIB(memory->slot_bytes), kernels, STK_MIB(memory->total_bytes));
-}
-
-/* Only where the device says what is left: OpenCL does not. */
-static int check_device(stoke_upload *upload, const char *sum, stoke_error *err)
-{
-    uint64_t free_bytes, total_bytes;
-    int r = stoke_device_memory(upload->device, &free_bytes, &total_bytes, err);
-    if (r || !free_bytes || upload->memory.total_bytes <= free_bytes) return r;
-    return stk_fail(
-        err, STOKE_E_NOMEM,
-        "the upload needs %s of device memory, but %s has %.1f of %.1f MiB free. Lower batch, size "
-        "or depth%s",
-        sum, upload->info.name, STK_MIB(free_bytes), STK_MIB(total_bytes),
-        upload->memory.work_bytes ? ", or augment on the host (placement)" : "");
-}
-
-/* Sizes of batches as such a loader makes them and as they come out. */
-static void measure(stoke_upload *upload, const stk_loader_config *config, uint32_t capacity)
-{
-    unsigned extras;
-    upload->shape = stk_batch_shape(config, capacity);
-    const stoke_batch raw = stk_slot_shape(config, capacity, &extras);
-    upload->raw_image_row = raw.image_row_bytes;
-    upload->raw_mask_row = raw.mask_row_bytes;
-    upload->raw_masks = (raw.image_row_bytes * capacity + 63) / 64 * 64;
 }
 
 static int plan_device(stoke_upload *upload, const stk_loader_config *config, uint32_t slots,
@@ -67,9 +42,16 @@ static int plan_device(stoke_upload *upload, const stk_loader_config *config, ui
     }
     if (upload->reads) m->read_bytes = slots * stk_ring_slot_bytes(&upload->shape, config->two_masks, 0);
     m->total_bytes = m->slots * m->slot_bytes + m->work_bytes;
+    uint64_t free_bytes, total_bytes;
+    int r = stoke_device_memory(upload->device, &free_bytes, &total_bytes, err);
+    if (r || !free_bytes || m->total_bytes <= free_bytes) return r; /* OpenCL does not say what is left */
     char sum[160];
     stoke_upload_memory_text(m, sum, sizeof sum);
-    return check_device(upload, sum, err);
+    return stk_fail(err, STOKE_E_NOMEM,
+                    "the upload needs %s of device memory, but %s has %.1f of %.1f MiB free. Lower batch, "
+                    "size or depth%s",
+                    sum, upload->info.name, STK_MIB(free_bytes), STK_MIB(total_bytes),
+                    m->work_bytes ? ", or augment on the host (placement)" : "");
 }
 
 static int plan_loader(const stoke_upload *upload, const stk_loader_config *config,
@@ -97,7 +79,13 @@ int stk_upload_plan(stoke_upload *upload, const stoke_dataset *dataset, const st
     r = stk_loader_config_create(&config, dataset, &own, err);
     config.raw = upload->placement == STOKE_PLACEMENT_DEVICE;
     if (!r) {
-        measure(upload, &config, (uint32_t)own.batch);
+        /* As such a loader makes them, and as they come out. */
+        unsigned extras;
+        const stoke_batch raw = stk_slot_shape(&config, (uint32_t)own.batch, &extras);
+        upload->shape = stk_batch_shape(&config, (uint32_t)own.batch);
+        upload->raw = (stk_tables_raw_layout){ .image_pitch = raw.image_row_bytes,
+                                               .mask_at = (raw.image_row_bytes * raw.capacity + 63) / 64 * 64,
+                                               .mask_pitch = raw.mask_row_bytes };
         r = plan_device(upload, &config, slots, err);
     }
     if (!r && host) r = plan_loader(upload, &config, &own, host, err);

@@ -11,7 +11,7 @@
 
 #include "src/base/mem.h"
 #include "src/source/dataset_internal.h"
-#include "src/source/weights.h"
+#include "src/source/dataset.h"
 
 FUZZ_TARGET(list)
 {

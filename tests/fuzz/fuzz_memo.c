@@ -11,7 +11,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "src/cache/memo.h"
+#include "src/cache/cache.h"
 
 enum { RECORD = 48, SLOT = 32, FIRST_SLOTS = 1024 };
 

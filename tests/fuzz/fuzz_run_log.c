@@ -15,7 +15,7 @@
 
 static void check_log(const stk_run_log *log)
 {
-    if (log->damaged + log->left_out > log->lines) abort();
+    if (log->damaged > log->lines) abort();
     if (log->n_steps > STK_RUN_STEPS || log->n_evals > STK_RUN_EVALS) abort();
     for (size_t i = 1; i < log->n_steps; i++)
         if (log->steps[i].step <= log->steps[i - 1].step) abort();

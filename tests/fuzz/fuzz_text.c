@@ -14,7 +14,7 @@
 #include "src/source/quarantine.h"
 #include "src/source/dataset_internal.h"
 #include "src/tune/machine/disk.h"
-#include "src/tune/machine/drm_clients.h"
+#include "src/tune/machine/gpus.h"
 #include <stoke/tools/diagnose.h>
 
 /* /proc/PID/fdinfo/N of a graphics card. */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/settings/own.h"
+#include "src/settings/read.h"
 
 typedef struct settings {
     int flag, choice;

@@ -390,11 +390,9 @@ static void foreground_crops_look_twice(void **state)
         assert_int_equal(second.width, 64);
     }
     assert_share(wanted, N, 0.33);
-    assert_int_equal(stk_pipeline_wants_mask_first(pipeline), 1);
-    size_t n;
-    const uint32_t *background = stk_pipeline_background(pipeline, &n);
-    assert_int_equal(n, 2);
-    assert_int_equal(background[1], 7);
+    assert_true(pipeline->traits & STK_TRAIT_FOCUS);
+    assert_int_equal(pipeline->constants.n_background, 2);
+    assert_int_equal(pipeline->constants.background[1], 7);
     stoke_pipeline_destroy(&pipeline);
 }
 
@@ -432,13 +430,13 @@ static void pipelines_say_what_they_may_do(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         stoke_pipeline *p = make(cases[i].spec);
-        assert_int_equal(stk_pipeline_crops(p), cases[i].crops);
-        assert_int_equal(stk_pipeline_wants_mask_first(p), cases[i].focus);
-        assert_int_equal(stk_pipeline_may_warp(p), cases[i].warp);
-        assert_int_equal(stk_pipeline_may_elastic(p), cases[i].elastic);
-        assert_int_equal(stk_pipeline_may_color(p), cases[i].step);
-        assert_int_equal(stk_pipeline_may_mix(p), cases[i].mix);
-        assert_int_equal(stk_pipeline_has_mixup(p), cases[i].mixup);
+        assert_int_equal(!(p->traits & STK_TRAIT_CROP), !cases[i].crops);
+        assert_int_equal(!(p->traits & STK_TRAIT_FOCUS), !cases[i].focus);
+        assert_int_equal(!(p->traits & STK_TRAIT_WARP), !cases[i].warp);
+        assert_int_equal(!(p->traits & STK_TRAIT_ELASTIC), !cases[i].elastic);
+        assert_int_equal(stk_pipeline_color_steps(p) > 0, cases[i].step);
+        assert_int_equal(!(p->traits & (STK_TRAIT_MIXUP | STK_TRAIT_CUTMIX)), !cases[i].mix);
+        assert_int_equal(!(p->traits & STK_TRAIT_MIXUP), !cases[i].mixup);
         stoke_pipeline_destroy(&p);
     }
     double mean[3], std[3];

@@ -123,10 +123,10 @@ static stoke_batch finish(path *p, const stoke_batch *raw, stk_augmenter_job *jo
     *job = (stk_augmenter_job){ .rows = stk_batch_raw(raw),
                                 .count = raw->count,
                                 .raw = &p->raw,
-                                .image_at = OFFSET + raw->mask_row_bytes * RAW_BATCH,
-                                .image_pitch = raw->image_row_bytes,
-                                .mask_at = OFFSET,
-                                .mask_pitch = raw->mask_row_bytes,
+                                .layout = { .image_at = OFFSET + raw->mask_row_bytes * RAW_BATCH,
+                                            .image_pitch = raw->image_row_bytes,
+                                            .mask_at = OFFSET,
+                                            .mask_pitch = raw->mask_row_bytes },
                                 .images = &p->images,
                                 .masks = &p->masks,
                                 .masks_b = p->config->two_masks ? &p->masks_b : NULL,
@@ -135,8 +135,8 @@ static stoke_batch finish(path *p, const stoke_batch *raw, stk_augmenter_job *jo
     need(stk_stream_copy(the_stream, &p->images, 0, &p->down, 0, p->images.bytes, &err), &err);
     need(stk_stream_copy(the_stream, &p->masks, 0, &p->down, 0, p->masks.bytes, &err), &err);
     need(stk_stream_copy(the_stream, &p->masks_b, 0, &p->down, 0, p->masks_b.bytes, &err), &err);
-    up(&p->raw, job->image_at, raw->images, image_bytes);
-    up(&p->raw, job->mask_at, raw->masks, mask_bytes);
+    up(&p->raw, job->layout.image_at, raw->images, image_bytes);
+    up(&p->raw, job->layout.mask_at, raw->masks, mask_bytes);
     need(stk_augmenter_run(p->augmenter, the_stream, job, &err), &err);
     stoke_batch batch = stk_batch_shape(p->config, RAW_BATCH);
     batch.count = raw->count;
@@ -389,10 +389,10 @@ static void refusals(void **state)
     bad.masks_b = NULL;
     assert_int_equal(stk_augmenter_run(p.augmenter, the_stream, &bad, &err), STOKE_E_INVALID);
     bad = job;
-    bad.mask_at += p.raw.bytes;
+    bad.layout.mask_at += p.raw.bytes;
     assert_int_equal(stk_augmenter_run(p.augmenter, the_stream, &bad, &err), STOKE_E_INVALID);
     bad = job;
-    bad.image_at++;
+    bad.layout.image_at++;
     assert_int_equal(stk_augmenter_run(p.augmenter, the_stream, &bad, &err), STOKE_E_INVALID);
     bad = job;
     bad.images = &p.masks;
@@ -441,7 +441,7 @@ static void wild_plans(void **state)
     /* a box that hangs over is cut; a step that changes nothing is left out */
     row.plan = (stoke_augment_plan){ .n_color_steps = 2,
                                      .color = { { .kind = STOKE_COLOR_GAMMA, .a = 1, .b = 1 },
-                                               { .kind = STOKE_COLOR_ERASE, .box = { 30, 10, 99, 2 } } } };
+                                                { .kind = STOKE_COLOR_ERASE, .box = { 30, 10, 99, 2 } } } };
     assert_int_equal(stk_tables_fill(&t, config, &row, 1, &layout, &err), STOKE_OK);
     assert_true(t.n_steps == 1 && steps[0].kind == K_ERASE && steps[0].x == 30);
     assert_true(steps[0].width == RAW_WIDTH - 30 && steps[0].height == 2);

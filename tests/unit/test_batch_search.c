@@ -10,7 +10,7 @@
 #include <signal.h>
 #include <sys/file.h>
 
-#include "src/tune/batch/batch_fit.h"
+#include "src/tune/batch/batch.h"
 #include <stoke/tools/findbatch.h>
 
 #define MB 1000000.0

@@ -8,7 +8,7 @@
 
 #include "src/base/mem.h"
 #include "src/base/rng.h"
-#include "src/cache/memo.h"
+#include "src/cache/cache.h"
 
 enum { RECORD = 48 };
 

@@ -82,14 +82,16 @@ static void train(stoke_net *net, int steps)
 
 static void expect_equal(const stoke_net *a, const stoke_net *b)
 {
-    stk_net_array one, other;
-    size_t p = 0, q = 0;
-    while (stk_net_array_next(a, &p, &one)) {
-        assert_true(stk_net_array_next(b, &q, &other));
-        assert_string_equal(one.name, other.name);
-        if (memcmp(one.floats, other.floats, one.count * sizeof(float))) fail_msg("%s differs", one.name);
+    size_t p, q;
+    stk_net_array *one = stk_net_arrays(a, &p), *other = stk_net_arrays(b, &q);
+    assert_int_equal(p, q);
+    for (size_t i = 0; i < p; i++) {
+        assert_string_equal(one[i].name, other[i].name);
+        if (memcmp(one[i].floats, other[i].floats, one[i].count * sizeof(float)))
+            fail_msg("%s differs", one[i].name);
     }
-    assert_false(stk_net_array_next(b, &q, &other));
+    stk_free(one);
+    stk_free(other);
     stoke_net_state first, second;
     stoke_net_state_get(a, &first);
     stoke_net_state_get(b, &second);
@@ -225,9 +227,10 @@ static void odd_floats_come_back(void **state)
     const uint32_t odd[] = { 0x7fc12345, 0xffc00001, 0x7f800000, 0xff800000, 0x00000001, 0x80000000 };
     const char *path = unit_path(state, "state.safetensors");
     stoke_net *net = open_net(light(1)), *other = open_net(light(2));
-    stk_net_array array;
-    for (size_t place = 0; stk_net_array_next(net, &place, &array);)
-        memcpy(array.floats + array.count - 3, odd + 3 * (place % 2), 12);
+    size_t count;
+    stk_net_array *list = stk_net_arrays(net, &count);
+    for (size_t i = 0; i < count; i++) memcpy(list[i].floats + list[i].count - 3, odd + 3 * (i % 2), 12);
+    stk_free(list);
     const stk_checkpoint_progress progress = { .best = NAN };
     save(path, net, &progress);
     stk_checkpoint_progress got;
@@ -313,12 +316,14 @@ typedef struct target {
 
 static uint64_t hash_of(const stoke_net *net)
 {
-    stk_net_array array;
+    size_t count;
+    stk_net_array *list = stk_net_arrays(net, &count);
     stoke_net_state counters;
     stoke_net_state_get(net, &counters);
     uint64_t hash = XXH3_64bits(&counters, sizeof counters);
-    for (size_t place = 0; stk_net_array_next(net, &place, &array);)
-        hash = XXH3_64bits_withSeed(array.floats, array.count * sizeof(float), hash);
+    for (size_t i = 0; i < count; i++)
+        hash = XXH3_64bits_withSeed(list[i].floats, list[i].count * sizeof(float), hash);
+    stk_free(list);
     return hash;
 }
 

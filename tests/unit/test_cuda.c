@@ -177,7 +177,7 @@ static void test_memory_full(void **state)
                      STOKE_E_NOMEM);
     assert_non_null(strstr(err.message, "no room for a block of 256.0 MiB (cuMemAlloc says"));
     assert_non_null(strstr(err.message, "; 256.0 of 256.0 MiB are free")); /* less the two blocks of 1 KB */
-    assert_int_equal(card_work(&run, &err), STOKE_OK);                    /* the device is not lost */
+    assert_int_equal(card_work(&run, &err), STOKE_OK);                     /* the device is not lost */
     card_end(&run);
 }
 
@@ -289,9 +289,9 @@ static void test_stream_of_others(void **state)
     assert_int_equal(card_make(&run, &err), STOKE_OK);
     stk_cuda *cuda = run.device->own;
     const stk_cuda_driver *driver = &cuda->driver;
-    assert_int_equal(stk_cuda_enter(cuda, &err), STOKE_OK);
+    assert_int_equal(stk_device_cuda.enter(run.device, &err), STOKE_OK);
     assert_int_equal(driver->cuStreamCreate(&theirs, 0), CUDA_SUCCESS);
-    stk_cuda_leave(cuda);
+    stk_device_cuda.leave(run.device);
 
     void *const natives[] = { theirs, NULL };
     for (int i = 0; i < 2; i++) {
@@ -315,9 +315,9 @@ static void test_stream_of_others(void **state)
     assert_ptr_equal(left, other);
     driver->cuDevicePrimaryCtxRelease(1);
 
-    assert_int_equal(stk_cuda_enter(cuda, &err), STOKE_OK);
+    assert_int_equal(stk_device_cuda.enter(run.device, &err), STOKE_OK);
     assert_int_equal(driver->cuStreamDestroy(theirs), CUDA_SUCCESS); /* still there */
-    stk_cuda_leave(cuda);
+    stk_device_cuda.leave(run.device);
     card_end(&run);
 }
 

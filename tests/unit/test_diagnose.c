@@ -59,7 +59,7 @@ static stoke_diagnosis *check(const subject *s)
     stoke_diagnosis *d = NULL;
     stoke_error err = { 0 };
     if (stoke_diagnose(&d, &s->params, &err)) fail_msg("%s", err.message);
-    const stoke_attribution *a = stoke_diagnosis_attribution(d);
+    const stoke_attribution *a = &d->attribution;
     uint64_t sum = 0, input = 0;
     for (int k = 0; k < STOKE_IDLES; k++) sum += a->idle[k];
     for (int k = 0; k < STOKE_IDLE_INPUTS; k++) input += a->idle[k];
@@ -67,12 +67,10 @@ static stoke_diagnosis *check(const subject *s)
     assert_int_equal(sum, a->idle_ns);
     assert_int_equal(input, a->input_ns);
     assert_int_equal(a->busy_ns + a->idle_ns, a->elapsed_ns);
-    const stoke_step_record *records;
-    size_t from;
-    assert_int_equal(stoke_diagnosis_records(d, &records, &from), s->params.steps + WARM_UP);
-    assert_int_equal(from, WARM_UP);
-    for (size_t i = 0; i < s->params.steps + WARM_UP; i++) assert_int_equal(records[i].number, i);
-    const stoke_costs *c = stoke_diagnosis_costs(d);
+    assert_int_equal(d->n_records, s->params.steps + WARM_UP);
+    assert_int_equal(d->from, WARM_UP);
+    for (size_t i = 0; i < d->n_records; i++) assert_int_equal(d->records[i].number, i);
+    const stoke_costs *c = &d->costs;
     assert_true(c->cores > 0 && c->cores <= stoke_machine_cores().usable);
     assert_true(c->restart_ms > 0 && c->host_ms >= 0 && c->launch_ms >= 0);
     assert_int_equal(c->steps_per_epoch, (11 + s->params.setup.batch - 1) / s->params.setup.batch);
@@ -94,8 +92,8 @@ static void a_loop_with_every_fault(void **state)
     s.params.setup.batch = 2; /* an epoch is six steps */
     s.params.steps = 3 * STEPS;
     stoke_diagnosis *d = check(&s);
-    const stoke_fixes *f = stoke_diagnosis_fixes(d);
-    const stoke_costs *c = stoke_diagnosis_costs(d);
+    const stoke_fixes *f = &d->fixes;
+    const stoke_costs *c = &d->costs;
     static const int there[] = { STOKE_CAUSE_CPU_AUGMENT, STOKE_CAUSE_NO_PINNING, STOKE_CAUSE_SYNC_COPIES,
                                  STOKE_CAUSE_RESTARTED_WORKERS, STOKE_CAUSE_SYNC_LOOP };
     for (size_t i = 0; i < sizeof there / sizeof *there; i++) {
@@ -104,16 +102,17 @@ static void a_loop_with_every_fault(void **state)
         assert_true(isfinite(f->fix[there[i]].gain_ms));
     }
     /* Epochs end within the steps, and their first batches are the ones of new workers. */
-    assert_true(d->run.restarts >= 3);
+    const stk_diagnose_whole *whole = (const stk_diagnose_whole *)d;
+    assert_true(whole->run.restarts >= 3);
     size_t first = 0;
-    for (size_t i = 0; i < d->run.n; i++) first += d->run.records[i].first_of_epoch;
-    assert_int_equal(first, d->run.restarts + 1);
+    for (size_t i = 0; i < d->n_records; i++) first += d->records[i].first_of_epoch;
+    assert_int_equal(first, whole->run.restarts + 1);
     /* Both sides and both ways to copy are known; the card's model says which is the slower one. */
     for (int side = 0; side < 2; side++) {
         assert_true(c->side[side].n > 0);
         assert_true(c->side[side].pageable_ms > 0 && c->side[side].pinned_ms > 0);
     }
-    assert_true(d->other.records[d->other.from].augment_end > 0);
+    assert_true(whole->other.records[whole->other.from].augment_end > 0);
     for (size_t i = 0; i < c->n_steps; i++) assert_float_equal(c->step_ms[i], 1, 1e-6);
     stoke_diagnosis_free(&d);
     assert_null(d);
@@ -146,7 +145,7 @@ static void verified(void **state)
     s.params.setup.sync = 1;
     s.params.pairs = 2;
     stoke_diagnosis *d = check(&s);
-    const stoke_fixes *f = stoke_diagnosis_fixes(d);
+    const stoke_fixes *f = &d->fixes;
     for (int i = 0; i < STOKE_CAUSES; i++) {
         const stoke_fix *fix = &f->fix[i];
         assert_int_equal(fix->measured.pairs, fix->applies ? 2 : 0);
@@ -171,8 +170,8 @@ static void native_engine(void **state)
     s.params.device = NULL;
     s.params.classes = PAIRS_CLASSES;
     stoke_diagnosis *d = check(&s);
-    const stoke_fixes *f = stoke_diagnosis_fixes(d);
-    assert_int_equal(stoke_diagnosis_attribution(d)->copy_ns, 0);
+    const stoke_fixes *f = &d->fixes;
+    assert_int_equal(d->attribution.copy_ns, 0);
     for (int i = 0; i < STOKE_CAUSES; i++) {
         const int sensible = i == STOKE_CAUSE_FEW_WORKERS || i == STOKE_CAUSE_SHORT_PREFETCH ||
                              i == STOKE_CAUSE_RESTARTED_WORKERS;
@@ -256,10 +255,10 @@ static void too_few_steps_in_an_epoch(void **state)
     begin(&s, state);
     s.params.setup.persistent = 0;
     stoke_diagnosis *d = check(&s);
-    const stoke_fix *fix = &stoke_diagnosis_fixes(d)->fix[STOKE_CAUSE_RESTARTED_WORKERS];
+    const stoke_fix *fix = &d->fixes.fix[STOKE_CAUSE_RESTARTED_WORKERS];
     assert_int_equal(fix->applies, 0);
     assert_non_null(strstr(fix->what, "an epoch has 3 steps"));
-    assert_int_equal(stoke_diagnosis_attribution(d)->idle[STOKE_IDLE_EPOCH_START], 0);
+    assert_int_equal(d->attribution.idle[STOKE_IDLE_EPOCH_START], 0);
     stoke_diagnosis_free(&d);
     end(&s);
 }

@@ -8,7 +8,7 @@
 #include <dlfcn.h>
 
 #include "src/base/mem.h"
-#include "src/tune/machine/drm_clients.h"
+#include "src/tune/machine/gpus.h"
 #include "tests/fake/fake_nvml.h"
 #include <stoke/tools/probe.h>
 

@@ -214,7 +214,7 @@ static void legend_counts_pixels(void **state)
     fixture_fill(&f);
     stoke_tile tiles[2] = { { &f.image, &f.mask, NULL }, { &f.image, &f.mask16, NULL } };
     stoke_grid_params p = stoke_grid_defaults();
-    assert_int_equal(stk_legend_count(&legend, tiles, 2, &p, NULL), 0);
+    assert_int_equal(stk_legend_count(&legend, tiles, 2, &p, 1, NULL), 0);
     static const uint32_t ids[] = { 1, 2, 200, 300, 65535 };
     static const uint32_t columns[] = { 48, 24, 16, 24, 16 };
     assert_int_equal(legend.count, 5);
@@ -222,8 +222,9 @@ static void legend_counts_pixels(void **state)
         assert_int_equal(legend.entries[i].id, ids[i]);
         assert_int_equal(legend.entries[i].pixels, columns[i] * SIDE);
     }
-    assert_true(stk_legend_height(&legend, legend.item_width) >
-                stk_legend_height(&legend, legend.item_width * 8));
+    stk_canvas none = { 0 };
+    assert_true(stk_legend_draw(&legend, &none, 0, legend.item_width, &p) >
+                stk_legend_draw(&legend, &none, 0, legend.item_width * 8, &p));
     stk_legend_free(&legend);
 }
 
@@ -470,7 +471,7 @@ static void bad_strips_are_refused(void **state)
     assert_int_equal(stk_strips_draw(&canvas, strips, 0, good, &p, &err), STOKE_E_INVALID);
     assert_int_equal(stk_strips_draw(&canvas, strips, 2, bad, &p, &err), STOKE_E_SIZE);
     assert_string_equal(err.message, "tile 1: the mask is 64x63 (height x width), the image 64x64");
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 3; i++) {
         stk_mem_fail_after(i);
         int status = stk_strips_draw(&canvas, strips, 2, good, &p, &err);
         stk_mem_fail_after(-1);

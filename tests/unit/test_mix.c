@@ -7,7 +7,7 @@
 
 #include "src/base/mem.h"
 #include "src/loader/slots.h"
-#include "src/base/half.h"
+#include "kernels/half.h"
 
 enum { MOST = 64 };
 
@@ -24,8 +24,8 @@ static float element(stoke_dtype dtype, const void *image, size_t at)
     switch (dtype) {
     case STOKE_DTYPE_U8: return ((const uint8_t *)image)[at];
     case STOKE_DTYPE_F32: return ((const float *)image)[at];
-    case STOKE_DTYPE_F16: return stk_from_f16(((const uint16_t *)image)[at]);
-    default: return stk_from_bf16(((const uint16_t *)image)[at]);
+    case STOKE_DTYPE_F16: return k_from_f16(((const uint16_t *)image)[at]);
+    default: return k_from_bf16(((const uint16_t *)image)[at]);
     }
 }
 
@@ -34,8 +34,8 @@ static void set_element(stoke_dtype dtype, void *image, size_t at, float value)
     switch (dtype) {
     case STOKE_DTYPE_U8: ((uint8_t *)image)[at] = (uint8_t)(value + 0.5f); break;
     case STOKE_DTYPE_F32: ((float *)image)[at] = value; break;
-    case STOKE_DTYPE_F16: ((uint16_t *)image)[at] = stk_f16(value); break;
-    default: ((uint16_t *)image)[at] = stk_bf16(value); break;
+    case STOKE_DTYPE_F16: ((uint16_t *)image)[at] = k_f16(value); break;
+    default: ((uint16_t *)image)[at] = k_bf16(value); break;
     }
 }
 

@@ -6,7 +6,7 @@
 #include "src/base/mem.h"
 #include "src/base/number.h"
 #include "src/base/option_table.h"
-#include "src/settings/own.h"
+#include "src/settings/read.h"
 #include "src/base/rng.h"
 #include "src/base/utf8.h"
 

@@ -5,7 +5,7 @@
 
 #include "src/base/mem.h"
 #include "src/base/rng.h"
-#include "src/base/half.h"
+#include "kernels/half.h"
 #include "src/pix/pix.h"
 
 /* ---- helpers ---- */
@@ -335,22 +335,22 @@ static void f16_rounds_to_nearest_even(void **state)
     for (uint32_t h = 0; h < 0x7c00; h++) {
         const float here = half_value(h);
         const float next = h == 0x7bff ? 65536.0f : half_value(h + 1), middle = (here + next) / 2;
-        assert_int_equal(stk_f16(here), h);
-        assert_int_equal(stk_f16(-here), h | 0x8000);
-        assert_int_equal(stk_f16(middle), h + (h & 1));
-        assert_int_equal(stk_f16(nextafterf(middle, 0)), h);
-        assert_int_equal(stk_f16(nextafterf(middle, INFINITY)), h + 1);
+        assert_int_equal(k_f16(here), h);
+        assert_int_equal(k_f16(-here), h | 0x8000);
+        assert_int_equal(k_f16(middle), h + (h & 1));
+        assert_int_equal(k_f16(nextafterf(middle, 0)), h);
+        assert_int_equal(k_f16(nextafterf(middle, INFINITY)), h + 1);
     }
 }
 
 static void bf16_rounds_to_nearest_even(void **state)
 {
-    assert_int_equal(stk_bf16(1.0f), 0x3f80);
-    assert_int_equal(stk_bf16(1.00390625f), 0x3f80); /* 1 + 2^-8: a tie, to even */
-    assert_int_equal(stk_bf16(1.01171875f), 0x3f82); /* 1 + 3 * 2^-8: a tie, to even */
-    assert_int_equal(stk_bf16(nextafterf(1.00390625f, 2)), 0x3f81);
-    assert_int_equal(stk_bf16(-2.5f), 0xc020);
-    assert_int_equal(stk_bf16(0.0f), 0);
+    assert_int_equal(k_bf16(1.0f), 0x3f80);
+    assert_int_equal(k_bf16(1.00390625f), 0x3f80); /* 1 + 2^-8: a tie, to even */
+    assert_int_equal(k_bf16(1.01171875f), 0x3f82); /* 1 + 3 * 2^-8: a tie, to even */
+    assert_int_equal(k_bf16(nextafterf(1.00390625f, 2)), 0x3f81);
+    assert_int_equal(k_bf16(-2.5f), 0xc020);
+    assert_int_equal(k_bf16(0.0f), 0);
 }
 
 /* ---- writer ---- */
@@ -400,7 +400,7 @@ static void check_element(const stk_pix_writer *w, const void *row, size_t at, d
         assert_memory_equal((const float *)row + at, &value, 4);
     else
         assert_int_equal(((const uint16_t *)row)[at],
-                         w->dtype == STOKE_DTYPE_F16 ? stk_f16(value) : stk_bf16(value));
+                         w->dtype == STOKE_DTYPE_F16 ? k_f16(value) : k_bf16(value));
 }
 
 static void images_are_placed_filled_and_mirrored(void **state)

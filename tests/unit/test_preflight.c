@@ -13,7 +13,7 @@
 typedef struct scene {
     stk_run_config wish;
     stk_preflight_surroundings here;
-    stk_preflight_list list;
+    stoke_preflight list;
 } scene;
 
 static scene s; /* 30 KB: a card's facts and the lines */
@@ -50,7 +50,7 @@ static void all_is_right(void)
                                .persistent_workers = 1,
                                .mixed_precision = 1,
                                .drop_last = 1,
-                               .precision = STOKE_PRECISION_BF16,
+                               .train = { .precision = STOKE_PRECISION_BF16 },
                                .has_data = 1 };
     s.here.machine.usable = measured(8);
     s.here.machine.available_bytes = measured(32 * GIB);
@@ -265,7 +265,7 @@ static void precision(void **state)
     expect("bf16", FAIL);
     s.here.gpu.compute_capability = (stoke_figure){ 0 };
     expect("bf16", NA);
-    s.wish.precision = STOKE_PRECISION_FP16;
+    s.wish.train.precision = STOKE_PRECISION_FP16;
     expect_no("bf16");
 }
 
@@ -442,7 +442,7 @@ static void dialects(void **state)
     assert_int_equal(w->height, 288);
     assert_int_equal(w->width, 320);
     assert_int_equal(w->mixed_precision, 1);
-    assert_int_equal(w->precision, STOKE_PRECISION_FP16);
+    assert_int_equal(w->train.precision, STOKE_PRECISION_FP16);
     assert_int_equal(w->drop_last, 1);
     assert_int_equal(w->pin_memory, 0);
     assert_string_equal(stk_run_config_default(w, "pin_memory"), "PyTorch's");
@@ -467,7 +467,7 @@ static void dialects(void **state)
     assert_int_equal(w->pin_memory, 0);
     assert_int_equal(w->height, STK_UNSAID); /* of validation */
     assert_int_equal(w->mixed_precision, 1);
-    assert_int_equal(w->precision, STOKE_PRECISION_BF16);
+    assert_int_equal(w->train.precision, STOKE_PRECISION_BF16);
     assert_false(w->has_data);
     w = read_text(state, "batch_size: 1\ndata_root: ~\nimages_dir: a b\nmask_dir: m\n");
     assert_true(w->has_data);
@@ -479,7 +479,7 @@ static void dialects(void **state)
                   "base_channels: 64\nnum_blocks: 6\npatch_size: 128\nbatch_size: 16\noptimizer: SGD\n");
     assert_string_equal(w->model, "smallnet");
     assert_int_equal(w->height, 128);
-    assert_int_equal(w->optimizer, STOKE_OPTIMIZER_SGD);
+    assert_int_equal(w->train.optimizer, STOKE_OPTIMIZER_SGD);
     w = read_text(state, "model: b3\nbatch: 6\nsize: 96x64\nworkers: 2\n");
     assert_int_equal(w->engine, STOKE_ENGINE_NATIVE);
     assert_string_equal(w->model, "b3");
@@ -491,6 +491,21 @@ static void dialects(void **state)
     assert_int_equal(w->height, STK_UNSAID);
     assert_string_equal(w->model, "");
     stk_run_config_free(&s.wish);
+}
+
+/* Items of a list are no pairs of key and value. */
+static void lists_are_no_settings(void **state)
+{
+    static const char *const texts[] = { "- batch_size: 16\n", "[8]\n", "[a, b, c]\n" };
+    stoke_preflight_params p = stoke_preflight_defaults();
+    p.config = unit_path(state, "list.yaml");
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        stoke_error err = { 0 };
+        unit_write(p.config, texts[i], strlen(texts[i]));
+        assert_int_equal(stk_run_config_read(&s.wish, &p, &err), STOKE_E_UNSUPPORTED);
+        assert_non_null(strstr(err.message, "list.yaml:1: settings such as"));
+        stk_run_config_free(&s.wish);
+    }
 }
 
 static void no_memory(void **state)
@@ -514,18 +529,24 @@ static void no_memory(void **state)
     }
     assert_true(failures > 2);
     assert_int_equal(stoke_preflight_run(&preflight, &p, NULL), STOKE_OK);
-    assert_int_equal(stoke_preflight_count(preflight, STOKE_VERDICT_FAIL), 1); /* the data */
+    assert_int_equal(preflight->count[STOKE_VERDICT_FAIL], 1); /* the data */
     stoke_preflight_destroy(&preflight);
 }
 
 UNIT_GROUP(preflight)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_wrong),  unit_test_with_folder(nodes_and_pages),
-        cmocka_unit_test(nothing_seen),   cmocka_unit_test(the_card),
-        cmocka_unit_test(precision),      cmocka_unit_test(memory),
-        cmocka_unit_test(workers),        cmocka_unit_test(batches_held_ready),
-        cmocka_unit_test(data),           unit_test_with_folder(dialects),
+        cmocka_unit_test(nothing_wrong),
+        unit_test_with_folder(nodes_and_pages),
+        cmocka_unit_test(nothing_seen),
+        cmocka_unit_test(the_card),
+        cmocka_unit_test(precision),
+        cmocka_unit_test(memory),
+        cmocka_unit_test(workers),
+        cmocka_unit_test(batches_held_ready),
+        cmocka_unit_test(data),
+        unit_test_with_folder(dialects),
+        unit_test_with_folder(lists_are_no_settings),
         unit_test_with_folder(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

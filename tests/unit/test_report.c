@@ -138,8 +138,10 @@ static void table_csv_follows_rfc4180(void **state)
 
 static void table_survives_lack_of_memory(void **state)
 {
-    const char *headings[] = { "a", "b" }, *cells[] = { "1", "2" };
-    for (int i = 0; i < 4; i++) {
+    static char large[8192]; /* more than strings have room for without asking for memory */
+    const char *headings[] = { "a", "b" }, *cells[] = { "1", "2" }, *many[] = { "1", large };
+    memset(large, '2', sizeof large - 1);
+    for (int i = 0; i < 3; i++) {
         stk_mem_fail_after(i);
         stoke_table *none = stoke_table_create(headings, 2);
         stk_mem_fail_after(-1);
@@ -147,8 +149,8 @@ static void table_survives_lack_of_memory(void **state)
     }
     stoke_table *table = stoke_table_create(headings, 2);
     stoke_table_row(table, cells);
-    stk_mem_fail_after(1);
-    stoke_table_row(table, cells);
+    stk_mem_fail_after(0);
+    stoke_table_row(table, many);
     stk_mem_fail_after(-1);
     char *text = printed(table, stoke_table_print);
     assert_string_equal(text, "a  b\n-  -\n1  2\n(1 rows missing: out of memory)\n");

@@ -45,7 +45,7 @@ static void settings_get_whole_paths(void **state)
     char here[PATH_MAX], wanted[PATH_MAX + 64];
     stoke_data_params data = stoke_data_defaults();
     stoke_train_params params = stoke_train_defaults();
-    stk_run_whole_paths whole;
+    stk_string_arena whole = { 0 };
     assert_int_equal(chdir(unit_folder(state)), 0);
     assert_non_null(getcwd(here, sizeof here));
     unit_write("colours.txt", "x", 1);
@@ -54,7 +54,7 @@ static void settings_get_whole_paths(void **state)
     data.augment = "ops.yaml";
     data.label_map = "colours.txt";
     data.cache = "";
-    stk_whole_paths_make(&whole, &data, &params);
+    stk_run_whole_paths(&whole, &data, &params);
     snprintf(wanted, sizeof wanted, "%s/set", here);
     assert_string_equal(data.data, wanted);
     assert_string_equal(data.masks, "/whole");
@@ -64,12 +64,11 @@ static void settings_get_whole_paths(void **state)
     assert_string_equal(data.label_map, wanted);
     assert_string_equal(data.cache, "");
     assert_string_equal(data.quarantine, "quarantine.jsonl"); /* in the folder of whatever run it is */
-    stk_whole_paths_free(&whole);
+    stk_string_arena_free(&whole);
     data = stoke_data_defaults();
     data.augment = "standard";
-    stk_whole_paths_make(&whole, &data, &params);
-    assert_int_equal(whole.count, 0); /* words are no files */
-    stk_whole_paths_free(&whole);
+    stk_run_whole_paths(&whole, &data, &params);
+    assert_null(whole.last); /* words are no files */
     assert_int_equal(chdir("/"), 0);
 }
 

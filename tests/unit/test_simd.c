@@ -60,7 +60,7 @@ static float some(void)
 
 static uint32_t bits_of(float value)
 {
-    return stk_float_bits(value);
+    return k_bits(value);
 }
 
 static void expect_lanes(const char *width, const char *name, const float *got, const float *want, int lanes)
@@ -208,7 +208,7 @@ static void powers_are_split_and_raised(void **state)
         for (int round = 0; round < 5000; round++) {
             simd_operands o = { .count = 0 };
             float m[SIMD_LANES_MAX], n[SIMD_LANES_MAX], back[SIMD_LANES_MAX];
-            for (int i = 0; i < w->lanes; i++) o.a[i] = stk_float_of(0x00800000u + draw() % 0x7f000000u);
+            for (int i = 0; i < w->lanes; i++) o.a[i] = k_float(0x00800000u + draw() % 0x7f000000u);
             w->split2(&o, m);
             w->split2_power(&o, n);
             for (int i = 0; i < w->lanes; i++) {
@@ -316,7 +316,7 @@ static void log_is_accurate(void **state)
         for (uint32_t bits = 0x00800000u; bits < 0x7f000000u; bits += 251 * (uint32_t)w->lanes) {
             simd_operands o = { .count = 0 };
             float got[SIMD_LANES_MAX];
-            for (int i = 0; i < w->lanes; i++) o.a[i] = stk_float_of(bits + 251 * (uint32_t)i);
+            for (int i = 0; i < w->lanes; i++) o.a[i] = k_float(bits + 251 * (uint32_t)i);
             w->log(&o, got);
             for (int i = 0; i < w->lanes; i++) {
                 const double want = log((double)o.a[i]), size = fmax(fabs(want), 0.5);
@@ -341,7 +341,7 @@ static void exp_is_accurate_over_its_range(void **state)
                 float got[SIMD_LANES_MAX];
                 for (int i = 0; i < w->lanes; i++) {
                     const uint32_t at = bits + 251 * (uint32_t)i;
-                    o.a[i] = stk_float_of((at > end ? end : at) | (uint32_t)sign << 31);
+                    o.a[i] = k_float((at > end ? end : at) | (uint32_t)sign << 31);
                 }
                 w->exp(&o, got);
                 for (int i = 0; i < w->lanes; i++) {
@@ -401,12 +401,12 @@ static double stored(float value, stk_float type)
 static float hard(stk_float type)
 {
     const uint32_t kind = draw() % 6, sign = draw() & 0x80000000u;
-    if (kind == 0) return stk_float_of(sign | draw() % 0x7f800000u);
-    if (kind == 1) return stk_float_of(sign | 0x7f800000u);
+    if (kind == 0) return k_float(sign | draw() % 0x7f800000u);
+    if (kind == 1) return k_float(sign | 0x7f800000u);
     const uint32_t dropped = type == STK_BF16 ? 16 : 13;
     const uint32_t low = (1u << (dropped - 1)) + draw() % 3 - 1; /* the tie and both neighbours */
-    if (kind == 2) return stk_float_of(sign | (draw() % 0x7f7fu << 16) | low);
-    if (kind == 3) return stk_float_of(sign | (0x38000000u + ((draw() % 0x0f800u) << 13)) | low);
+    if (kind == 2) return k_float(sign | (draw() % 0x7f7fu << 16) | low);
+    if (kind == 3) return k_float(sign | (0x38000000u + ((draw() % 0x0f800u) << 13)) | low);
     if (kind == 4) { /* subnormals of f16: multiples of half a step */
         return copysignf(ldexpf((float)(draw() % 2050), -25), sign ? -1.0f : 1.0f);
     }
@@ -447,7 +447,7 @@ static void nan_is_stored_as_no_number(void **state)
         for (int type = STK_F32; type < STK_FLOATS; type++) {
             float in[SIMD_LANES_MAX], back[SIMD_LANES_MAX];
             uint32_t memory[SIMD_LANES_MAX];
-            for (int i = 0; i < w->lanes; i++) in[i] = stk_float_of(i % 2 ? 0x7fc00000u : 0xffc00000u);
+            for (int i = 0; i < w->lanes; i++) in[i] = k_float(i % 2 ? 0x7fc00000u : 0xffc00000u);
             w->put[type](memory, 0, in);
             w->get[type](memory, 0, back);
             for (int i = 0; i < w->lanes; i++) assert_true(isnan(back[i]));

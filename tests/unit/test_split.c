@@ -5,7 +5,7 @@
 
 #include <stoke/dataset.h>
 
-#include "src/source/split.h"
+#include "src/source/dataset.h"
 
 static int is_val(const char *name, double part, int64_t seed)
 {

@@ -29,10 +29,10 @@ static house house_begin(void **state, stoke_upload_params params)
 {
     house h = { .f = feeding_begin(state), .device = feeding_device("cuda:0") };
     stk_cuda *cuda = h.device->own;
-    assert_int_equal(stk_cuda_enter(cuda, NULL), STOKE_OK);
+    assert_int_equal(stk_device_cuda.enter(h.device, NULL), STOKE_OK);
     for (int i = 0; i + 1 < GUESTS; i++)
         assert_int_equal(cuda->driver.cuStreamCreate(&h.native[i], 0), CUDA_SUCCESS);
-    stk_cuda_leave(cuda);
+    stk_device_cuda.leave(h.device);
     for (int i = 0; i < GUESTS; i++)
         assert_int_equal(stk_stream_wrap(&h.guest[i], h.device, h.native[i], NULL), 0);
     h.upload = feeding_open(&h.f, h.device, params);
@@ -44,9 +44,9 @@ static void house_end(house *h)
     stk_cuda *cuda = h->device->own;
     stoke_upload_destroy(&h->upload);
     for (int i = 0; i < GUESTS; i++) stk_stream_destroy(&h->guest[i]);
-    assert_int_equal(stk_cuda_enter(cuda, NULL), STOKE_OK);
+    assert_int_equal(stk_device_cuda.enter(h->device, NULL), STOKE_OK);
     for (int i = 0; i + 1 < GUESTS; i++) cuda->driver.cuStreamDestroy(h->native[i]);
-    stk_cuda_leave(cuda);
+    stk_device_cuda.leave(h->device);
     stoke_device_close(&h->device);
     feeding_end(&h->f);
 }
@@ -112,7 +112,7 @@ static void a_batch_has_room_for_so_many_streams(void **state)
     CUstream many[STOKE_LENT_MAX + 1];
     const stoke_device_batch *batch;
     stoke_error err;
-    assert_int_equal(stk_cuda_enter(cuda, NULL), STOKE_OK);
+    assert_int_equal(stk_device_cuda.enter(h.device, NULL), STOKE_OK);
     for (int i = 0; i <= STOKE_LENT_MAX; i++) cuda->driver.cuStreamCreate(&many[i], 0);
     for (int round = 0; round < 2; round++) { /* what is released is forgotten */
         assert_int_equal(stoke_upload_next(h.upload, &batch), 0);
@@ -126,7 +126,7 @@ static void a_batch_has_room_for_so_many_streams(void **state)
     }
     stoke_upload_stop(h.upload);
     for (int i = 0; i <= STOKE_LENT_MAX; i++) cuda->driver.cuStreamDestroy(many[i]);
-    stk_cuda_leave(cuda);
+    stk_device_cuda.leave(h.device);
     house_end(&h);
 }
 
@@ -140,14 +140,14 @@ static void streams_come_and_go(void **state)
         CUstream theirs;
         if (i % BATCHES == 0) assert_int_equal(stoke_upload_set_epoch(h.upload, i / BATCHES), 0);
         assert_int_equal(stoke_upload_next(h.upload, &batch), 0);
-        assert_int_equal(stk_cuda_enter(cuda, NULL), STOKE_OK);
+        assert_int_equal(stk_device_cuda.enter(h.device, NULL), STOKE_OK);
         assert_int_equal(cuda->driver.cuStreamCreate(&theirs, 0), CUDA_SUCCESS);
         assert_int_equal(stoke_upload_lend(h.upload, batch, theirs, NULL), 0);
         assert_int_equal(stoke_upload_lend(h.upload, batch, h.native[0], NULL), 0);
         if (i < MOST) assert_fetched(h.upload, batch, &h.f.expected[i]);
         stoke_upload_release(h.upload, &batch);
         cuda->driver.cuStreamDestroy(theirs); /* from here on nobody may touch it */
-        stk_cuda_leave(cuda);
+        stk_device_cuda.leave(h.device);
     }
     house_end(&h);
 }

@@ -59,7 +59,6 @@ static uint64_t digest(const stoke_image *image)
  * data. */
 static void golden_scenes(void **state)
 {
-    unit_one_thread();
     static const struct {
         uint64_t seed, index;
         uint32_t height, width, classes;
@@ -110,7 +109,6 @@ static int covers(const stk_synth_shape *s, int64_t x, int64_t y)
 
 static void mask_is_the_topmost_shape(void **state)
 {
-    unit_one_thread();
     stk_synth_scene *scene = malloc(sizeof *scene);
     for (uint64_t index = 0; index < 12; index++) {
         stoke_synth_params p = stoke_synth_defaults();
@@ -136,7 +134,6 @@ static void mask_is_the_topmost_shape(void **state)
 
 static void scenes_are_varied_and_in_range(void **state)
 {
-    unit_one_thread();
     stoke_synth_params p = stoke_synth_defaults();
     p.height = p.width = 128;
     uint64_t count[6] = { 0 }, last = 0;
@@ -388,9 +385,9 @@ static void write_failures_name_the_place(void **state)
 UNIT_GROUP(synth)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_scenes),
-        cmocka_unit_test(mask_is_the_topmost_shape),
-        cmocka_unit_test(scenes_are_varied_and_in_range),
+        UNIT_ONE_THREAD(golden_scenes),
+        UNIT_ONE_THREAD(mask_is_the_topmost_shape),
+        UNIT_ONE_THREAD(scenes_are_varied_and_in_range),
         cmocka_unit_test(classes_look_like_their_colours),
         cmocka_unit_test(seed_index_and_size_matter),
         unit_test_with_folder(wrong_params_are_refused),

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <sys/resource.h>
 
-#include "src/tune/batch/trial.h"
+#include "src/tune/batch/batch.h"
 #include "tests/unit/fixture_pairs.h"
 #include <stoke/tools/findbatch.h>
 

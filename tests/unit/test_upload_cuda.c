@@ -35,9 +35,9 @@ static void the_consumers_stream_may_be_its_own(void **state)
     stoke_device *device = feeding_device("cuda:0");
     stk_cuda *cuda = device->own;
     CUstream theirs;
-    assert_int_equal(stk_cuda_enter(cuda, NULL), STOKE_OK);
+    assert_int_equal(stk_device_cuda.enter(device, NULL), STOKE_OK);
     assert_int_equal(cuda->driver.cuStreamCreate(&theirs, 0), CUDA_SUCCESS);
-    stk_cuda_leave(cuda);
+    stk_device_cuda.leave(device);
     for (int transfer = 0; transfer < 3; transfer++) {
         stoke_upload_params params = feeding_params(STOKE_PLACEMENT_DEVICE, transfer, 2);
         params.consumer_stream = theirs;
@@ -45,9 +45,9 @@ static void the_consumers_stream_may_be_its_own(void **state)
         feeding_run_ahead(upload, &f);
         stoke_upload_destroy(&upload);
     }
-    assert_int_equal(stk_cuda_enter(cuda, NULL), STOKE_OK);
+    assert_int_equal(stk_device_cuda.enter(device, NULL), STOKE_OK);
     assert_int_equal(cuda->driver.cuStreamDestroy(theirs), CUDA_SUCCESS);
-    stk_cuda_leave(cuda);
+    stk_device_cuda.leave(device);
     stoke_device_close(&device);
     feeding_end(&f);
 }

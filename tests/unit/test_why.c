@@ -126,11 +126,10 @@ static stoke_answer *ask(void **state, int trouble, const char *run, const char 
 /* The reason whose cause has these words. */
 static stoke_reason about(const stoke_answer *answer, const char *words)
 {
-    stoke_reason reason = { 0 };
-    for (size_t i = 0; stoke_answer_reason(answer, i, &reason); i++)
-        if (strstr(reason.cause, words)) return reason;
+    for (size_t i = 0; i < answer->n; i++)
+        if (strstr(answer->reason[i].cause, words)) return answer->reason[i];
     fail_msg("no cause speaks of '%s'", words);
-    return reason;
+    return (stoke_reason){ 0 };
 }
 
 static void found(const stoke_answer *answer, const char *words, const char *evidence, const char *remedy)
@@ -145,8 +144,8 @@ static void found(const stoke_answer *answer, const char *words, const char *evi
 /* Nothing is claimed, and what is found comes before what is not. */
 static void nothing_found(const stoke_answer *answer)
 {
-    stoke_reason r;
-    for (size_t i = 0; stoke_answer_reason(answer, i, &r); i++) {
+    for (size_t i = 0; i < answer->n; i++) {
+        const stoke_reason r = answer->reason[i];
         if (r.found == 1) fail_msg("claimed: %s (%s)", r.cause, r.evidence);
         assert_true(*r.cause && *r.evidence);
     }
@@ -155,8 +154,8 @@ static void nothing_found(const stoke_answer *answer)
 static void sorted(const stoke_answer *answer)
 {
     static const int place[] = { 1, 2, 0 };
-    stoke_reason r;
-    for (size_t i = 0, last = 0; stoke_answer_reason(answer, i, &r); i++) {
+    for (size_t i = 0, last = 0; i < answer->n; i++) {
+        const stoke_reason r = answer->reason[i];
         assert_true((size_t)place[r.found + 1] >= last);
         last = (size_t)place[r.found + 1];
         if (r.found == 1) assert_true(*r.remedy);
@@ -172,8 +171,8 @@ static void sound_run(void **state)
     for (int trouble = STOKE_TROUBLE_OOM; trouble <= STOKE_TROUBLE_LOADING; trouble++) {
         stoke_answer *answer = ask(state, trouble, run, NULL);
         nothing_found(answer);
-        assert_non_null(strstr(stoke_answer_text(answer),
-                               trouble == STOKE_TROUBLE_LOADING ? "They do not" : "nothing is there"));
+        assert_non_null(
+            strstr(answer->text, trouble == STOKE_TROUBLE_LOADING ? "They do not" : "nothing is there"));
         stoke_answer_free(&answer);
         stoke_answer_free(&answer);
         assert_null(answer);
@@ -313,7 +312,7 @@ static void loading_that_does_not_wait(void **state)
         make_run(state, &(made_run){ .remark = "training: bad files at 9 places of its batches" });
     stoke_answer *answer = ask(state, STOKE_TROUBLE_LOADING, run, NULL);
     nothing_found(answer);
-    assert_non_null(strstr(stoke_answer_text(answer), "They do not: steps waited for them 1.0 %"));
+    assert_non_null(strstr(answer->text, "They do not: steps waited for them 1.0 %"));
     stoke_answer_free(&answer);
 }
 
@@ -332,7 +331,7 @@ static void too_large(void **state)
     found(answer, "more activations are kept", "--memory min", "--memory min");
     found(answer, "numbers of 32 bits", "bf16", "--precision bf16");
     assert_int_equal(about(answer, "decoded pictures").found, 0);
-    assert_true(!strncmp(stoke_answer_text(answer), "Batches of 48", 13));
+    assert_true(!strncmp(answer->text, "Batches of 48", 13));
     stoke_answer_free(&answer);
     /* The batch that was named does fit. */
     char config[200];
@@ -421,8 +420,8 @@ static void idle_card_and_full_list(void **state)
     a->n = 0;
     stk_why_slow(a, e);
     assert_int_equal(about(a, "the card is not busy").found, 0);
-    for (int i = 0; i < 2 * STK_REASONS; i++) assert_non_null(stk_reason_add(a, 0, 0, NULL));
-    assert_int_equal(a->n, STK_REASONS);
+    for (int i = 0; i < 2 * STOKE_REASONS; i++) assert_non_null(stk_reason(a, 0, 0, "", NULL, "%s", ""));
+    assert_int_equal(a->n, STOKE_REASONS);
     free(a);
     free(e);
 }
@@ -546,7 +545,7 @@ static void machine_alone(void **state)
         stoke_answer *answer = ask(state, trouble, NULL, NULL);
         if (trouble != STOKE_TROUBLE_SLOW) { /* the fake card has something to find */
             nothing_found(answer);
-            assert_non_null(strstr(stoke_answer_text(answer), "--run RUN"));
+            assert_non_null(strstr(answer->text, "--run RUN"));
         }
         stoke_answer_free(&answer);
     }
@@ -595,7 +594,7 @@ static void little_to_go_by(void **state)
     put(state, "run/config.yaml", "clip_norm: [1\n");
     for (int trouble = STOKE_TROUBLE_OOM; trouble <= STOKE_TROUBLE_LOADING; trouble++) {
         stoke_answer *answer = ask(state, trouble, unit_path(state, "run"), NULL);
-        assert_true(*stoke_answer_text(answer));
+        assert_true(*answer->text);
         sorted(answer);
         stoke_answer_free(&answer);
     }

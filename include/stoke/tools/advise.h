@@ -23,6 +23,7 @@ typedef struct stoke_estimate_params {
     int precision; /* stoke_precision; fp16 and bf16 are autocast for torch: masters stay fp32 */
     int optimizer; /* stoke_optimizer */
     int freeze_encoder, average;
+    int memory;                         /* stoke_memory_mode of the native engine */
     uint32_t prefetch;                  /* batches on the device */
     uint32_t base_channels, num_blocks; /* of smallnet */
 } stoke_estimate_params;

@@ -20,7 +20,6 @@ typedef struct stoke_card {
     const char *name;  /* "rtx3090" */
     const char *title; /* "NVIDIA GeForce RTX 3090" */
     double memory_gb, memory_gb_s, pinned_gb_s, pageable_gb_s, launch_us;
-    uint32_t copy_engines;
 } stoke_card;
 /* By what people or a driver call the card, "NVIDIA GeForce RTX 3090". Returns 0: it is not simulated. */
 STOKE_API int stoke_card_named(const char *name, stoke_card *card);

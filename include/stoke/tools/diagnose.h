@@ -223,23 +223,24 @@ typedef struct stoke_diagnose_params {
 } stoke_diagnose_params;
 STOKE_API stoke_diagnose_params stoke_diagnose_defaults(void);
 
-typedef struct stoke_diagnosis stoke_diagnosis;
+/* To be read only. */
+typedef struct stoke_diagnosis {
+    stoke_attribution attribution;
+    stoke_costs costs;
+    stoke_fixes fixes;
+    stoke_memory_sum memory;          /* planned */
+    const stoke_step_record *records; /* those of warm-up first */
+    size_t n_records, from;           /* from: the first that counts */
+} stoke_diagnosis;
 STOKE_API int stoke_diagnose(stoke_diagnosis **out, const stoke_diagnose_params *params, stoke_error *err);
 STOKE_API void stoke_diagnosis_free(stoke_diagnosis **diagnosis);
-STOKE_API const stoke_attribution *stoke_diagnosis_attribution(const stoke_diagnosis *diagnosis);
-STOKE_API const stoke_costs *stoke_diagnosis_costs(const stoke_diagnosis *diagnosis);
-STOKE_API const stoke_memory_sum *stoke_diagnosis_memory(const stoke_diagnosis *diagnosis); /* planned */
-STOKE_API const stoke_fixes *stoke_diagnosis_fixes(const stoke_diagnosis *diagnosis);
-/* In a sentence: "The card was busy 28 % of the time; it waited 251 ms a step, mostly while ...".
- * snprintf-style. */
 /* Cores that were there for the loop while it was measured, of those usable here. Returns 1 when that was too
  * little to judge by, and nobody asked for it all the same (although_busy): then the verdict says so, and no
  * fix is to be believed. */
 STOKE_API int stoke_diagnosis_too_busy(const stoke_diagnosis *diagnosis, double *had, double *usable);
+/* In a sentence: "The card was busy 28 % of the time; it waited 251 ms a step, mostly while ...".
+ * snprintf-style. */
 STOKE_API int stoke_diagnosis_verdict(const stoke_diagnosis *diagnosis, char *text, size_t size);
-/* The records, those of warm-up first (*from is the first that counts). */
-STOKE_API size_t stoke_diagnosis_records(const stoke_diagnosis *diagnosis, const stoke_step_record **records,
-                                         size_t *from);
 
 /* Stacked bars of idle time, step by step and as a whole, now and predicted: SVG, whole or not at all. */
 STOKE_API int stoke_diagnosis_write_bars(const stoke_diagnosis *diagnosis, const char *path,

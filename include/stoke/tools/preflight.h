@@ -48,19 +48,20 @@ typedef struct stoke_preflight_params {
 } stoke_preflight_params;
 STOKE_API stoke_preflight_params stoke_preflight_defaults(void);
 
-typedef struct stoke_preflight stoke_preflight;
+enum { STOKE_PREFLIGHT_LINES = 24 };
+/* To be read only. */
+typedef struct stoke_preflight {
+    stoke_preflight_line line[STOKE_PREFLIGHT_LINES];
+    size_t n, count[STOKE_VERDICTS]; /* in all; with each verdict */
+    char no_card[384];   /* why no card is seen, where one would matter; "" = one is, or was named, or none is
+                            needed */
+    stoke_engine engine; /* that the file is for */
+    const char *dialect; /* "flat", ..., "stoke.yaml" */
+} stoke_preflight;
 /* Reads the file, looks at machine and data (directory entries, no pixels), and judges. What is wrong with
  * them is a line; an error is a file that cannot be understood, or parameters that contradict. */
 STOKE_API int stoke_preflight_run(stoke_preflight **out, const stoke_preflight_params *params,
                                   stoke_error *err);
 STOKE_API void stoke_preflight_destroy(stoke_preflight **preflight);
-/* Returns 0 past the last one. */
-STOKE_API int stoke_preflight_at(const stoke_preflight *preflight, size_t index, stoke_preflight_line *line);
-STOKE_API size_t stoke_preflight_count(const stoke_preflight *preflight, int verdict);
-/* Why no card is seen, where one would matter; "" = one is seen, or was named, or none is needed. */
-STOKE_API const char *stoke_preflight_no_card(const stoke_preflight *preflight);
-/* Which engine the file is for, and the name of its dialect ("flat", ..., "stoke.yaml"). */
-STOKE_API stoke_engine stoke_preflight_engine(const stoke_preflight *preflight);
-STOKE_API const char *stoke_preflight_dialect(const stoke_preflight *preflight);
 
 #endif

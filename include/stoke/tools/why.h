@@ -19,6 +19,7 @@ STOKE_API const char *stoke_trouble_name(int trouble); /* "oom", "slow", "unstab
 
 /* One possible cause, the likeliest first. */
 typedef struct stoke_reason {
+    double weight;   /* how much of the trouble it explains, 0 to 1: what is found is sorted by it */
     int found;       /* 1: the evidence shows it; 0: looked for and not there; -1: cannot be told from here */
     char cause[224]; /* "batches of 16 need 9.1 GB, the card has 8.0 GB" */
     char evidence[512]; /* the figures, with where they are from: "log.jsonl step 40-80: data wait 61 %" */
@@ -38,12 +39,14 @@ typedef struct stoke_why_params {
 } stoke_why_params;
 STOKE_API stoke_why_params stoke_why_defaults(void);
 
-typedef struct stoke_answer stoke_answer;
+enum { STOKE_REASONS = 32 };
+/* To be read only. */
+typedef struct stoke_answer {
+    char text[400]; /* in a sentence: the first cause that was found, or that none was */
+    stoke_reason reason[STOKE_REASONS];
+    size_t n;
+} stoke_answer;
 STOKE_API int stoke_why(stoke_answer **out, const stoke_why_params *params, stoke_error *err);
 STOKE_API void stoke_answer_free(stoke_answer **answer);
-/* The answer in a sentence: the first cause that was found, or that none was. */
-STOKE_API const char *stoke_answer_text(const stoke_answer *answer);
-/* Returns 0 past the last one. */
-STOKE_API int stoke_answer_reason(const stoke_answer *answer, size_t index, stoke_reason *reason);
 
 #endif

@@ -15,6 +15,7 @@
 #include "src/base/file.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
+#include "src/base/words.h"
 #include <stoke/tools/terminal.h>
 
 /* ---- files ---- */
@@ -69,11 +70,6 @@ static int is_plain(const char *name)
     return 1;
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* The names of the files in the weight map, sorted; each may stand there many times. */
 static int shard_names(const char *path, const stk_json *json, const char **names, size_t count,
                        stoke_error *err)
@@ -87,7 +83,7 @@ static int shard_names(const char *path, const stk_json *json, const char **name
                             "%s: \"%.200s\" is no plain file name: shards lie in the folder of their index",
                             path, names[i]);
     }
-    qsort(names, count, sizeof *names, by_text);
+    qsort(names, count, sizeof *names, stk_by_text);
     return STOKE_OK;
 }
 
@@ -162,12 +158,6 @@ static int is_hub_name(const char *path)
     return slash && slash != path && slash[1] && !strchr(slash + 1, '/') && *path != '.' && *path != '~';
 }
 
-static int ends_in(const char *path, const char *end)
-{
-    const size_t n = strlen(path), m = strlen(end);
-    return n >= m && strcmp(path + n - m, end) == 0;
-}
-
 int stk_pretrained_visit(const char *path, stk_pretrained_fn *fn, void *context, stoke_error *err)
 {
     struct stat st;
@@ -178,10 +168,10 @@ int stk_pretrained_visit(const char *path, stk_pretrained_fn *fn, void *context,
                         "download %s --local-dir DIR`",
                         path, STOKE_WORD(path));
     if (there && S_ISDIR(st.st_mode)) return visit_folder(path, fn, context, err);
-    if (there && ends_in(path, "config.json"))
+    if (there && stk_ends_in(path, "config.json"))
         return stk_fail(err, STOKE_E_INVALID, "%s: this file holds no weights: name the folder it lies in",
                         path);
-    if (ends_in(path, ".json")) return visit_index(path, fn, context, err);
+    if (stk_ends_in(path, ".json")) return visit_index(path, fn, context, err);
     return visit_file(path, fn, context, err);
 }
 

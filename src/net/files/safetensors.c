@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "src/base/error.h"
-#include "src/base/half.h"
+#include "kernels/half.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
 #include "src/base/terminal.h"
@@ -240,9 +240,9 @@ static void convert(stk_safetensors_type type, const void *chunk, float *values,
     const uint16_t *halves = chunk;
     const double *doubles = chunk;
     if (type == STK_TENSOR_F16)
-        for (size_t i = 0; i < count; i++) values[i] = stk_from_f16(halves[i]);
+        for (size_t i = 0; i < count; i++) values[i] = k_from_f16(halves[i]);
     else if (type == STK_TENSOR_BF16)
-        for (size_t i = 0; i < count; i++) values[i] = stk_from_bf16(halves[i]);
+        for (size_t i = 0; i < count; i++) values[i] = k_from_bf16(halves[i]);
     else
         for (size_t i = 0; i < count; i++) values[i] = (float)doubles[i];
 }

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "src/base/half.h"
+#include "kernels/half.h"
 
 typedef enum stk_float { STK_F32 = 0, STK_BF16 = 1, STK_F16 = 2 } stk_float;
 enum { STK_FLOATS = 3 };
@@ -44,7 +44,7 @@ static inline float stk_get(const void *array, size_t i, stk_float type)
 {
     if (type == STK_F32) return ((const float *)array)[i];
     const uint16_t bits = ((const uint16_t *)array)[i];
-    return type == STK_BF16 ? stk_from_bf16(bits) : stk_from_f16(bits);
+    return type == STK_BF16 ? k_from_bf16(bits) : k_from_f16(bits);
 }
 
 static inline void stk_put(void *array, size_t i, float value, stk_float type)
@@ -52,7 +52,7 @@ static inline void stk_put(void *array, size_t i, float value, stk_float type)
     if (type == STK_F32)
         ((float *)array)[i] = value;
     else
-        ((uint16_t *)array)[i] = type == STK_BF16 ? stk_bf16(value) : stk_f16(value);
+        ((uint16_t *)array)[i] = type == STK_BF16 ? k_bf16(value) : k_f16(value);
 }
 
 /* Address of element `i`. */

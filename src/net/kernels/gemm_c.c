@@ -55,9 +55,9 @@ static void pack_inputs(const stk_gemm_source *source, size_t first, size_t colu
 static void round_all(float *values, size_t count, stk_float type)
 {
     if (type == STK_BF16)
-        for (size_t i = 0; i < count; i++) values[i] = stk_from_bf16(stk_bf16(values[i]));
+        for (size_t i = 0; i < count; i++) values[i] = k_from_bf16(k_bf16(values[i]));
     else if (type == STK_F16)
-        for (size_t i = 0; i < count; i++) values[i] = stk_from_f16(stk_f16(values[i]));
+        for (size_t i = 0; i < count; i++) values[i] = k_from_f16(k_f16(values[i]));
 }
 
 void stk_panels_pack(const stk_gemm_source *source, size_t panel, size_t lanes, stk_float type,

@@ -43,8 +43,8 @@ STK_EMULATED void stk_emulated_dpbf16ps(int sum, int a, int b)
         for (int n = 0; n < 16; n++) {
             float even = 0, odd = 0;
             for (int k = 0; k < 16; k++) {
-                even = fmaf(stk_from_bf16(ta->word[m][2 * k]), stk_from_bf16(tb->word[k][2 * n]), even);
-                odd = fmaf(stk_from_bf16(ta->word[m][2 * k + 1]), stk_from_bf16(tb->word[k][2 * n + 1]), odd);
+                even = fmaf(k_from_bf16(ta->word[m][2 * k]), k_from_bf16(tb->word[k][2 * n]), even);
+                odd = fmaf(k_from_bf16(ta->word[m][2 * k + 1]), k_from_bf16(tb->word[k][2 * n + 1]), odd);
             }
             stk_emulated_tile_at(sum)->sum[m][n] += even + odd;
         }
@@ -63,8 +63,8 @@ STK_EMULATED __m512i stk_emulated_two_bf16(__m512 high, __m512 low)
     const stk_emulated h = { .f = high }, l = { .f = low };
     stk_emulated to;
     for (int i = 0; i < 16; i++) {
-        to.word[i] = stk_bf16(l.lane[i]);
-        to.word[i + 16] = stk_bf16(h.lane[i]);
+        to.word[i] = k_bf16(l.lane[i]);
+        to.word[i + 16] = k_bf16(h.lane[i]);
     }
     return to.i;
 }

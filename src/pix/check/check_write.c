@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "src/base/half.h"
+#include "kernels/half.h"
 #include "src/pix/check/check.h"
 
 typedef struct write_state {
@@ -68,7 +68,7 @@ static void fill(stk_kernel_check_call *call, stk_kernel_check_random *random)
             stk_kernel_check_fill(data, call->source[source].bytes, random);
         for (size_t i = 0; floats && i < state->n; i++) {
             const float value = element(random);
-            const uint16_t bits = dtype == STOKE_DTYPE_F16 ? stk_f16(value) : stk_bf16(value);
+            const uint16_t bits = dtype == STOKE_DTYPE_F16 ? k_f16(value) : k_bf16(value);
             if (dtype == STOKE_DTYPE_F32)
                 memcpy(data + i * sizeof value, &value, sizeof value);
             else

@@ -234,10 +234,7 @@ AVX2 static void clahe_row(uint8_t *luma, size_t n, const uint32_t *quad, const 
         const __m256 above = mul_add(byte_of(q, 0), left, _mm256_mul_ps(byte_of(q, 1), right));
         const __m256 below = mul_add(byte_of(q, 2), left, _mm256_mul_ps(byte_of(q, 3), right));
         const __m256 mixed = mul_add(above, upper, _mm256_mul_ps(below, lower));
-        const __m256i whole = _mm256_cvtps_epi32(mixed);
-        const __m128i words =
-            _mm_packus_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
-        _mm_storel_epi64((__m128i *)(luma + i), _mm_packus_epi16(words, words));
+        set8_bytes(luma + i, _mm256_cvtps_epi32(mixed));
     }
     stk_pix_c.clahe_row(luma + i, n - i, quad, column + i, share + i, down);
 }

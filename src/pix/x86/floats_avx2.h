@@ -33,6 +33,24 @@ INLINE void set8(float *p, size_t left, __m256 v)
         _mm256_maskstore_ps(p, first_lanes(left), v);
 }
 
+/* Eight whole numbers of 0..255 as bytes. */
+INLINE void set8_bytes(uint8_t *p, __m256i whole)
+{
+    const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+    _mm_storel_epi64((__m128i *)p, _mm_packus_epi16(words, words));
+}
+
+/* As bfloat16: the upper half, rounded to nearest even. */
+INLINE void set8_bf16(uint16_t *p, __m256 v)
+{
+    const __m256i bits = _mm256_castps_si256(v);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i round = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+    const __m256i top = _mm256_srli_epi32(_mm256_add_epi32(bits, round), 16);
+    _mm_storeu_si128((__m128i *)p,
+                     _mm_packus_epi32(_mm256_castsi256_si128(top), _mm256_extracti128_si256(top, 1)));
+}
+
 /* As k_clamp: minps and maxps give the second operand when neither is smaller. */
 INLINE __m256 clamp8(__m256 v)
 {

@@ -4,10 +4,7 @@
  */
 #include "src/pix/pix_table.h"
 
-#include <immintrin.h>
-
-#define AVX2   __attribute__((target("avx2,f16c")))
-#define INLINE AVX2 static inline __attribute__((always_inline))
+#include "src/pix/x86/floats_avx2.h"
 
 INLINE __m256 blend8(__m256 own, __m256 other, float lambda)
 {
@@ -37,10 +34,7 @@ AVX2 static void mix_u8(void *own, const void *other, size_t n, float lambda)
     size_t i = 0;
     for (; i + 8 <= n; i += 8) {
         const __m256 v = _mm256_add_ps(blend8(load_u8(a + i), load_u8(b + i), lambda), _mm256_set1_ps(0.5f));
-        const __m256i whole = _mm256_cvttps_epi32(v);
-        const __m128i words =
-            _mm_packus_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
-        _mm_storel_epi64((__m128i *)(a + i), _mm_packus_epi16(words, words));
+        set8_bytes(a + i, _mm256_cvttps_epi32(v));
     }
     stk_mix_u8_c(a + i, b + i, n - i, lambda);
 }
@@ -73,14 +67,7 @@ AVX2 static void mix_bf16(void *own, const void *other, size_t n, float lambda)
     uint16_t *a = own;
     const uint16_t *b = other;
     size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        const __m256i bits = _mm256_castps_si256(blend8(load_bf16(a + i), load_bf16(b + i), lambda));
-        const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-        const __m256i round = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
-        const __m256i top = _mm256_srli_epi32(_mm256_add_epi32(bits, round), 16);
-        _mm_storeu_si128((__m128i *)(a + i),
-                         _mm_packus_epi32(_mm256_castsi256_si128(top), _mm256_extracti128_si256(top, 1)));
-    }
+    for (; i + 8 <= n; i += 8) set8_bf16(a + i, blend8(load_bf16(a + i), load_bf16(b + i), lambda));
     stk_mix_bf16_c(a + i, b + i, n - i, lambda);
 }
 

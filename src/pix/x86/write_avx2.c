@@ -44,10 +44,7 @@ INLINE norm norm_of_mix(const stk_pix_writer *w, int first)
 INLINE void put8(void *dst, size_t i, __m256 v, norm n, stoke_dtype dtype)
 {
     if (dtype == STOKE_DTYPE_U8) {
-        const __m256i whole = _mm256_cvtps_epi32(v);
-        const __m128i words =
-            _mm_packus_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
-        _mm_storel_epi64((__m128i *)((uint8_t *)dst + i), _mm_packus_epi16(words, words));
+        set8_bytes((uint8_t *)dst + i, _mm256_cvtps_epi32(v));
         return;
     }
     const __m256 high = _mm256_add_ps(_mm256_mul_ps(v, n.high), n.high_bias);
@@ -57,13 +54,8 @@ INLINE void put8(void *dst, size_t i, __m256 v, norm n, stoke_dtype dtype)
         _mm256_storeu_ps((float *)dst + i, x);
     } else if (dtype == STOKE_DTYPE_F16) {
         _mm_storeu_si128((__m128i *)((uint16_t *)dst + i), _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
-    } else { /* BF16: the upper half, rounded to nearest even */
-        const __m256i bits = _mm256_castps_si256(x);
-        const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-        const __m256i round = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
-        const __m256i top = _mm256_srli_epi32(_mm256_add_epi32(bits, round), 16);
-        const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(top), _mm256_extracti128_si256(top, 1));
-        _mm_storeu_si128((__m128i *)((uint16_t *)dst + i), words);
+    } else {
+        set8_bf16((uint16_t *)dst + i, x);
     }
 }
 

@@ -183,23 +183,6 @@ static void expectation(adviser *a, const char *key, const char *value, const ch
     snprintf(r->why, sizeof r->why, "what people are told of %s; yours depends on data and task", where);
 }
 
-static void expect(adviser *a, const stk_advice_expected *e)
-{
-    if (!e) return;
-    expectation(a, "time of an epoch", e->epoch, a->where);
-    expectation(a, "time of 100 epochs", e->epochs, a->where);
-    expectation(a, "F1", e->f1, a->where);
-}
-
-static void model_line(adviser *a, const fitted *f)
-{
-    if (strcmp(f->chosen.model, f->wanted_model))
-        line(a, "model", f->chosen.model, STOKE_SOURCE_ESTIMATED,
-             "usual for %s is %s, of which not one picture fits by the estimate", a->where, f->wanted_model);
-    else
-        line(a, "model", f->wanted_model, STOKE_SOURCE_TABLE, USUAL, a->where);
-}
-
 static int segformer_lines(adviser *a, fitted *f, stoke_error *err)
 {
     const stk_advice_tier *tier = stk_tier_of(a->memory);
@@ -215,7 +198,11 @@ static int segformer_lines(adviser *a, fitted *f, stoke_error *err)
                       a->memory ? a->memory : a->host_memory, err);
     if (r) return r;
 
-    model_line(a, f);
+    if (strcmp(f->chosen.model, f->wanted_model))
+        line(a, "model", f->chosen.model, STOKE_SOURCE_ESTIMATED,
+             "usual for %s is %s, of which not one picture fits by the estimate", a->where, f->wanted_model);
+    else
+        line(a, "model", f->wanted_model, STOKE_SOURCE_TABLE, USUAL, a->where);
     batch_line(a, f);
     line(a, "image_size", NUMBER(tier->side), STOKE_SOURCE_TABLE, "usual for %s", tier->model);
     if (tier->lr)
@@ -231,7 +218,12 @@ static int segformer_lines(adviser *a, fitted *f, stoke_error *err)
         REMARK(a, "These are usual values for any trainer, not measured here: left alone, `stoke train` "
                   "takes batches "
                   "of up to 8 and the size of your pictures; `stoke find-batch` measures.");
-    expect(a, card ? card->expected : a->memory ? NULL : &stk_expected_processor);
+    const stk_advice_expected *e = card ? card->expected : a->memory ? NULL : &stk_expected_processor;
+    if (e) {
+        expectation(a, "time of an epoch", e->epoch, a->where);
+        expectation(a, "time of 100 epochs", e->epochs, a->where);
+        expectation(a, "F1", e->f1, a->where);
+    }
     return STOKE_OK;
 }
 
@@ -281,16 +273,6 @@ static uint32_t table_workers(const adviser *a)
     return row ? row->workers : 0;
 }
 
-/* The cores, and whose they are. */
-static void cores_words(const adviser *a, char words[static 96])
-{
-    char share[48] = "";
-    if (a->params->ranks > 1)
-        snprintf(share, sizeof share, ", shared by %u processes", (unsigned)a->params->ranks);
-    snprintf(words, 96, "%u core%s %s%s", (unsigned)a->params->cores, a->params->cores == 1 ? "" : "s",
-             a->params->cores_source == STOKE_SOURCE_GIVEN ? "given" : "usable here", share);
-}
-
 /* Two thirds of the cores; as many as usual where nobody said whose they are. */
 static void workers_line(adviser *a, uint64_t batch_bytes)
 {
@@ -299,7 +281,7 @@ static void workers_line(adviser *a, uint64_t batch_bytes)
     const uint32_t wanted = stk_decide_workers(p->cores, p->ranks), workers = wanted < most ? wanted : most;
     const uint64_t worker = WORKER_BYTES + stk_loader_row_of(a->memory)->prefetch * batch_bytes;
     const uint64_t held = a->host_memory / p->ranks / 2 / worker;
-    char usual[16] = "8 to 16", cores[96];
+    char usual[16] = "8 to 16", cores[96], share[48] = "";
     if (table) number(usual, table);
     if (!p->cores_source) {
         line(a, "num_workers", NUMBER(table ? table : WORKERS_LEAST), STOKE_SOURCE_TABLE,
@@ -308,7 +290,9 @@ static void workers_line(adviser *a, uint64_t batch_bytes)
              usual);
         return;
     }
-    cores_words(a, cores);
+    if (p->ranks > 1) snprintf(share, sizeof share, ", shared by %u processes", (unsigned)p->ranks);
+    snprintf(cores, sizeof cores, "%u core%s %s%s", (unsigned)p->cores, p->cores == 1 ? "" : "s",
+             p->cores_source == STOKE_SOURCE_GIVEN ? "given" : "usable here", share);
     if (held < workers && p->cores_source == STOKE_SOURCE_MEASURED) {
         const uint32_t few = held ? (uint32_t)held : 1;
         line(a, "num_workers", NUMBER(few), STOKE_SOURCE_ESTIMATED,
@@ -364,16 +348,6 @@ static void precision_lines(adviser *a)
 
 /* ---- which row ---- */
 
-static int unknown_card(const char *name, const stk_gpu_name *found, stoke_error *err)
-{
-    if (found->portable)
-        return stk_fail(
-            err, STOKE_E_INVALID,
-            "\"%s\" is a laptop's, whose memory differs from model to model: give its memory, too", name);
-    return stk_fail(err, STOKE_E_INVALID, "no card called \"%s\" is known%s%s: give its memory, too", name,
-                    found->nearest ? "; the nearest is " : "", found->nearest ? found->nearest : "");
-}
-
 /* The card by name, its memory, and the subject. A given memory goes before what the name stands for. */
 static int find_subject(adviser *a, stoke_error *err)
 {
@@ -398,7 +372,13 @@ static int find_subject(adviser *a, stoke_error *err)
         a->memory = (uint64_t)found.gb << 30;
     else if (!p->memory && known)
         a->memory = (uint64_t)found.gpu->gb << 30;
-    if (!a->memory) return unknown_card(p->gpu, &found, err);
+    if (!a->memory && found.portable)
+        return stk_fail(
+            err, STOKE_E_INVALID,
+            "\"%s\" is a laptop's, whose memory differs from model to model: give its memory, too", p->gpu);
+    if (!a->memory)
+        return stk_fail(err, STOKE_E_INVALID, "no card called \"%s\" is known%s%s: give its memory, too",
+                        p->gpu, found.nearest ? "; the nearest is " : "", found.nearest ? found.nearest : "");
     a->on_card = 1;
     snprintf(subject, size, "%.100s, %.4g GB", known ? found.gpu->name : p->gpu, STK_GIB(a->memory));
     if (!known) return STOKE_OK;

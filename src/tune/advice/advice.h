@@ -71,9 +71,6 @@ int stk_is_at_least(uint64_t memory, uint32_t gb);
 
 /* ---- the estimate of memory, as others in this room ask for it: estimate.c ---- */
 
-/* stoke_estimate_make for a memory mode of our own engine: stoke_memory_mode. */
-int stk_estimate_make(stoke_estimate *estimate, stoke_engine engine, const stoke_estimate_params *params,
-                      int mode, stoke_error *err);
 /* The largest batch that leaves 1 GiB free, a multiple of 8 where one fits; 0 = not one picture does. */
 int stk_estimate_largest(const stoke_estimate_params *params, stoke_engine engine, uint64_t memory,
                          uint32_t *batch, stoke_error *err);

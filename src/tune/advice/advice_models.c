@@ -10,7 +10,7 @@
 #include "src/base/error.h"
 #include "src/tune/decide/decide.h"
 #include "src/tune/advice/advice.h"
-#include "src/tune/batch/trial.h"
+#include "src/tune/batch/batch.h"
 #include <stoke/tools/machine.h>
 #include <stoke/net.h>
 #include <stoke/tools/device.h>
@@ -60,11 +60,6 @@ static int prepare(chooser *c, const stoke_choose_params *p, stoke_error *err)
     return STOKE_OK;
 }
 
-static uint32_t usual_side(size_t model)
-{
-    return model >= 4 ? 288 : model >= 2 ? 256 : 224;
-}
-
 /* Memory and time of one. */
 static int look_at(const chooser *c, size_t i, stoke_model_choice *choice, stoke_error *err)
 {
@@ -75,7 +70,10 @@ static int look_at(const chooser *c, size_t i, stoke_model_choice *choice, stoke
                                     .million = row->million,
                                     .table_gb = row->gb,
                                     .use = row->use,
-                                    .side = p->side ? p->side : usual_side(i) };
+                                    .side = p->side  ? p->side
+                                            : i >= 4 ? 288
+                                            : i >= 2 ? 256
+                                                     : 224 };
     e.model = row->model;
     e.height = e.width = choice->side;
     if (p->classes) e.classes = p->classes;

@@ -150,34 +150,24 @@ static uint64_t block_bytes(const stage *s, widths w)
     return bytes;
 }
 
-static uint64_t stage_bytes(const stage *s, widths w)
-{
-    /* the inputs of both norms; the feature as the input of the next stage and of the head */
-    const uint64_t ends = s->tokens * (s->channels * (2 * w.kept + 2 * w.product) + 4 * 4);
-    return ends + s->depth * block_bytes(s, w);
-}
-
-/* Eight maps of the decoder's width at a quarter of the size: four concatenated, then norm, ReLU, dropout and
- * classifier. Two more are gradients on their way: that is what measured peaks lie above the saved tensors,
- * 28 to 33 MiB a picture for 768 channels at 288 x 288. */
-static uint64_t head_bytes(const stage *first, const stk_segformer_config *config, widths w)
-{
-    return (8 + 2) * config->decoder * first->tokens * w.product;
-}
-
 static uint64_t segformer_bytes(const stoke_estimate_params *p, const stk_segformer_config *config, widths w)
 {
     stage stages[STK_CONFIG_STAGES];
     uint64_t features = 0, largest = 0, all = 0;
     stages_of(stages, config, p->height, p->width);
-    for (int i = 0; i < STK_CONFIG_STAGES; i++) {
-        const uint64_t block = block_bytes(&stages[i], w);
-        if (block > largest) largest = block;
-        features += stages[i].tokens * stages[i].channels * w.product;
-        all += stage_bytes(&stages[i], w);
+    for (const stage *s = stages; s < stages + STK_CONFIG_STAGES; s++) {
+        const uint64_t block = block_bytes(s, w);
+        largest = stk_most(largest, block);
+        features += s->tokens * s->channels * w.product;
+        /* the inputs of both norms; the feature as the input of the next stage and of the head */
+        all += s->tokens * (s->channels * (2 * w.kept + 2 * w.product) + 4 * 4) + s->depth * block;
     }
+    /* Eight maps of the decoder's width at a quarter of the size: four concatenated, then norm, ReLU, dropout
+     * and classifier. Two more are gradients on their way: that is what measured peaks lie above the saved
+     * tensors, 28 to 33 MiB a picture for 768 channels at 288 x 288. */
+    const uint64_t head = (8 + 2) * config->decoder * stages[0].tokens * w.product;
     /* A frozen encoder keeps nothing but its features; one block at a time passes through. */
-    return (p->freeze_encoder ? features + largest : all) + head_bytes(&stages[0], config, w);
+    return (p->freeze_encoder ? features + largest : all) + head;
 }
 
 /* Input of every convolution, after ReLU in place; one more map is the gradient on its way. */
@@ -251,29 +241,29 @@ static void stk_estimate_torch(stoke_estimate *e, const stoke_estimate_params *p
 
 /* ---- estimates in words: the same for the command and for Python ---- */
 
+static const struct {
+    const char *name, *meaning;
+} terms[STOKE_TERMS] = {
+    [STOKE_TERM_WEIGHTS] = { "weights", "fp32 masters" },
+    [STOKE_TERM_GRADIENTS] = { "gradients", "of the trained weights, fp32" },
+    [STOKE_TERM_OPTIMIZER] = { "optimizer", "moments, fp32" },
+    [STOKE_TERM_EXTRA] = { "extra", "copies: autocast's, packed ones, the average" },
+    [STOKE_TERM_ACTIVATIONS] = { "activations", "kept for the backward pass" },
+    [STOKE_TERM_LOGITS] = { "logits", "in full size, and their gradient; native: fused" },
+    [STOKE_TERM_BATCHES] = { "batches", "the one in use and those that wait" },
+    [STOKE_TERM_WORKSPACE] = { "workspace", "of cuBLAS and cuDNN; of the native kernels" },
+    [STOKE_TERM_CONTEXT] = { "context", "the driver's; native: the process" },
+    [STOKE_TERM_FRAGMENTS] = { "fragments", "what the allocator rounds up" },
+};
+
 const char *stoke_memory_term_name(int term)
 {
-    static const char *const names[STOKE_TERMS] = { "weights",     "gradients", "optimizer", "extra",
-                                                    "activations", "logits",    "batches",   "workspace",
-                                                    "context",     "fragments" };
-    return term >= 0 && term < STOKE_TERMS ? names[term] : "n/a";
+    return term >= 0 && term < STOKE_TERMS ? terms[term].name : "n/a";
 }
 
 const char *stoke_memory_term_meaning(int term)
 {
-    static const char *const meanings[STOKE_TERMS] = {
-        [STOKE_TERM_WEIGHTS] = "fp32 masters",
-        [STOKE_TERM_GRADIENTS] = "of the trained weights, fp32",
-        [STOKE_TERM_OPTIMIZER] = "moments, fp32",
-        [STOKE_TERM_EXTRA] = "copies: autocast's, packed ones, the average",
-        [STOKE_TERM_ACTIVATIONS] = "kept for the backward pass",
-        [STOKE_TERM_LOGITS] = "in full size, and their gradient; native: fused",
-        [STOKE_TERM_BATCHES] = "the one in use and those that wait",
-        [STOKE_TERM_WORKSPACE] = "of cuBLAS and cuDNN; of the native kernels",
-        [STOKE_TERM_CONTEXT] = "the driver's; native: the process",
-        [STOKE_TERM_FRAGMENTS] = "what the allocator rounds up",
-    };
-    return term >= 0 && term < STOKE_TERMS ? meanings[term] : "n/a";
+    return term >= 0 && term < STOKE_TERMS ? terms[term].meaning : "n/a";
 }
 
 void stoke_estimate_subject(FILE *out, const stoke_estimate *estimate, const stoke_estimate_params *params)
@@ -391,16 +381,8 @@ static int check(const stoke_estimate_params *p, stk_segformer_config *config, s
 
 /* ---- the native engine ---- */
 
-/* f32 pictures and masks of one byte, two above 255 classes: what the trainer asks of the loader. `prefetch`
- * batches wait, one is with the network. */
-static uint64_t ring_bytes(const stoke_estimate_params *p)
-{
-    const uint64_t pixel = 3 * sizeof(float) + (p->classes > 255 ? 2 : 1);
-    return (uint64_t)(p->prefetch + 1) * p->batch * p->height * p->width * pixel;
-}
-
 static int estimate_native(stoke_estimate *e, const stoke_estimate_params *p,
-                           const stk_segformer_config *config, int mode, stoke_error *err)
+                           const stk_segformer_config *config, stoke_error *err)
 {
     stoke_net_params net = stoke_net_defaults();
     stoke_net_plan plan;
@@ -413,7 +395,7 @@ static int estimate_native(stoke_estimate *e, const stoke_estimate_params *p,
     net.height = p->height;
     net.width = p->width;
     net.precision = p->precision;
-    net.memory = mode;
+    net.memory = p->memory;
     net.optimizer = p->optimizer;
     net.freeze_encoder = p->freeze_encoder;
     net.average = p->average;
@@ -422,6 +404,7 @@ static int estimate_native(stoke_estimate *e, const stoke_estimate_params *p,
 
     const estimate_parameter_count count = segformer_parameters(config);
     const uint64_t trained = count.all - (p->freeze_encoder ? count.encoder : 0);
+    const uint64_t pixels = (uint64_t)(p->prefetch + 1) * p->batch * p->height * p->width;
     uint64_t *bytes = e->bytes;
     e->parameters = plan.parameter_count;
     bytes[STOKE_TERM_WEIGHTS] = 4 * count.all;
@@ -432,7 +415,9 @@ static int estimate_native(stoke_estimate *e, const stoke_estimate_params *p,
         bytes[STOKE_TERM_WEIGHTS] + bytes[STOKE_TERM_GRADIENTS] + bytes[STOKE_TERM_OPTIMIZER];
     bytes[STOKE_TERM_EXTRA] = plan.packed + (plan.parameters > named ? plan.parameters - named : 0);
     bytes[STOKE_TERM_ACTIVATIONS] = plan.activations; /* with the logits, at a quarter of the size */
-    bytes[STOKE_TERM_BATCHES] = ring_bytes(p);
+    /* f32 pictures and masks of one byte, two above 255 classes: what the trainer asks of the loader.
+     * `prefetch` batches wait, one is with the network. */
+    bytes[STOKE_TERM_BATCHES] = pixels * (3 * sizeof(float) + (p->classes > 255 ? 2 : 1));
     bytes[STOKE_TERM_WORKSPACE] = plan.workspace;
     bytes[STOKE_TERM_CONTEXT] = plan.process;
     for (int i = 0; i < STOKE_TERMS; i++) e->total += bytes[i];
@@ -443,14 +428,14 @@ static int estimate_native(stoke_estimate *e, const stoke_estimate_params *p,
 
 /* ---- both ---- */
 
-int stk_estimate_make(stoke_estimate *estimate, stoke_engine engine, const stoke_estimate_params *params,
-                      int mode, stoke_error *err)
+int stoke_estimate_make(stoke_estimate *estimate, stoke_engine engine, const stoke_estimate_params *params,
+                        stoke_error *err)
 {
     stk_segformer_config config = { 0 };
     memset(estimate, 0, sizeof *estimate);
     int r = check(params, &config, err);
     if (!r && engine == STOKE_ENGINE_NATIVE)
-        r = estimate_native(estimate, params, &config, mode, err);
+        r = estimate_native(estimate, params, &config, err);
     else if (!r)
         stk_estimate_torch(estimate, params, is_smallnet(params) ? NULL : &config);
     if (r) return r;
@@ -458,12 +443,6 @@ int stk_estimate_make(stoke_estimate *estimate, stoke_engine engine, const stoke
     for (int i = 1; i < STOKE_TERMS; i++)
         if (estimate->bytes[i] > estimate->bytes[estimate->dominant]) estimate->dominant = i;
     return STOKE_OK;
-}
-
-int stoke_estimate_make(stoke_estimate *estimate, stoke_engine engine, const stoke_estimate_params *params,
-                        stoke_error *err)
-{
-    return stk_estimate_make(estimate, engine, params, STOKE_MEMORY_PLAIN, err);
 }
 
 /* One question of the search. A batch beyond what a network takes at all is a no, not an error. */

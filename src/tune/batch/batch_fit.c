@@ -3,7 +3,7 @@
  * Two lines through a handful of trials. Memory is fitted by plain least squares: what matters is the far
  * end. Times are fitted by relative error: a step of 10 ms must count as much as one of a second.
  */
-#include "src/tune/batch/batch_fit.h"
+#include "src/tune/batch/batch.h"
 
 #include <math.h>
 
@@ -66,17 +66,6 @@ static double share_had(double had, double wanted)
     return wanted > 0 ? had / wanted : 1; /* NaN too: not known is not disturbed */
 }
 
-static void look_at_peace(stk_batch_fit *fit, const stoke_trial *t)
-{
-    const double share = share_had(t->cores_had, t->cores_wanted);
-    if (isnan(fit->cores_had) || share < share_had(fit->cores_had, fit->cores_wanted)) {
-        fit->cores_had = t->cores_had;
-        fit->cores_wanted = t->cores_wanted;
-    }
-    if (stk_decide_busy(t->cores_had, t->cores_wanted) || t->step_high - t->step_low > WIDE * t->step_ms)
-        fit->disturbed = 1;
-}
-
 static void add_point(stk_batch_fit *fit, uint32_t batch, double ms)
 {
     size_t i = fit->n_points;
@@ -99,7 +88,13 @@ static void fit_time(stk_batch_fit *fit, const stoke_trial *trials, size_t n)
         const stoke_trial *t = &trials[i];
         if (t->outcome != STOKE_OUTCOME_OK || t->with_loader || !(t->step_ms > 0)) continue;
         add_point(fit, t->batch, t->step_ms);
-        look_at_peace(fit, t);
+        const double share = share_had(t->cores_had, t->cores_wanted);
+        if (isnan(fit->cores_had) || share < share_had(fit->cores_had, fit->cores_wanted)) {
+            fit->cores_had = t->cores_had;
+            fit->cores_wanted = t->cores_wanted;
+        }
+        if (stk_decide_busy(t->cores_had, t->cores_wanted) || t->step_high - t->step_low > WIDE * t->step_ms)
+            fit->disturbed = 1;
     }
     for (size_t i = 0; i < fit->n_points; i++) {
         const double ms = fit->point[i].ms;

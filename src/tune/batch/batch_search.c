@@ -19,7 +19,7 @@
 #include "src/base/remarks.h"
 #include "src/base/retry.h"
 #include "src/net/segformer/segformer.h"
-#include "src/tune/batch/batch_fit.h"
+#include "src/tune/batch/batch.h"
 #include <stoke/tools/report.h>
 #include <stoke/tools/terminal.h>
 
@@ -116,18 +116,18 @@ static int take_over(trial_log *j, const char *text, size_t size, const char *ke
     return STOKE_OK;
 }
 
-static int read_all(trial_log *j, char *text, size_t size, stoke_error *err)
-{
-    const int number = stk_pread(j->file, text, size, 0);
-    if (number == STK_ENDED)
-        return stk_fail(err, STOKE_E_IO, "%s: became shorter while it was read", j->path);
-    return number ? stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot be read", j->path) : STOKE_OK;
-}
-
-static int begin(trial_log *j, const char *key, stoke_error *err)
+/* path NULL: none is kept. A file with another key begins again; one that is no journal is refused and left
+ * as it is, so is one that another search has open. */
+static int journal_open(trial_log *j, const char *path, const char *key, stoke_error *err)
 {
     struct stat st;
     size_t whole = 0;
+    *j = (trial_log){ .file = -1, .path = path };
+    if (!path) return STOKE_OK;
+    if (!key || strlen(key) > KEY_LETTERS)
+        return stk_fail(err, STOKE_E_INVALID, "a journal needs a key of at most %d letters", KEY_LETTERS);
+    j->file = stoke_open(path, O_RDWR | O_CREAT | O_APPEND, 0666);
+    if (j->file < 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot be opened", path);
     if (stoke_fstat(j->file, &st) != 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s", j->path);
     if (!S_ISREG(st.st_mode)) return stk_fail(err, STOKE_E_INVALID, "%s: is no regular file", j->path);
     if (flock(j->file, LOCK_EX | LOCK_NB) != 0)
@@ -139,33 +139,15 @@ static int begin(trial_log *j, const char *key, stoke_error *err)
     const size_t size = (size_t)st.st_size;
     char *text = stk_alloc(size + 1);
     if (!text) return stk_fail(err, STOKE_E_NOMEM, "no memory for the journal");
-    int r = read_all(j, text, size, err);
+    const int number = stk_pread(j->file, text, size, 0);
+    int r = number == STK_ENDED ? stk_fail(err, STOKE_E_IO, "%s: became shorter while it was read", j->path)
+            : number            ? stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot be read", j->path)
+                                : STOKE_OK;
     if (!r) r = take_over(j, text, size, key, &whole, err);
     if (!r && ftruncate(j->file, (off_t)whole) != 0)
         r = stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot be cut to its whole lines", j->path);
     if (!r && !whole) r = write_key(j, key, err);
     stk_free(text);
-    return r;
-}
-
-static void journal_close(trial_log *journal)
-{
-    if (journal->file >= 0) close(journal->file);
-    journal->file = -1;
-}
-
-/* path NULL: none is kept. A file with another key begins again; one that is no journal is refused and left
- * as it is, so is one that another search has open. */
-static int journal_open(trial_log *journal, const char *path, const char *key, stoke_error *err)
-{
-    *journal = (trial_log){ .file = -1, .path = path };
-    if (!path) return STOKE_OK;
-    if (!key || strlen(key) > KEY_LETTERS)
-        return stk_fail(err, STOKE_E_INVALID, "a journal needs a key of at most %d letters", KEY_LETTERS);
-    journal->file = stoke_open(path, O_RDWR | O_CREAT | O_APPEND, 0666);
-    if (journal->file < 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot be opened", path);
-    const int r = begin(journal, key, err);
-    if (r) journal_close(journal);
     return r;
 }
 
@@ -179,16 +161,6 @@ static const stoke_trial *journal_take(trial_log *journal, uint32_t batch, int w
         return t;
     }
     return NULL;
-}
-
-static int journal_add(trial_log *journal, const stoke_trial *trial, stoke_error *err)
-{
-    char line[LINE_BYTES];
-    if (journal->file < 0) return STOKE_OK;
-    const int length = stoke_trial_text(trial, line, sizeof line - 1);
-    if (length < 0 || length >= (int)sizeof line - 1)
-        return stk_fail(err, STOKE_E_LIMIT, "%s: a trial is too long for a line", journal->path);
-    return write_line(journal, line, (size_t)length, err);
 }
 
 /* ---- the search ---- */
@@ -260,16 +232,6 @@ static void say_busy(const batch_search *s, const char *what)
         SAY(s->result, "%s (steps of one trial differ by half and more)", what);
 }
 
-/* What is certain when times are not. */
-static void say_too_busy(batch_search *s)
-{
-    stoke_batch_result *result = s->result;
-    say_busy(s, "This machine is too busy to tell");
-    SAY(result, ": the times scatter, and no batch is suggested from them. Only this is certain. ");
-    say_memory(s);
-    SAY(result, "Search again when the machine is quiet, or with more --steps.");
-}
-
 /* Samples a second with the loader on. */
 static double batch_whole_rate(const stoke_trial *t)
 {
@@ -287,15 +249,6 @@ static void say_throughput(const batch_search *s)
         s->fit.timed ? "line" : "trials", (unsigned)result->batch, result->batch == 1 ? "es" : "", places,
         result->images_s, 100 * result->images_s / best, places, best);
     SAY(result, "; the confirming trial made %.*f. ", places, made);
-}
-
-static void say_loader(stoke_batch_result *result, const stoke_batch_params *p)
-{
-    if (isnan(result->busy))
-        SAY(result, "Loader: n/a, the trials were without data. ");
-    else
-        SAY(result, "Loader: keeps the device busy %.0f %% of the time; wanted are %.0f %%. ",
-            100 * result->busy, 100 * p->target_busy);
 }
 
 static void say_bound(const batch_search *s)
@@ -332,7 +285,10 @@ static void batch_tell(batch_search *s)
     stoke_batch_result *result = s->result;
     if (result->too_busy) {
         result->bound = STOKE_BOUND_MEMORY;
-        say_too_busy(s);
+        say_busy(s, "This machine is too busy to tell");
+        SAY(result, ": the times scatter, and no batch is suggested from them. Only this is certain. ");
+        say_memory(s);
+        SAY(result, "Search again when the machine is quiet, or with more --steps.");
         return;
     }
     if (!result->batch) {
@@ -352,7 +308,11 @@ static void batch_tell(batch_search *s)
     }
     say_memory(s);
     say_throughput(s);
-    say_loader(result, s->params);
+    if (isnan(result->busy))
+        SAY(result, "Loader: n/a, the trials were without data. ");
+    else
+        SAY(result, "Loader: keeps the device busy %.0f %% of the time; wanted are %.0f %%. ",
+            100 * result->busy, 100 * s->params->target_busy);
     say_bound(s);
 }
 
@@ -387,16 +347,6 @@ static int check_params(const stoke_batch_params *p, stoke_error *err)
     return STOKE_OK;
 }
 
-/* What may be taken: what there is, less a margin for others and for luck, less what a process takes anyhow.
- */
-static uint64_t budget_of(const stoke_batch_params *p)
-{
-    uint64_t spare = (uint64_t)(p->margin * (double)p->memory);
-    if (spare < p->margin_bytes) spare = p->margin_bytes;
-    spare += p->context;
-    return p->memory > spare ? p->memory - spare : 0;
-}
-
 /* ---- trials ---- */
 
 static int is_short_of_memory(const stoke_trial *t)
@@ -417,10 +367,15 @@ static int ask(batch_search *s, uint32_t batch, int with_loader, stoke_trial *tr
     if (known) {
         *trial = *known;
     } else {
+        char line[LINE_BYTES];
         int r = s->run(s->context, batch, trial, err);
+        if (r) return r;
         trial->batch = batch;
         trial->with_loader = with_loader;
-        if (!r) r = journal_add(&s->journal, trial, err);
+        const int length = stoke_trial_text(trial, line, sizeof line - 1);
+        if (s->journal.file >= 0 && (length < 0 || length >= (int)sizeof line - 1))
+            return stk_fail(err, STOKE_E_LIMIT, "%s: a trial is too long for a line", s->journal.path);
+        if (s->journal.file >= 0) r = write_line(&s->journal, line, (size_t)length, err);
         if (r) return r;
     }
     result->trial[result->n_trials++] = *trial;
@@ -546,14 +501,6 @@ static int halve(batch_search *s, stoke_error *err)
     }
 }
 
-static int find_largest(batch_search *s, stoke_error *err)
-{
-    int right = 0, r = probe_all(s, err);
-    if (r || !s->low || s->flat || has_stopped(s)) return r;
-    r = follow_line(s, &right, err);
-    return r || right ? r : halve(s, err);
-}
-
 /* ---- the choice ---- */
 
 /* A fifth less, as far as a batch can be; 0 = there is none below. */
@@ -623,23 +570,15 @@ static int choose(batch_search *s, stoke_error *err)
     return r;
 }
 
-static void report_fit(batch_search *s)
+static int search(batch_search *s, stoke_error *err)
 {
     stoke_batch_result *result = s->result;
     const stk_batch_fit *fit = &s->fit;
-    result->linear = fit->linear;
-    result->memory0 = fit->memory0;
-    result->memory1 = fit->memory1;
-    result->memory_r2 = fit->memory_r2;
-    result->timed = fit->timed;
-    result->time0 = fit->time0;
-    result->time1 = fit->time1;
-    result->largest_fit = largest_fit(s, s->most);
-}
-
-static int search(batch_search *s, stoke_error *err)
-{
-    int r = find_largest(s, err);
+    int right = 0, r = probe_all(s, err);
+    if (!r && s->low && !s->flat && !has_stopped(s)) {
+        r = follow_line(s, &right, err);
+        if (!r && !right) r = halve(s, err);
+    }
     if (!r && !s->low && has_stopped(s))
         return stk_fail(
             err, STOKE_E_STATE,
@@ -649,12 +588,19 @@ static int search(batch_search *s, stoke_error *err)
             *s->stopped.message ? s->stopped.message : "it said nothing");
     /* A line that fits every time within 5 % is no accident, however busy the machine. */
     const int disturbed = !r && s->low && s->fit.disturbed && !s->fit.timed;
-    s->result->too_busy = disturbed && !s->params->although_busy;
-    s->result->doubtful = disturbed && s->params->although_busy;
-    if (!r && s->low && !s->result->too_busy) r = choose(s, err);
+    result->too_busy = disturbed && !s->params->although_busy;
+    result->doubtful = disturbed && s->params->although_busy;
+    if (!r && s->low && !result->too_busy) r = choose(s, err);
     if (r) return r;
-    stk_batch_fit_make(&s->fit, s->result->trial, s->result->n_trials);
-    report_fit(s);
+    stk_batch_fit_make(&s->fit, result->trial, result->n_trials);
+    result->linear = fit->linear;
+    result->memory0 = fit->memory0;
+    result->memory1 = fit->memory1;
+    result->memory_r2 = fit->memory_r2;
+    result->timed = fit->timed;
+    result->time0 = fit->time0;
+    result->time1 = fit->time1;
+    result->largest_fit = largest_fit(s, s->most);
     batch_tell(s);
     return STOKE_OK;
 }
@@ -672,10 +618,14 @@ int stoke_batch_search(stoke_batch_result *result, const stoke_batch_params *par
     s->context = context;
     s->result = result;
     s->most = params->largest && params->largest < STK_NET_BATCH ? params->largest : STK_NET_BATCH;
-    result->budget = budget_of(params);
+    /* What there is, less a margin for others and for luck, less what a process takes anyhow. */
+    const uint64_t margin =
+        stk_most((uint64_t)(params->margin * (double)params->memory), params->margin_bytes);
+    const uint64_t spare = margin + params->context;
+    result->budget = params->memory > spare ? params->memory - spare : 0;
     r = journal_open(&s->journal, journal, key, err);
     if (!r) r = search(s, err);
-    journal_close(&s->journal);
+    if (s->journal.file >= 0) close(s->journal.file);
     stk_free(s);
     return r;
 }

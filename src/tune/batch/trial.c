@@ -2,7 +2,7 @@
  *
  * A trial: where it runs, and what it depends on.
  */
-#include "src/tune/batch/trial.h"
+#include "src/tune/batch/batch.h"
 
 #include <math.h>
 #include <signal.h>
@@ -53,32 +53,23 @@ static int says_any(const char *message, const char *const *texts)
 }
 
 /* What PyTorch, its libraries and ours say. The last is how a MIG slice runs out of memory: an assertion. */
-static int says_no_memory(const char *message)
-{
-    static const char *const texts[] = {
-        "out of memory",       "CUDNN_STATUS_NOT_SUPPORTED", "CUBLAS_STATUS_ALLOC_FAILED",
-        "DefaultCPUAllocator", "NVML_SUCCESS == r",          NULL
-    };
-    return says_any(message, texts);
-}
-
+static const char *const no_memory[] = {
+    "out of memory",       "CUDNN_STATUS_NOT_SUPPORTED", "CUBLAS_STATUS_ALLOC_FAILED",
+    "DefaultCPUAllocator", "NVML_SUCCESS == r",          NULL
+};
 /* Errors after which a CUDA context is of no more use. */
-static int says_device(const char *message)
-{
-    static const char *const texts[] = { "CUDA error",
-                                         "CUDA_ERROR_",
-                                         "illegal memory access",
-                                         "device-side assert",
-                                         "unspecified launch failure",
-                                         "the device is lost",
-                                         "fell off the bus",
-                                         "uncorrectable ECC",
-                                         "CUDNN_STATUS_EXECUTION_FAILED",
-                                         "CUDNN_STATUS_INTERNAL_ERROR",
-                                         "CUBLAS_STATUS_EXECUTION_FAILED",
-                                         NULL };
-    return says_any(message, texts);
-}
+static const char *const device_broken[] = { "CUDA error",
+                                             "CUDA_ERROR_",
+                                             "illegal memory access",
+                                             "device-side assert",
+                                             "unspecified launch failure",
+                                             "the device is lost",
+                                             "fell off the bus",
+                                             "uncorrectable ECC",
+                                             "CUDNN_STATUS_EXECUTION_FAILED",
+                                             "CUDNN_STATUS_INTERNAL_ERROR",
+                                             "CUBLAS_STATUS_EXECUTION_FAILED",
+                                             NULL };
 
 int stoke_outcome_of(int status, uint64_t kills_before, uint64_t kills_after, int timed_out,
                      const char *message)
@@ -90,9 +81,9 @@ int stoke_outcome_of(int status, uint64_t kills_before, uint64_t kills_after, in
     }
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return STOKE_OUTCOME_OK;
     if (!message) return STOKE_OUTCOME_ERROR;
-    return says_no_memory(message) ? STOKE_OUTCOME_OOM
-           : says_device(message)  ? STOKE_OUTCOME_DEVICE
-                                   : STOKE_OUTCOME_ERROR;
+    return says_any(message, no_memory)       ? STOKE_OUTCOME_OOM
+           : says_any(message, device_broken) ? STOKE_OUTCOME_DEVICE
+                                              : STOKE_OUTCOME_ERROR;
 }
 
 uint64_t stoke_oom_kills(void)
@@ -153,23 +144,18 @@ static int read_figure(const stk_json *json, const struct trial_figure *figure, 
     return stk_json_real(json, value, to) && *to >= 0 && *to <= figure->most;
 }
 
-static int read_outcome(const stk_json *json, int *outcome)
-{
-    const char *text = stk_json_text(json, stk_json_find(json, &json->values[0], "outcome"));
-    for (*outcome = 0; text && *outcome <= STOKE_OUTCOME_ERROR; ++*outcome)
-        if (!strcmp(text, stoke_outcome_name(*outcome))) return 1;
-    return 0;
-}
-
 static int read_fields(const stk_json *json, stoke_trial *t)
 {
     const stk_json_value *root = &json->values[0];
     const stk_json_value *loader = stk_json_find(json, root, "with_loader");
     const char *message = stk_json_text(json, stk_json_find(json, root, "message"));
+    const char *outcome = stk_json_text(json, stk_json_find(json, root, "outcome"));
     uint64_t batch = 0;
+    while (outcome && t->outcome <= STOKE_OUTCOME_ERROR && strcmp(outcome, stoke_outcome_name(t->outcome)))
+        t->outcome++;
     if (!stk_json_uint(json, stk_json_find(json, root, "batch"), &batch) || !batch || batch > STK_NET_BATCH ||
-        !loader || (loader->kind != STK_JSON_TRUE && loader->kind != STK_JSON_FALSE) ||
-        !read_outcome(json, &t->outcome) ||
+        !loader || (loader->kind != STK_JSON_TRUE && loader->kind != STK_JSON_FALSE) || !outcome ||
+        t->outcome > STOKE_OUTCOME_ERROR ||
         !stk_json_uint(json, stk_json_find(json, root, "allocated_bytes"), &t->allocated) ||
         !stk_json_uint(json, stk_json_find(json, root, "reserved_bytes"), &t->reserved) || !message)
         return 0;

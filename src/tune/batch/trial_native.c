@@ -13,7 +13,7 @@
 #include "src/base/mem.h"
 #include "src/train/evaluate.h"
 #include "src/train/setup.h"
-#include "src/tune/batch/trial.h"
+#include "src/tune/batch/batch.h"
 #include <stoke/loader.h>
 #include <stoke/tools/machine.h>
 
@@ -128,34 +128,25 @@ static int open_native(native_trial *n, uint32_t batch, stoke_error *err)
 
 /* ---- steps ---- */
 
-/* Forward, loss, backward, update, of one batch. */
+/* Forward, loss, backward, update, of one batch; ms NULL: it is evaluated. An evaluation is part of a
+ * training, and may be what memory fails at; its own time does not count. */
 static int one_step(native_trial *n, uint64_t step, double *ms, stoke_error *err)
 {
+    double loss;
     const stoke_batch *batch = NULL;
     const uint64_t began = stk_now_ns();
     int r = n->loader ? next_batch(n, &batch, err) : STOKE_OK;
     if (r) return r;
     const uint64_t ready = stk_now_ns();
     if (batch) n->rows = stoke_net_batch_of(batch);
-    r = stoke_net_backward(n->net, &n->rows, 1, NULL, err);
+    r = ms ? stoke_net_backward(n->net, &n->rows, 1, NULL, err)
+           : stoke_net_evaluate(n->net, &n->rows, &loss, NULL, err);
     if (batch) stoke_batch_release(n->loader, &batch);
+    if (!ms) return r;
     const stoke_update update = stk_setup_update(&n->train, 1e-5, step);
     if (!r) r = stoke_net_step(n->net, &update, NULL, err);
     n->waited_ms = n->loader ? (double)(ready - began) / 1e6 : 0;
     *ms = (double)(stk_now_ns() - ready) / 1e6;
-    return r;
-}
-
-/* An evaluation is part of a training, and may be what memory fails at. Its own time does not count. */
-static int evaluate_once(native_trial *n, stoke_error *err)
-{
-    const stoke_batch *batch = NULL;
-    double loss;
-    int r = n->loader ? next_batch(n, &batch, err) : STOKE_OK;
-    if (r) return r;
-    if (batch) n->rows = stoke_net_batch_of(batch);
-    r = stoke_net_evaluate(n->net, &n->rows, &loss, NULL, err);
-    if (batch) stoke_batch_release(n->loader, &batch);
     return r;
 }
 
@@ -170,15 +161,6 @@ static cores read_cores(void)
     cores now = { .at_ns = stk_now_ns() };
     now.known = stk_machine_run_queue("/proc", &now.ran_ns, &now.stood_ns);
     return now;
-}
-
-static void tell_cores(stoke_trial *trial, const cores *before)
-{
-    const cores now = read_cores();
-    const double wall = (double)(now.at_ns - before->at_ns);
-    if (!before->known || !now.known || !(wall > 0)) return;
-    trial->cores_had = (double)(now.ran_ns - before->ran_ns) / wall;
-    trial->cores_wanted = trial->cores_had + (double)(now.stood_ns - before->stood_ns) / wall;
 }
 
 static int take_steps(native_trial *n, stoke_trial *trial, stoke_error *err)
@@ -198,22 +180,18 @@ static int take_steps(native_trial *n, stoke_trial *trial, stoke_error *err)
         computed += own;
         waited += n->waited_ms;
     }
-    tell_cores(trial, &before);
-    const int r = evaluate_once(n, err);
+    const cores now = read_cores();
+    const double wall = (double)(now.at_ns - before.at_ns);
+    if (before.known && now.known && wall > 0) {
+        trial->cores_had = (double)(now.ran_ns - before.ran_ns) / wall;
+        trial->cores_wanted = trial->cores_had + (double)(now.stood_ns - before.stood_ns) / wall;
+    }
+    const int r = one_step(n, 0, NULL, err);
     if (r) return r;
     stk_trial_times(trial, ms, count);
     trial->wait_ms = waited / (double)count;
     if (n->loader) trial->busy = computed / (computed + waited);
     return STOKE_OK;
-}
-
-static void close_native(native_trial *n)
-{
-    stoke_loader_destroy(&n->loader);
-    stoke_net_close(&n->net);
-    stk_setup_free(&n->setup);
-    stk_free(n->images);
-    stk_free(n->masks);
 }
 
 int stk_trial_native(stoke_trial *trial, const stoke_trial_params *params, stoke_error *err)
@@ -231,7 +209,11 @@ int stk_trial_native(stoke_trial *trial, const stoke_trial_params *params, stoke
         trial->allocated = planned;
         trial->reserved = held > planned ? held : planned; /* pages that were not touched count as taken */
     }
-    close_native(&n);
+    stoke_loader_destroy(&n.loader);
+    stoke_net_close(&n.net);
+    stk_setup_free(&n.setup);
+    stk_free(n.images);
+    stk_free(n.masks);
     setrlimit(RLIMIT_DATA, &before);
     return r;
 }

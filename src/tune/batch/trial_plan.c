@@ -11,7 +11,7 @@
 #include "src/net/files/pretrained.h"
 #include "src/train/setup.h"
 #include "src/tune/preflight/preflight.h"
-#include "src/tune/batch/trial.h"
+#include "src/tune/batch/batch.h"
 
 enum { ASSUMED_SIDE = 288 }; /* as `stoke estimate` */
 
@@ -37,40 +37,34 @@ static void take_wish(trial_plan *plan)
     if (w->num_blocks > 0) p->num_blocks = (uint32_t)w->num_blocks;
 }
 
-/* What training would settle: classes, size, samples. */
-static int look_as_training(trial_plan *plan, stoke_error *err)
+/* What training would settle: classes, size, samples. A PyTorch trainer's file may well be read on another
+ * machine than the one that trains. */
+static int look(trial_plan *plan, stoke_error *err)
 {
+    const stk_run_config *w = &plan->config;
     stk_setup setup;
+    stoke_error own = { 0 };
     stoke_trial_params *p = &plan->out.params;
     stoke_data_params data = p->data;
     stoke_train_params train = p->train;
-    data.batch = 1;                                                    /* it is what is looked for */
-    if (plan->config.engine == STOKE_ENGINE_TORCH) train.model = "b0"; /* only the data are looked at */
+    if (!w->has_data) return STOKE_OK;
+    data.batch = 1;                                          /* it is what is looked for */
+    if (w->engine == STOKE_ENGINE_TORCH) train.model = "b0"; /* only the data are looked at */
     train.resume = NULL;
-    const int r = stk_setup_make(&setup, &data, &train, NULL, NULL, NULL, err);
-    if (r) return r;
+    const int r = stk_setup_make(&setup, &data, &train, NULL, NULL, NULL, &own);
+    if (r && (w->engine != STOKE_ENGINE_TORCH || *w->data_flag)) return stk_fail_again(err, r, own.message);
+    if (r) {
+        stk_remark(&plan->remarks, "The data are left out of the trials, and so is the loader: %.400s",
+                   own.message);
+        p->data.data = p->data.images = p->data.list = NULL;
+        return STOKE_OK;
+    }
     p->classes = setup.classes;
     p->data.size[0] = setup.train.size[0];
     p->data.size[1] = setup.train.size[1];
     plan->out.samples = stoke_dataset_count(setup.train_set);
     stk_setup_free(&setup);
     return STOKE_OK;
-}
-
-/* A PyTorch trainer's file may well be read on another machine than the one that trains. */
-static int look(trial_plan *plan, stoke_error *err)
-{
-    stk_run_config *w = &plan->config;
-    stoke_error own = { 0 };
-    if (!w->has_data) return STOKE_OK;
-    int r = look_as_training(plan, &own);
-    if (r && w->engine == STOKE_ENGINE_TORCH && !*w->data_flag) {
-        stk_remark(&plan->remarks, "The data are left out of the trials, and so is the loader: %.400s",
-                   own.message);
-        plan->out.params.data.data = plan->out.params.data.images = plan->out.params.data.list = NULL;
-        r = STOKE_OK;
-    }
-    return r ? stk_fail_again(err, r, own.message) : STOKE_OK;
 }
 
 static int name_model(trial_plan *plan, stoke_error *err)

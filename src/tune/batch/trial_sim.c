@@ -12,7 +12,7 @@
 #include "src/base/mem.h"
 #include "src/device/sim.h"
 #include "src/net/segformer/segformer.h"
-#include "src/tune/batch/trial.h"
+#include "src/tune/batch/batch.h"
 #include <stoke/tools/device.h>
 #include <stoke/tools/diagnose.h>
 #include <stoke/tools/upload.h>

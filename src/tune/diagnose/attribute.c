@@ -16,14 +16,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/observe/observer.h"
-#include <stoke/tools/diagnose.h>
-
-typedef struct stk_cover {
-    stk_busy_interval *part; /* in order, disjoint, not empty */
-    uint64_t *before;        /* length of all parts before this one */
-    size_t n, room;
-} stk_cover;
+#include "src/tune/diagnose/diagnose.h"
 
 __extension__ typedef unsigned __int128 stk_wide;
 
@@ -35,26 +28,24 @@ typedef struct attribute_sums {
 
 /* ---- the union of intervals, and how much of it lies within another ---- */
 
-static void cover_destroy(stk_cover *cover)
+void stk_cover_destroy(stk_cover *cover)
 {
     stk_free(cover->part);
     stk_free(cover->before);
     *cover = (stk_cover){ 0 };
 }
 
-/* Room for so many intervals. */
-static int cover_create(stk_cover *cover, size_t room, stoke_error *err)
+int stk_cover_create(stk_cover *cover, size_t room, stoke_error *err)
 {
     *cover = (stk_cover){ .room = room };
     cover->part = stk_calloc(room, sizeof *cover->part);
     cover->before = stk_calloc(room, sizeof *cover->before);
     if (cover->part && cover->before) return STOKE_OK;
-    cover_destroy(cover);
+    stk_cover_destroy(cover);
     return stk_fail(err, STOKE_E_NOMEM, "no memory for %zu intervals", room);
 }
 
-/* One that is empty or turned round adds nothing. */
-static void cover_add(stk_cover *cover, uint64_t start, uint64_t end)
+void stk_cover_add(stk_cover *cover, uint64_t start, uint64_t end)
 {
     if (start < end && cover->n < cover->room) cover->part[cover->n++] = (stk_busy_interval){ start, end };
 }
@@ -65,8 +56,7 @@ static int by_start(const void *a, const void *b)
     return (x->start > y->start) - (x->start < y->start);
 }
 
-/* After the last one: sorts and unites them. */
-static void cover_unite(stk_cover *cover)
+void stk_cover_unite(stk_cover *cover)
 {
     size_t n = 0;
     if (cover->n) qsort(cover->part, cover->n, sizeof *cover->part, by_start);
@@ -102,8 +92,7 @@ static uint64_t until(const stk_cover *cover, uint64_t time)
     return cover->before[low - 1] + (time < last->end ? time : last->end) - last->start;
 }
 
-/* How much of [start, end] is covered. */
-static uint64_t cover_within(const stk_cover *cover, uint64_t start, uint64_t end)
+uint64_t stk_cover_within(const stk_cover *cover, uint64_t start, uint64_t end)
 {
     return start < end ? until(cover, end) - until(cover, start) : 0;
 }
@@ -111,7 +100,7 @@ static uint64_t cover_within(const stk_cover *cover, uint64_t start, uint64_t en
 /* The wait for input, divided by what the pipeline was doing over the last batches, not by what happened to
  * run during the wait: the last stage of a batch always does, whatever held the batch up. */
 
-static const int cause_of[STOKE_WORK_KINDS] = {
+const int stk_idle_of_work[STOKE_WORK_KINDS] = {
     [STOKE_WORK_READ] = STOKE_IDLE_READ,       [STOKE_WORK_DECODE] = STOKE_IDLE_DECODE,
     [STOKE_WORK_FIT] = STOKE_IDLE_FIT,         [STOKE_WORK_AUGMENT] = STOKE_IDLE_AUGMENT,
     [STOKE_WORK_COLLATE] = STOKE_IDLE_COLLATE,
@@ -123,7 +112,7 @@ static attribute_sums weigh(const stoke_step_record *record)
     for (int i = 0; i < STOKE_WORK_KINDS; i++) {
         const stoke_work_time *time = &record->making[i];
         const stk_wide on_cpu = (stk_wide)time->cpu_ns + time->queued_ns;
-        w.weight[cause_of[i]] += time->cpu_ns;
+        w.weight[stk_idle_of_work[i]] += time->cpu_ns;
         w.weight[STOKE_IDLE_CONTENTION] += time->queued_ns;
         if (time->wall_ns > on_cpu) w.weight[STOKE_IDLE_FILES] += time->wall_ns - on_cpu;
     }
@@ -253,7 +242,7 @@ static void straighten(chain *c, uint64_t low, uint64_t high)
 
 static uint64_t idle_within(const attributing *a, uint64_t start, uint64_t end)
 {
-    return end - start - cover_within(&a->busy, start, end);
+    return end - start - stk_cover_within(&a->busy, start, end);
 }
 
 static void add_unknown(attributing *a, uint64_t *row, int after, uint64_t ns)
@@ -279,12 +268,6 @@ static void divide_input(attributing *a, size_t i, uint64_t start, uint64_t end,
         add_unknown(a, row, STOKE_IDLE_INSIDE, ns - out_of_order);
 }
 
-/* What a missing moment comes after: the last part of making a batch stands for all of it. */
-static int part_of(int cause)
-{
-    return cause == INPUT ? STOKE_IDLE_COLLATE : cause;
-}
-
 static void divide_gap(attributing *a, size_t i, chain *c, uint64_t low, uint64_t high, uint64_t *row)
 {
     int after = STOKE_IDLE_INSIDE, missing = 0;
@@ -302,7 +285,8 @@ static void divide_gap(attributing *a, size_t i, chain *c, uint64_t low, uint64_
             divide_input(a, i, at, p->at, row);
         else
             row[p->cause] += idle_within(a, at, p->at);
-        after = part_of(p->cause);
+        /* What a missing moment comes after: the last part of making a batch stands for all of it. */
+        after = p->cause == INPUT ? STOKE_IDLE_COLLATE : p->cause;
         at = p->at;
         missing = 0;
     }
@@ -358,28 +342,17 @@ static int unite_busy(attributing *a, uint64_t low, uint64_t high, stoke_error *
 {
     size_t room;
     if (!stk_mul(a->n, 2, &room)) return stk_fail(err, STOKE_E_NOMEM, "no memory for %zu steps", a->n);
-    const int r = cover_create(&a->busy, room, err);
+    const int r = stk_cover_create(&a->busy, room, err);
     if (r) return r;
     for (size_t i = 0; i < a->n; i++) {
         const stoke_step_record *record = &a->records[i];
         if (record->augment_start)
-            cover_add(&a->busy, clamp(record->augment_start, low, high),
-                      clamp(record->augment_end, low, high));
-        if (i >= a->from) cover_add(&a->busy, clamp(record->start, low, high), clamp(record->end, low, high));
+            stk_cover_add(&a->busy, clamp(record->augment_start, low, high),
+                          clamp(record->augment_end, low, high));
+        if (i >= a->from)
+            stk_cover_add(&a->busy, clamp(record->start, low, high), clamp(record->end, low, high));
     }
-    cover_unite(&a->busy);
-    return STOKE_OK;
-}
-
-static int look_ahead(attributing *a, stoke_error *err)
-{
-    a->later_ready = stk_calloc(a->n, sizeof *a->later_ready);
-    if (!a->later_ready) return stk_fail(err, STOKE_E_NOMEM, "no memory for %zu steps", a->n);
-    uint64_t first = UINT64_MAX;
-    for (size_t i = a->n; i-- > 0;) {
-        a->later_ready[i] = first;
-        if (a->records[i].ready) first = stk_least(first, a->records[i].ready);
-    }
+    stk_cover_unite(&a->busy);
     return STOKE_OK;
 }
 
@@ -394,7 +367,7 @@ static void sum_work(const attributing *a, uint64_t low, uint64_t high)
         const uint64_t kernels_end = clamp(record->augment_end, low, high);
         if (record->copy_start && start < end) {
             add_up(&out->copy_ns, end - start);
-            add_up(&out->overlapped_copy_ns, cover_within(&a->busy, start, end));
+            add_up(&out->overlapped_copy_ns, stk_cover_within(&a->busy, start, end));
         }
         if (record->augment_start && kernels < kernels_end) add_up(&out->augment_ns, kernels_end - kernels);
     }
@@ -425,7 +398,7 @@ static int close_books(attributing *a, uint64_t low, uint64_t high, stoke_error 
     uint64_t sum = 0, longest = 0;
     out->steps = a->n - a->from;
     out->elapsed_ns = high - low;
-    out->busy_ns = cover_within(&a->busy, low, high) - out->idle[STOKE_IDLE_INSIDE];
+    out->busy_ns = stk_cover_within(&a->busy, low, high) - out->idle[STOKE_IDLE_INSIDE];
     out->idle_ns = out->elapsed_ns - out->busy_ns;
     out->unknown_after = -1;
     for (int k = 0; k < STOKE_IDLES; k++) {
@@ -451,13 +424,19 @@ int stoke_attribute(const stoke_step_record *records, size_t n, size_t from, con
     if (r) return r;
     const uint64_t low = records[from - 1].end, high = records[n - 1].end;
     r = unite_busy(&a, low, high, err);
-    if (!r) r = look_ahead(&a, err);
+    if (!r && !(a.later_ready = stk_calloc(n, sizeof *a.later_ready)))
+        r = stk_fail(err, STOKE_E_NOMEM, "no memory for %zu steps", n);
     if (!r) {
+        uint64_t first = UINT64_MAX;
+        for (size_t i = n; i-- > 0;) {
+            a.later_ready[i] = first;
+            if (records[i].ready) first = stk_least(first, records[i].ready);
+        }
         go_through(&a, per_step);
         sum_work(&a, low, high);
         r = close_books(&a, low, high, err);
     }
     stk_free(a.later_ready);
-    cover_destroy(&a.busy);
+    stk_cover_destroy(&a.busy);
     return r;
 }

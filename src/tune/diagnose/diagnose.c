@@ -87,26 +87,20 @@ static int plan_native(const stoke_diagnose_params *p, const stoke_data_params *
     return r;
 }
 
-/* STOKE_E_LIMIT: *host is the least that would do. */
-static int plan_largest(const stoke_diagnose_params *p, const stoke_setup *now, uint64_t limit,
-                        stoke_memory_plan *host, stoke_error *err)
-{
-    const stoke_setup setup = p->pairs ? stk_fixes_largest(now, stoke_machine_cores().usable) : *now;
-    stoke_data_params data = stk_diagnose_data(p, &setup);
-    data.memory_limit = limit;
-    return p->device ? plan_feed(p, &setup, &data, host, err) : plan_native(p, &data, host, err);
-}
-
 /* Of everything, before the first stretch. *room: what memory_limit leaves to the loader of a stretch,
  * without the process; 0 = no limit. */
 static int stk_diagnose_memory(stoke_memory_sum *sum, uint64_t *room, const stoke_diagnose_params *p,
-                               const stoke_setup *setup, stoke_error *err)
+                               const stoke_setup *now, stoke_error *err)
 {
     /* Forecasts, pictures, and what workers that have ended leave in the C library's heaps: 0.7-2.4 MB. */
     enum { LEFT_BEHIND = 3 << 20 };
-    const uint64_t limit = p->data.memory_limit, times = times_bytes(p, setup), own = times + LEFT_BEHIND;
+    const uint64_t limit = p->data.memory_limit, times = times_bytes(p, now), own = times + LEFT_BEHIND;
+    const stoke_setup setup = p->pairs ? stk_fixes_largest(now, stoke_machine_cores().usable) : *now;
+    stoke_data_params data = stk_diagnose_data(p, &setup);
     stoke_memory_plan host = { 0 };
-    const int r = plan_largest(p, setup, !limit ? 0 : limit > own ? limit - own : 1, &host, err);
+    data.memory_limit = !limit ? 0 : limit > own ? limit - own : 1;
+    /* STOKE_E_LIMIT: the plan is the least that would do. */
+    const int r = p->device ? plan_feed(p, &setup, &data, &host, err) : plan_native(p, &data, &host, err);
     if (r && !(r == STOKE_E_LIMIT && host.fixed_bytes)) return r;
     *sum = (stoke_memory_sum){ .limit_bytes = limit };
     stoke_memory_add_loader(sum, &host);
@@ -200,13 +194,6 @@ static int compare(const verifier *v, const stoke_setup *with, double predicted,
 
 /* ---- every fix in turn ---- */
 
-static int any_applies(const stoke_fixes *fixes)
-{
-    for (int i = 0; i < STOKE_CAUSES; i++)
-        if (fixes->fix[i].applies) return 1;
-    return 0;
-}
-
 /* Steps that it will take. */
 static uint64_t diagnose_verify_steps(const stoke_fixes *fixes, const stoke_diagnose_params *params,
                                       const stoke_setup *now)
@@ -225,14 +212,15 @@ static int stk_diagnose_verify(stoke_fixes *fixes, const stoke_diagnose_params *
                                const stoke_setup *now, stk_diagnose_progress *progress, stoke_error *err)
 {
     const verifier v = { params, now, progress };
+    int any = 0;
     for (int i = 0; i < STOKE_CAUSES; i++) {
         stoke_fix *fix = &fixes->fix[i];
         if (!fix->applies) continue;
+        any = 1;
         const int r = compare(&v, &fix->setup, fix->gain_ms, &fix->measured, err);
         if (r) return r;
     }
-    if (!any_applies(fixes)) return STOKE_OK;
-    return compare(&v, &fixes->all, fixes->gain_all_ms, &fixes->measured, err);
+    return any ? compare(&v, &fixes->all, fixes->gain_all_ms, &fixes->measured, err) : STOKE_OK;
 }
 
 enum {
@@ -284,21 +272,8 @@ static int check(const stoke_diagnose_params *p, stoke_error *err)
 
 /* ---- measuring ---- */
 
-static int measure(stoke_diagnosis *d, const stoke_diagnose_params *p, stk_diagnose_progress *progress,
-                   stoke_error *err)
-{
-    const stk_diagnose_run_job job = { .params = p,
-                                       .setup = d->setup,
-                                       .steps = p->steps,
-                                       .warm_up = diagnose_warm_up(p->warm_up, &d->setup),
-                                       .restarts = RESTARTS,
-                                       .trace = p->trace,
-                                       .progress = progress };
-    return stk_diagnose_run_run(&d->run, &job, err);
-}
-
 /* A short stretch, for what a batch costs on its way: steps take next to nothing, and workers stay. */
-static stk_diagnose_run_job short_job(const stoke_diagnosis *d, const stoke_diagnose_params *p,
+static stk_diagnose_run_job short_job(const stk_diagnose_whole *d, const stoke_diagnose_params *p,
                                       uint32_t steps, stk_diagnose_progress *progress)
 {
     stk_diagnose_run_job job = { .params = p,
@@ -313,7 +288,7 @@ static stk_diagnose_run_job short_job(const stoke_diagnosis *d, const stoke_diag
 }
 
 /* Augmenting on the other side. A device that cannot is no failure: why_not says what it said. */
-static int measure_other_side(stoke_diagnosis *d, const stoke_diagnose_params *p,
+static int measure_other_side(stk_diagnose_whole *d, const stoke_diagnose_params *p,
                               stk_diagnose_progress *progress, char *why_not, size_t size, stoke_error *err)
 {
     stoke_error own = { 0 };
@@ -337,15 +312,6 @@ static int measure_other_side(stoke_diagnosis *d, const stoke_diagnose_params *p
 static int other_way(const stoke_setup *setup)
 {
     return setup->transfer == STOKE_TRANSFER_PAGEABLE ? STOKE_TRANSFER_STREAM : STOKE_TRANSFER_PAGEABLE;
-}
-
-/* Copies that way, and workers started again. */
-static int measure_link(stoke_diagnosis *d, const stoke_diagnose_params *p, stk_diagnose_progress *progress,
-                        stoke_error *err)
-{
-    stk_diagnose_run_job job = short_job(d, p, LINK_STEPS, progress);
-    job.setup.transfer = other_way(&d->setup);
-    return stk_diagnose_run_run(&d->link, &job, err);
 }
 
 /* ---- costs ---- */
@@ -372,7 +338,7 @@ static void fill_side(stoke_side *side, const stk_diagnose_run *own, const stoke
 
 /* The other side by the way to copy that was not tried there: in proportion to its bytes, which are copied,
  * and touched or not when slots are made. */
-static void fill_other_side(stoke_diagnosis *d, stoke_start link)
+static void fill_other_side(stk_diagnose_whole *d, stoke_start link)
 {
     const stk_diagnose_run *other = &d->other;
     const double share = stk_diagnose_run_mean(other, STK_RUN_COPY_BYTES) /
@@ -380,14 +346,14 @@ static void fill_other_side(stoke_diagnosis *d, stoke_start link)
     const stoke_start run = start_of(&d->run, &d->setup), here = start_of(other, &d->setup);
     const stoke_start start = { fmax(0, here.restart_ms + (link.restart_ms - run.restart_ms) * share),
                                 fmax(0, here.first_ms + (link.first_ms - run.first_ms) * share) };
-    fill_side(&d->costs.side[!d->setup.placement], other, &d->setup,
+    fill_side(&d->out.costs.side[!d->setup.placement], other, &d->setup,
               stk_diagnose_run_mean(&d->link, STK_RUN_COPY_MS) * share, start);
 }
 
-static int fill_costs(stoke_diagnosis *d, stoke_error *err)
+static int fill_costs(stk_diagnose_whole *d, stoke_error *err)
 {
     const stk_diagnose_run *run = &d->run;
-    stoke_costs *costs = &d->costs;
+    stoke_costs *costs = &d->out.costs;
     const size_t n = run->n - run->from;
     *costs = stoke_costs_defaults();
     d->step_ms = stk_alloc(n * sizeof *d->step_ms);
@@ -416,32 +382,9 @@ static int fill_costs(stoke_diagnosis *d, stoke_error *err)
     return STOKE_OK;
 }
 
-/* ---- causes ---- */
-
-static int attribute(stoke_diagnosis *d, stoke_error *err)
-{
-    const stk_diagnose_run *run = &d->run;
-    d->per_step = stk_calloc(run->n - run->from, sizeof *d->per_step);
-    if (!d->per_step) return stk_fail(err, STOKE_E_NOMEM, "no memory for the causes of each step");
-    return stoke_attribute(run->records, run->n, run->from, &d->setup, &d->attribution, d->per_step, err);
-}
-
-static int find_fixes(stoke_diagnosis *d, const stoke_diagnose_params *p, const char *why_not,
-                      stoke_error *err)
-{
-    const char *not_here[STOKE_CAUSES] = { 0 };
-    char short_epoch[128];
-    snprintf(short_epoch, sizeof short_epoch,
-             "the set is too small to tell: an epoch has %" PRIu64 " step%s, and its start is left out",
-             d->short_epoch, d->short_epoch == 1 ? "" : "s");
-    if (*why_not) not_here[STOKE_CAUSE_CPU_AUGMENT] = why_not;
-    if (d->short_epoch) not_here[STOKE_CAUSE_RESTARTED_WORKERS] = short_epoch;
-    return stk_fixes_find(&d->fixes, &d->costs, stoke_machine_cores().usable, p->seed, not_here, err);
-}
-
 /* ---- the whole ---- */
 
-static int diagnose(stoke_diagnosis *d, const stoke_diagnose_params *p, stoke_error *err)
+static int diagnose(stk_diagnose_whole *d, const stoke_diagnose_params *p, stoke_error *err)
 {
     stk_diagnose_progress progress = {
         .tell = p->progress,
@@ -449,16 +392,40 @@ static int diagnose(stoke_diagnosis *d, const stoke_diagnose_params *p, stoke_er
         .total = diagnose_warm_up(p->warm_up, &d->setup) + p->steps +
                  (d->native ? 0 : 2 + OTHER_STEPS + LINK_STEPS),
     };
-    char why_not[160] = "";
-    int r = measure(d, p, &progress, err);
-    if (!r) r = attribute(d, err);
+    const stk_diagnose_run_job job = { .params = p,
+                                       .setup = d->setup,
+                                       .steps = p->steps,
+                                       .warm_up = diagnose_warm_up(p->warm_up, &d->setup),
+                                       .restarts = RESTARTS,
+                                       .trace = p->trace,
+                                       .progress = &progress };
+    stk_diagnose_run_job link = short_job(d, p, LINK_STEPS, &progress); /* and workers started again */
+    link.setup.transfer = other_way(&d->setup);
+    const stk_diagnose_run *run = &d->run;
+    const char *not_here[STOKE_CAUSES] = { 0 };
+    char why_not[160] = "", short_epoch[128];
+    int r = stk_diagnose_run_run(&d->run, &job, err);
+    if (r) return r;
+    d->out.records = run->records;
+    d->out.n_records = run->n;
+    d->out.from = run->from;
+    d->per_step = stk_calloc(run->n - run->from, sizeof *d->per_step);
+    if (!d->per_step) return stk_fail(err, STOKE_E_NOMEM, "no memory for the causes of each step");
+    r = stoke_attribute(run->records, run->n, run->from, &d->setup, &d->out.attribution, d->per_step, err);
     if (!r && !d->native) r = measure_other_side(d, p, &progress, why_not, sizeof why_not, err);
-    if (!r && !d->native) r = measure_link(d, p, &progress, err);
+    if (!r && !d->native) r = stk_diagnose_run_run(&d->link, &link, err);
     if (!r) r = fill_costs(d, err);
-    if (!r) r = find_fixes(d, p, why_not, err);
+    snprintf(short_epoch, sizeof short_epoch,
+             "the set is too small to tell: an epoch has %" PRIu64 " step%s, and its start is left out",
+             d->short_epoch, d->short_epoch == 1 ? "" : "s");
+    if (*why_not) not_here[STOKE_CAUSE_CPU_AUGMENT] = why_not;
+    if (d->short_epoch) not_here[STOKE_CAUSE_RESTARTED_WORKERS] = short_epoch;
+    if (!r)
+        r = stk_fixes_find(&d->out.fixes, &d->out.costs, stoke_machine_cores().usable, p->seed, not_here,
+                           err);
     if (!r && p->pairs) {
-        progress.total = progress.done + diagnose_verify_steps(&d->fixes, p, &d->setup);
-        r = stk_diagnose_verify(&d->fixes, p, &d->setup, &progress, err);
+        progress.total = progress.done + diagnose_verify_steps(&d->out.fixes, p, &d->setup);
+        r = stk_diagnose_verify(&d->out.fixes, p, &d->setup, &progress, err);
     }
     return r;
 }
@@ -468,7 +435,7 @@ int stoke_diagnose(stoke_diagnosis **out, const stoke_diagnose_params *params, s
     *out = NULL;
     int r = check(params, err);
     if (r) return r;
-    stoke_diagnosis *d = stk_calloc(1, sizeof *d);
+    stk_diagnose_whole *d = stk_calloc(1, sizeof *d);
     if (!d) return stk_fail(err, STOKE_E_NOMEM, "no memory for a diagnosis");
     d->setup = params->setup;
     d->native = !params->device;
@@ -491,19 +458,17 @@ int stoke_diagnose(stoke_diagnosis **out, const stoke_diagnose_params *params, s
         d->emulated = info->emulated;
     }
     stoke_diagnose_params own = *params;
-    r = stk_diagnose_memory(&d->memory, &own.data.memory_limit, params, &d->setup, err);
-    if (!r && params->planned) params->planned(params->planned_context, &d->memory);
+    r = stk_diagnose_memory(&d->out.memory, &own.data.memory_limit, params, &d->setup, err);
+    if (!r && params->planned) params->planned(params->planned_context, &d->out.memory);
     if (!r) r = diagnose(d, &own, err);
-    if (r)
-        stoke_diagnosis_free(&d);
-    else
-        *out = d;
+    *out = &d->out;
+    if (r) stoke_diagnosis_free(out);
     return r;
 }
 
 void stoke_diagnosis_free(stoke_diagnosis **diagnosis)
 {
-    stoke_diagnosis *d = diagnosis ? *diagnosis : NULL;
+    stk_diagnose_whole *d = diagnosis ? (stk_diagnose_whole *)*diagnosis : NULL;
     if (!d) return;
     stk_diagnose_run_free(&d->run);
     stk_diagnose_run_free(&d->other);
@@ -516,43 +481,16 @@ void stoke_diagnosis_free(stoke_diagnosis **diagnosis)
 
 /* ---- what others ask ---- */
 
-const stoke_attribution *stoke_diagnosis_attribution(const stoke_diagnosis *diagnosis)
+int stoke_diagnosis_too_busy(const stoke_diagnosis *diagnosis, double *had, double *usable)
 {
-    return &diagnosis->attribution;
-}
-
-const stoke_costs *stoke_diagnosis_costs(const stoke_diagnosis *diagnosis)
-{
-    return &diagnosis->costs;
-}
-
-const stoke_memory_sum *stoke_diagnosis_memory(const stoke_diagnosis *diagnosis)
-{
-    return &diagnosis->memory;
-}
-
-const stoke_fixes *stoke_diagnosis_fixes(const stoke_diagnosis *diagnosis)
-{
-    return &diagnosis->fixes;
-}
-
-size_t stoke_diagnosis_records(const stoke_diagnosis *diagnosis, const stoke_step_record **records,
-                               size_t *from)
-{
-    *records = diagnosis->run.records;
-    *from = diagnosis->run.from;
-    return diagnosis->run.n;
-}
-
-int stoke_diagnosis_too_busy(const stoke_diagnosis *d, double *had, double *usable)
-{
+    const stk_diagnose_whole *d = (const stk_diagnose_whole *)diagnosis;
     *had = d->run.had;
     *usable = stoke_machine_cores().usable;
     return !d->although_busy && stk_decide_busy(*had, *usable);
 }
 
 /* "simulated RTX 3090", "RTX 3090", "device". */
-static void name_device(const stoke_diagnosis *d, char name[64])
+static void name_device(const stk_diagnose_whole *d, char name[64])
 {
     static const char *const makers[] = { "NVIDIA ", "GeForce " };
     const char *title = d->title;
@@ -569,9 +507,10 @@ static void name_device(const stoke_diagnosis *d, char name[64])
         snprintf(name, 64, d->emulated ? "simulated card" : "device");
 }
 
-int stoke_diagnosis_verdict(const stoke_diagnosis *d, char *text, size_t size)
+int stoke_diagnosis_verdict(const stoke_diagnosis *diagnosis, char *text, size_t size)
 {
-    const stoke_attribution *a = &d->attribution;
+    const stk_diagnose_whole *d = (const stk_diagnose_whole *)diagnosis;
+    const stoke_attribution *a = &d->out.attribution;
     char who[64];
     double had, usable;
     const double busy = a->elapsed_ns ? 100.0 * (double)a->busy_ns / (double)a->elapsed_ns : 0;
@@ -580,7 +519,7 @@ int stoke_diagnosis_verdict(const stoke_diagnosis *d, char *text, size_t size)
     for (int k = 1; k < STOKE_IDLES; k++)
         if (a->idle[k] > a->idle[worst]) worst = k;
     name_device(d, who);
-    if (stoke_diagnosis_too_busy(d, &had, &usable))
+    if (stoke_diagnosis_too_busy(diagnosis, &had, &usable))
         return snprintf(
             text, size,
             "This machine is too busy to tell (%.1f of %.0f cores were available): the %s was busy %.0f %% "

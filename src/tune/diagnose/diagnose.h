@@ -15,6 +15,7 @@
 #ifndef STOKE_SRC_TUNE_DIAGNOSE_DIAGNOSE_H
 #define STOKE_SRC_TUNE_DIAGNOSE_DIAGNOSE_H
 
+#include "src/observe/observer.h"
 #include <stoke/tools/diagnose.h>
 #include <stoke/tools/probe.h>
 
@@ -28,6 +29,26 @@ stk_diagnose_load_seen stk_load_end(const stoke_quiet *watch);
  * for. queued_ns: they were ready to run, without a core. */
 double stk_load_cores(const stk_diagnose_load_seen *seen, uint32_t workers, double worker_ns,
                       double queued_ns);
+
+/* ---- attribute.c: a cover, which is the union of intervals, and how much of another it covers ---- */
+
+typedef struct stk_cover {
+    stk_busy_interval *part; /* in order, disjoint, not empty */
+    uint64_t *before;        /* length of all parts before this one */
+    size_t n, room;
+} stk_cover;
+/* Room for so many intervals. */
+int stk_cover_create(stk_cover *cover, size_t room, stoke_error *err);
+void stk_cover_destroy(stk_cover *cover);
+/* One that is empty or turned round adds nothing. */
+void stk_cover_add(stk_cover *cover, uint64_t start, uint64_t end);
+/* After the last one: sorts and unites them. */
+void stk_cover_unite(stk_cover *cover);
+/* How much of [start, end] is covered. */
+uint64_t stk_cover_within(const stk_cover *cover, uint64_t start, uint64_t end);
+
+/* What the parts of making a batch are called where they are waited for. */
+extern const int stk_idle_of_work[STOKE_WORK_KINDS];
 
 /* ---- diagnose_run.c ---- */
 
@@ -117,7 +138,8 @@ extern const stk_diagnose_loop_way stk_way_of_device, stk_way_of_native;
 int stk_diagnose_network(stoke_memory_share *share, const stoke_diagnose_params *params,
                          const stoke_data_params *data, stoke_error *err);
 
-struct stoke_diagnosis {
+typedef struct stk_diagnose_whole {
+    stoke_diagnosis out; /* first: what others see of it */
     stoke_setup setup;
     int native, emulated, although_busy;
     char device[64], title[192];
@@ -126,12 +148,8 @@ struct stoke_diagnosis {
     stk_diagnose_run other; /* augmenting on the other side; n 0 = not measured */
     stk_diagnose_run link;  /* copying the other way; n 0 = nothing is copied */
     double *step_ms;        /* of the measured steps */
-    stoke_attribution attribution;
     uint64_t (*per_step)[STOKE_IDLES];
-    stoke_costs costs;
-    stoke_fixes fixes;
-    stoke_memory_sum memory;
-};
+} stk_diagnose_whole;
 
 /* ---- forecast.c: costs of a setup in ms, the closed form, and the replay ---- */
 
@@ -146,6 +164,9 @@ typedef struct stk_forecast_batch_cost {
     double cpu, io; /* to make it: on a core, and waiting for files */
     double kernels; /* augmenting it on the device */
 } stk_forecast_batch_cost;
+
+/* `part`: what its making took goes to its causes there; may be NULL. kernels NaN: they were not timed. */
+stk_forecast_batch_cost stk_batch_cost(const stoke_step_record *record, double part[STOKE_IDLES]);
 
 /* What a setup is replayed with; ms. */
 typedef struct stk_forecast_model {

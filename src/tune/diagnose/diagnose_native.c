@@ -63,13 +63,6 @@ static int open_loader(stk_diagnose_loop *loop, stoke_error *err)
     return STOKE_OK;
 }
 
-static int open_net(stk_diagnose_loop *loop, stoke_error *err)
-{
-    stoke_net_params params;
-    const int r = network_of(&params, loop->job->params, &loop->data, err);
-    return r ? r : stoke_net_open(&loop->net, &params, err);
-}
-
 static void close_loader(stk_diagnose_loop *loop, int whole)
 {
     loop->rows = NULL;
@@ -79,11 +72,14 @@ static void close_loader(stk_diagnose_loop *loop, int whole)
 
 static int next(stk_diagnose_loop *loop, stoke_error *err)
 {
+    stoke_net_params params;
     loop->asked = stk_now_ns();
-    const int r = stoke_loader_next(loop->loader, &loop->rows);
+    int r = stoke_loader_next(loop->loader, &loop->rows);
     loop->got = stk_now_ns();
     if (r && r != STOKE_E_END) return stk_fail_again(err, r, stoke_loader_error(loop->loader));
-    return r || loop->net ? r : open_net(loop, err);
+    if (r || loop->net) return r;
+    r = network_of(&params, loop->job->params, &loop->data, err);
+    return r ? r : stoke_net_open(&loop->net, &params, err);
 }
 
 static int set_epoch(stk_diagnose_loop *loop, stoke_error *err)

@@ -95,17 +95,6 @@ typedef struct run {
     double restart_cpu_ns; /* of the loop, since warm-up ended */
 } run;
 
-/* One more step; STOKE_E_CANCELLED when the caller has had enough. */
-static int diagnose_step_done(stk_diagnose_progress *progress, stoke_error *err)
-{
-    if (!progress) return STOKE_OK;
-    progress->done++;
-    if (progress->total < progress->done) progress->total = progress->done;
-    if (progress->tell && progress->tell(progress->context, progress->done, progress->total))
-        return stk_fail(err, STOKE_E_CANCELLED, "interrupted");
-    return STOKE_OK;
-}
-
 /* ---- epochs ---- */
 
 /* What the stretches before have left in the process does not count twice. */
@@ -158,38 +147,36 @@ static int take(run *r, stoke_error *err)
 
 /* ---- the loop ---- */
 
-static double step_ms(const stk_diagnose_loop *loop)
-{
-    const stoke_diagnose_params *p = loop->job->params;
-    return loop->job->idle_steps || !p->n_steps ? next_to_nothing_ms : p->step_ms[loop->taken % p->n_steps];
-}
-
+/* STOKE_E_CANCELLED when the caller has had enough. */
 static int one_step(run *r, stoke_error *err)
 {
+    stk_diagnose_loop *loop = &r->loop;
+    const stoke_diagnose_params *p = loop->job->params;
+    stk_diagnose_progress *progress = loop->job->progress;
+    const double ms =
+        loop->job->idle_steps || !p->n_steps ? next_to_nothing_ms : p->step_ms[loop->taken % p->n_steps];
     int status = take(r, err);
-    if (!status) status = r->way->step(&r->loop, step_ms(&r->loop), err);
+    if (!status) status = r->way->step(loop, ms, err);
     if (status) return status;
-    r->loop.taken++;
-    return diagnose_step_done(r->loop.job->progress, err);
-}
-
-/* What making the batches that count took, in all. */
-static stoke_work_time making_of(const stk_diagnose_run *s)
-{
-    stoke_work_time sum = { 0 };
-    for (size_t i = s->from; i < s->n; i++)
-        for (int k = 0; k < STOKE_WORK_KINDS; k++) {
-            sum.cpu_ns += s->records[i].making[k].cpu_ns;
-            sum.queued_ns += s->records[i].making[k].queued_ns;
-        }
-    return sum;
+    loop->taken++;
+    if (!progress) return STOKE_OK;
+    progress->done++;
+    progress->total = stk_most(progress->total, progress->done);
+    if (progress->tell && progress->tell(progress->context, progress->done, progress->total))
+        return stk_fail(err, STOKE_E_CANCELLED, "interrupted");
+    return STOKE_OK;
 }
 
 static void sum_up(run *r, const stk_diagnose_load_seen *seen)
 {
     const stoke_setup *setup = &r->loop.job->setup;
     stk_diagnose_run *out = r->loop.out;
-    const stoke_work_time sum = making_of(out);
+    stoke_work_time sum = { 0 }; /* of making the batches that count */
+    for (size_t i = out->from; i < out->n; i++)
+        for (int k = 0; k < STOKE_WORK_KINDS; k++) {
+            sum.cpu_ns += out->records[i].making[k].cpu_ns;
+            sum.queued_ns += out->records[i].making[k].queued_ns;
+        }
     const double making = (double)sum.cpu_ns;
     const int serial = !setup->workers && setup->transfer != STOKE_TRANSFER_STREAM;
     const double loop = seen->thread_ns - r->restart_cpu_ns - r->loop.step_cpu_ns - (serial ? making : 0);
@@ -267,25 +254,16 @@ void stk_diagnose_run_free(stk_diagnose_run *stretch)
 
 /* ---- what records come to ---- */
 
-/* From the last thing it had to wait for to its first kernel. */
-static double launch_ms(const stoke_step_record *before, const stoke_step_record *r)
-{
-    uint64_t last = r->launched;
-    if (!last) return NAN;
-    if (r->copy_end > last) last = r->copy_end;
-    if (r->augment_end > last) last = r->augment_end;
-    if (before->end > last) last = before->end;
-    return r->start > last ? (double)(r->start - last) / 1e6 : 0;
-}
-
+/* NaN: the record does not have it. */
 static double figure_of(const stoke_step_record *r, stk_diagnose_figure figure)
 {
-    switch (figure) {
-    case STK_RUN_COPY_MS:
+    if (figure == STK_RUN_COPY_MS)
         return r->copy_end > r->copy_start ? (double)(r->copy_end - r->copy_start) / 1e6 : NAN;
-    case STK_RUN_COPY_BYTES: return r->copy_bytes ? (double)r->copy_bytes : NAN;
-    default: return launch_ms(r - 1, r);
-    }
+    if (figure == STK_RUN_COPY_BYTES) return r->copy_bytes ? (double)r->copy_bytes : NAN;
+    if (!r->launched) return NAN;
+    /* From the last thing it had to wait for to its first kernel. */
+    const uint64_t last = stk_most(stk_most(r->launched, r->copy_end), stk_most(r->augment_end, r[-1].end));
+    return r->start > last ? (double)(r->start - last) / 1e6 : 0;
 }
 
 double stk_diagnose_run_mean(const stk_diagnose_run *stretch, stk_diagnose_figure figure)

@@ -54,7 +54,7 @@ static const char computing[] = "var(--s2)";
 
 typedef struct bars {
     FILE *out;
-    const stoke_diagnosis *d;
+    const stk_diagnose_whole *d;
     const char *title;
     double most_ms; /* at the right end */
 } bars;
@@ -93,7 +93,7 @@ static void put_figures(const bars *b, double y, double ms, double busy)
 
 static void put_measured(const bars *b, double y)
 {
-    const stoke_attribution *a = &b->d->attribution;
+    const stoke_attribution *a = &b->d->out.attribution;
     double x = LEFT, ms = per_step_ms(a, a->busy_ns);
     stk_svg_text(b->out, LEFT - 10, y + BAR - 5, "end", "h", "now, measured");
     put_piece(b->out, x, y, wide(b, ms), BAR, computing, "computing", ms, 0);
@@ -130,8 +130,8 @@ static void put_forecast(const bars *b, double y, const char *name, const stoke_
  */
 static int put_rows(bars *b, double y, int draw)
 {
-    const stoke_fixes *fixes = &b->d->fixes;
-    const stoke_attribution *a = &b->d->attribution;
+    const stoke_fixes *fixes = &b->d->out.fixes;
+    const stoke_attribution *a = &b->d->out.attribution;
     int rows = 1;
     b->most_ms = draw ? b->most_ms : per_step_ms(a, a->elapsed_ns);
     if (draw) put_measured(b, y);
@@ -150,18 +150,6 @@ static int put_rows(bars *b, double y, int draw)
         put_forecast(b, y + ROW * rows, "all of them", &fixes->together,
                      fixes->measured.pairs ? fixes->measured.busy : NAN);
     return rows + 1;
-}
-
-static void put_axis(const bars *b, double top, double bottom)
-{
-    stk_chart_axis axis;
-    stk_axis_make(&axis, 0, b->most_ms, 0, 8);
-    for (size_t i = 0; i < axis.count; i++) {
-        const double x = LEFT + stk_chart_axis_at(&axis, axis.tick[i]) * (WIDTH - LEFT - RIGHT);
-        stk_svg_line(b->out, "g", x, top, x, bottom);
-        stk_svg_text(b->out, x, bottom + 16, "middle", "f", axis.label[i]);
-    }
-    stk_svg_text(b->out, LEFT - 10, bottom + 16, "end", "f", "ms a step");
 }
 
 /* ---- step by step ---- */
@@ -184,9 +172,9 @@ static void put_column(const bars *b, size_t first, size_t last, double x, doubl
     }
 }
 
-static double longest_step(const stoke_diagnosis *d, size_t each)
+static double longest_step(const stk_diagnose_whole *d, size_t each)
 {
-    const size_t n = (size_t)d->attribution.steps;
+    const size_t n = (size_t)d->out.attribution.steps;
     double most = 0;
     for (size_t first = 0; first < n; first += each) {
         const size_t last = first + each < n ? first + each : n;
@@ -202,7 +190,7 @@ static double longest_step(const stoke_diagnosis *d, size_t each)
 
 static void put_columns(const bars *b, double top)
 {
-    const size_t n = (size_t)b->d->attribution.steps, each = (n + COLUMNS_MOST - 1) / COLUMNS_MOST;
+    const size_t n = (size_t)b->d->out.attribution.steps, each = (n + COLUMNS_MOST - 1) / COLUMNS_MOST;
     const size_t columns = (n + each - 1) / each;
     const double most = longest_step(b->d, each), width = (WIDTH - LEFT - RIGHT) / (double)columns;
     char text[96], figure[32];
@@ -224,7 +212,7 @@ static void put_columns(const bars *b, double top)
 /* Causes that took a thousandth of the time or limit a forecast. draw 0: only counts the lines. */
 static int put_legend(const bars *b, double y, int draw)
 {
-    const stoke_attribution *a = &b->d->attribution;
+    const stoke_attribution *a = &b->d->out.attribution;
     double x = MARGIN;
     int lines = 1;
     for (int k = -1; k < STOKE_IDLES; k++) {
@@ -249,19 +237,13 @@ static int put_legend(const bars *b, double y, int draw)
     return lines;
 }
 
-static const char *remark_of(const stoke_diagnosis *d)
-{
-    return d->fixes.measured.pairs
-               ? "pale: predicted, the thin line its 90 % interval; dark mark: measured in turns"
-               : "pale: predicted, the thin line its 90 % interval";
-}
-
 /* alone: with the verdict, as a picture that nothing stands around. */
-static void diagnosis_bars(const stoke_diagnosis *d, FILE *out, const char *title, int alone)
+static void diagnosis_bars(const stk_diagnose_whole *d, FILE *out, const char *title, int alone)
 {
     bars b = { .out = out, .d = d, .title = title && *title ? title : "where the time of a step goes" };
+    stk_chart_axis axis;
     char verdict[512] = "", remark[256];
-    if (alone) stoke_diagnosis_verdict(d, verdict, sizeof verdict);
+    if (alone) stoke_diagnosis_verdict(&d->out, verdict, sizeof verdict);
     const double legend = MARGIN + (alone ? 60 : 40), top = legend + LEGEND_LINE * put_legend(&b, 0, 0);
     const double bottom = top + ROW * put_rows(&b, 0, 0), columns = bottom + 44;
     if (!(b.most_ms > 0)) b.most_ms = 1;
@@ -271,10 +253,17 @@ static void diagnosis_bars(const stoke_diagnosis *d, FILE *out, const char *titl
     stk_svg_text(out, MARGIN, MARGIN + 14, "start", "t", b.title);
     stk_svg_text(out, MARGIN, MARGIN + 34, "start", NULL, verdict);
     put_legend(&b, legend, 1);
-    put_axis(&b, top - 4, bottom);
+    stk_axis_make(&axis, 0, b.most_ms, 0, 8);
+    for (size_t i = 0; i < axis.count; i++) {
+        const double x = LEFT + stk_chart_axis_at(&axis, axis.tick[i]) * (WIDTH - LEFT - RIGHT);
+        stk_svg_line(out, "g", x, top - 4, x, bottom);
+        stk_svg_text(out, x, bottom + 16, "middle", "f", axis.label[i]);
+    }
+    stk_svg_text(out, LEFT - 10, bottom + 16, "end", "f", "ms a step");
     put_rows(&b, top, 1);
     put_columns(&b, columns);
-    snprintf(remark, sizeof remark, "%s. %s", remark_of(d),
+    snprintf(remark, sizeof remark, "pale: predicted, the thin line its 90 %% interval%s. %s",
+             d->out.fixes.measured.pairs ? "; dark mark: measured in turns" : "",
              d->emulated ? "Times of the device are emulated: a model's, not measured." : "");
     stk_svg_text(out, MARGIN, columns + COLUMNS_HIGH + 32, "start", "f", remark);
     stk_svg_end(out);
@@ -286,7 +275,7 @@ int stoke_diagnosis_write_bars(const stoke_diagnosis *diagnosis, const char *pat
     stoke_output file;
     const int r = stoke_output_open(&file, path, err);
     if (r) return r;
-    diagnosis_bars(diagnosis, file.stream, title, 1);
+    diagnosis_bars((const stk_diagnose_whole *)diagnosis, file.stream, title, 1);
     return stoke_output_commit(&file, err);
 }
 
@@ -312,7 +301,7 @@ static const char style[] =
 
 typedef struct page {
     FILE *out;
-    const stoke_diagnosis *d;
+    const stk_diagnose_whole *d;
     const char *source; /* of the device's times */
 } page;
 
@@ -348,7 +337,7 @@ static void put_measured_gain(const page *p, const stoke_fix_measured *m, double
 
 static void put_causes(const page *p)
 {
-    const stoke_attribution *a = &p->d->attribution;
+    const stoke_attribution *a = &p->d->out.attribution;
     const double per_step = 1e-6 / (double)a->steps, share = 100.0 / (double)a->elapsed_ns;
     fputs(
         "<section><h2>Every idle moment has one cause</h2>\n<table><thead><tr><th>cause</th><th "
@@ -390,20 +379,9 @@ static void put_fix(const page *p, const stoke_fix *fix, int verified)
     fputs("</tr>\n", p->out);
 }
 
-static void put_together(const page *p, int verified)
-{
-    const stoke_fixes *f = &p->d->fixes;
-    fputs("</tbody><tfoot><tr><td>all of them</td><td></td>", p->out);
-    put_number(p, f->gain_all_ms, 2, "");
-    put_number(p, f->gain_all_ms, 2, "");
-    put_number(p, 100 * f->together.busy, 1, " %");
-    if (verified) put_measured_gain(p, &f->measured, f->gain_all_ms);
-    fputs("</tr></tfoot></table>\n", p->out);
-}
-
 static void put_fixes(const page *p)
 {
-    const stoke_fixes *f = &p->d->fixes;
+    const stoke_fixes *f = &p->d->out.fixes;
     const int verified = f->measured.pairs > 0;
     double alone = 0;
     fputs("<section><h2>What each change would give</h2>\n<table><thead><tr><th>cause</th><th>change</th>"
@@ -416,7 +394,12 @@ static void put_fixes(const page *p)
         put_fix(p, &f->fix[i], verified);
         if (f->fix[i].applies) alone += fmax(0, f->fix[i].gain_ms);
     }
-    put_together(p, verified);
+    fputs("</tbody><tfoot><tr><td>all of them</td><td></td>", p->out);
+    put_number(p, f->gain_all_ms, 2, "");
+    put_number(p, f->gain_all_ms, 2, "");
+    put_number(p, 100 * f->together.busy, 1, " %");
+    if (verified) put_measured_gain(p, &f->measured, f->gain_all_ms);
+    fputs("</tr></tfoot></table>\n", p->out);
     stk_html_print(p->out,
                    "<p class=\"note\">Predicted from measured costs. They do not add: alone they sum to %.1f "
                    "ms, together they give %.1f ms.</p></section>\n",
@@ -435,7 +418,7 @@ static void put_cost(const page *p, const char *what, double value, int decimals
 
 static void put_costs(const page *p)
 {
-    const stoke_costs *c = &p->d->costs;
+    const stoke_costs *c = &p->d->out.costs;
     const stoke_side *side = &c->side[p->d->setup.placement];
     double step = 0;
     for (size_t i = 0; i < c->n_steps; i++) step += c->step_ms[i] / (double)c->n_steps;
@@ -474,7 +457,7 @@ static int put_timeline(const page *p, const char *path, stoke_error *err)
 static int put_page(const page *p, const char *title, const char *timeline, stoke_error *err)
 {
     char verdict[512], setup[256];
-    stoke_diagnosis_verdict(p->d, verdict, sizeof verdict);
+    stoke_diagnosis_verdict(&p->d->out, verdict, sizeof verdict);
     stoke_setup_text(&p->d->setup, setup, sizeof setup);
     stk_html_begin(p->out, title, "", style);
     stk_html_print(
@@ -495,10 +478,11 @@ static int put_page(const page *p, const char *title, const char *timeline, stok
 int stoke_diagnosis_write_html(const stoke_diagnosis *diagnosis, const char *path, const char *title,
                                const char *timeline, stoke_error *err)
 {
+    const stk_diagnose_whole *d = (const stk_diagnose_whole *)diagnosis;
     stoke_output file;
     int r = stoke_output_open(&file, path, err);
     if (r) return r;
-    const page p = { file.stream, diagnosis, diagnosis->emulated ? "emulated" : "measured" };
+    const page p = { file.stream, d, d->emulated ? "emulated" : "measured" };
     r = put_page(&p, title && *title ? title : "Diagnosis", timeline, err);
     if (r) {
         stoke_output_drop(&file);

@@ -39,20 +39,6 @@ static int spin(stk_device_stream *stream, const spinner *s, uint32_t turns, sto
     return stk_augment_spin(stream, s->module, &s->words, s->items, turns, err);
 }
 
-static int spinner_create(spinner **out, const stk_upload_step_times *steps, stoke_error *err)
-{
-    const uint32_t units = stoke_device_describe(steps->device)->compute_units;
-    spinner *s = *out = stk_calloc(1, sizeof *s);
-    if (!s) return stk_fail(err, STOKE_E_NOMEM, "no memory for a step");
-    s->items = ITEMS_PER_UNIT * (units < 1 ? 1 : units > MOST_UNITS ? MOST_UNITS : units);
-    int r = STOKE_OK;
-    if (!steps->module) r = stk_module_create(&s->own, steps->device, &stk_augment_program, err);
-    s->module = steps->module ? steps->module : s->own;
-    if (!r)
-        r = stk_block_create(&s->words, steps->device, STK_MEMORY_DEVICE, s->items * sizeof(uint32_t), err);
-    return r;
-}
-
 static int time_turns(const spinner *s, stk_device_stream *stream, const stk_upload_step *step,
                       uint32_t turns, uint64_t *ns, stoke_error *err)
 {
@@ -67,29 +53,31 @@ static int time_turns(const spinner *s, stk_device_stream *stream, const stk_upl
     return r;
 }
 
-/* Once; the host waits for it. The first run of a kernel is not like the others and is left out. */
-static int measure_turns(spinner *s, stk_device_stream *stream, const stk_upload_step *step, stoke_error *err)
+/* Its turns a millisecond are measured once; the host waits for it. The first run of a kernel is not like the
+ * others and is left out. */
+static int make_work(stk_upload_step_times *steps, const stk_upload_step *step, stoke_error *err)
 {
+    const uint32_t units = stoke_device_describe(steps->device)->compute_units;
     uint32_t turns = FIRST_TURNS;
     uint64_t ns = 1;
-    int r = stk_stream_finish(stream, err);
-    if (!r) r = time_turns(s, stream, step, turns, &ns, err);
+    spinner *s = stk_calloc(1, sizeof *s);
+    if (!s) return stk_fail(err, STOKE_E_NOMEM, "no memory for a step");
+    s->items = ITEMS_PER_UNIT * (units < 1 ? 1 : units > MOST_UNITS ? MOST_UNITS : units);
+    int r = STOKE_OK;
+    if (!steps->module) r = stk_module_create(&s->own, steps->device, &stk_augment_program, err);
+    s->module = steps->module ? steps->module : s->own;
+    if (!r)
+        r = stk_block_create(&s->words, steps->device, STK_MEMORY_DEVICE, s->items * sizeof(uint32_t), err);
+    if (!r) r = stk_stream_finish(steps->stream, err);
+    if (!r) r = time_turns(s, steps->stream, step, turns, &ns, err);
     while (!r) {
-        r = time_turns(s, stream, step, turns, &ns, err);
+        r = time_turns(s, steps->stream, step, turns, &ns, err);
         if (r || ns >= MEASURE_NS || turns > UINT32_MAX / 4) break;
         turns *= 4;
     }
     s->turns_per_ns = (double)turns / (double)ns;
-    return r;
-}
-
-static int make_work(stk_upload_step_times *steps, const stk_upload_step *step, stoke_error *err)
-{
-    spinner *s;
-    int r = spinner_create(&s, steps, err);
-    if (!r) r = measure_turns(s, steps->stream, step, err);
     if (r) {
-        if (s) spinner_destroy(s);
+        spinner_destroy(s);
         return r;
     }
     steps->work = s;

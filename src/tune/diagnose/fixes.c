@@ -56,14 +56,22 @@ static const struct {
     [STOKE_IDLE_UNKNOWN] = { "unknown", "a moment was not recorded" },
 };
 
-static const char *const causes[STOKE_CAUSES] = {
-    [STOKE_CAUSE_CPU_AUGMENT] = "augmentation on the CPU",
-    [STOKE_CAUSE_FEW_WORKERS] = "too few workers",
-    [STOKE_CAUSE_NO_PINNING] = "no pinned memory",
-    [STOKE_CAUSE_SYNC_COPIES] = "copies that nothing overlaps",
-    [STOKE_CAUSE_RESTARTED_WORKERS] = "workers restarted every epoch",
-    [STOKE_CAUSE_SYNC_LOOP] = "a loop that waits for every step",
-    [STOKE_CAUSE_SHORT_PREFETCH] = "too few batches made ahead",
+/* What causes of a slow step are called, the setting that mends each, and why it cannot be where the
+ * processor is the device (NULL: it can). */
+#define IS_DEVICE "the processor is the device: "
+static const struct {
+    const char *name, *setting, *not_on_processor;
+} causes[STOKE_CAUSES] = {
+    [STOKE_CAUSE_CPU_AUGMENT] = { "augmentation on the CPU", "gpu_augmentation",
+                                  IS_DEVICE "there is nowhere else to augment" },
+    [STOKE_CAUSE_FEW_WORKERS] = { "too few workers", "num_workers", NULL },
+    [STOKE_CAUSE_NO_PINNING] = { "no pinned memory", "pin_memory", IS_DEVICE "nothing is copied" },
+    [STOKE_CAUSE_SYNC_COPIES] = { "copies that nothing overlaps", "device_prefetch",
+                                  IS_DEVICE "nothing is copied" },
+    [STOKE_CAUSE_RESTARTED_WORKERS] = { "workers restarted every epoch", "persistent_workers", NULL },
+    [STOKE_CAUSE_SYNC_LOOP] = { "a loop that waits for every step", "log_every",
+                                IS_DEVICE "the loop cannot run ahead of it" },
+    [STOKE_CAUSE_SHORT_PREFETCH] = { "too few batches made ahead", "prefetch_factor", NULL },
 };
 
 const char *stoke_idle_name(int idle)
@@ -78,7 +86,7 @@ const char *stoke_idle_meaning(int idle)
 
 const char *stoke_cause_name(int cause)
 {
-    return cause >= 0 && cause < STOKE_CAUSES ? causes[cause] : "none";
+    return cause >= 0 && cause < STOKE_CAUSES ? causes[cause].name : "none";
 }
 
 /* What each fix makes of a setup. How many workers, and how far ahead, is answered by the forecast: the
@@ -136,13 +144,11 @@ static int find_smallest(const fixes_ctx *fixing, const search *tried, size_t *f
 static int files_dominate(const stoke_side *side)
 {
     double on_core = 0, elsewhere = 0;
-    for (size_t i = 0; i < side->n; i++)
-        for (int k = 0; k < STOKE_WORK_KINDS; k++) {
-            const stoke_work_time *time = &side->records[i].making[k];
-            const double io = (double)time->wall_ns - (double)time->cpu_ns - (double)time->queued_ns;
-            on_core += (double)time->cpu_ns;
-            if (io > 0) elsewhere += io;
-        }
+    for (size_t i = 0; i < side->n; i++) {
+        const stk_forecast_batch_cost cost = stk_batch_cost(&side->records[i], NULL);
+        on_core += cost.cpu;
+        elsewhere += cost.io;
+    }
     return elsewhere > on_core;
 }
 
@@ -251,25 +257,13 @@ static int put(fixes_proposal *proposal, const char *what, const char *change, s
     return yes(proposal, err);
 }
 
-/* NULL: it can be made, where a device computes. */
-static const char *not_on_processor(int cause)
-{
-    switch (cause) {
-    case STOKE_CAUSE_CPU_AUGMENT: return "the processor is the device: there is nowhere else to augment";
-    case STOKE_CAUSE_NO_PINNING:
-    case STOKE_CAUSE_SYNC_COPIES: return "the processor is the device: nothing is copied";
-    case STOKE_CAUSE_SYNC_LOOP: return "the processor is the device: the loop cannot run ahead of it";
-    }
-    return NULL;
-}
-
 /* 1: there is one; 0: there is not, and `what` says why; negative: an error. */
 static int fix_propose(const fixes_ctx *fixing, int cause, const stoke_setup *from, fixes_proposal *proposal,
                        stoke_error *err)
 {
     *proposal = (fixes_proposal){ .setup = *from };
     if (fixing->not_here && fixing->not_here[cause]) return no(proposal, "%s", fixing->not_here[cause]);
-    const char *why_not = fixing->costs->processor ? not_on_processor(cause) : NULL;
+    const char *why_not = fixing->costs->processor ? causes[cause].not_on_processor : NULL;
     if (why_not) return no(proposal, "%s", why_not);
     const int pageable = from->transfer == STOKE_TRANSFER_PAGEABLE;
     switch (cause) {
@@ -304,16 +298,6 @@ static int fix_propose(const fixes_ctx *fixing, int cause, const stoke_setup *fr
 static const double worth = 0.005;
 /* What the replay cannot tell from nothing. */
 static const double harmless = 1.001;
-
-static const char *const settings[STOKE_CAUSES] = {
-    [STOKE_CAUSE_CPU_AUGMENT] = "gpu_augmentation",
-    [STOKE_CAUSE_FEW_WORKERS] = "num_workers",
-    [STOKE_CAUSE_NO_PINNING] = "pin_memory",
-    [STOKE_CAUSE_SYNC_COPIES] = "device_prefetch",
-    [STOKE_CAUSE_RESTARTED_WORKERS] = "persistent_workers",
-    [STOKE_CAUSE_SYNC_LOOP] = "log_every",
-    [STOKE_CAUSE_SHORT_PREFETCH] = "prefetch_factor",
-};
 
 /* A setup with its forecast. */
 typedef struct outlook {
@@ -357,25 +341,20 @@ static double difference(double before, double after)
     return fabs(before - after) < 1e-6 ? 0 : before - after;
 }
 
-/* Draw by draw: what both have in common, such as a slow disk, does not blur the difference. */
-static void book_gain(stoke_fix *fix, const outlook *now, const outlook *to)
-{
-    double gain[STK_RESAMPLES];
-    for (int i = 0; i < STK_RESAMPLES; i++) gain[i] = difference(now->steps[i], to->steps[i]);
-    fix->gain_ms = difference(now->forecast.step_ms, to->forecast.step_ms);
-    fix->gain_low = fmin(stk_quantile(gain, STK_RESAMPLES, 0.05), fix->gain_ms);
-    fix->gain_high = fmax(stk_quantile(gain, STK_RESAMPLES, 0.95), fix->gain_ms);
-}
-
 static void book_alone(stoke_fix *fix, const outlook *now, const outlook *to, int applies)
 {
+    double gain[STK_RESAMPLES];
     fix->applies = applies;
     fix->setup = to->proposal.setup;
     memcpy(fix->what, to->proposal.what, sizeof fix->what);
     memcpy(fix->change, to->proposal.change, sizeof fix->change);
     if (!applies) return;
     fix->alone = to->forecast;
-    book_gain(fix, now, to);
+    /* Draw by draw: what both have in common, such as a slow disk, does not blur the difference. */
+    for (int i = 0; i < STK_RESAMPLES; i++) gain[i] = difference(now->steps[i], to->steps[i]);
+    fix->gain_ms = difference(now->forecast.step_ms, to->forecast.step_ms);
+    fix->gain_low = fmin(stk_quantile(gain, STK_RESAMPLES, 0.05), fix->gain_ms);
+    fix->gain_high = fmax(stk_quantile(gain, STK_RESAMPLES, 0.95), fix->gain_ms);
 }
 
 /* ---- in order ---- */
@@ -427,20 +406,12 @@ static int best_single(const fixes_ctx *fixing, const sequence *s, const outlook
     return STOKE_OK;
 }
 
-/* Why one that helps nothing where it stands, or does harm, is in the sequence. */
-static void say_pair(const sequence *s, const outlook *second, outlook *first)
-{
-    const double now = s->at.forecast.step_ms, alone = now - first->forecast.step_ms;
-    snprintf(first->reason, sizeof first->reason, "; %.1f ms %s by itself, %.1f ms faster with %.60s",
-             fabs(alone), alone < 0 ? "slower" : "faster", now - second->forecast.step_ms,
-             second->proposal.what);
-}
-
 /* Two chains of the same length: none of the fixes helps alone. Takes the first one of the best pair. */
 static int best_of_pairs(const fixes_ctx *fixing, const sequence *s, outlook *best, int *which,
                          stoke_error *err)
 {
-    double shortest = s->at.forecast.step_ms * (1 - worth);
+    const double now = s->at.forecast.step_ms;
+    double shortest = now * (1 - worth);
     *which = -1;
     for (int cause = 0; cause < STOKE_CAUSES; cause++) {
         if (is_through(s, cause)) continue;
@@ -452,7 +423,10 @@ static int best_of_pairs(const fixes_ctx *fixing, const sequence *s, outlook *be
         if (r) return r;
         if (then < 0 || second.forecast.step_ms >= shortest) continue;
         shortest = second.forecast.step_ms;
-        say_pair(s, &second, &first);
+        /* Why one that helps nothing where it stands, or does harm, is in the sequence. */
+        const double alone = now - first.forecast.step_ms;
+        snprintf(first.reason, sizeof first.reason, "; %.1f ms %s by itself, %.1f ms faster with %.60s",
+                 fabs(alone), alone < 0 ? "slower" : "faster", now - shortest, second.proposal.what);
         *best = first;
         *which = cause;
     }
@@ -472,18 +446,6 @@ static int next_in_sequence(const fixes_ctx *fixing, const sequence *s, outlook 
     return best_of_pairs(fixing, s, to, which, err);
 }
 
-/* One that matters after others only: what it gives alone is known now. */
-static int book_late(const fixes_ctx *fixing, stoke_fix *fix, const outlook *now, const outlook *to,
-                     stoke_error *err)
-{
-    outlook alone = *to;
-    alone.proposal.setup = now->proposal.setup;
-    int r = stoke_setup_change(&alone.proposal.setup, to->proposal.change, err);
-    if (!r) r = look(fixing, &alone, err);
-    if (!r) book_alone(fix, now, &alone, 1);
-    return r;
-}
-
 /* With the others it may take another number than alone. */
 static void say_number(stoke_fix *fix, uint32_t alone, uint32_t all)
 {
@@ -501,8 +463,14 @@ static int order_fixes(stoke_fixes *out, const fixes_ctx *fixing, const outlook 
         if (r) return r;
         if (which < 0) break;
         stoke_fix *fix = &out->fix[which];
-        if (!fix->applies) r = book_late(fixing, fix, now, &to, err);
-        if (r) return r;
+        if (!fix->applies) { /* it matters after others only: what it gives alone is known now */
+            outlook alone = to;
+            alone.proposal.setup = now->proposal.setup;
+            r = stoke_setup_change(&alone.proposal.setup, to.proposal.change, err);
+            if (!r) r = look(fixing, &alone, err);
+            if (r) return r;
+            book_alone(fix, now, &alone, 1);
+        }
         if (!fix->order) fix->order = s->taken[which] = ++s->length;
         stk_text_add(fix->what, sizeof fix->what, "", "%s", to.reason);
         fix->marginal_ms += s->at.forecast.step_ms - to.forecast.step_ms;
@@ -531,7 +499,7 @@ int stk_fixes_find(stoke_fixes *out, const stoke_costs *costs, uint32_t usable, 
         stoke_fix *fix = &out->fix[cause];
         outlook alone;
         fix->cause = cause;
-        fix->setting = settings[cause];
+        fix->setting = causes[cause].setting;
         r = try_fix(&fixing, cause, &costs->measured, &alone, err);
         if (r < 0) return r;
         book_alone(fix, &now, &alone, r);

@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
@@ -59,21 +60,18 @@ static int check_costs(const stoke_costs *costs, stoke_error *err)
 
 /* ---- samples ---- */
 
-static stk_forecast_batch_cost cost_of(const stoke_step_record *record, double part[STOKE_IDLES])
+stk_forecast_batch_cost stk_batch_cost(const stoke_step_record *record, double part[STOKE_IDLES])
 {
-    static const int stage[STOKE_WORK_KINDS] = { STOKE_IDLE_READ, STOKE_IDLE_DECODE, STOKE_IDLE_FIT,
-                                                 STOKE_IDLE_AUGMENT, STOKE_IDLE_COLLATE };
     stk_forecast_batch_cost cost = { .kernels = NAN };
     for (int i = 0; i < STOKE_WORK_KINDS; i++) {
         const double cpu = (double)record->making[i].cpu_ns / 1e6;
         const double io =
             ((double)record->making[i].wall_ns - (double)record->making[i].queued_ns) / 1e6 - cpu;
         cost.cpu += cpu;
-        part[stage[i]] += cpu;
-        if (io > 0) {
-            cost.io += io;
-            part[STOKE_IDLE_FILES] += io;
-        }
+        cost.io += fmax(0, io);
+        if (!part) continue;
+        part[stk_idle_of_work[i]] += cpu;
+        part[STOKE_IDLE_FILES] += fmax(0, io);
     }
     if (record->augment_start && record->augment_end >= record->augment_start)
         cost.kernels = (double)(record->augment_end - record->augment_start) / 1e6;
@@ -108,7 +106,7 @@ static int take_samples(stk_forecast_model *model, const stoke_side *side, doubl
     model->batch = stk_calloc(side->n, sizeof *model->batch);
     if (!model->batch) return stk_fail(err, STOKE_E_NOMEM, "no memory for the costs of %zu batches", side->n);
     model->n_batches = side->n;
-    for (size_t i = 0; i < side->n; i++) model->batch[i] = cost_of(&side->records[i], model->part);
+    for (size_t i = 0; i < side->n; i++) model->batch[i] = stk_batch_cost(&side->records[i], model->part);
     const int r = settle_kernels(model, err);
     if (r) return r;
     for (int i = 0; i < STOKE_IDLES; i++) model->part[i] *= scale / (double)side->n;
@@ -134,10 +132,9 @@ static const stoke_start *start_of(const stoke_side *side, const stoke_setup *se
 static stk_forecast_batch_cost first_of(const stoke_side *side, const stoke_start *start)
 {
     stk_forecast_batch_cost first = { 0 };
-    double part[STOKE_IDLES] = { 0 };
     if (is_time(start->first_ms)) return (stk_forecast_batch_cost){ .cpu = start->first_ms };
     for (size_t i = 0; i < side->n; i++) {
-        const stk_forecast_batch_cost cost = cost_of(&side->records[i], part);
+        const stk_forecast_batch_cost cost = stk_batch_cost(&side->records[i], NULL);
         first.cpu += cost.cpu / (double)side->n;
         first.io += cost.io / (double)side->n;
     }
@@ -394,14 +391,6 @@ static const stk_forecast_moments *past(const replaying *r, size_t i, size_t bac
     return i >= back ? &r->m[i - back] : &before;
 }
 
-/* Workers that make whole batches share cores when there are more of them. */
-static void set_out_cores(replaying *r)
-{
-    const double cores = r->model->cores;
-    if (r->hands > cores && cores < CORES) r->cores = (size_t)ceil(cores);
-    r->spent = r->round = r->hands * r->model->mean.cpu / cores;
-}
-
 /* A batch on the core that is free first. Of a core that is there in part the workers have all of it now and
  * nothing then: what counts is that over a round they do not get more than there is. */
 static double run_on_core(replaying *r, double begin, stk_forecast_batch_cost cost)
@@ -486,16 +475,6 @@ static size_t replayed_epoch(const stk_forecast_model *model)
     return model->epoch >= 1 && model->epoch <= EPOCH ? (size_t)model->epoch : 0;
 }
 
-/* The epoch before is over, workers are started: nothing is made ahead, and the first batch is dearer. */
-static stk_forecast_batch_cost begin_epoch(replaying *r, size_t i)
-{
-    stk_forecast_batch_cost first = r->model->first;
-    first.kernels = r->model->mean.kernels;
-    r->not_before = past(r, i, 1)->ended + r->model->start;
-    r->asked = fmax(r->asked, r->not_before);
-    return first;
-}
-
 /* The smallest common multiple, unless it is too long to replay: then `a`. */
 static size_t common(size_t a, size_t b)
 {
@@ -530,12 +509,21 @@ double stk_replay(const stk_forecast_model *model, const stk_forecast_draw *draw
                     .m = moments,
                     .hands = model_hands(model),
                     .places = model->setup.prefetch ? model->setup.prefetch : 1 };
-    set_out_cores(&r);
+    /* Workers that make whole batches share cores when there are more of them. */
+    if (r.hands > model->cores && model->cores < CORES) r.cores = (size_t)ceil(model->cores);
+    r.spent = r.round = r.hands * model->mean.cpu / model->cores;
     const size_t epoch = replayed_epoch(model);
     double computed = 0;
     for (size_t i = 0; i < size.warm_up + size.counted; i++) {
         stk_forecast_batch_cost cost = model->batch[draw->batch[i % draw->n_batches]];
-        if (epoch && i % epoch == 0) cost = begin_epoch(&r, i);
+        if (epoch && i % epoch == 0) {
+            /* The epoch before is over, workers are started: nothing is made ahead, and this batch is dearer.
+             */
+            cost = model->first;
+            cost.kernels = model->mean.kernels;
+            r.not_before = past(&r, i, 1)->ended + model->start;
+            r.asked = fmax(r.asked, r.not_before);
+        }
         const double step = model->step[draw->step[i % draw->n_steps]];
         if (model->setup.workers) make(&r, i, cost);
         if (model->setup.transfer == STOKE_TRANSFER_STREAM)
@@ -593,69 +581,41 @@ static void draw_blocks(uint32_t *index, size_t n, size_t of, uint64_t seed, uin
     }
 }
 
-/* ---- room ---- */
-
-typedef struct room {
-    stk_forecast_moments *moments;
-    stk_forecast_draw draw;
-    uint32_t *indices;
-} room;
-
-static int make_room(room *space, const stk_forecast_model *model, size_t batches, stoke_error *err)
-{
-    *space = (room){ 0 };
-    space->draw.n_batches = stk_least(model->n_batches, STK_REPLAYED_MOST);
-    space->draw.n_steps = stk_least(model->n_steps, STK_REPLAYED_MOST);
-    space->moments = stk_calloc(batches, sizeof *space->moments);
-    space->indices = stk_calloc(space->draw.n_batches + space->draw.n_steps, sizeof *space->indices);
-    if (!space->moments || !space->indices)
-        return stk_fail(err, STOKE_E_NOMEM, "no memory to replay %zu steps", batches);
-    space->draw.batch = space->indices;
-    space->draw.step = space->indices + space->draw.n_batches;
-    return STOKE_OK;
-}
-
-static void free_room(room *space)
-{
-    stk_free(space->moments);
-    stk_free(space->indices);
-}
-
 /* ---- the forecast ---- */
-
-static void summarise(stoke_forecast *out, const double *step_ms, double *busy, size_t n)
-{
-    double sorted[STK_RESAMPLES];
-    for (size_t i = 0; i < n; i++) sorted[i] = step_ms[i];
-    out->step_ms = stk_quantile(sorted, n, 0.5);
-    out->low_ms = stk_quantile(sorted, n, 0.05);
-    out->high_ms = stk_quantile(sorted, n, 0.95);
-    out->busy = stk_quantile(busy, n, 0.5);
-    out->busy_low = stk_quantile(busy, n, 0.05);
-    out->busy_high = stk_quantile(busy, n, 0.95);
-}
 
 int stk_forecast_make(const stoke_costs *costs, const stoke_setup *setup, uint64_t seed, uint32_t resamples,
                       stoke_forecast *out, double step_ms[STK_RESAMPLES], stoke_error *err)
 {
     stk_forecast_model model;
-    room space = { 0 };
-    double own[STK_RESAMPLES], busy[STK_RESAMPLES], *steps = step_ms ? step_ms : own;
+    double sorted[STK_RESAMPLES], busy[STK_RESAMPLES];
     *out = (stoke_forecast){ .limit = -1 };
     int r = model_make(&model, costs, setup, err);
     if (r) return r;
     const stk_forecast_replay_size size = replay_measure(&model);
-    r = make_room(&space, &model, size.warm_up + size.counted, err);
+    const size_t batches = size.warm_up + size.counted;
+    stk_forecast_draw draw = { .n_batches = stk_least(model.n_batches, STK_REPLAYED_MOST),
+                               .n_steps = stk_least(model.n_steps, STK_REPLAYED_MOST) };
+    stk_forecast_moments *moments = stk_calloc(batches, sizeof *moments);
+    draw.batch = stk_calloc(draw.n_batches + draw.n_steps, sizeof *draw.batch);
+    draw.step = draw.batch ? draw.batch + draw.n_batches : NULL;
+    if (!moments || !draw.batch) r = stk_fail(err, STOKE_E_NOMEM, "no memory to replay %zu steps", batches);
     for (uint32_t i = 0; i < resamples && !r; i++) {
-        draw_blocks(space.draw.batch, space.draw.n_batches, model.n_batches, seed, i, 0);
-        draw_blocks(space.draw.step, space.draw.n_steps, model.n_steps, seed, i, 1);
-        steps[i] = stk_replay(&model, &space.draw, size, space.moments, &busy[i]);
+        draw_blocks(draw.batch, draw.n_batches, model.n_batches, seed, i, 0);
+        draw_blocks(draw.step, draw.n_steps, model.n_steps, seed, i, 1);
+        sorted[i] = stk_replay(&model, &draw, size, moments, &busy[i]);
     }
     if (!r) {
         out->closed_ms = closed_form(&model, &out->limit);
-        summarise(out, steps, busy, resamples);
+        if (step_ms) memcpy(step_ms, sorted, resamples * sizeof *step_ms);
+        out->step_ms = stk_quantile(sorted, resamples, 0.5);
+        out->low_ms = stk_quantile(sorted, resamples, 0.05);
+        out->high_ms = stk_quantile(sorted, resamples, 0.95);
+        out->busy = stk_quantile(busy, resamples, 0.5);
+        out->busy_low = stk_quantile(busy, resamples, 0.05);
+        out->busy_high = stk_quantile(busy, resamples, 0.95);
     }
-    free_room(&space);
+    stk_free(moments);
+    stk_free(draw.batch);
     model_free(&model);
     return r;
 }

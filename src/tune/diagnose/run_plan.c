@@ -33,14 +33,6 @@ static void say_default(run_plan *plan, const char *setting, const char *value)
     if (whose) stk_remark(&plan->remarks, "%s is not in the file: %s, %s default", setting, value, whose);
 }
 
-static int is_preset(const char *name)
-{
-    stoke_preset_info preset;
-    for (size_t i = 0; stoke_preset_at(i, &preset); i++)
-        if (!strcmp(preset.name, name)) return 1;
-    return 0;
-}
-
 static void take_their_workers(run_plan *plan)
 {
     const stk_run_config *config = &plan->config;
@@ -80,10 +72,14 @@ static void take_their_pictures(run_plan *plan)
 {
     const stk_run_config *config = &plan->config;
     stoke_data_params *data = &plan->out.data;
+    stoke_preset_info preset;
+    int is_preset = 0;
+    for (size_t i = 0; !is_preset && stoke_preset_at(i, &preset); i++)
+        is_preset = !strcmp(preset.name, config->augment);
     data->normalize = STOKE_NORMALIZE_IMAGENET;
     data->quarantine = ""; /* a file nobody asked for */
     data->augment = "standard";
-    if (is_preset(config->augment))
+    if (is_preset)
         data->augment = config->augment;
     else if (*config->augment)
         stk_remark(
@@ -140,24 +136,14 @@ static int names(const stoke_yaml *yaml, const char *name)
     return 0;
 }
 
-/* What `stoke train` has otherwise than the table of the data path (cli/lib/settings.c). */
-static int take_own_defaults(run_plan *plan, const char *config, stoke_error *err)
-{
-    stoke_yaml *yaml;
-    const int r = stoke_yaml_open_checked(&yaml, config, err);
-    if (r) return r;
-    if (!names(yaml, "augment") && !strcmp(plan->out.data.augment, "none"))
-        plan->out.data.augment = "standard";
-    if (!names(yaml, "normalize")) plan->out.data.normalize = STOKE_NORMALIZE_IMAGENET;
-    stoke_yaml_close(&yaml);
-    return STOKE_OK;
-}
-
 static int take_own(run_plan *plan, const char *config, stoke_error *err)
 {
     const stoke_upload_params *upload = &plan->config.upload;
     stoke_setup *setup = &plan->out.setup;
     stoke_data_params *data = &plan->out.data;
+    stoke_yaml *yaml;
+    const int r = stoke_yaml_open_checked(&yaml, config, err);
+    if (r) return r;
     if (data->batch < 1) {
         data->batch = stoke_data_defaults().batch;
         stk_remark(&plan->remarks, "batch is auto, which training settles: %d is measured; --batch sets it",
@@ -173,7 +159,11 @@ static int take_own(run_plan *plan, const char *config, stoke_error *err)
         upload->placement == STOKE_PLACEMENT_DEVICE ? STOKE_PLACEMENT_DEVICE : STOKE_PLACEMENT_HOST;
     setup->persistent = 1;
     setup->sync = 0;
-    return take_own_defaults(plan, config, err);
+    /* What `stoke train` has otherwise than the table of the data path (cli/lib/settings.c). */
+    if (!names(yaml, "augment") && !strcmp(data->augment, "none")) data->augment = "standard";
+    if (!names(yaml, "normalize")) data->normalize = STOKE_NORMALIZE_IMAGENET;
+    stoke_yaml_close(&yaml);
+    return STOKE_OK;
 }
 
 /* ---- the whole ---- */

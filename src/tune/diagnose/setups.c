@@ -85,23 +85,17 @@ static int choice_of(const char *choices, const char *word)
     }
 }
 
-static int unknown_name(const char *name, stoke_error *err)
-{
-    stk_did_you_mean nearest = stk_did_you_mean_to(name);
-    for (int i = 0; i < FIELDS; i++) stk_did_you_mean_try(&nearest, fields[i].name);
-    return stk_fail(
-        err, STOKE_E_INVALID,
-        "a setup has no \"%s\"%s%s%s: it has batch, workers, prefetch, depth, placement, transfer, "
-        "persistent, sync and by_batch",
-        name, nearest.best ? "; did you mean " : "", nearest.best ? nearest.best : "",
-        nearest.best ? "?" : "");
-}
-
 static int assign(stoke_setup *setup, const char *name, const char *value, stoke_error *err)
 {
     const field *f = fields;
-    while (f < fields + FIELDS && strcmp(f->name, name)) f++;
-    if (f == fields + FIELDS) return unknown_name(name, err);
+    stk_did_you_mean near = stk_did_you_mean_to(name);
+    for (; f < fields + FIELDS && strcmp(f->name, name); f++) stk_did_you_mean_try(&near, f->name);
+    if (f == fields + FIELDS)
+        return stk_fail(
+            err, STOKE_E_INVALID,
+            "a setup has no \"%s\"%s%s%s: it has batch, workers, prefetch, depth, placement, transfer, "
+            "persistent, sync and by_batch",
+            name, near.best ? "; did you mean " : "", near.best ? near.best : "", near.best ? "?" : "");
     void *place = (char *)setup + f->offset;
     if (f->choices) {
         const int choice = choice_of(f->choices, value);

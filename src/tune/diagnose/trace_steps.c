@@ -63,16 +63,6 @@ static int add(spans *list, span s, stoke_error *err)
     return STOKE_OK;
 }
 
-/* Kernels of several cards run at once; their union would be the time of none of them. */
-static int is_of_device(sorted_trace *t, const stk_json_value *event)
-{
-    const char *pid = text_of(t->json, event, "pid");
-    if (!t->device) t->device = pid;
-    const int same = !strcmp(pid, t->device);
-    t->devices |= !same;
-    return same;
-}
-
 static int take_event(sorted_trace *t, const stk_json_value *event, stoke_error *err)
 {
     double start, length;
@@ -85,7 +75,13 @@ static int take_event(sorted_trace *t, const stk_json_value *event, stoke_error 
         !isfinite(start) || !isfinite(start + length))
         return STOKE_OK;
     const span s = { start, start + length };
-    if (kernel) return is_of_device(t, event) ? add(&t->kernels, s, err) : STOKE_OK;
+    if (kernel) { /* those of several cards run at once; their union would be the time of none of them */
+        const char *pid = text_of(t->json, event, "pid");
+        if (!t->device) t->device = pid;
+        if (!strcmp(pid, t->device)) return add(&t->kernels, s, err);
+        t->devices = 1;
+        return STOKE_OK;
+    }
     return add(!range ? &t->own : !strcmp(cat, "gpu_user_annotation") ? &t->card : &t->host, s, err);
 }
 
@@ -113,85 +109,31 @@ static int by_start(const void *a, const void *b)
     return (x->start > y->start) - (x->start < y->start);
 }
 
-static void sort(spans *list)
+/* From the first step on, which is early enough. What lies beyond 30 years is of no trace. */
+static uint64_t ns_since(double first, double us)
 {
-    if (list->n) qsort(list->at, list->n, sizeof *list->at, by_start);
+    return (uint64_t)(fmin(fmax(us - first, 0), 1e15) * 1000 + 0.5);
 }
 
-/* Sorted spans become disjoint ones. */
-static void merge(spans *list)
+/* `steps` is sorted, and not empty. */
+static int kernel_time(const spans *steps, const spans *kernels, double *ms, size_t *n, stoke_error *err)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < list->n; i++) {
-        const span s = list->at[i];
-        if (n && s.start <= list->at[n - 1].end)
-            list->at[n - 1].end = fmax(list->at[n - 1].end, s.end);
-        else
-            list->at[n++] = s;
+    const double first = steps->at[0].start;
+    stk_cover running;
+    const int r = stk_cover_create(&running, kernels->n, err);
+    if (r) return r;
+    for (const span *k = kernels->at; k < kernels->at + kernels->n; k++)
+        stk_cover_add(&running, ns_since(first, k->start), ns_since(first, k->end));
+    stk_cover_unite(&running);
+    for (const span *s = steps->at; s < steps->at + steps->n; s++) {
+        const uint64_t ns = stk_cover_within(&running, ns_since(first, s->start), ns_since(first, s->end));
+        if (ns) ms[(*n)++] = (double)ns / 1e6;
     }
-    list->n = n;
-}
-
-/* Of disjoint spans: the time before `moment`. before[i]: the sum of the first i. */
-static double until(const spans *list, const double *before, double moment)
-{
-    size_t low = 0, high = list->n; /* the first that ends after it */
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (list->at[middle].end <= moment)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return before[low] + (low < list->n ? fmax(0, moment - list->at[low].start) : 0);
-}
-
-static int kernel_time(const spans *steps, spans *kernels, double *ms, size_t *n, stoke_error *err)
-{
-    sort(kernels);
-    merge(kernels);
-    double *before = stk_alloc((kernels->n + 1) * sizeof *before);
-    if (!before) return stk_fail(err, STOKE_E_NOMEM, "no memory for the kernels of a trace");
-    before[0] = 0;
-    for (size_t i = 0; i < kernels->n; i++)
-        before[i + 1] = before[i] + (kernels->at[i].end - kernels->at[i].start);
-    *n = 0;
-    for (size_t i = 0; i < steps->n; i++) {
-        const span s = steps->at[i];
-        const double us = until(kernels, before, s.end) - until(kernels, before, s.start);
-        if (us > 0) ms[(*n)++] = us / 1000;
-    }
-    stk_free(before);
+    stk_cover_destroy(&running);
     return STOKE_OK;
 }
 
 /* ---- the whole ---- */
-
-static void describe(const sorted_trace *t, const double *ms, size_t n, const char *kind, char *what,
-                     size_t size)
-{
-    double low = ms[0], high = ms[0], sum = 0;
-    for (size_t i = 0; i < n; i++) {
-        low = fmin(low, ms[i]);
-        high = fmax(high, ms[i]);
-        sum += ms[i];
-    }
-    snprintf(what, size, "%zu step%s of %.2f ms in the mean (%.2f to %.2f), %s%s", n, n == 1 ? "" : "s",
-             sum / (double)n, low, high, kind, t->devices ? ", of the first card in the trace" : "");
-}
-
-static int nothing_there(const sorted_trace *t, const char *name, stoke_error *err)
-{
-    if (t->host.n || t->card.n)
-        return stk_fail(err, STOKE_E_NOTFOUND,
-                        "%s: %zu steps of torch.profiler, but no kernel of a card within them: profile with "
-                        "ProfilerActivity.CUDA, and give the time of a step by --step-ms until then",
-                        name, t->host.n + t->card.n);
-    return stk_fail(err, STOKE_E_NOTFOUND,
-                    "%s: no steps in this trace: neither spans \"step\" (`stoke bench device --trace`) nor "
-                    "ProfilerStep# (torch.profiler with a schedule, and prof.step() in the loop)",
-                    name);
-}
 
 static int collect(sorted_trace *t, const char *name, double **out, size_t *n, char *what, size_t size,
                    stoke_error *err)
@@ -202,7 +144,7 @@ static int collect(sorted_trace *t, const char *name, double **out, size_t *n, c
     *n = 0;
     if (steps->n > STEPS)
         return stk_fail(err, STOKE_E_LIMIT, "%s: %zu steps: %d are enough", name, steps->n, STEPS);
-    sort(steps);
+    if (steps->n) qsort(steps->at, steps->n, sizeof *steps->at, by_start);
     double *ms = stk_alloc((steps->n + 1) * sizeof *ms);
     if (!ms) return stk_fail(err, STOKE_E_NOMEM, "no memory for %zu steps", steps->n);
     if (torch)
@@ -211,18 +153,34 @@ static int collect(sorted_trace *t, const char *name, double **out, size_t *n, c
         for (size_t i = 0; i < steps->n; i++)
             if (steps->at[i].end > steps->at[i].start)
                 ms[(*n)++] = (steps->at[i].end - steps->at[i].start) / 1000;
-    if (!r && !*n) r = nothing_there(t, name, err);
-    for (size_t i = 0; i < *n && !r; i++)
+    if (!r && !*n && torch)
+        r = stk_fail(err, STOKE_E_NOTFOUND,
+                     "%s: %zu steps of torch.profiler, but no kernel of a card within them: profile with "
+                     "ProfilerActivity.CUDA, and give the time of a step by --step-ms until then",
+                     name, t->host.n + t->card.n);
+    else if (!r && !*n)
+        r = stk_fail(err, STOKE_E_NOTFOUND,
+                     "%s: no steps in this trace: neither spans \"step\" (`stoke bench device --trace`) nor "
+                     "ProfilerStep# (torch.profiler with a schedule, and prof.step() in the loop)",
+                     name);
+    double low = INFINITY, high = 0, sum = 0;
+    for (size_t i = 0; i < *n && !r; i++) {
+        low = fmin(low, ms[i]);
+        high = fmax(high, ms[i]);
+        sum += ms[i];
         if (ms[i] > longest_ms)
             r = stk_fail(err, STOKE_E_INVALID, "%s: step %zu takes %.0f s: no step is that long", name, i,
                          ms[i] / 1000);
+    }
     if (r) {
         stk_free(ms);
         *n = 0;
         return r;
     }
-    describe(t, ms, *n, torch ? "time in which kernels ran, from torch.profiler" : "from a trace of stoke",
-             what, size);
+    snprintf(what, size, "%zu step%s of %.2f ms in the mean (%.2f to %.2f), %s%s", *n, *n == 1 ? "" : "s",
+             sum / (double)*n, low, high,
+             torch ? "time in which kernels ran, from torch.profiler" : "from a trace of stoke",
+             t->devices ? ", of the first card in the trace" : "");
     *out = ms;
     return STOKE_OK;
 }

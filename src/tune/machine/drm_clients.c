@@ -3,7 +3,7 @@
  * Reading /proc/PID/fdinfo of DRM clients. The keys are those of the kernel's drm-usage-stats document;
  * i915 and amdgpu count nanoseconds, xe counts cycles.
  */
-#include "src/tune/machine/drm_clients.h"
+#include "src/tune/machine/gpus.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -23,15 +23,6 @@ static const char *value_of(const char *line, const char *key)
     if (strncmp(line, key, n) != 0 || line[n] != ':') return NULL;
     for (line += n + 1; *line == ' ' || *line == '\t';) line++;
     return line;
-}
-
-/* "1024 KiB". */
-static double size_value(const char *value)
-{
-    char *end;
-    const double number = strtod(value, &end);
-    while (*end == ' ') end++;
-    return number * (!strncmp(end, "KiB", 3) ? 1024.0 : !strncmp(end, "MiB", 3) ? 1048576.0 : 1.0);
 }
 
 static stk_drm_engine *engine_named(stk_drm_client *client, const char *name, size_t length)
@@ -55,9 +46,12 @@ static void parse_memory(stk_drm_client *client, const char *line)
     static const char *const keys[] = { "drm-resident-vram0", "drm-resident-vram", "drm-resident-local0",
                                         "drm-memory-vram" };
     for (size_t i = 0; i < sizeof keys / sizeof *keys && !client->has_memory; i++) {
-        const char *value = value_of(line, keys[i]);
+        const char *value = value_of(line, keys[i]); /* "1024 KiB" */
+        char *end;
         if (!value) continue;
-        client->memory_bytes = size_value(value);
+        client->memory_bytes = strtod(value, &end);
+        end += strspn(end, " ");
+        client->memory_bytes *= !strncmp(end, "KiB", 3) ? 1024.0 : !strncmp(end, "MiB", 3) ? 1048576.0 : 1.0;
         client->has_memory = 1;
     }
 }
@@ -99,14 +93,11 @@ int stk_drm_parse(stk_drm_client *client, const char *text, const char *pci)
     return of_card;
 }
 
-static void add_client(stk_drm_clients *clients, const stk_drm_client *client)
+static const stk_drm_client *client_of(const stk_drm_clients *clients, uint64_t id)
 {
     for (size_t i = 0; i < clients->count; i++)
-        if (clients->client[i].id == client->id) return;
-    if (clients->count == STK_DRM_CLIENTS)
-        clients->more++;
-    else
-        clients->client[clients->count++] = *client;
+        if (clients->client[i].id == id) return &clients->client[i];
+    return NULL;
 }
 
 static void sweep_process(stk_drm_clients *clients, const char *root, uint32_t pid, const char *pci)
@@ -122,10 +113,13 @@ static void sweep_process(stk_drm_clients *clients, const char *root, uint32_t p
         if (n < 9 || strncmp(text, "/dev/dri/", 9) != 0) continue;
         stk_drm_client client;
         if (!stk_tree_text(text, sizeof text, root, "proc/%u/fdinfo/%.16s", pid, entry->d_name) ||
-            !stk_drm_parse(&client, text, pci))
+            !stk_drm_parse(&client, text, pci) || client_of(clients, client.id))
             continue;
         client.pid = pid;
-        add_client(clients, &client);
+        if (clients->count == STK_DRM_CLIENTS)
+            clients->more++;
+        else
+            clients->client[clients->count++] = client;
     }
     if (files) closedir(files);
 }
@@ -142,13 +136,6 @@ void stk_drm_sweep(stk_drm_clients *clients, const char *root, const char *pci)
         if (pid && pid <= UINT32_MAX) sweep_process(clients, root, (uint32_t)pid, pci);
     }
     if (proc) closedir(proc);
-}
-
-static const stk_drm_client *client_of(const stk_drm_clients *clients, uint64_t id)
-{
-    for (size_t i = 0; i < clients->count; i++)
-        if (clients->client[i].id == id) return &clients->client[i];
-    return NULL;
 }
 
 /* The share of one engine that one client had, 0 to 1. A client that is new has no before: its time counts

@@ -11,7 +11,6 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
-#include "src/tune/machine/drm_clients.h"
 #include "src/tune/machine/gpus.h"
 #include "src/tune/machine/tree.h"
 
@@ -63,19 +62,10 @@ static void find_hwmon(drm_card *card)
     if (list) closedir(list);
 }
 
-static void name_card(drm_card *card, const char *maker)
-{
-    char number[16] = "";
-    stoke_gpu *fixed = &card->fixed;
-    if (stk_tree_text(fixed->name, sizeof fixed->name, card->device, "product_name")) return;
-    stk_tree_text(number, sizeof number, card->device, "device");
-    snprintf(fixed->name, sizeof fixed->name, "%s graphics%s%s", maker, *number ? " " : "", number);
-}
-
 /* Returns 1 when the card is of a maker that is read here. */
 static int open_card(drm_card *card)
 {
-    char vendor[16];
+    char vendor[16], number[16] = "";
     if (!stk_tree_text(vendor, sizeof vendor, card->device, "vendor")) return 0;
     const int amd = !strcmp(vendor, "0x1002"), intel = !strcmp(vendor, "0x8086");
     if (!amd && !intel) return 0;
@@ -84,7 +74,10 @@ static int open_card(drm_card *card)
     uevent_value(card, "PCI_SLOT_NAME", fixed->pci, sizeof fixed->pci);
     uevent_value(card, "DRIVER", fixed->driver, sizeof fixed->driver);
     stk_tree_text(fixed->uuid, sizeof fixed->uuid, card->device, "unique_id");
-    name_card(card, amd ? "AMD" : "Intel");
+    stk_tree_text(number, sizeof number, card->device, "device");
+    if (!stk_tree_text(fixed->name, sizeof fixed->name, card->device, "product_name"))
+        snprintf(fixed->name, sizeof fixed->name, "%s graphics%s%s", amd ? "AMD" : "Intel",
+                 *number ? " " : "", number);
     find_hwmon(card);
     return 1;
 }
@@ -177,30 +170,6 @@ void stk_drm_read_link(const stk_gpus_drm *drm, size_t index, stoke_gpu *gpu)
     gpu->pcie_from_device = stk_figure(sent * bytes, STOKE_SOURCE_SYSFS);
 }
 
-static void read_amd(const drm_card *card, stoke_gpu *gpu)
-{
-    gpu->busy_percent = device_figure(card, "gpu_busy_percent", 1);
-    gpu->memory_busy_percent = device_figure(card, "mem_busy_percent", 1);
-    gpu->memory_total = device_figure(card, "mem_info_vram_total", 1);
-    gpu->memory_used = device_figure(card, "mem_info_vram_used", 1);
-    if (gpu->memory_total.source && gpu->memory_used.source)
-        gpu->memory_free = stk_figure(gpu->memory_total.value - gpu->memory_used.value, STOKE_SOURCE_SYSFS);
-    read_levels(card, "pp_dpm_sclk", &gpu->clock_sm_mhz, &gpu->clock_sm_max_mhz);
-    read_levels(card, "pp_dpm_mclk", &gpu->clock_memory_mhz, NULL);
-    gpu->power_limit_watt = hwmon_figure(card, "power1_cap", 1e-6);
-}
-
-static void read_intel(const drm_card *card, stoke_gpu *gpu)
-{
-    gpu->clock_sm_mhz = stk_tree_figure(card->folder, "gt_cur_freq_mhz", 1, STOKE_SOURCE_SYSFS); /* i915 */
-    gpu->clock_sm_max_mhz = stk_tree_figure(card->folder, "gt_max_freq_mhz", 1, STOKE_SOURCE_SYSFS);
-    if (!gpu->clock_sm_mhz.source) { /* xe */
-        gpu->clock_sm_mhz = device_figure(card, "tile0/gt0/freq0/cur_freq", 1);
-        gpu->clock_sm_max_mhz = device_figure(card, "tile0/gt0/freq0/max_freq", 1);
-    }
-    gpu->power_limit_watt = hwmon_figure(card, "power1_max", 1e-6);
-}
-
 /* Power as the sensor has it, or from the energy that went by since the last reading. */
 static void read_power(drm_card *card, stoke_gpu *gpu)
 {
@@ -260,10 +229,27 @@ void stk_drm_read(stk_gpus_drm *drm, size_t index, stoke_gpu *gpu)
         STK_GPU_REMARK(gpu, "the card is gone from /sys/class/drm; dmesg may say why");
         return;
     }
-    if (!strcmp(gpu->vendor, "amd"))
-        read_amd(card, gpu);
-    else
-        read_intel(card, gpu);
+    if (!strcmp(gpu->vendor, "amd")) {
+        gpu->busy_percent = device_figure(card, "gpu_busy_percent", 1);
+        gpu->memory_busy_percent = device_figure(card, "mem_busy_percent", 1);
+        gpu->memory_total = device_figure(card, "mem_info_vram_total", 1);
+        gpu->memory_used = device_figure(card, "mem_info_vram_used", 1);
+        if (gpu->memory_total.source && gpu->memory_used.source)
+            gpu->memory_free =
+                stk_figure(gpu->memory_total.value - gpu->memory_used.value, STOKE_SOURCE_SYSFS);
+        read_levels(card, "pp_dpm_sclk", &gpu->clock_sm_mhz, &gpu->clock_sm_max_mhz);
+        read_levels(card, "pp_dpm_mclk", &gpu->clock_memory_mhz, NULL);
+        gpu->power_limit_watt = hwmon_figure(card, "power1_cap", 1e-6);
+    } else {
+        gpu->clock_sm_mhz =
+            stk_tree_figure(card->folder, "gt_cur_freq_mhz", 1, STOKE_SOURCE_SYSFS); /* i915 */
+        gpu->clock_sm_max_mhz = stk_tree_figure(card->folder, "gt_max_freq_mhz", 1, STOKE_SOURCE_SYSFS);
+        if (!gpu->clock_sm_mhz.source) { /* xe */
+            gpu->clock_sm_mhz = device_figure(card, "tile0/gt0/freq0/cur_freq", 1);
+            gpu->clock_sm_max_mhz = device_figure(card, "tile0/gt0/freq0/max_freq", 1);
+        }
+        gpu->power_limit_watt = hwmon_figure(card, "power1_max", 1e-6);
+    }
     if (drm->slow) stk_drm_read_link(drm, index, gpu);
     read_power(card, gpu);
     stk_gpu_from_pci(gpu, card->device);

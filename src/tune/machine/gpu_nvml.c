@@ -104,13 +104,6 @@ static int nvml_library_open(stk_nvml_library *nvml, const char *file, stoke_err
                     nvml_text(nvml, result), result, advice_of(result));
 }
 
-static void nvml_library_close(stk_nvml_library *nvml)
-{
-    if (nvml->nvmlShutdown) nvml->nvmlShutdown();
-    if (nvml->library) dlclose(nvml->library);
-    memset(nvml, 0, sizeof *nvml);
-}
-
 /* Programs on an NVIDIA card: three lists (compute, compute through MPS, graphics) in three versions each,
  * and the share of each program. */
 
@@ -196,8 +189,8 @@ static void read_shares(const stk_nvml_library *nvml, stk_nvml_card *card, stoke
     stk_free(samples);
 }
 
-static void nvml_read_processes(const stk_nvml_library *nvml, stk_nvml_card *card, const char *root,
-                                stoke_gpu *gpu)
+static void read_processes(const stk_nvml_library *nvml, stk_nvml_card *card, const char *root,
+                           stoke_gpu *gpu)
 {
     const int compute = read_newest(card, nvml->nvmlDeviceGetComputeRunningProcesses_v3,
                                     nvml->nvmlDeviceGetComputeRunningProcesses_v2,
@@ -257,36 +250,23 @@ static void spell_pci(char out[32], const char *bus)
     for (; *out; out++) *out = (char)tolower((unsigned char)*out);
 }
 
-static void read_pci(const stk_nvml_library *nvml, stk_nvml_card *card)
-{
-    nvmlPciInfo_t pci;
-    memset(&pci, 0, sizeof pci);
-    if (ASK(card, nvml->nvmlDeviceGetPciInfo_v3, card->handle, &pci)) {
-        pci.busId[sizeof pci.busId - 1] = 0;
-        spell_pci(card->fixed.pci, pci.busId);
-    } else if (ASK(card, nvml->nvmlDeviceGetPciInfo_v2, card->handle, &pci) ||
-               ASK(card, nvml->nvmlDeviceGetPciInfo, card->handle, &pci)) {
-        pci.busIdLegacy[sizeof pci.busIdLegacy - 1] = 0;
-        spell_pci(card->fixed.pci, pci.busIdLegacy);
-    }
-}
-
-/* Drivers 535.43 to 535.86 changed the size of a process's record and changed it back. */
-static int miscounts_processes(const char *driver)
-{
-    int branch, release;
-    return sscanf(driver, "%d.%d", &branch, &release) == 2 && branch == 535 && release >= 43 && release <= 86;
-}
-
 static void read_fixed(const stk_nvml_library *nvml, stk_nvml_card *card)
 {
     stoke_gpu *fixed = &card->fixed;
+    nvmlPciInfo_t pci = { .domain = 0 };
     int major = 0, minor = 0;
     unsigned mig = 0, pending = 0;
     if (!ASK(card, nvml->nvmlDeviceGetName, card->handle, fixed->name, sizeof fixed->name))
         snprintf(fixed->name, sizeof fixed->name, "NVIDIA card");
     if (!ASK(card, nvml->nvmlDeviceGetUUID, card->handle, fixed->uuid, sizeof fixed->uuid)) *fixed->uuid = 0;
-    read_pci(nvml, card);
+    if (ASK(card, nvml->nvmlDeviceGetPciInfo_v3, card->handle, &pci)) {
+        pci.busId[sizeof pci.busId - 1] = 0;
+        spell_pci(fixed->pci, pci.busId);
+    } else if (ASK(card, nvml->nvmlDeviceGetPciInfo_v2, card->handle, &pci) ||
+               ASK(card, nvml->nvmlDeviceGetPciInfo, card->handle, &pci)) {
+        pci.busIdLegacy[sizeof pci.busIdLegacy - 1] = 0;
+        spell_pci(fixed->pci, pci.busIdLegacy);
+    }
     if (ASK(card, nvml->nvmlDeviceGetCudaComputeCapability, card->handle, &major, &minor))
         fixed->compute_capability = stk_figure(major + minor / 10.0, STOKE_SOURCE_NVML);
     if (ASK(card, nvml->nvmlDeviceGetMigMode, card->handle, &mig, &pending)) fixed->mig = mig == 1;
@@ -296,12 +276,6 @@ static void read_fixed(const stk_nvml_library *nvml, stk_nvml_card *card)
 }
 
 /* ---- what does ---- */
-
-static double sample_value(const nvmlSample_t *sample, int type)
-{
-    if (type == NVML_VALUE_TYPE_DOUBLE) return sample->value.d;
-    return type == NVML_VALUE_TYPE_UNSIGNED_LONG_LONG ? (double)sample->value.ull : sample->value.u;
-}
 
 /* The mean of the driver's own samples since the last reading: it takes several a second, and asking for one
  * value now and then misses all between. n/a: no samples, or none that are new. */
@@ -326,7 +300,9 @@ static stoke_figure mean_of_samples(const stk_nvml_library *nvml, stk_nvml_card 
         double sum = 0;
         unsigned n = 0;
         for (unsigned i = 0; i < count; i++) {
-            const double value = sample_value(&samples[i], type);
+            const double value = type == NVML_VALUE_TYPE_DOUBLE               ? samples[i].value.d
+                                 : type == NVML_VALUE_TYPE_UNSIGNED_LONG_LONG ? (double)samples[i].value.ull
+                                                                              : samples[i].value.u;
             if (samples[i].timeStamp <= oldest || !(value >= 0 && value <= 100)) continue;
             sum += value;
             n++;
@@ -390,18 +366,14 @@ static void read_memory(const stk_gpus_nvml *nvml, stk_nvml_card *card, stoke_gp
     }
 }
 
-static void read_temperature(const stk_nvml_library *nvml, stk_nvml_card *card, stoke_gpu *gpu)
+static void read_sensors(const stk_nvml_library *nvml, stk_nvml_card *card, stoke_gpu *gpu)
 {
     nvmlTemperature_t temperature = { .version = sizeof temperature | 1u << 24 };
+    unsigned long long value = 0;
     if (ASK(card, nvml->nvmlDeviceGetTemperatureV, card->handle, &temperature))
         gpu->temperature = stk_figure(temperature.temperature, STOKE_SOURCE_NVML);
     else
         gpu->temperature = ask_clock(card, nvml->nvmlDeviceGetTemperature, 0, 1);
-}
-
-static void read_power(const stk_nvml_library *nvml, stk_nvml_card *card, stoke_gpu *gpu)
-{
-    unsigned long long value = 0;
     gpu->power_watt = ask_unsigned(card, nvml->nvmlDeviceGetPowerUsage, 1e-3);
     gpu->power_limit_watt = ask_unsigned(card, nvml->nvmlDeviceGetEnforcedPowerLimit, 1e-3);
     if (ASK(card, nvml->nvmlDeviceGetTotalEnergyConsumption, card->handle, &value))
@@ -411,6 +383,8 @@ static void read_power(const stk_nvml_library *nvml, stk_nvml_card *card, stoke_
     if (ASK(card, nvml->nvmlDeviceGetCurrentClocksEventReasons, card->handle, &value) ||
         ASK(card, nvml->nvmlDeviceGetCurrentClocksThrottleReasons, card->handle, &value))
         gpu->clocks_reasons = stk_figure((double)(value & 0xffffffffu), STOKE_SOURCE_NVML);
+    gpu->pcie_generation = ask_unsigned(card, nvml->nvmlDeviceGetCurrPcieLinkGeneration, 1);
+    gpu->pcie_width = ask_unsigned(card, nvml->nvmlDeviceGetCurrPcieLinkWidth, 1);
 }
 
 /* Each call counts for 20 ms and holds us that long; the unit is KB/s. */
@@ -422,16 +396,6 @@ void stk_nvml_read_link(stk_gpus_nvml *nvml, size_t index, stoke_gpu *gpu)
         ask_clock(card, nvml->library.nvmlDeviceGetPcieThroughput, NVML_PCIE_UTIL_RX_BYTES, 1000);
     gpu->pcie_from_device =
         ask_clock(card, nvml->library.nvmlDeviceGetPcieThroughput, NVML_PCIE_UTIL_TX_BYTES, 1000);
-}
-
-static void read_pcie(const stk_gpus_nvml *nvml, stk_nvml_card *card, stoke_gpu *gpu)
-{
-    const stk_nvml_library *library = &nvml->library;
-    char folder[STK_TREE_PATH];
-    gpu->pcie_generation = ask_unsigned(card, library->nvmlDeviceGetCurrPcieLinkGeneration, 1);
-    gpu->pcie_width = ask_unsigned(card, library->nvmlDeviceGetCurrPcieLinkWidth, 1);
-    if (*gpu->pci && stk_tree_path(folder, nvml->root, "sys/bus/pci/devices/%s", gpu->pci))
-        stk_gpu_from_pci(gpu, folder);
 }
 
 /* A card that went away in the middle of a reading leaves half of one: only what never changes stays. */
@@ -452,15 +416,16 @@ static void give_up(const stk_nvml_card *card, stoke_gpu *gpu)
 void stk_nvml_read(stk_gpus_nvml *nvml, size_t index, stoke_gpu *gpu)
 {
     stk_nvml_card *card = &nvml->card[index];
+    char folder[STK_TREE_PATH];
     *gpu = card->fixed;
     if (!gpu->lost && card->handle) {
         read_busy(&nvml->library, card, gpu);
         read_memory(nvml, card, gpu);
-        read_temperature(&nvml->library, card, gpu);
-        read_power(&nvml->library, card, gpu);
-        read_pcie(nvml, card, gpu);
+        read_sensors(&nvml->library, card, gpu);
+        if (*gpu->pci && stk_tree_path(folder, nvml->root, "sys/bus/pci/devices/%s", gpu->pci))
+            stk_gpu_from_pci(gpu, folder);
         if (nvml->slow) stk_nvml_read_link(nvml, index, gpu);
-        nvml_read_processes(&nvml->library, card, nvml->root, gpu);
+        read_processes(&nvml->library, card, nvml->root, gpu);
         stk_gpu_effective(gpu);
     }
     if (card->fixed.lost) give_up(card, gpu);
@@ -468,22 +433,19 @@ void stk_nvml_read(stk_gpus_nvml *nvml, size_t index, stoke_gpu *gpu)
 
 /* ---- opening ---- */
 
-static nvmlReturn_t handle_of(const stk_nvml_library *nvml, unsigned index, nvmlDevice_t *handle)
-{
-    return nvml->nvmlDeviceGetHandleByIndex_v2 ? nvml->nvmlDeviceGetHandleByIndex_v2(index, handle)
-                                               : nvml->nvmlDeviceGetHandleByIndex(index, handle);
-}
-
 static void open_card(stk_gpus_nvml *nvml, unsigned index)
 {
     stk_nvml_card *card = &nvml->card[index];
     stoke_gpu *fixed = &card->fixed;
     const stk_nvml_library *library = &nvml->library;
+    int branch, release;
     snprintf(fixed->vendor, sizeof fixed->vendor, "nvidia");
     snprintf(fixed->name, sizeof fixed->name, "NVIDIA card %u", index);
     if (library->nvmlSystemGetDriverVersion)
         library->nvmlSystemGetDriverVersion(fixed->driver, sizeof fixed->driver);
-    const nvmlReturn_t result = handle_of(library, index, &card->handle);
+    const nvmlReturn_t result = library->nvmlDeviceGetHandleByIndex_v2
+                                    ? library->nvmlDeviceGetHandleByIndex_v2(index, &card->handle)
+                                    : library->nvmlDeviceGetHandleByIndex(index, &card->handle);
     if (!nvml_good(card, result)) {
         card->handle = NULL;
         STK_GPU_REMARK(fixed, "NVML does not open it: %.60s (error %d); `nvidia-smi` may say more",
@@ -492,7 +454,9 @@ static void open_card(stk_gpus_nvml *nvml, unsigned index)
     }
     read_fixed(library, card);
     if (fixed->mig) STK_GPU_REMARK(fixed, "cut into MIG instances: NVML does not tell how busy they are");
-    if (miscounts_processes(fixed->driver))
+    /* Drivers 535.43 to 535.86 changed the size of a process's record and changed it back. */
+    if (sscanf(fixed->driver, "%d.%d", &branch, &release) == 2 && branch == 535 && release >= 43 &&
+        release <= 86)
         STK_GPU_REMARK(fixed, "driver %.16s lists only the first of several programs: update it",
                        fixed->driver);
 }
@@ -517,29 +481,23 @@ static int cards_on_bus(const char *root, char first[32])
     return found;
 }
 
-/* The kernel module knows the card's name even where the library cannot be had. "" = it is not loaded. */
-static void name_from_module(const char *root, const char *pci, char name[96])
-{
-    char text[1024];
-    const char *model;
-    *name = 0;
-    if (!stk_tree_text(text, sizeof text, root, "proc/driver/nvidia/gpus/%.31s/information", pci) ||
-        !(model = strstr(text, "Model:")))
-        return;
-    model += strlen("Model:");
-    model += strspn(model, " \t");
-    snprintf(name, 96, ", %.*s", (int)(strcspn(model, "\n") < 80 ? strcspn(model, "\n") : 80), model);
-}
-
 static void say_why(stk_gpus_nvml *nvml, const char *reason, char why[STK_WHY_BYTES])
 {
-    char first[32], name[96];
+    char first[32], text[1024], name[96] = "";
     const int found = nvml->expected = cards_on_bus(nvml->root, first);
     if (!found) {
         snprintf(why, STK_WHY_BYTES, "%.400s", reason);
         return;
     }
-    name_from_module(nvml->root, first, name);
+    /* The kernel module, where it is loaded, knows the card's name even where the library cannot be had. */
+    const char *model = NULL;
+    if (stk_tree_text(text, sizeof text, nvml->root, "proc/driver/nvidia/gpus/%.31s/information", first))
+        model = strstr(text, "Model:");
+    if (model) {
+        model += strlen("Model:");
+        model += strspn(model, " \t");
+        snprintf(name, sizeof name, ", %.*s", (int)stk_least(strcspn(model, "\n"), 80), model);
+    }
     snprintf(why, STK_WHY_BYTES, "%.340s (%d NVIDIA card%s on the bus, at %.16s%s)", reason, found,
              found > 1 ? "s are" : " is", first, name);
 }
@@ -584,7 +542,9 @@ int stk_nvml_open(stk_gpus_nvml **out, const stoke_gpus_params *params, char why
 void stk_nvml_close(stk_gpus_nvml **nvml)
 {
     if (!*nvml) return;
-    nvml_library_close(&(*nvml)->library);
+    const stk_nvml_library *library = &(*nvml)->library;
+    if (library->nvmlShutdown) library->nvmlShutdown();
+    if (library->library) dlclose(library->library);
     stk_free((*nvml)->card);
     stk_free(*nvml);
     *nvml = NULL;

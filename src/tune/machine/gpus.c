@@ -108,21 +108,17 @@ void stk_gpus_read_link(stoke_gpus *gpus, size_t index, stoke_gpu *gpu)
 
 /* ---- what both ways share ---- */
 
-/* The parent of a process, 0 = not to be seen. The name in brackets may hold brackets and blanks itself. */
-static uint32_t parent_of(const char *root, uint32_t pid)
-{
-    char text[512];
-    unsigned parent;
-    if (!stk_tree_text(text, sizeof text, root, "proc/%u/stat", pid)) return 0;
-    const char *end = strrchr(text, ')');
-    return end && sscanf(end + 1, " %*c %u", &parent) == 1 ? parent : 0;
-}
-
+/* Whether a process is this one, or was started by it. */
 static int is_own(const char *root, uint32_t pid)
 {
-    const uint32_t self = (uint32_t)getpid();
-    for (int i = 0; i < 16 && pid > 1; i++, pid = parent_of(root, pid)) /* far deeper than jobs nest */
-        if (pid == self) return 1;
+    char text[512];
+    unsigned parent = pid;
+    for (int i = 0; i < 16 && parent > 1; i++) { /* far deeper than jobs nest */
+        if (parent == (unsigned)getpid()) return 1;
+        if (!stk_tree_text(text, sizeof text, root, "proc/%u/stat", parent)) return 0;
+        const char *end = strrchr(text, ')'); /* the name may hold brackets and blanks itself */
+        if (!end || sscanf(end + 1, " %*c %u", &parent) != 1) return 0;
+    }
     return 0;
 }
 

@@ -84,26 +84,15 @@ static void read_topology(stoke_machine_facts *facts, const char *root)
     facts->sockets = counted(sockets, sockets_known);
 }
 
-static void read_nodes(stoke_machine_facts *facts, const char *root)
-{
-    char text[4096];
-    if (!stk_tree_text(text, sizeof text, root, "sys/devices/system/node/online")) return;
-    stk_tree_cpu_list list = stk_cpu_list_begin(text);
-    long node, nodes = 0;
-    while (nodes < CPUS_MAX && stk_cpu_list_next(&list, &node)) nodes++;
-    facts->numa_nodes = counted(nodes, 1);
-}
-
-/* A recorded tree has no mask to ask the kernel for, but a line about it. */
-static unsigned recorded_affinity(const char *root)
+/* How many are in the list that follows `key` in a file; 0: there is none. */
+static unsigned count_listed(const char *root, const char *name, const char *key)
 {
     char text[8192];
-    if (!stk_tree_text(text, sizeof text, root, "proc/self/status")) return 0;
-    const char *line = strstr(text, "Cpus_allowed_list:");
-    if (!line) return 0;
-    stk_tree_cpu_list list = stk_cpu_list_begin(line + strlen("Cpus_allowed_list:"));
+    const char *at = stk_tree_text(text, sizeof text, root, "%s", name) ? strstr(text, key) : NULL;
+    if (!at) return 0;
+    stk_tree_cpu_list list = stk_cpu_list_begin(at + strlen(key));
     unsigned count = 0;
-    for (long cpu; count < CPUS_MAX && stk_cpu_list_next(&list, &cpu);) count++;
+    for (long number; count < CPUS_MAX && stk_cpu_list_next(&list, &number);) count++;
     return count;
 }
 
@@ -111,7 +100,8 @@ static void read_usable(stoke_machine_facts *facts, const char *root, const char
 {
     stoke_cores cores = { 0 };
     if (*root) {
-        cores.affinity = recorded_affinity(root);
+        /* A recorded tree has no mask to ask the kernel for, but a line about it. */
+        cores.affinity = count_listed(root, "proc/self/status", "Cpus_allowed_list:");
         cores.quota = stk_machine_quota(proc, cgroup);
         if (!cores.affinity && facts->threads.source) cores.affinity = (unsigned)facts->threads.value;
         cores.usable = stk_machine_usable(cores.affinity, cores.quota);
@@ -207,7 +197,7 @@ int stoke_machine_probe(stoke_machine_facts *facts, int measure, const char *roo
     if (!strcmp(facts->cpu, "n/a")) *facts->cpu = 0;
     snprintf(facts->cpu_table, sizeof facts->cpu_table, "%s", stoke_machine_cpu_table());
     read_topology(facts, root);
-    read_nodes(facts, root);
+    facts->numa_nodes = counted(count_listed(root, "sys/devices/system/node/online", ""), 1);
     read_usable(facts, root, proc, cgroup);
     read_memory(facts, root, proc, cgroup);
     read_system(facts, root);

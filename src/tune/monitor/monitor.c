@@ -42,14 +42,6 @@ typedef struct monitor_links {
     link_reading *reading; /* one for each card */
 } monitor_links;
 
-static void read_card(monitor_links *links, size_t index, stoke_gpu *gpu)
-{
-    stk_gpus_read_link(links->gpus, index, gpu); /* blocks */
-    pthread_mutex_lock(&links->lock);
-    links->reading[index] = (link_reading){ gpu->pcie_to_device, gpu->pcie_from_device, stk_now_ns() };
-    pthread_mutex_unlock(&links->lock);
-}
-
 /* 1: it is time to go. */
 static int wait_until(monitor_links *links, uint64_t ns)
 {
@@ -67,7 +59,12 @@ static void *run(void *argument)
     uint64_t next = stk_now_ns();
     do {
         next += PERIOD_NS;
-        for (size_t i = 0; i < links->count && !wait_until(links, 0); i++) read_card(links, i, &gpu);
+        for (size_t i = 0; i < links->count && !wait_until(links, 0); i++) {
+            stk_gpus_read_link(links->gpus, i, &gpu); /* blocks */
+            pthread_mutex_lock(&links->lock);
+            links->reading[i] = (link_reading){ gpu.pcie_to_device, gpu.pcie_from_device, stk_now_ns() };
+            pthread_mutex_unlock(&links->lock);
+        }
         if (next < stk_now_ns()) next = stk_now_ns(); /* it took longer than that */
     } while (!wait_until(links, next));
     return NULL;
@@ -144,22 +141,6 @@ static void links_take(monitor_links *links, size_t index, stoke_gpu *gpu)
 
 /* Processor, memory and disks of the machine, from /proc/stat, /proc/meminfo and /proc/diskstats. */
 
-static void count_cpu(stk_monitor_load_count *count, const char *root)
-{
-    char text[256]; /* the line of all processors is the first */
-    uint64_t user, nice, system, idle, iowait = 0, irq = 0, softirq = 0, steal = 0;
-    if (!stk_tree_text(text, sizeof text, root, "proc/stat")) return;
-    /* What guests use is in `user` and `nice` already. */
-    if (sscanf(text,
-               "cpu %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64
-               " %" SCNu64,
-               &user, &nice, &system, &idle, &iowait, &irq, &softirq, &steal) < 4)
-        return;
-    count->has_cpu = 1;
-    count->cpu_busy = user + nice + system + irq + softirq + steal;
-    count->cpu_all = count->cpu_busy + idle + iowait;
-}
-
 /* Disks that lie on others would count twice; those of memory and of files are no disks. */
 static int is_disk(const char *name)
 {
@@ -179,9 +160,21 @@ static int is_part_of(const char *name, const char *disk)
     return isdigit((unsigned char)*rest) != 0;
 }
 
-static void count_disks(stk_monitor_load_count *count, const char *root)
+void stk_load_count_read(stk_monitor_load_count *count, const char *root)
 {
     char text[32768], *rest = text;
+    uint64_t user, nice, system, idle, iowait = 0, irq = 0, softirq = 0, steal = 0;
+    *count = (stk_monitor_load_count){ 0 };
+    /* The line of all processors is the first. What guests use is in `user` and `nice` already. */
+    if (stk_tree_text(text, 256, root, "proc/stat") &&
+        sscanf(text,
+               "cpu %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64
+               " %" SCNu64,
+               &user, &nice, &system, &idle, &iowait, &irq, &softirq, &steal) >= 4) {
+        count->has_cpu = 1;
+        count->cpu_busy = user + nice + system + irq + softirq + steal;
+        count->cpu_all = count->cpu_busy + idle + iowait;
+    }
     if (!stk_tree_text(text, sizeof text, root, "proc/diskstats")) return;
     count->has_disks = 1;
     for (char *line; (line = strsep(&rest, "\n")) && count->n_disks < STK_DISKS;) {
@@ -195,38 +188,14 @@ static void count_disks(stk_monitor_load_count *count, const char *root)
     }
 }
 
-void stk_load_count_read(stk_monitor_load_count *count, const char *root)
-{
-    *count = (stk_monitor_load_count){ 0 };
-    count_cpu(count, root);
-    count_disks(count, root);
-}
-
-static void read_memory(stoke_load *load, const char *root)
-{
-    char text[512]; /* both lie in the first three lines */
-    uint64_t total, available;
-    if (!stk_tree_text(text, sizeof text, root, "proc/meminfo")) return;
-    const char *a = strstr(text, "MemTotal:"), *b = strstr(text, "MemAvailable:");
-    if (!a || sscanf(a, "MemTotal: %" SCNu64, &total) != 1) return;
-    load->memory_total = stk_figure((double)total * 1024, STOKE_SOURCE_PROC);
-    if (!b || sscanf(b, "MemAvailable: %" SCNu64, &available) != 1 || available > total) return;
-    load->memory_used = stk_figure((double)(total - available) * 1024, STOKE_SOURCE_PROC);
-}
-
-static const stk_monitor_disk_count *find_disk(const stk_monitor_load_count *count, const char *name)
-{
-    for (size_t i = 0; i < count->n_disks; i++)
-        if (!strcmp(count->disk[i].name, name)) return &count->disk[i];
-    return NULL;
-}
-
 static void disks_between(stoke_load *load, const stk_monitor_load_count *before,
                           const stk_monitor_load_count *after, double seconds)
 {
     double read = 0, written = 0, busiest = -1;
     for (size_t i = 0; i < after->n_disks; i++) {
-        const stk_monitor_disk_count *now = &after->disk[i], *then = find_disk(before, now->name);
+        const stk_monitor_disk_count *now = &after->disk[i], *then = NULL;
+        for (size_t k = 0; !then && k < before->n_disks; k++)
+            if (!strcmp(before->disk[k].name, now->name)) then = &before->disk[k];
         /* A disk that came just now, or came again with its counters at 0. */
         if (!then || now->read < then->read || now->written < then->written || now->busy_ms < then->busy_ms)
             continue;
@@ -248,8 +217,16 @@ static void disks_between(stoke_load *load, const stk_monitor_load_count *before
 void stk_load_between(stoke_load *load, const stk_monitor_load_count *before,
                       const stk_monitor_load_count *after, double seconds, const char *root)
 {
+    char text[512] = ""; /* both lie in the first three lines */
+    uint64_t total, available;
     *load = (stoke_load){ 0 };
-    read_memory(load, root);
+    stk_tree_text(text, sizeof text, root, "proc/meminfo");
+    const char *a = strstr(text, "MemTotal:"), *b = strstr(text, "MemAvailable:");
+    if (a && sscanf(a, "MemTotal: %" SCNu64, &total) == 1) {
+        load->memory_total = stk_figure((double)total * 1024, STOKE_SOURCE_PROC);
+        if (b && sscanf(b, "MemAvailable: %" SCNu64, &available) == 1 && available <= total)
+            load->memory_used = stk_figure((double)(total - available) * 1024, STOKE_SOURCE_PROC);
+    }
     /* Idle time may run backwards by a tick on some kernels: such a reading is n/a. */
     if (before->has_cpu && after->has_cpu && after->cpu_all > before->cpu_all &&
         after->cpu_busy >= before->cpu_busy &&
@@ -402,22 +379,18 @@ const stoke_gpu *stoke_monitor_gpu(const stoke_monitor *monitor, size_t index)
     return &monitor->gpu[index];
 }
 
-static int source_of(const stoke_monitor *m, stoke_monitor_series series, size_t gpu)
-{
-    if (series < STOKE_SERIES_GPU) return STOKE_SOURCE_PROC;
-    const stk_monitor_gpu_sums *sums = &m->gpu_sums[gpu];
-    return series == STOKE_SERIES_GPU ? sums->busy.all.source : sums->sum[STK_GPU_MEMORY].source;
-}
-
 stoke_figure stoke_monitor_history(const stoke_monitor *m, stoke_monitor_series series, size_t gpu,
                                    size_t back, size_t count)
 {
     const uint64_t held = m->readings < m->history ? m->readings : m->history;
     size_t column = series, n = 0;
+    int source = STOKE_SOURCE_PROC;
     double sum = 0;
     if (series >= STOKE_SERIES_GPU) {
         if (gpu >= m->n_gpus) return stk_figure(0, STOKE_SOURCE_NA);
+        const stk_monitor_gpu_sums *sums = &m->gpu_sums[gpu];
         column += GPU_SERIES * gpu;
+        source = series == STOKE_SERIES_GPU ? sums->busy.all.source : sums->sum[STK_GPU_MEMORY].source;
     }
     for (uint64_t i = back; i < held && i - back < count; i++) {
         const float value = m->ring[(m->readings - 1 - i) % m->history * m->row + column];
@@ -425,7 +398,7 @@ stoke_figure stoke_monitor_history(const stoke_monitor *m, stoke_monitor_series 
         sum += (double)value;
         n++;
     }
-    return n ? stk_figure(sum / (double)n, source_of(m, series, gpu)) : stk_figure(0, STOKE_SOURCE_NA);
+    return n ? stk_figure(sum / (double)n, source) : stk_figure(0, STOKE_SOURCE_NA);
 }
 
 void stoke_monitor_summarise(const stoke_monitor *monitor, stoke_monitor_summary *summary)

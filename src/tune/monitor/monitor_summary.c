@@ -72,27 +72,6 @@ static void add_process(stoke_gpu_summary *seen, const stoke_gpu_process *proces
     raise_to(&peak->busy_percent, process->busy_percent);
 }
 
-static void add_idle(stk_monitor_gpu_sums *sums, stoke_figure busy, double seconds)
-{
-    const int idle = busy.source && busy.value < IDLE_PERCENT;
-    if (idle) {
-        sums->idle++;
-        sums->bursts += !sums->in_burst;
-        sums->idle_seconds = (sums->in_burst ? sums->idle_seconds : 0) + seconds;
-        if (sums->idle_seconds > sums->longest_idle) sums->longest_idle = sums->idle_seconds;
-    }
-    sums->in_burst = idle;
-}
-
-static void add_reasons(stk_monitor_gpu_sums *sums, stoke_figure reasons)
-{
-    if (!reasons.source) return;
-    const uint64_t bits = reasons.value > 0 ? (uint64_t)reasons.value : 0;
-    for (unsigned i = 0; i < STOKE_CLOCKS_REASONS; i++) sums->reason[i] += bits >> i & 1;
-    sums->reason_readings++;
-    sums->reason_source = reasons.source;
-}
-
 /* From a reading to the summary. */
 #define SUMMED(field)                                                                                        \
     {                                                                                                        \
@@ -128,8 +107,21 @@ void stk_gpu_sums_add(stk_monitor_gpu_sums *sums, const stoke_gpu *gpu, double s
         if (!sums->energy_first.source) sums->energy_first = gpu->energy_joule;
         sums->energy_last = gpu->energy_joule;
     }
-    add_reasons(sums, gpu->clocks_reasons);
-    add_idle(sums, gpu->busy_percent, seconds);
+    const stoke_figure reasons = gpu->clocks_reasons;
+    if (reasons.source) {
+        const uint64_t bits = reasons.value > 0 ? (uint64_t)reasons.value : 0;
+        for (unsigned i = 0; i < STOKE_CLOCKS_REASONS; i++) sums->reason[i] += bits >> i & 1;
+        sums->reason_readings++;
+        sums->reason_source = reasons.source;
+    }
+    const int idle = gpu->busy_percent.source && gpu->busy_percent.value < IDLE_PERCENT;
+    if (idle) {
+        sums->idle++;
+        sums->bursts += !sums->in_burst;
+        sums->idle_seconds = (sums->in_burst ? sums->idle_seconds : 0) + seconds;
+        if (sums->idle_seconds > sums->longest_idle) sums->longest_idle = sums->idle_seconds;
+    }
+    sums->in_burst = idle;
     for (uint32_t i = 0; i < gpu->n_processes; i++) add_process(seen, &gpu->process[i]);
     if (gpu->more_processes) seen->more_processes = 1;
 }
@@ -176,22 +168,18 @@ static stoke_spread spread_of_percent(const stk_monitor_percent_sum *sum)
     return spread;
 }
 
-static stoke_figure energy_of(const stk_monitor_gpu_sums *sums)
-{
-    /* One look at the counter says nothing of the time since; nor does one that began again. */
-    if (sums->energy_first.source && sums->energy_last.value > sums->energy_first.value)
-        return stk_figure(sums->energy_last.value - sums->energy_first.value, sums->energy_last.source);
-    if (sums->sum[STK_GPU_POWER].readings) return stk_figure(sums->power_joule, STOKE_SOURCE_ESTIMATED);
-    return stk_figure(0, STOKE_SOURCE_NA);
-}
-
 void stk_gpu_sums_finish(const stk_monitor_gpu_sums *sums, stoke_gpu_summary *summary)
 {
     *summary = sums->seen;
     summary->busy_percent = spread_of_percent(&sums->busy);
     for (int i = 0; i < STK_GPU_SUMS; i++)
         *(stoke_spread *)((char *)summary + summed[i].spread) = spread_of(&sums->sum[i]);
-    summary->energy_joule = energy_of(sums);
+    /* One look at the counter says nothing of the time since; nor does one that began again. */
+    const stoke_figure first = sums->energy_first, last = sums->energy_last;
+    if (first.source && last.value > first.value)
+        summary->energy_joule = stk_figure(last.value - first.value, last.source);
+    else if (sums->sum[STK_GPU_POWER].readings)
+        summary->energy_joule = stk_figure(sums->power_joule, STOKE_SOURCE_ESTIMATED);
     for (unsigned i = 0; i < STOKE_CLOCKS_REASONS && sums->reason_readings; i++)
         summary->reason_share[i] =
             stk_figure((double)sums->reason[i] / (double)sums->reason_readings, sums->reason_source);

@@ -85,33 +85,6 @@ static void complete_network(stoke_optimization *o)
     if (!o->p.width) o->p.width = o->p.height;
 }
 
-/* Whose cores count: those given, or those here unless the card is elsewhere. The processes of the cards that
- * the file asks for share them. */
-static void count_cores(stoke_optimization *o)
-{
-    o->cores_source = o->params.cores       ? STOKE_SOURCE_GIVEN
-                      : o->params.elsewhere ? STOKE_SOURCE_NA
-                                            : STOKE_SOURCE_MEASURED;
-    if (!o->params.cores) o->params.cores = stoke_machine_cores().usable;
-    char said[32];
-    const int64_t cards = stk_cards_asked(o->yaml, said);
-    if (o->params.ranks < 2) o->params.ranks = cards > 0 ? (uint32_t)cards : 1;
-}
-
-static int advise(stoke_optimization *o, stoke_error *err)
-{
-    stoke_recommend_params ask = stoke_recommend_defaults();
-    ask.gpu = o->params.gpu;
-    ask.memory = o->params.memory;
-    ask.some_card = o->place == STK_ON_SOME_CARD;
-    ask.task = strcmp(o->model, "smallnet") ? "segformer" : "smallnet";
-    ask.cores = o->params.cores;
-    ask.cores_source = o->cores_source;
-    ask.ranks = o->params.ranks;
-    if (o->params.host_memory) ask.host_memory = o->params.host_memory;
-    return stoke_recommend(&o->advice, &ask, err);
-}
-
 /* Values that stand there twice, of which one section's counts. */
 static void say_outvoted(stoke_optimization *o)
 {
@@ -129,13 +102,30 @@ static void say_outvoted(stoke_optimization *o)
 
 static int decide(stoke_optimization *o, stoke_error *err)
 {
+    stoke_recommend_params ask = stoke_recommend_defaults();
+    char said[32];
     int r = stoke_yaml_open_checked(&o->yaml, o->params.config, err);
     if (r) return r;
     o->dialect = stoke_config_dialect(o->yaml);
     stk_optimize_recognize(o);
-    count_cores(o);
+    /* Whose cores count: those given, or those here unless the card is elsewhere. The processes of the cards
+     * that the file asks for share them. */
+    o->cores_source = o->params.cores       ? STOKE_SOURCE_GIVEN
+                      : o->params.elsewhere ? STOKE_SOURCE_NA
+                                            : STOKE_SOURCE_MEASURED;
+    if (!o->params.cores) o->params.cores = stoke_machine_cores().usable;
+    const int64_t cards = stk_cards_asked(o->yaml, said);
+    if (o->params.ranks < 2) o->params.ranks = cards > 0 ? (uint32_t)cards : 1;
     r = read_network(o, err);
-    if (!r) r = advise(o, err);
+    ask.gpu = o->params.gpu;
+    ask.memory = o->params.memory;
+    ask.some_card = o->place == STK_ON_SOME_CARD;
+    ask.task = strcmp(o->model, "smallnet") ? "segformer" : "smallnet";
+    ask.cores = o->params.cores;
+    ask.cores_source = o->cores_source;
+    ask.ranks = o->params.ranks;
+    if (o->params.host_memory) ask.host_memory = o->params.host_memory;
+    if (!r) r = stoke_recommend(&o->advice, &ask, err);
     if (r) return r;
     complete_network(o);
     if (o->place == STK_ON_CARD)
@@ -223,23 +213,17 @@ static int is_marked(const stoke_optimization *o, size_t index)
     return 0;
 }
 
-/* Where the line begins; NULL: the text has fewer. */
-static const char *line_at(const char *text, uint32_t line)
-{
-    for (; text && line > 1; line--) {
-        text = strchr(text, '\n');
-        if (text) text++;
-    }
-    return text;
-}
-
 /* The line of a new key in the text with all changes; NULL: the key does not begin its line (braces). */
 static const char *line_of_key(const stoke_yaml *result, const char *text, const char *path)
 {
     stoke_yaml_value value;
     const char *key = stk_last_key(path);
     if (!stoke_yaml_get(result, path, &value)) return NULL;
-    const char *line = line_at(text, value.line);
+    const char *line = text;
+    for (uint32_t i = 1; line && i < value.line; i++) {
+        line = strchr(line, '\n');
+        if (line) line++;
+    }
     return line && !strncmp(line + strspn(line, " "), key, strlen(key)) ? line : NULL;
 }
 
@@ -296,17 +280,13 @@ static int mark(char **text, const char *name, const char *path, int *marked, st
     return r;
 }
 
-/* Whether somebody's own code reads the key: of Lightning's files all that is no argument of Trainer. */
-static int is_for_own_code(const stoke_optimization *o, const stoke_change *change)
-{
-    return o->framework != STOKE_FRAMEWORK_STOKE && !stk_is_of_loader(change->path) &&
-           !stk_is_argument(o->framework, change->setting);
-}
-
-/* Whether a comment belongs above this change. */
+/* Whether a comment belongs above this change: it is new, and somebody's own code reads it. Of Lightning's
+ * files that is all that is no argument of Trainer. */
 static int needs_mark(const stoke_optimization *o, size_t i)
 {
-    return !*o->changes[i].from && is_for_own_code(o, &o->changes[i]) && !is_marked(o, i);
+    const stoke_change *change = &o->changes[i];
+    return !*change->from && o->framework != STOKE_FRAMEWORK_STOKE && !stk_is_of_loader(change->path) &&
+           !stk_is_argument(o->framework, change->setting) && !is_marked(o, i);
 }
 
 int stoke_optimization_marked(const stoke_optimization *optimization)

@@ -12,7 +12,6 @@
 #include "src/base/words.h"
 #include "src/tune/optimize/optimize.h"
 #include "src/settings/keys.h"
-#include "src/settings/values.h"
 
 /* ---- words ---- */
 

@@ -130,23 +130,22 @@ static int halve(stoke_optimization *o, const char *path, const char *text, int6
     return stk_optimize_change(o, &f, to, because, err);
 }
 
+typedef struct halving {
+    stoke_optimization *o;
+    int64_t n_workers;
+    stoke_error *err;
+} halving;
+
 /* A section of validation that has its workers by a merge (<<). */
-static int halve_merged(stoke_optimization *o, uint32_t section, int64_t n_workers, stoke_error *err)
+static int halve_merged(void *context, const char *path, const stoke_yaml_value *value)
 {
-    static const char *const names[] = { "num_workers", "workers", "n_workers", "NUM_WORKERS" };
-    const stk_yaml_node *node = &o->yaml->nodes[section];
-    char path[STK_YAML_PATH];
-    stk_yaml_place place;
-    stoke_yaml_value value;
-    if (node->kind != STK_YAML_MAPPING || !node->path || !is_validating(node->path)) return STOKE_OK;
-    if (stk_yaml_child(o->yaml, section, "<<") == STK_YAML_NONE) return STOKE_OK;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (stk_yaml_join(node->path, names[i], path) && stk_yaml_find(o->yaml, path, &place) &&
-            place.merged && stoke_yaml_get(o->yaml, path, &value)) {
-            const char *kept = stk_yaml_keep(o->yaml, path, strlen(path));
-            return kept ? halve(o, kept, value.text, n_workers, err) : stk_yaml_no_memory(o->yaml, err);
-        }
-    return STOKE_OK;
+    const halving *h = context;
+    if (!stk_is_one_of(stk_last_key(path), "num_workers workers n_workers NUM_WORKERS") ||
+        !is_validating(path))
+        return STOKE_OK;
+    const char *kept = stk_yaml_keep(h->o->yaml, path, strlen(path));
+    return kept ? halve(h->o, kept, value->text, h->n_workers, h->err)
+                : stk_yaml_no_memory(h->o->yaml, h->err);
 }
 
 static int validation(stoke_optimization *o, int64_t n_workers, stoke_error *err)
@@ -160,8 +159,7 @@ static int validation(stoke_optimization *o, int64_t n_workers, stoke_error *err
     for (size_t i = 0; !r && stoke_yaml_at(o->yaml, i, &path, &value); i++)
         if (stk_is_one_of_any_case(stk_last_key(path), names) && is_validating(path))
             r = halve(o, path, value.text, n_workers, err);
-    for (uint32_t i = 0; !r && i < o->yaml->n_nodes; i++) r = halve_merged(o, i, n_workers, err);
-    return r;
+    return r ? r : stoke_yaml_merged(o->yaml, halve_merged, &(halving){ o, n_workers, err });
 }
 
 /* ---- with workers, and without ---- */

@@ -13,17 +13,6 @@
 
 /* The size of the network. It keeps the card busier, and changes the experiment: only where asked. */
 
-/* The estimate is of the network as it will be. */
-static void grow(stoke_optimization *o, const char *setting, int64_t to)
-{
-    if (!strcmp(setting, "base_channels"))
-        o->p.base_channels = (uint32_t)to;
-    else if (!strcmp(setting, "num_blocks"))
-        o->p.num_blocks = (uint32_t)to;
-    else
-        o->p.height = o->p.width = (uint32_t)to;
-}
-
 static int scale(stoke_optimization *o, const char *setting, const char *effect, stoke_error *err)
 {
     const stoke_recommendation *line = stk_optimize_advised(o, setting);
@@ -40,8 +29,15 @@ static int scale(stoke_optimization *o, const char *setting, const char *effect,
     const size_t before = o->n_changes;
     r = stk_optimize_change(o, &f, line->value, (stk_optimize_reason){ line->why, effect, line->source },
                             err);
-    if (!r && o->n_changes > before) grow(o, setting, wanted);
-    return r;
+    if (r || o->n_changes == before) return r;
+    /* The estimate is of the network as it will be. */
+    if (!strcmp(setting, "base_channels"))
+        o->p.base_channels = (uint32_t)wanted;
+    else if (!strcmp(setting, "num_blocks"))
+        o->p.num_blocks = (uint32_t)wanted;
+    else
+        o->p.height = o->p.width = (uint32_t)wanted;
+    return STOKE_OK;
 }
 
 /* The loss is the experiment, too. */
@@ -86,15 +82,8 @@ static const stk_optimize_reason MEMORY = { "it saves memory; this card wins no 
                                             "less memory for activations; weights stay fp32",
                                             STOKE_SOURCE_TABLE };
 
-static int own_precision(stoke_optimization *o, const stk_optimize_key *f, stoke_error *err)
-{
-    if (!f->exists || strcmp(f->text, "fp32") != 0) return STOKE_OK;
-    return stk_optimize_change(
-        o, f, "auto",
-        (stk_optimize_reason){ "auto is bf16 where the processor multiplies it by itself",
-                               "faster steps there, the same elsewhere", STOKE_SOURCE_TABLE },
-        err);
-}
+static const stk_optimize_reason OWN = { "auto is bf16 where the processor multiplies it by itself",
+                                         "faster steps there, the same elsewhere", STOKE_SOURCE_TABLE };
 
 /* What the full precision that stands there becomes; NULL: it is none. A switch becomes true. */
 static const char *half_of(const stoke_optimization *o, const stk_optimize_key *f, int quoted)
@@ -112,31 +101,26 @@ static const char *half_of(const stoke_optimization *o, const stk_optimize_key *
     return quoted ? "fp16" : "true"; /* "no" of accelerate is a word */
 }
 
-/* Whether TrainingArguments have one of their two switches on. */
-static int has_bf16(const stoke_optimization *o)
-{
-    const char *path;
-    stoke_yaml_value value;
-    for (size_t i = 0; stoke_yaml_at(o->yaml, i, &path, &value); i++)
-        if (!strcasecmp(stk_last_key(path), "bf16") && stk_is_on(value.text)) return 1;
-    return 0;
-}
-
 int stk_optimize_precision(stoke_optimization *o, stoke_error *err)
 {
     static const char half[] = "fp16 bf16 16 auto 16-mixed bf16-mixed float16 bfloat16 16-true bf16-true "
                                "torch.float16 torch.bfloat16";
     stk_optimize_key f;
-    stoke_yaml_value value = { 0 };
+    const char *path;
+    stoke_yaml_value value = { 0 }, other;
     const int r = stk_optimize_look(o, "mixed_precision", &f, err);
     if (r || f.none) return r;
-    if (o->framework == STOKE_FRAMEWORK_STOKE) return own_precision(o, &f, err);
+    if (o->framework == STOKE_FRAMEWORK_STOKE)
+        return f.exists && !strcmp(f.text, "fp32") ? stk_optimize_change(o, &f, "auto", OWN, err) : STOKE_OK;
     if (o->place == STK_ON_PROCESSOR)
         return stk_remark(&o->remarks,
                           "mixed precision is left as it is: the file trains on the processor, which "
                           "gains little by it");
+    int is_half = stk_is_one_of_any_case(f.text, half) || stk_is_on(f.text);
+    for (size_t i = 0; !is_half && stoke_yaml_at(o->yaml, i, &path, &other); i++) /* of TrainingArguments */
+        is_half = !strcasecmp(stk_last_key(path), "bf16") && stk_is_on(other.text);
     if (f.exists) stoke_yaml_get(o->yaml, f.path, &value);
-    if (f.exists && (stk_is_one_of_any_case(f.text, half) || stk_is_on(f.text) || has_bf16(o))) {
+    if (f.exists && is_half) {
         stk_optimize_right(o, &f);
         o->p.precision = STOKE_PRECISION_FP16;
         return STOKE_OK;

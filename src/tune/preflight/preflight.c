@@ -61,16 +61,6 @@ void stk_look_at_nodes(stk_preflight_surroundings *here, const char *root)
 /* The card that is meant where it is in another machine: what the tables know of it by its name, or its
  * memory alone. */
 
-/* One of those seen here that has the name; -1: none. */
-static int seen_here(stk_preflight_surroundings *here, stoke_gpus *gpus, const stk_gpu *gpu)
-{
-    for (size_t i = 0; gpu && i < here->n_gpus; i++) {
-        stoke_gpus_read(gpus, i, &here->gpu);
-        if (!here->gpu.lost && stk_gpu_named(here->gpu.name).gpu == gpu) return (int)i;
-    }
-    return -1;
-}
-
 /* The card that is meant, from the tables; or one of those seen here that has its name. `gpus` may be empty.
  */
 static int find_meant(stk_preflight_surroundings *here, stoke_gpus *gpus, const stoke_preflight_params *p,
@@ -82,16 +72,16 @@ static int find_meant(stk_preflight_surroundings *here, stoke_gpus *gpus, const 
                         "no card is known as '%.80s'%s%s%s (`--vram` with its memory will do, too)", p->card,
                         name.nearest ? ": did you mean " : "", name.nearest ? name.nearest : "",
                         name.nearest ? "?" : "");
-    const int seen = p->card_memory ? -1 : seen_here(here, gpus, name.gpu);
-    if (seen >= 0) {
-        here->index = (size_t)seen;
-        return STOKE_OK;
+    for (size_t i = 0; name.gpu && !p->card_memory && i < here->n_gpus; i++) {
+        here->index = i;
+        stoke_gpus_read(gpus, i, &here->gpu);
+        if (!here->gpu.lost && stk_gpu_named(here->gpu.name).gpu == name.gpu) return STOKE_OK;
     }
     const uint32_t gb = name.gb ? name.gb : name.gpu ? name.gpu->gb : 0;
     const uint64_t memory = p->card_memory ? p->card_memory : (uint64_t)gb << 30;
     stoke_gpu *gpu = &here->gpu;
     *gpu = (stoke_gpu){ 0 };
-    here->n_gpus = 0;
+    here->n_gpus = here->index = 0;
     here->meant = 1;
     if (name.gpu)
         STK_SAY(gpu->name, "%s", name.gpu->name);
@@ -144,12 +134,6 @@ enum { SIZES = 4096 };
 /* Pictures of which it is asked how much is in the page cache: spread over the set, they tell it to 10 %. */
 enum { LOOKED_AT = 64 };
 
-struct stoke_preflight {
-    stk_run_config config;
-    stk_preflight_list list;
-    char no_card[384];
-};
-
 stoke_preflight_params stoke_preflight_defaults(void)
 {
     return (stoke_preflight_params){ .struct_size = sizeof(stoke_preflight_params),
@@ -173,47 +157,11 @@ static double blob_bytes(const stoke_blob *blob)
     return stoke_stat(blob->path, &s) ? 0 : (double)s.st_size;
 }
 
-static void look_at_sizes(stk_preflight_surroundings *here, const stoke_dataset *dataset)
-{
-    const uint64_t n = stoke_dataset_count(dataset), looked = n < SIZES ? n : SIZES;
-    double bytes = 0;
-    for (uint64_t i = 0; i < looked; i++) {
-        const stoke_sample sample = stoke_dataset_sample(dataset, i * n / looked);
-        bytes += blob_bytes(&sample.image) + blob_bytes(&sample.mask);
-    }
-    if (!looked) return;
-    here->data_bytes.value = bytes / (double)looked * (double)n;
-    here->data_bytes.source = looked == n ? STOKE_SOURCE_MEASURED : STOKE_SOURCE_ESTIMATED;
-}
-
-static void look_at_disk(stk_preflight_surroundings *here, const stoke_dataset *dataset)
-{
-    stoke_error err = { 0 };
-    const char *files[LOOKED_AT];
-    const uint64_t n = stoke_dataset_count(dataset), looked = n < LOOKED_AT ? n : LOOKED_AT;
-    for (uint64_t i = 0; i < looked; i++) files[i] = stoke_dataset_sample(dataset, i * n / looked).image.path;
-    if (stoke_disk_probe(&here->disk, files, looked, 0, &err))
-        STK_SAY(here->why_no_disk, "%.250s", err.message);
-}
-
-/* How many are left to train on; the split is by name and costs no more than opening. */
-static uint64_t count_training(const stk_run_config *config, uint64_t all)
-{
-    stoke_data_params data = config->data;
-    stoke_dataset *dataset;
-    if (config->engine != STOKE_ENGINE_NATIVE || data.split != STOKE_SPLIT_ALL || data.val_split <= 0)
-        return all;
-    data.split = STOKE_SPLIT_TRAIN;
-    if (stoke_dataset_open(&dataset, &data, NULL)) return all;
-    all = stoke_dataset_count(dataset);
-    stoke_dataset_close(&dataset);
-    return all;
-}
-
 static void look_at_data(stk_preflight_surroundings *here, const stk_run_config *config)
 {
     stoke_error err = { 0 };
     stoke_dataset *dataset;
+    const char *files[LOOKED_AT];
     if (!config->has_data) return;
     if (stoke_dataset_open(&dataset, &config->data, &err)) {
         STK_SAY(here->why_no_data, "%.500s", err.message);
@@ -224,11 +172,26 @@ static void look_at_data(stk_preflight_surroundings *here, const stk_run_config 
     here->left_out = stoke_dataset_notes(dataset);
     here->has_masks = stoke_dataset_has_masks(dataset);
     if (here->left_out) STK_SAY(here->first_left_out, "%.250s", stoke_dataset_note(dataset, 0).path);
-    here->train_pairs = count_training(config, here->pairs);
-    if (here->pairs) {
-        look_at_sizes(here, dataset);
-        look_at_disk(here, dataset);
+    const uint64_t n = here->pairs, sized = stk_least(n, SIZES), looked = stk_least(n, LOOKED_AT);
+    double bytes = 0;
+    for (uint64_t i = 0; i < sized; i++) {
+        const stoke_sample sample = stoke_dataset_sample(dataset, i * n / sized);
+        bytes += blob_bytes(&sample.image) + blob_bytes(&sample.mask);
     }
+    if (n)
+        here->data_bytes = stk_figure(bytes / (double)sized * (double)n,
+                                      sized == n ? STOKE_SOURCE_MEASURED : STOKE_SOURCE_ESTIMATED);
+    for (uint64_t i = 0; i < looked; i++) files[i] = stoke_dataset_sample(dataset, i * n / looked).image.path;
+    if (looked && stoke_disk_probe(&here->disk, files, looked, 0, &err))
+        STK_SAY(here->why_no_disk, "%.250s", err.message);
+    stoke_dataset_close(&dataset);
+    /* How many are left to train on; the split is by name and costs no more than opening. */
+    stoke_data_params data = config->data;
+    here->train_pairs = here->pairs;
+    if (config->engine != STOKE_ENGINE_NATIVE || data.split != STOKE_SPLIT_ALL || data.val_split <= 0) return;
+    data.split = STOKE_SPLIT_TRAIN;
+    if (stoke_dataset_open(&dataset, &data, NULL)) return;
+    here->train_pairs = stoke_dataset_count(dataset);
     stoke_dataset_close(&dataset);
 }
 
@@ -278,57 +241,26 @@ int stoke_preflight_run(stoke_preflight **out, const stoke_preflight_params *par
         return stk_fail(err, STOKE_E_INVALID,
                         "no settings file is named, or the parameters are not those of "
                         "stoke_preflight_defaults");
+    stk_run_config config = { 0 };
     stoke_preflight *preflight = stk_calloc(1, sizeof *preflight);
     stk_preflight_surroundings *here =
         stk_calloc(1, sizeof *here); /* a card's facts are 10 KB: not for the stack */
     int r = preflight && here ? STOKE_OK : stk_fail(err, STOKE_E_NOMEM, "no memory for a pre-flight check");
-    if (!r) r = stk_run_config_read(&preflight->config, params, err);
-    if (!r) stk_run_config_see_size(&preflight->config);
-    if (!r) r = stk_look_around(here, &preflight->config, params, err);
-    if (!r) stk_resolve_ranks(&preflight->config, here);
-    if (!r) stk_preflight_judge(&preflight->list, &preflight->config, here);
-    if (!r && !stk_has_card(here)) STK_SAY(preflight->no_card, "%s", here->why_no_gpu);
+    if (!r) r = stk_run_config_read(&config, params, err);
+    if (!r) stk_run_config_see_size(&config);
+    if (!r) r = stk_look_around(here, &config, params, err);
+    if (!r) stk_resolve_ranks(&config, here);
+    if (!r) stk_preflight_judge(preflight, &config, here);
+    stk_run_config_free(&config);
     stk_free(here);
-    if (r)
-        stoke_preflight_destroy(&preflight);
-    else
-        *out = preflight;
+    if (r) stoke_preflight_destroy(&preflight);
+    *out = preflight;
     return r;
 }
 
 void stoke_preflight_destroy(stoke_preflight **preflight)
 {
-    if (!preflight || !*preflight) return;
-    stk_run_config_free(&(*preflight)->config);
+    if (!preflight) return;
     stk_free(*preflight);
     *preflight = NULL;
-}
-
-int stoke_preflight_at(const stoke_preflight *preflight, size_t index, stoke_preflight_line *line)
-{
-    if (index >= preflight->list.n) return 0;
-    *line = preflight->list.line[index];
-    return 1;
-}
-
-size_t stoke_preflight_count(const stoke_preflight *preflight, int verdict)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < preflight->list.n; i++) n += preflight->list.line[i].verdict == verdict;
-    return n;
-}
-
-const char *stoke_preflight_no_card(const stoke_preflight *preflight)
-{
-    return preflight->no_card;
-}
-
-stoke_engine stoke_preflight_engine(const stoke_preflight *preflight)
-{
-    return preflight->config.engine;
-}
-
-const char *stoke_preflight_dialect(const stoke_preflight *preflight)
-{
-    return preflight->config.dialect;
 }

@@ -39,11 +39,8 @@ void stk_look_at_nodes(stk_preflight_surroundings *here, const char *root);
 /* What the host can still give: the smaller of what is free and the group's limit. */
 stoke_figure stk_host_free(const stoke_machine_facts *machine);
 
-typedef struct stk_preflight_list {
-    stoke_preflight_line line[24];
-    size_t n;
-} stk_preflight_list;
-void stk_preflight_judge(stk_preflight_list *list, const stk_run_config *config,
+/* Fills in all of the list. */
+void stk_preflight_judge(stoke_preflight *list, const stk_run_config *config,
                          const stk_preflight_surroundings *here);
 
 /* Whether anything is known of the card: it is seen, or it was named. */
@@ -71,12 +68,12 @@ stk_preflight_command stk_estimate_command(const stk_run_config *config, int64_t
 void stk_resolve_ranks(stk_run_config *config, const stk_preflight_surroundings *here);
 
 /* The next line of the list, n/a until said otherwise. */
-stoke_preflight_line *stk_check_add(stk_preflight_list *list, const char *key, const char *title);
+stoke_preflight_line *stk_check_add(stoke_preflight *list, const char *key, const char *title);
 /* The remedy for settings that `stoke optimize` changes. */
 void stk_how_to_optimize(stoke_preflight_line *line, const stk_run_config *config,
                          const stk_preflight_surroundings *here);
 /* Lines about the card: preflight_card.c. */
-void stk_check_card(stk_preflight_list *list, const stk_run_config *config,
+void stk_check_card(stoke_preflight *list, const stk_run_config *config,
                     const stk_preflight_surroundings *here);
 
 #define STK_SAY(field, ...) snprintf((field), sizeof(field), __VA_ARGS__)

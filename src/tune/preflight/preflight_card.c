@@ -16,7 +16,7 @@ static const double IDLE_PERCENT = 10;
 
 static const char NO_CARD[] = "no card is seen here";
 
-static void check_driver(stk_preflight_list *list, const stk_run_config *config,
+static void check_driver(stoke_preflight *list, const stk_run_config *config,
                          const stk_preflight_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "driver", "driver and card");
@@ -47,16 +47,7 @@ static void check_driver(stk_preflight_list *list, const stk_run_config *config,
     if (*gpu->problem) STK_SAY(line->fix, "stoke doctor");
 }
 
-/* Seen from inside Python only: said, so that nobody takes the list for all there is. */
-static void check_versions(stk_preflight_list *list, const stk_run_config *config)
-{
-    stoke_preflight_line *line = stk_check_add(list, "versions", "PyTorch and driver");
-    STK_SAY(line->figure, "which CUDA PyTorch was built for is seen from inside Python");
-    STK_SAY(line->fix, "python3 -c 'import sys, torch, stokehold; print(stokehold.check(sys.argv[1]))' %s",
-            config->config);
-}
-
-static void check_others(stk_preflight_list *list, const stk_preflight_surroundings *here)
+static void check_others(stoke_preflight *list, const stk_preflight_surroundings *here)
 {
     const stoke_gpu *gpu = &here->gpu;
     size_t others = 0;
@@ -95,7 +86,7 @@ static void check_others(stk_preflight_list *list, const stk_preflight_surroundi
     STK_SAY(line->fix, "ps -fp %s   says whose they are; end them, or wait", pids);
 }
 
-static void check_mixed(stk_preflight_list *list, const stk_run_config *config,
+static void check_mixed(stoke_preflight *list, const stk_run_config *config,
                         const stk_preflight_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "mixed_precision", "mixed precision");
@@ -117,11 +108,11 @@ static void check_mixed(stk_preflight_list *list, const stk_run_config *config,
     if (!on) stk_how_to_optimize(line, config, here);
 }
 
-static void check_bf16(stk_preflight_list *list, const stk_run_config *config,
+static void check_bf16(stoke_preflight *list, const stk_run_config *config,
                        const stk_preflight_surroundings *here)
 {
     const stoke_figure cc = here->gpu.compute_capability;
-    if (config->precision != STOKE_PRECISION_BF16) return;
+    if (config->train.precision != STOKE_PRECISION_BF16) return;
     stoke_preflight_line *line = stk_check_add(list, "bf16", "bf16");
     line->source = cc.source;
     if (!cc.source) {
@@ -134,7 +125,7 @@ static void check_bf16(stk_preflight_list *list, const stk_run_config *config,
     if (cc.value < STK_BF16_SINCE) STK_SAY(line->fix, "set fp16 instead of bf16 in %s", config->config);
 }
 
-static void check_link(stk_preflight_list *list, const stk_preflight_surroundings *here)
+static void check_link(stoke_preflight *list, const stk_preflight_surroundings *here)
 {
     const stoke_gpu *gpu = &here->gpu;
     stoke_preflight_line *line = stk_check_add(list, "pcie", "PCIe link");
@@ -162,7 +153,7 @@ static void check_link(stk_preflight_list *list, const stk_preflight_surrounding
     }
 }
 
-static void check_clocks(stk_preflight_list *list, const stk_preflight_surroundings *here)
+static void check_clocks(stoke_preflight *list, const stk_preflight_surroundings *here)
 {
     static const struct {
         int bit;
@@ -200,7 +191,7 @@ static void check_clocks(stk_preflight_list *list, const stk_preflight_surroundi
 }
 
 /* What the file says of several cards, and what a step sees then. */
-static void check_devices(stk_preflight_list *list, const stk_run_config *config,
+static void check_devices(stoke_preflight *list, const stk_run_config *config,
                           const stk_preflight_surroundings *here)
 {
     if (!*config->devices) return;
@@ -228,12 +219,16 @@ static void check_devices(stk_preflight_list *list, const stk_run_config *config
                 here->n_gpus);
 }
 
-void stk_check_card(stk_preflight_list *list, const stk_run_config *config,
+void stk_check_card(stoke_preflight *list, const stk_run_config *config,
                     const stk_preflight_surroundings *here)
 {
     const int seen = here->n_gpus && !here->gpu.lost;
     check_driver(list, config, here);
-    check_versions(list, config);
+    /* Seen from inside Python only: said, so that nobody takes the list for all there is. */
+    stoke_preflight_line *line = stk_check_add(list, "versions", "PyTorch and driver");
+    STK_SAY(line->figure, "which CUDA PyTorch was built for is seen from inside Python");
+    STK_SAY(line->fix, "python3 -c 'import sys, torch, stokehold; print(stokehold.check(sys.argv[1]))' %s",
+            config->config);
     check_devices(list, config, here);
     if (seen) check_others(list, here);
     check_mixed(list, config, here);

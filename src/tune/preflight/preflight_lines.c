@@ -16,11 +16,11 @@
 
 static const double SPARE = STK_SPARE_BYTES;
 
-stoke_preflight_line *stk_check_add(stk_preflight_list *list, const char *key, const char *title)
+stoke_preflight_line *stk_check_add(stoke_preflight *list, const char *key, const char *title)
 {
     /* The lines there are stand in the functions below and in two files: one too many is seen by the tests.
      */
-    if (list->n == sizeof list->line / sizeof *list->line) list->n--;
+    if (list->n == STOKE_PREFLIGHT_LINES) list->n--;
     stoke_preflight_line *line = &list->line[list->n++];
     *line = (stoke_preflight_line){ .key = key, .title = title, .verdict = STOKE_VERDICT_NA };
     return line;
@@ -58,10 +58,10 @@ stk_preflight_command stk_estimate_command(const stk_run_config *config, int64_t
     if (config->base_channels > 0) PUT("--base-channels %" PRId64, config->base_channels);
     if (config->num_blocks > 0) PUT("--num-blocks %" PRId64, config->num_blocks);
     if (config->classes > 0) PUT("--classes %" PRId64, config->classes);
-    PUT("--precision %s", stoke_precision_name(config->precision));
-    if (config->optimizer != usual.optimizer) PUT("--optimizer sgd");
-    if (config->freeze_encoder) PUT("--freeze-encoder");
-    if (config->average) PUT("--average");
+    PUT("--precision %s", stoke_precision_name(config->train.precision));
+    if (config->train.optimizer != usual.optimizer) PUT("--optimizer sgd");
+    if (config->train.freeze_encoder) PUT("--freeze-encoder");
+    if (config->train.average > 0) PUT("--average");
     if (room > 0) PUT("--vram %.4g", floor(room / SPARE * 100) / 100);
 #undef PUT
     return command;
@@ -111,7 +111,7 @@ stoke_figure stk_host_free(const stoke_machine_facts *m)
     return limited ? m->limit_bytes : m->available_bytes;
 }
 
-static void check_memory(stk_preflight_list *list, const stk_run_config *config,
+static void check_memory(stoke_preflight *list, const stk_run_config *config,
                          const stk_preflight_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "memory", "memory");
@@ -161,7 +161,7 @@ static void check_memory(stk_preflight_list *list, const stk_run_config *config,
 /* What Docker gives a container that asks for nothing. */
 static const double SHM_DEFAULT = 64.0 * 1024 * 1024;
 
-static void check_workers(stk_preflight_list *list, const stk_run_config *config,
+static void check_workers(stoke_preflight *list, const stk_run_config *config,
                           const stk_preflight_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "workers", "workers");
@@ -209,7 +209,7 @@ static void check_workers(stk_preflight_list *list, const stk_run_config *config
         stk_how_to_optimize(line, config, here);
 }
 
-static void check_pinned(stk_preflight_list *list, const stk_run_config *config,
+static void check_pinned(stoke_preflight *list, const stk_run_config *config,
                          const stk_preflight_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "pin_memory", "pinned memory");
@@ -225,7 +225,7 @@ static void check_pinned(stk_preflight_list *list, const stk_run_config *config,
 }
 
 /* PyTorch refuses both settings where there are no workers: the training does not start. */
-static void check_persistent(stk_preflight_list *list, const stk_run_config *config,
+static void check_persistent(stoke_preflight *list, const stk_run_config *config,
                              const stk_preflight_surroundings *here)
 {
     const int none = stk_run_config_no_workers(config);
@@ -257,7 +257,7 @@ static double ready_bytes(const stk_run_config *config)
            (double)config->height * (double)config->width * (3 * 4 + 8);
 }
 
-static void check_prefetch(stk_preflight_list *list, const stk_run_config *config,
+static void check_prefetch(stoke_preflight *list, const stk_run_config *config,
                            const stk_preflight_surroundings *here)
 {
     const double bytes = ready_bytes(config);
@@ -292,7 +292,7 @@ static void check_prefetch(stk_preflight_list *list, const stk_run_config *confi
 }
 
 /* Workers are processes: every batch goes through /dev/shm, and one too many ends them by a bus error. */
-static void check_shm(stk_preflight_list *list, const stk_run_config *config,
+static void check_shm(stoke_preflight *list, const stk_run_config *config,
                       const stk_preflight_surroundings *here)
 {
     if (config->workers < 1) return;
@@ -321,7 +321,7 @@ static void check_shm(stk_preflight_list *list, const stk_run_config *config,
 }
 
 /* Of this shell, which is not surely the one that trains. */
-static void check_threads(stk_preflight_list *list, const stk_run_config *config,
+static void check_threads(stoke_preflight *list, const stk_run_config *config,
                           const stk_preflight_surroundings *here)
 {
     const char *text = here->omp_threads;
@@ -343,22 +343,9 @@ static void check_threads(stk_preflight_list *list, const stk_run_config *config
     if (!fits) STK_SAY(line->fix, "export OMP_NUM_THREADS=1   and cv2.setNumThreads(0) in the workers");
 }
 
-static void check_loading(stk_preflight_list *list, const stk_run_config *config,
-                          const stk_preflight_surroundings *here)
-{
-    check_workers(list, config, here);
-    if (config->engine != STOKE_ENGINE_TORCH) return;
-    check_pinned(list, config, here);
-    check_persistent(list, config, here);
-    check_prefetch(list, config, here);
-    if (here->meant) return; /* the rest is about this machine, and another one is meant */
-    check_shm(list, config, here);
-    check_threads(list, config, here);
-}
-
 /* ---- memory nodes and large pages ---- */
 
-static void check_nodes(stk_preflight_list *list, const stk_run_config *config,
+static void check_nodes(stoke_preflight *list, const stk_run_config *config,
                         const stk_preflight_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "numa", "memory nodes");
@@ -395,7 +382,7 @@ static void check_nodes(stk_preflight_list *list, const stk_run_config *config,
 }
 
 /* Our network asks for them (madvise); PyTorch does not, and has them where they are given to all. */
-static void check_pages(stk_preflight_list *list, const stk_run_config *config,
+static void check_pages(stoke_preflight *list, const stk_run_config *config,
                         const stk_preflight_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "huge_pages", "large pages");
@@ -414,16 +401,9 @@ static void check_pages(stk_preflight_list *list, const stk_run_config *config,
         STK_SAY(line->fix, "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled");
 }
 
-static void check_machine(stk_preflight_list *list, const stk_run_config *config,
-                          const stk_preflight_surroundings *here)
-{
-    check_nodes(list, config, here);
-    check_pages(list, config, here);
-}
-
 /* ---- data ---- */
 
-static void check_set(stk_preflight_list *list, const stk_run_config *config,
+static void check_set(stoke_preflight *list, const stk_run_config *config,
                       const stk_preflight_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "data", "data set");
@@ -455,7 +435,7 @@ static void check_set(stk_preflight_list *list, const stk_run_config *config,
             STOKE_COUNT(here->pairs, "pair"));
 }
 
-static void check_disk(stk_preflight_list *list, const stk_run_config *config,
+static void check_disk(stoke_preflight *list, const stk_run_config *config,
                        const stk_preflight_surroundings *here)
 {
     const stoke_disk_facts *d = &here->disk;
@@ -488,7 +468,7 @@ static void check_disk(stk_preflight_list *list, const stk_run_config *config,
 
 /* Whether what is read in the first epoch is still in memory in the second. Half of what is free: the other
  * half is for the training itself. */
-static void check_cache(stk_preflight_list *list, const stk_run_config *config,
+static void check_cache(stoke_preflight *list, const stk_run_config *config,
                         const stk_preflight_surroundings *here)
 {
     if (!here->data_there || config->epochs == 1) return;
@@ -510,7 +490,7 @@ static void check_cache(stk_preflight_list *list, const stk_run_config *config,
 
 /* Our own trainer sees to the rest of an epoch itself: there only a batch that is never full is of interest.
  */
-static void check_drop_last(stk_preflight_list *list, const stk_run_config *config,
+static void check_drop_last(stoke_preflight *list, const stk_run_config *config,
                             const stk_preflight_surroundings *here)
 {
     if (!here->data_there || config->batch < 1 || !here->train_pairs) return;
@@ -543,22 +523,29 @@ static void check_drop_last(stk_preflight_list *list, const stk_run_config *conf
     }
 }
 
-static void check_data(stk_preflight_list *list, const stk_run_config *config,
-                       const stk_preflight_surroundings *here)
+void stk_preflight_judge(stoke_preflight *list, const stk_run_config *config,
+                         const stk_preflight_surroundings *here)
 {
+    const int torch = config->engine == STOKE_ENGINE_TORCH;
+    *list = (stoke_preflight){ .engine = config->engine, .dialect = config->dialect };
+    if (!stk_has_card(here)) STK_SAY(list->no_card, "%s", here->why_no_gpu);
+    if (torch) stk_check_card(list, config, here);
+    check_memory(list, config, here);
+    check_workers(list, config, here);
+    if (torch) {
+        check_pinned(list, config, here);
+        check_persistent(list, config, here);
+        check_prefetch(list, config, here);
+    }
+    if (!here->meant) { /* what is about this machine, where no other one is meant */
+        if (torch) check_shm(list, config, here);
+        if (torch) check_threads(list, config, here);
+        check_nodes(list, config, here);
+        check_pages(list, config, here);
+    }
     check_set(list, config, here);
     check_drop_last(list, config, here);
     check_disk(list, config, here);
     check_cache(list, config, here);
-}
-
-void stk_preflight_judge(stk_preflight_list *list, const stk_run_config *config,
-                         const stk_preflight_surroundings *here)
-{
-    list->n = 0;
-    if (config->engine == STOKE_ENGINE_TORCH) stk_check_card(list, config, here);
-    check_memory(list, config, here);
-    check_loading(list, config, here);
-    if (!here->meant) check_machine(list, config, here);
-    check_data(list, config, here);
+    for (size_t i = 0; i < list->n; i++) list->count[list->line[i].verdict]++;
 }

@@ -15,8 +15,8 @@
 #include "src/base/number.h"
 #include "src/base/option_table.h"
 #include "src/base/terminal.h"
-#include "src/settings/foreign.h"
-#include "src/settings/values.h"
+#include "src/settings/read.h"
+#include "src/settings/keys.h"
 #include "src/source/pairs.h"
 #include "src/tune/preflight/preflight.h"
 #include <stoke/tools/data.h>
@@ -50,25 +50,16 @@ static void take_own(stk_run_config *config)
     config->prefetch = data->prefetch;
     config->accumulate = train->accumulate;
     config->drop_last = data->drop_last;
-    config->precision = train->precision;
-    config->optimizer = train->optimizer;
-    config->freeze_encoder = train->freeze_encoder;
-    config->average = train->average > 0;
     config->has_data = data->data || data->images || data->list;
-}
-
-static void own_defaults(stk_run_config *config)
-{
-    config->train = stoke_train_defaults();
-    config->data = stoke_data_defaults();
-    config->upload = stoke_upload_defaults();
-    config->data.batch = -1; /* `stoke train` chooses, unless told */
 }
 
 /* Every key of the file is one of ours, or it is not our file. yaml NULL: nothing but the defaults. */
 static int read_own(stk_run_config *config, const stoke_yaml *yaml, stoke_error *err)
 {
-    own_defaults(config);
+    config->train = stoke_train_defaults();
+    config->data = stoke_data_defaults();
+    config->upload = stoke_upload_defaults();
+    config->data.batch = -1; /* `stoke train` chooses, unless told */
     const stoke_option_group groups[] = { stoke_data_options(&config->data),
                                           stoke_train_options(&config->train),
                                           stoke_upload_options(&config->upload) };
@@ -80,30 +71,15 @@ static int read_own(stk_run_config *config, const stoke_yaml *yaml, stoke_error 
 
 /* ---- those of others ---- */
 
-static int64_t whole(const char *text)
-{
-    char *end;
-    const long long value = strtoll(text, &end, 10);
-    return end == text || *end || value < 0 || value > INT32_MAX ? STK_UNSAID : value;
-}
-
-/* The text of a setting; NULL = not in the file. */
-static int value_of(const stoke_yaml *yaml, const char *const *map, const char *setting, char room[256],
-                    const char **text, stoke_error *err)
-{
-    uint32_t node;
-    *text = NULL;
-    const int r = stk_setting_node(yaml, stk_setting_named(setting), map, &node, err);
-    if (!r && node != STK_YAML_NONE) *text = stk_value_text(yaml, node, room, 256);
-    return r;
-}
-
 /* A whole number as it is meant: 8.0 is 8, of 16-32 the lower end. */
 static int64_t number(const char *text)
 {
     char meant[STK_MEANING], remark[160];
     const stk_value_meant how = stk_meaning(STK_READ_WHOLE, text, meant, remark);
-    return how == STK_MEANT || how == STK_MEANT_ABOUT ? whole(meant) : STK_UNSAID;
+    if (how != STK_MEANT && how != STK_MEANT_ABOUT) return STK_UNSAID;
+    char *end;
+    const long long value = strtoll(meant, &end, 10);
+    return end == meant || *end || value < 0 || value > INT32_MAX ? STK_UNSAID : value;
 }
 
 /* "auto", "os.cpu_count() // 2": something is said, and only the trainer knows which number it is. */
@@ -165,7 +141,7 @@ static void take_shape(stk_run_config *config, const stoke_yaml *yaml, const cha
     }
     text = stk_setting_text(yaml, "optimizer", map, room, sizeof room);
     if (text && stk_meaning(STK_READ_OPTIMIZER, text, meant, remark) != STK_MEANT_UNKNOWN)
-        config->optimizer = strcmp(meant, "sgd") ? STOKE_OPTIMIZER_ADAMW : STOKE_OPTIMIZER_SGD;
+        config->train.optimizer = strcmp(meant, "sgd") ? STOKE_OPTIMIZER_ADAMW : STOKE_OPTIMIZER_SGD;
 }
 
 static void take_precision(stk_run_config *config, const stoke_yaml *yaml, const char *const *map)
@@ -175,32 +151,9 @@ static void take_precision(stk_run_config *config, const stoke_yaml *yaml, const
     if (word && !*word && take_default(config, "mixed_precision")) word = "fp32";
     if (!word || !*word) return;
     config->mixed_precision = strcmp(word, "fp32") != 0;
-    config->precision = !strcmp(word, "bf16")   ? STOKE_PRECISION_BF16
-                        : !strcmp(word, "fp16") ? STOKE_PRECISION_FP16
-                                                : STOKE_PRECISION_FP32;
-}
-
-/* What lies where is read as training reads it. */
-static int take_data(stk_run_config *config, const stoke_yaml *yaml, const char *const *map, stoke_error *err)
-{
-    stoke_data_params read = stoke_data_defaults();
-    stoke_option_group group = stoke_data_options(&read);
-    stoke_config_use use = { .groups = &group, .n_groups = 1, .map = map };
-    const int r = stk_foreign_read(yaml, &use, &config->storage, err);
-    config->data.data = read.data;
-    config->data.images = read.images;
-    config->data.masks = read.masks;
-    config->has_data = read.data || read.images;
-    return r;
-}
-
-/* Cards of "0,1", and of a list; 0: it is one number, which counts them, or a word. */
-static int64_t listed(const stoke_yaml *yaml, uint32_t node, const char *text)
-{
-    int64_t n = 1;
-    if (yaml->nodes[node].kind != STK_YAML_SEQUENCE && !strchr(text, ',')) return 0;
-    for (; (text = strchr(text, ',')); text++) n++;
-    return n;
+    config->train.precision = !strcmp(word, "bf16")   ? STOKE_PRECISION_BF16
+                              : !strcmp(word, "fp16") ? STOKE_PRECISION_FP16
+                                                      : STOKE_PRECISION_FP32;
 }
 
 int64_t stk_cards_asked(const stoke_yaml *yaml, char said[32])
@@ -215,8 +168,10 @@ int64_t stk_cards_asked(const stoke_yaml *yaml, char said[32])
         return 0;
     snprintf(said, 32, "%.31s", text);
     if (!strcmp(text, "-1") || !strcasecmp(text, "auto") || !strcasecmp(text, "all")) return -1;
-    const int64_t in_list = listed(yaml, node, text);
-    if (in_list) return in_list;
+    if (yaml->nodes[node].kind == STK_YAML_SEQUENCE || strchr(text, ',')) { /* a list, or "0,1" */
+        for (n = 1; (text = strchr(text, ',')); text++) n++;
+        return n;
+    }
     return stk_parse_int(text, &n) && n > 0 && n <= 1024 ? n : 0;
 }
 
@@ -245,15 +200,18 @@ static int read_others(stk_run_config *config, const stoke_yaml *yaml, const cha
     };
     char room[256];
     const char *text;
+    uint32_t node;
     config->engine = STOKE_ENGINE_TORCH;
     config->dialect = stoke_dialect_name(stoke_config_dialect(yaml));
     config->framework = stoke_config_framework(yaml);
     config->data = stoke_data_defaults();
     config->train = stoke_train_defaults();
-    config->precision = STOKE_PRECISION_FP32;
+    config->train.precision = STOKE_PRECISION_FP32;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        const int r = value_of(yaml, map, all[i].setting, room, &text, all[i].told ? NULL : err);
+        const int r =
+            stk_setting_node(yaml, stk_setting_named(all[i].setting), map, &node, all[i].told ? NULL : err);
         if (r && !all[i].told) return r;
+        text = r || node == STK_YAML_NONE ? NULL : stk_value_text(yaml, node, room, sizeof room);
         if (text && all[i].to == &config->workers && is_unreadable(text))
             STK_SAY(config->workers_said, "%.60s", text);
         if (text && all[i].to == &config->batch && is_unreadable(text))
@@ -267,10 +225,17 @@ static int read_others(stk_run_config *config, const stoke_yaml *yaml, const cha
     take_precision(config, yaml, map);
     take_model(config, yaml, map);
     take_shape(config, yaml, map);
-    config->train.precision = config->precision;
-    config->train.optimizer = config->optimizer;
     if (config->accumulate > 0) config->train.accumulate = config->accumulate;
-    return take_data(config, yaml, map, err);
+    /* What lies where is read as training reads it. */
+    stoke_data_params read = stoke_data_defaults();
+    stoke_option_group group = stoke_data_options(&read);
+    stoke_config_use use = { .groups = &group, .n_groups = 1, .map = map };
+    const int r = stk_foreign_read(yaml, &use, &config->storage, err);
+    config->data.data = read.data;
+    config->data.images = read.images;
+    config->data.masks = read.masks;
+    config->has_data = read.data || read.images;
+    return r;
 }
 
 /* ---- both ---- */
@@ -295,10 +260,10 @@ unsigned stk_run_config_take(stoke_estimate_params *p, const stk_run_config *con
     p->classes = config->classes > 0 ? (uint32_t)config->classes : stoke_estimate_classes(p->model);
     if (config->engine == STOKE_ENGINE_TORCH && stk_run_config_default(config, "mixed_precision"))
         assumed |= STOKE_ASSUMED_PRECISION;
-    p->precision = config->precision;
-    p->optimizer = config->optimizer;
-    p->freeze_encoder = config->freeze_encoder;
-    p->average = config->average;
+    p->precision = config->train.precision;
+    p->optimizer = config->train.optimizer;
+    p->freeze_encoder = config->train.freeze_encoder;
+    p->average = config->train.average > 0;
     if (config->base_channels > 0) p->base_channels = (uint32_t)config->base_channels;
     if (config->num_blocks > 0) p->num_blocks = (uint32_t)config->num_blocks;
     return assumed;
@@ -381,24 +346,20 @@ void stk_run_config_free(stk_run_config *config)
 /* Headers that are read, spread over the set: 10 us each, so no set makes a person wait. */
 enum { HEADERS = 64, HEADER_FILE = 64 << 20 };
 
-static void widen(stk_run_config *config, const stoke_image_info *info)
-{
-    uint32_t width, height;
-    stk_size_shown(info, STOKE_ORIENTATION_IGNORE, &width, &height);
-    if ((int64_t)width * height <= config->height * config->width) return;
-    config->height = height;
-    config->width = width;
-}
-
 static void look(stk_run_config *config, const stoke_dataset *dataset, stoke_decoder *decoder)
 {
     const uint64_t n = stoke_dataset_count(dataset), looked = n < HEADERS ? n : HEADERS;
     stk_mem_buffer buffer = { 0 };
     stoke_image_info info;
+    uint32_t width, height;
     config->height = config->width = 0;
     for (uint64_t i = 0; i < looked; i++) {
         const stoke_sample sample = stoke_dataset_sample(dataset, i * n / looked);
-        if (stk_header_read(decoder, &buffer, &sample.image, HEADER_FILE, &info)) widen(config, &info);
+        if (!stk_header_read(decoder, &buffer, &sample.image, HEADER_FILE, &info)) continue;
+        stk_size_shown(&info, STOKE_ORIENTATION_IGNORE, &width, &height);
+        if ((int64_t)width * height <= config->height * config->width) continue;
+        config->height = height;
+        config->width = width;
     }
     stk_buffer_free(&buffer);
     config->size_seen = config->height > 0;

@@ -7,6 +7,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +87,7 @@ static void take_start(stk_why_evidence *e)
     if (height && width && height < 65536 && width < 65536)
         w->height = (int64_t)height, w->width = (int64_t)width;
     for (int p = STOKE_PRECISION_FP32; precision && p < STOKE_PRECISION_AUTO; p++)
-        if (!strcmp(precision, stoke_precision_name(p))) w->precision = p;
+        if (!strcmp(precision, stoke_precision_name(p))) w->train.precision = p;
 }
 
 /* ---- settings ---- */
@@ -135,23 +136,12 @@ static void plan_changes(stk_why_evidence *e, const char *config, const char *ca
     stoke_optimize(&e->plan, &ask, NULL);
 }
 
-/* ---- the machine ---- */
-
-static void read_load(stk_why_evidence *e, const char *root)
-{
-    char proc[STK_TREE_PATH], groups[STK_TREE_PATH], text[64], *end;
-    if (stk_tree_path(proc, root, "proc") && stk_tree_path(groups, root, "sys/fs/cgroup"))
-        e->kills = stk_machine_oom_kills(proc, groups);
-    if (!stk_tree_text(text, sizeof text, root, "proc/loadavg")) return;
-    const double load = strtod(text, &end);
-    if (end != text && load >= 0) e->load = stk_figure(load, STOKE_SOURCE_PROC);
-}
-
-/* Starts from a zeroed struct; free it in every case. */
+/* Starts from a zeroed struct; what is in it is to be freed in every case. */
 static int evidence_gather(stk_why_evidence *e, const stoke_why_params *params, stoke_error *err)
 {
     stoke_preflight_params ask = stoke_preflight_defaults();
-    char path[PATH];
+    const char *root = params->root ? params->root : "";
+    char path[PATH], proc[STK_TREE_PATH], groups[STK_TREE_PATH], text[64], *end = text;
     int r = STOKE_OK;
     ask.gpu = params->gpu;
     ask.card = params->card;
@@ -173,16 +163,11 @@ static int evidence_gather(stk_why_evidence *e, const stoke_why_params *params, 
     stk_resolve_ranks(&e->config, &e->here);
     stk_preflight_judge(&e->list, &e->config, &e->here);
     plan_changes(e, ask.config, params->card ? params->card : "");
-    read_load(e, params->root ? params->root : "");
+    if (stk_tree_path(proc, root, "proc") && stk_tree_path(groups, root, "sys/fs/cgroup"))
+        e->kills = stk_machine_oom_kills(proc, groups);
+    const double load = stk_tree_text(text, sizeof text, root, "proc/loadavg") ? strtod(text, &end) : 0;
+    if (end != text && load >= 0) e->load = stk_figure(load, STOKE_SOURCE_PROC);
     return STOKE_OK;
-}
-
-static void evidence_free(stk_why_evidence *e)
-{
-    stk_run_log_free(&e->log);
-    stk_run_config_free(&e->config);
-    stoke_optimization_destroy(&e->plan);
-    stoke_yaml_close(&e->yaml);
 }
 
 /* In fewer steps than these the first batch, which everything waits for, is most of it. */
@@ -207,14 +192,19 @@ stoke_why_params stoke_why_defaults(void)
 
 /* ---- reasons ---- */
 
-stoke_reason *stk_reason_add(stoke_answer *answer, int found, double weight, const char *cause)
+stoke_reason *stk_reason(stoke_answer *answer, int found, double weight, const char *cause,
+                         const char *remedy, const char *evidence, ...)
 {
     /* Every cause there is stands in one of four files, and the tests count them. */
-    if (answer->n == STK_REASONS) answer->n--;
-    answer->weight[answer->n] = weight;
+    if (answer->n == STOKE_REASONS) answer->n--;
     stoke_reason *reason = &answer->reason[answer->n++];
-    *reason = (stoke_reason){ .found = found };
-    if (cause) STK_SAY(reason->cause, "%s", cause);
+    *reason = (stoke_reason){ .weight = weight, .found = found };
+    STK_SAY(reason->cause, "%s", cause);
+    if (found && remedy) STK_SAY(reason->remedy, "%s", remedy);
+    va_list arguments;
+    va_start(arguments, evidence);
+    vsnprintf(reason->evidence, sizeof reason->evidence, evidence, arguments);
+    va_end(arguments);
     return reason;
 }
 
@@ -225,32 +215,38 @@ void stk_reason_line(stoke_answer *answer, const stk_why_evidence *e, const char
         const stoke_preflight_line *line = &e->list.line[i];
         if (strcmp(line->key, key) != 0) continue;
         const int seen = line->verdict != STOKE_VERDICT_NA, wrong = line->verdict > STOKE_VERDICT_NA;
-        stoke_reason *r = stk_reason_add(answer, seen ? wrong : -1, weight, cause);
-        STK_SAY(r->evidence, "%.60s: %.380s [%.16s]", line->title, line->figure,
-                stoke_source_name(line->source));
-        STK_SAY(r->remedy, "%s", wrong || !seen ? line->fix : "");
+        stk_reason(answer, seen ? wrong : -1, weight, cause, line->fix, "%.60s: %.380s [%.16s]", line->title,
+                   line->figure, stoke_source_name(line->source));
     }
+}
+
+stk_preflight_command stk_with(stk_preflight_command command, const char *more, ...)
+{
+    const size_t n = strlen(command.text);
+    va_list arguments;
+    va_start(arguments, more);
+    vsnprintf(command.text + n, sizeof command.text - n, more, arguments);
+    va_end(arguments);
+    return command;
 }
 
 stk_preflight_command stk_train_again(const stk_why_evidence *e)
 {
-    stk_preflight_command command;
-    if (e->has_config)
-        STK_SAY(command.text, "stoke train --config %s%s", e->config.config,
-                e->config.has_data ? "" : " --data DIR");
-    else if (e->state != STK_RUN_NONE)
-        STK_SAY(command.text, "stoke train --resume %s", e->run);
-    else
-        STK_SAY(command.text, "stoke train DIR");
-    return command;
+    if (!e->has_config && e->state == STK_RUN_NONE) return STK_REMEDY("stoke train DIR");
+    if (!e->has_config) return STK_REMEDY("stoke train --resume %s", e->run);
+    return STK_REMEDY("stoke train --config %s%s", e->config.config, e->config.has_data ? "" : " --data DIR");
 }
 
 stk_preflight_command stk_go_on(const stk_why_evidence *e)
 {
-    stk_preflight_command command = stk_train_again(e);
-    if (e->state != STK_RUN_ENDED && e->state != STK_RUN_NONE)
-        STK_SAY(command.text, "stoke train --resume %s", e->run);
-    return command;
+    const int stopped = e->state != STK_RUN_ENDED && e->state != STK_RUN_NONE;
+    return stopped ? STK_REMEDY("stoke train --resume %s", e->run) : stk_train_again(e);
+}
+
+stk_preflight_command stk_diagnose_it(const stk_why_evidence *e)
+{
+    return STK_REMEDY("stoke diagnose --config %s%s", e->config.config,
+                      e->config.has_data ? "" : " --data DIR");
 }
 
 /* ---- the answer ---- */
@@ -262,12 +258,10 @@ static void sort(stoke_answer *a)
     static const int place[] = { 1, 2, 0 }; /* of found -1, 0, 1 */
     for (size_t i = 1; i < a->n; i++)
         for (size_t j = i; j; j--) {
-            const int before = place[a->reason[j - 1].found + 1], after = place[a->reason[j].found + 1];
-            if (before < after || (before == after && (before || a->weight[j - 1] >= a->weight[j]))) break;
-            const stoke_reason reason = a->reason[j];
-            const double weight = a->weight[j];
-            a->reason[j] = a->reason[j - 1], a->weight[j] = a->weight[j - 1];
-            a->reason[j - 1] = reason, a->weight[j - 1] = weight;
+            const stoke_reason above = a->reason[j - 1], below = a->reason[j];
+            const int before = place[above.found + 1], after = place[below.found + 1];
+            if (before < after || (before == after && (before || above.weight >= below.weight))) break;
+            a->reason[j - 1] = below, a->reason[j] = above;
         }
 }
 
@@ -287,9 +281,8 @@ static void sum_up(stoke_answer *a, const stk_why_evidence *e, int trouble)
     size_t found = 0, untold = 0;
     for (size_t i = 0; i < a->n; i++) found += a->reason[i].found == 1, untold += a->reason[i].found < 0;
     if (!found) {
-        if (trouble == STOKE_TROUBLE_OOM && *a->depends)
-            STK_SAY(a->text, "%s", a->depends);
-        else if (trouble == STOKE_TROUBLE_LOADING && stk_waited(e) >= 0)
+        if (*a->text) return; /* on what it depends, where nobody said */
+        if (trouble == STOKE_TROUBLE_LOADING && stk_waited(e) >= 0)
             STK_SAY(a->text, "They do not: steps waited for them %.1f %% of the time", 100 * stk_waited(e));
         else
             STK_SAY(a->text, "%s%s",
@@ -326,7 +319,12 @@ int stoke_why(stoke_answer **out, const stoke_why_params *params, stoke_error *e
     } else {
         stk_free(answer);
     }
-    if (e) evidence_free(e);
+    if (e) {
+        stk_run_log_free(&e->log);
+        stk_run_config_free(&e->config);
+        stoke_optimization_destroy(&e->plan);
+        stoke_yaml_close(&e->yaml);
+    }
     stk_free(e);
     return r;
 }
@@ -336,16 +334,4 @@ void stoke_answer_free(stoke_answer **answer)
     if (!answer) return;
     stk_free(*answer);
     *answer = NULL;
-}
-
-const char *stoke_answer_text(const stoke_answer *answer)
-{
-    return answer->text;
-}
-
-int stoke_answer_reason(const stoke_answer *answer, size_t index, stoke_reason *reason)
-{
-    if (index >= answer->n) return 0;
-    *reason = answer->reason[index];
-    return 1;
 }

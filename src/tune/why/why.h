@@ -12,17 +12,6 @@
 #include <stoke/tools/optimize.h>
 #include <stoke/tools/why.h>
 
-enum { STK_REASONS = 32 };
-
-struct stoke_answer {
-    stoke_reason reason[STK_REASONS];
-    double
-        weight[STK_REASONS]; /* how much of the trouble it explains, 0 to 1: what is found is sorted by it */
-    size_t n;
-    char text[400];
-    char depends[320]; /* of memory: what it depends on, where nobody said; "" = nothing */
-};
-
 typedef enum stk_why_run_state {
     STK_RUN_NONE,   /* no run is named */
     STK_RUN_GOING,  /* its process is there */
@@ -43,15 +32,16 @@ typedef struct stk_why_evidence {
     stoke_live_rates rates; /* of it, since the job began */
     stk_run_config config;
     stk_preflight_surroundings here;
-    stk_preflight_list list;
+    stoke_preflight list;
     stoke_yaml *yaml;         /* of a PyTorch trainer; NULL = none, or it cannot be opened */
     stoke_optimization *plan; /* what optimize would change in that file; NULL = none */
     uint64_t kills;           /* oom_kill of the control group; 0 = none, or not known */
     stoke_figure load;        /* /proc/loadavg, of the last minute */
 } stk_why_evidence;
 
-/* The next reason. `cause` NULL: it is the caller's to fill, as the other texts are. */
-stoke_reason *stk_reason_add(stoke_answer *answer, int found, double weight, const char *cause);
+/* The next reason, with its evidence. The remedy (NULL or "": none) is told unless the cause is not there. */
+stoke_reason *stk_reason(stoke_answer *answer, int found, double weight, const char *cause,
+                         const char *remedy, const char *evidence, ...) STOKE_PRINTF(6, 7);
 /* One that a line of the pre-flight check tells of; nothing when the list has no such line. */
 void stk_reason_line(stoke_answer *answer, const stk_why_evidence *evidence, const char *key,
                      const char *cause, double weight);
@@ -59,11 +49,16 @@ void stk_reason_line(stoke_answer *answer, const stk_why_evidence *evidence, con
  * optimize would change, or that by themselves say so. */
 void stk_reason_settings(stoke_answer *answer, const stk_why_evidence *evidence, const char *const *settings);
 
+/* A command with more behind it. Its text lives as long as the expression it stands in. */
+stk_preflight_command stk_with(stk_preflight_command command, const char *more, ...) STOKE_PRINTF(2, 3);
+#define STK_REMEDY(...) stk_with((stk_preflight_command){ "" }, __VA_ARGS__)
 /* "stoke train --config FILE", to which a flag is added: repeats the run, or does what the file asks. */
 stk_preflight_command stk_train_again(const stk_why_evidence *evidence);
-
+#define STK_AGAIN(evidence, ...) stk_with(stk_train_again(evidence), __VA_ARGS__).text
 /* The same for a run that can go on: `stoke train --resume RUN`. */
 stk_preflight_command stk_go_on(const stk_why_evidence *evidence);
+/* `stoke diagnose` of the file that is asked about, which there is. */
+stk_preflight_command stk_diagnose_it(const stk_why_evidence *evidence);
 
 /* What steps lost by waiting for batches, 0 to 1; NaN = too few steps to tell. */
 double stk_waited(const stk_why_evidence *evidence);

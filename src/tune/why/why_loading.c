@@ -30,43 +30,36 @@ static int held_up(const stk_why_evidence *e)
 
 static stk_preflight_command measure_it(const stk_why_evidence *e)
 {
-    stk_preflight_command command;
-    if (e->has_config)
-        STK_SAY(command.text, "stoke diagnose --config %s%s", e->config.config,
-                e->config.has_data ? "" : " --data DIR");
-    else
-        STK_SAY(command.text, "stoke bench data %s", e->config.has_data ? e->config.data_name : "DIR");
-    return command;
+    if (e->has_config) return stk_diagnose_it(e);
+    return STK_REMEDY("stoke bench data %s", e->config.has_data ? e->config.data_name : "DIR");
 }
 
 static void waiting(stoke_answer *a, const stk_why_evidence *e)
 {
-    const double share = stk_waited(e);
-    stoke_reason *r = stk_reason_add(a, held_up(e), 0.5, "steps wait for batches");
-    if (r->found >= 0)
-        STK_SAY(r->evidence, "log.jsonl, steps up to %" PRIu64 ": %.1f %% of their time [measured]%s",
-                e->log.step, 100 * share,
-                r->found ? "" : "; making batches faster would gain no more than that");
+    static const char cause[] = "steps wait for batches";
+    const int found = held_up(e);
+    if (found < 0)
+        stk_reason(a, found, 0.5, cause, measure_it(e).text, "%s",
+                   e->state == STK_RUN_NONE ? "only a run tells" : "too few steps to tell");
     else
-        STK_SAY(r->evidence, e->state == STK_RUN_NONE ? "only a run tells" : "too few steps to tell");
-    if (r->found) STK_SAY(r->remedy, "%s", measure_it(e).text);
+        stk_reason(a, found, 0.5, cause, measure_it(e).text,
+                   "log.jsonl, steps up to %" PRIu64 ": %.1f %% of their time [measured]%s", e->log.step,
+                   100 * stk_waited(e), found ? "" : "; making batches faster would gain no more than that");
 }
 
 /* ---- what takes the time ---- */
 
-static void how_to_hasten(const stk_why_evidence *e, int stage, stoke_reason *r)
+static stk_preflight_command how_to_hasten(const stk_why_evidence *e, int stage)
 {
-    const stk_preflight_command again = stk_train_again(e);
     switch (stage) {
     case STOKE_STAGE_READ:
-        STK_SAY(r->remedy, "stoke pack %s --out shards   then --data shards", e->config.data_name);
-        break;
+        return STK_REMEDY("stoke pack %s --out shards   then --data shards", e->config.data_name);
     case STOKE_STAGE_DECODE_IMAGE:
     case STOKE_STAGE_DECODE_MASK:
     case STOKE_STAGE_FIT:
-        STK_SAY(r->remedy, "%s --cache cache   or --decode fast, which changes bytes a little", again.text);
-        break;
-    default: STK_SAY(r->remedy, "%s --workers auto --augment light", again.text); break;
+        return stk_with(stk_train_again(e),
+                        " --cache cache   or --decode fast, which changes bytes a little");
+    default: return stk_with(stk_train_again(e), " --workers auto --augment light");
     }
 }
 
@@ -75,6 +68,7 @@ static void stages(stoke_answer *a, const stk_why_evidence *e)
     static const char *const what[] = { "reading files", "decoding pictures", "decoding masks",
                                         "cutting and resizing", "augmenting" };
     enum { MAKING = sizeof what / sizeof *what };
+    char cause[64];
     double all = 0;
     int most = 0;
     for (int i = 0; e->has_page && i < MAKING; i++) {
@@ -83,34 +77,28 @@ static void stages(stoke_answer *a, const stk_why_evidence *e)
         all += ms;
         if (!(e->rates.stage_wall_ms[most] >= ms)) most = i;
     }
-    const int known = all > 0;
-    stoke_reason *r = stk_reason_add(a, known ? held_up(e) == 1 : -1, 0.9, NULL);
-    if (!known) {
-        STK_SAY(r->cause, "one stage of making batches takes most of the time");
-        STK_SAY(r->evidence, "%s",
-                e->state == STK_RUN_NONE ? "only a run, or a measurement, tells"
-                                         : "the run has no live page (RUN/live) with the times of stages");
-        STK_SAY(r->remedy, "%s", measure_it(e).text);
+    if (!(all > 0)) {
+        stk_reason(a, -1, 0.9, "one stage of making batches takes most of the time", measure_it(e).text, "%s",
+                   e->state == STK_RUN_NONE ? "only a run, or a measurement, tells"
+                                            : "the run has no live page (RUN/live) with the times of stages");
         return;
     }
     const double share = e->rates.stage_wall_ms[most] / all;
-    STK_SAY(r->cause, "%s takes %.0f %% of making a sample", what[most], 100 * share);
+    STK_SAY(cause, "%s takes %.0f %% of making a sample", what[most], 100 * share);
+    stoke_reason *r = stk_reason(a, held_up(e) == 1, 0.9, cause, how_to_hasten(e, most).text, "%s", "");
     for (int i = 0; i < MAKING; i++)
         stk_text_add(r->evidence, sizeof r->evidence, ", ", "%s%s %.2f ms",
                      i ? "" : "a sample in RUN/live: ", what[i], e->rates.stage_wall_ms[i]);
     stk_text_add(r->evidence, sizeof r->evidence, " ", "[measured]");
-    if (r->found) how_to_hasten(e, most, r);
 }
 
 static void cache_misses(stoke_answer *a, const stk_why_evidence *e)
 {
     const double hits = e->has_page ? e->rates.cache_hits : NAN;
     if (isnan(hits) || e->page.epoch == STOKE_LIVE_NA || e->page.epoch < 2) return;
-    stoke_reason *r =
-        stk_reason_add(a, hits < 0.5, 0.6, "the cache has few of the samples that are asked for");
-    STK_SAY(r->evidence, "RUN/live: %.0f %% of them after %" PRIu64 " epochs [measured]", 100 * hits,
-            e->page.epoch);
-    if (r->found) STK_SAY(r->remedy, "%s --cache-disk 0   0 sets no limit", stk_train_again(e).text);
+    stk_reason(a, hits < 0.5, 0.6, "the cache has few of the samples that are asked for",
+               STK_AGAIN(e, " --cache-disk 0   0 sets no limit"),
+               "RUN/live: %.0f %% of them after %" PRIu64 " epochs [measured]", 100 * hits, e->page.epoch);
 }
 
 static void acquit(stoke_reason *reason)
@@ -128,31 +116,30 @@ static void tiny_files(stoke_answer *a, const stk_why_evidence *e)
     if (!here->data_there || !here->pairs || !here->data_bytes.source) return;
     const double files = (double)here->pairs * (here->has_masks ? 2 : 1),
                  bytes = here->data_bytes.value / files;
-    const int tiny = bytes < TINY && files > MANY;
-    stoke_reason *r =
-        stk_reason_add(a, tiny, 0.55, "the set is many small files, and opening them takes long");
-    STK_SAY(r->evidence, "%.0f files of %s each in the mean [%s]", files, STOKE_BYTES(bytes),
-            stoke_source_name(here->data_bytes.source));
-    if (r->found) STK_SAY(r->remedy, "stoke pack %s --out shards", e->config.data_name);
+    stk_reason(a, bytes < TINY && files > MANY, 0.55,
+               "the set is many small files, and opening them takes long",
+               STK_REMEDY("stoke pack %s --out shards", e->config.data_name).text,
+               "%.0f files of %s each in the mean [%s]", files, STOKE_BYTES(bytes),
+               stoke_source_name(here->data_bytes.source));
 }
 
 static void cold_files(stoke_answer *a, const stk_why_evidence *e)
 {
+    static const char cause[] = "files are read from the disk, not from memory";
     const stoke_disk_facts *disk = &e->here.disk;
+    const stk_preflight_command look =
+        STK_REMEDY("stoke doctor --data %s   measures how fast it reads", e->config.data_name);
     if (!e->here.data_there) return;
     const stoke_figure share = disk->cached_share;
     /* In the first epoch everything is cold: that is no fault of anything. */
     const int wrong = share.source && share.value < 0.5 && held_up(e) == 1;
-    stoke_reason *r =
-        stk_reason_add(a, share.source ? wrong : -1, 0.45, "files are read from the disk, not from memory");
     if (share.source)
-        STK_SAY(r->evidence, "%.0f %% of the pictures looked at are in the page cache now; %s at %.100s [%s]",
-                100 * share.value, disk->filesystem, disk->mount, stoke_source_name(share.source));
+        stk_reason(a, wrong, 0.45, cause, look.text,
+                   "%.0f %% of the pictures looked at are in the page cache now; %s at %.100s [%s]",
+                   100 * share.value, disk->filesystem, disk->mount, stoke_source_name(share.source));
     else
-        STK_SAY(r->evidence, "the page cache cannot be asked%s%.200s", *e->here.why_no_disk ? ": " : "",
-                e->here.why_no_disk);
-    if (r->found)
-        STK_SAY(r->remedy, "stoke doctor --data %s   measures how fast it reads", e->config.data_name);
+        stk_reason(a, -1, 0.45, cause, look.text, "the page cache cannot be asked%s%.200s",
+                   *e->here.why_no_disk ? ": " : "", e->here.why_no_disk);
 }
 
 /* A slow disk is no cause where files are read from memory. */
@@ -173,32 +160,25 @@ static void bad_files(stoke_answer *a, const stk_why_evidence *e)
         if (strstr(e->log.remarks[i], ": bad files ")) said = e->log.remarks[i];
     if (e->has_page && e->page.bad_samples != STOKE_LIVE_NA) bad = e->page.bad_samples;
     if (e->state == STK_RUN_NONE) return;
-    stoke_reason *r = stk_reason_add(a, said || bad, 0.35, "bad files are tried and replaced");
-    if (said)
-        STK_SAY(r->evidence, "log.jsonl: %.290s", said);
-    else
-        STK_SAY(r->evidence, "%" PRIu64 " in RUN/live, no remark in log.jsonl", bad);
-    if (r->found) STK_SAY(r->remedy, "stoke verify %s", e->config.data_name);
+    stoke_reason *r = stk_reason(a, said || bad, 0.35, "bad files are tried and replaced",
+                                 STK_REMEDY("stoke verify %s", e->config.data_name).text,
+                                 "%" PRIu64 " in RUN/live, no remark in log.jsonl", bad);
+    if (said) STK_SAY(r->evidence, "log.jsonl: %.290s", said);
 }
 
 /* Without a file or a run: what of the machine alone holds up any loader. */
 static void this_machine(stoke_answer *a, const stk_why_evidence *e)
 {
     const stoke_machine_facts *m = &e->here.machine;
-    if (m->usable.source) {
-        stoke_reason *r =
-            stk_reason_add(a, m->usable.value < 2, 0.5, "loading and training share a single core");
-        STK_SAY(r->evidence, "usable cores: %.0f [%s]", m->usable.value, stoke_source_name(m->usable.source));
-        if (r->found) STK_SAY(r->remedy, "stoke doctor   shows what limits them: affinity, or a quota");
-    }
-    if (m->shm_bytes.source) {
-        stoke_reason *r = stk_reason_add(
-            a, m->shm_bytes.value <= SHM_DEFAULT, 0.4,
-            "/dev/shm has no more than a container's default: workers of PyTorch die of SIGBUS");
-        STK_SAY(r->evidence, "%s free [%s]", STOKE_MEMORY(m->shm_bytes.value),
-                stoke_source_name(m->shm_bytes.source));
-        if (r->found) STK_SAY(r->remedy, "docker run --shm-size=8g ...");
-    }
+    if (m->usable.source)
+        stk_reason(a, m->usable.value < 2, 0.5, "loading and training share a single core",
+                   "stoke doctor   shows what limits them: affinity, or a quota", "usable cores: %.0f [%s]",
+                   m->usable.value, stoke_source_name(m->usable.source));
+    if (m->shm_bytes.source)
+        stk_reason(a, m->shm_bytes.value <= SHM_DEFAULT, 0.4,
+                   "/dev/shm has no more than a container's default: workers of PyTorch die of SIGBUS",
+                   "docker run --shm-size=8g ...", "%s free [%s]", STOKE_MEMORY(m->shm_bytes.value),
+                   stoke_source_name(m->shm_bytes.source));
 }
 
 void stk_why_loading(stoke_answer *a, const stk_why_evidence *e)

@@ -26,31 +26,25 @@ typedef struct shortage {
 /* ---- needs ---- */
 
 /* 1: known. */
-static int need_of(const stk_why_evidence *e, int64_t batch, int mode, int precision, stoke_estimate *need)
+static int need_of(const stk_why_evidence *e, int mode, int precision, stoke_estimate *need)
 {
     stoke_estimate_params p;
     if (stk_run_config_estimate(&e->config, &p)) return 0;
-    p.batch = (uint32_t)batch;
+    p.memory = mode;
     p.precision = precision;
-    return !stk_estimate_make(need, e->config.engine, &p, mode, NULL);
+    return !stoke_estimate_make(need, e->config.engine, &p, NULL);
 }
 
-/* The largest batch that leaves 1 GB free by the high end of the range; 0 = none does. */
+/* The largest batch, up to that of the settings, that leaves 1 GiB free; 0 = none does. */
 static int64_t largest_batch(const shortage *s)
 {
     const stk_run_config *w = &s->e->config;
-    int64_t fits = 0, fails = w->batch + 1;
-    while (fails - fits > 1) {
-        stoke_estimate need;
-        const int64_t middle = (fits + fails) / 2;
-        const int ok = need_of(s->e, middle, w->train.memory, w->precision, &need) &&
-                       stk_decide_fit(&need, s->room.value) == STK_FITS;
-        if (ok)
-            fits = middle;
-        else
-            fails = middle;
-    }
-    return fits;
+    stoke_estimate_params p;
+    uint32_t fits = 0;
+    stk_run_config_estimate(w, &p);
+    p.memory = w->train.memory;
+    stoke_estimate_batch(w->engine, &p, (uint64_t)s->room.value, STK_SPARE_BYTES, 1, &fits, NULL);
+    return fits < w->batch ? fits : w->batch;
 }
 
 /* ---- how it ended ---- */
@@ -67,40 +61,33 @@ static void the_end(shortage *s, stoke_answer *a)
     const int killed = e->state == STK_RUN_KILLED || e->state == STK_RUN_SILENT;
     const int refused = e->state == STK_RUN_ENDED && says_memory(e->log.why);
     const int by_kernel = e->state == STK_RUN_KILLED && e->kills;
-    stoke_reason *r = stk_reason_add(a, killed || refused, refused || by_kernel ? 1 : 0.4, NULL);
+    char cause[96];
     s->is_short |= refused || by_kernel;
     if (refused) {
-        STK_SAY(r->cause, "the run stopped for want of memory at step %" PRIu64, e->log.step);
-        STK_SAY(r->evidence, "log.jsonl: %.280s", e->log.why);
-        STK_SAY(r->remedy, "%s --batch auto", stk_train_again(e).text);
-        return;
+        STK_SAY(cause, "the run stopped for want of memory at step %" PRIu64, e->log.step);
+        stk_reason(a, 1, 1, cause, STK_AGAIN(e, " --batch auto"), "log.jsonl: %.280s", e->log.why);
+    } else if (!killed) {
+        stk_reason(a, 0, 0.4, "the run was killed", NULL, "log.jsonl: %.280s",
+                   *e->log.why ? e->log.why : "its process is there, it is still going");
+    } else {
+        stk_reason(a, 1, by_kernel ? 1 : 0.4,
+                   by_kernel ? "the run was killed, and the kernel has killed for want of memory here"
+                   : e->state == STK_RUN_SILENT
+                       ? "the run was killed, or it is still going: its log has no last line"
+                       : "the run was killed; whether for want of memory is not known",
+                   STK_REMEDY("%sstoke train --resume %s",
+                              by_kernel ? "" : "sudo dmesg | grep -i 'killed process'   and then: ", e->run)
+                       .text,
+                   "log.jsonl ends at step %" PRIu64
+                   " without a last line%s; oom_kill of the control group: %" PRIu64 "%s [proc]",
+                   e->log.step, e->state == STK_RUN_KILLED ? ", and its process is gone (RUN/live)" : "",
+                   e->kills, e->kills ? "" : " (none, or not to be seen from here)");
     }
-    STK_SAY(r->cause, "%s",
-            by_kernel ? "the run was killed, and the kernel has killed for want of memory here"
-            : e->state == STK_RUN_SILENT
-                ? "the run was killed, or it is still going: its log has no last line"
-            : killed ? "the run was killed; whether for want of memory is not known"
-                     : "the run was killed");
-    if (!killed) {
-        STK_SAY(r->evidence, "log.jsonl: %.280s",
-                *e->log.why ? e->log.why : "its process is there, it is still going");
-        return;
-    }
-    STK_SAY(r->evidence,
-            "log.jsonl ends at step %" PRIu64
-            " without a last line%s; oom_kill of the control group: %" PRIu64 "%s [proc]",
-            e->log.step, e->state == STK_RUN_KILLED ? ", and its process is gone (RUN/live)" : "", e->kills,
-            e->kills ? "" : " (none, or not to be seen from here)");
-    STK_SAY(r->remedy,
-            by_kernel ? "stoke train --resume %s"
-                      : "sudo dmesg | grep -i 'killed process'   and "
-                        "then: stoke train --resume %s",
-            e->run);
 }
 
 /* ---- need and room ---- */
 
-static void how_to_fit(const shortage *s, stoke_reason *r)
+static stk_preflight_command how_to_fit(const shortage *s)
 {
     const stk_run_config *w = &s->e->config;
     const int64_t before = w->batch * (w->train.accumulate > 0 ? w->train.accumulate : 1);
@@ -109,18 +96,16 @@ static void how_to_fit(const shortage *s, stoke_reason *r)
     while (even > 1 && before % even) even--;
     if (2 * even >= fits) fits = even;
     const int64_t times = fits ? (before + fits - 1) / fits : 0;
-    if (!fits && s->native)
-        STK_SAY(r->remedy, "%s --memory min --batch 1   not one picture fits otherwise",
-                stk_train_again(s->e).text);
-    else if (s->native)
-        STK_SAY(r->remedy,
-                "%s --batch %" PRId64 " --accumulate %" PRId64 "   a step sees %" PRId64
-                " pictures as before",
-                stk_train_again(s->e).text, fits, times, before);
-    else
-        STK_SAY(r->remedy, "%s   then batch_size: %" PRId64 " and accumulation %" PRId64 " in %.200s",
-                stk_estimate_command(w, fits ? fits : 1, s->room.value).text, fits ? fits : 1,
-                times ? times : before, w->config);
+    if (!s->native)
+        return stk_with(stk_estimate_command(w, fits ? fits : 1, s->room.value),
+                        "   then batch_size: %" PRId64 " and accumulation %" PRId64 " in %.200s",
+                        fits ? fits : 1, times ? times : before, w->config);
+    if (!fits)
+        return stk_with(stk_train_again(s->e), " --memory min --batch 1   not one picture fits otherwise");
+    return stk_with(stk_train_again(s->e),
+                    " --batch %" PRId64 " --accumulate %" PRId64 "   a step sees %" PRId64
+                    " pictures as before",
+                    fits, times, before);
 }
 
 static void not_enough(shortage *s, stoke_answer *a)
@@ -134,35 +119,39 @@ static void not_enough(shortage *s, stoke_answer *a)
     const int ended_well = e->state == STK_RUN_ENDED && !says_memory(e->log.why);
     const stk_decide_verdict fit = known ? stk_decide_fit(&s->need, s->room.value) : STK_FITS;
     const int wanting = !ended_well && fit != STK_FITS;
-    stoke_reason *r = stk_reason_add(a, known ? wanting : -1, fit == STK_FITS_NOT ? 0.9 : 0.7, NULL);
+    const double weight = fit == STK_FITS_NOT ? 0.9 : 0.7;
+    char cause[224];
     s->is_short |= wanting;
-    stk_decide_range(&s->need, need, sizeof need);
-    const char *have = STOKE_MEMORY(s->room.value);
     if (!s->estimated) {
-        STK_SAY(r->cause, "the settings need more memory than there is");
-        STK_SAY(r->evidence, "no estimate: the %s is not known%s%s", unsaid ? unsaid : "model",
-                *e->why_no_config ? "; " : "", e->why_no_config);
-        STK_SAY(r->remedy,
-                e->has_config ? "stoke check --config %s --model b0..b5 --size HxW"
-                              : "stoke why oom --config FILE",
-                w->config);
+        stk_reason(a, -1, weight, "the settings need more memory than there is",
+                   e->has_config
+                       ? STK_REMEDY("stoke check --config %s --model b0..b5 --size HxW", w->config).text
+                       : "stoke why oom --config FILE",
+                   "no estimate: the %s is not known%s%s", unsaid ? unsaid : "model",
+                   *e->why_no_config ? "; " : "", e->why_no_config);
         return;
     }
+    stk_decide_range(&s->need, need, sizeof need);
+    const char *have = STOKE_MEMORY(s->room.value);
     const char *part = STOKE_MEMORY(s->need.bytes[s->need.dominant]);
     const char *who = s->native ? "the host" : e->here.meant ? e->here.gpu.name : "the card";
     if (wanting)
-        STK_SAY(r->cause, "batches of %" PRId64 " need %s and 1 GiB to spare, %.60s has %s%s", w->batch, need,
+        STK_SAY(cause, "batches of %" PRId64 " need %s and 1 GiB to spare, %.60s has %s%s", w->batch, need,
                 who, have, s->native ? " free" : "");
     else
-        STK_SAY(r->cause, "batches of %" PRId64 " need more memory than there is", w->batch);
-    STK_SAY(r->evidence, "%s, %" PRId64 "x%" PRId64 ": %s [%s], the largest part %s with %s; %s %s [%s]",
-            w->model, w->height, w->width, need, stoke_source_name(s->need.source),
-            stoke_memory_term_name(s->need.dominant), part, s->native ? "free" : "the card has",
-            s->room.source ? have : "n/a", stoke_source_name(s->room.source));
-    if (wanting) how_to_fit(s, r);
-    if (s->room.source || s->native) return;
-    STK_SAY(r->remedy, "stoke why oom --config %s --gpu NAME   or --vram GB", w->config);
-    STK_SAY(a->depends,
+        STK_SAY(cause, "batches of %" PRId64 " need more memory than there is", w->batch);
+    const int unnamed = !s->room.source && !s->native;
+    const stk_preflight_command remedy =
+        unnamed   ? STK_REMEDY("stoke why oom --config %s --gpu NAME   or --vram GB", w->config)
+        : wanting ? how_to_fit(s)
+                  : STK_REMEDY("%s", "");
+    stk_reason(a, known ? wanting : -1, weight, cause, remedy.text,
+               "%s, %" PRId64 "x%" PRId64 ": %s [%s], the largest part %s with %s; %s %s [%s]", w->model,
+               w->height, w->width, need, stoke_source_name(s->need.source),
+               stoke_memory_term_name(s->need.dominant), part, s->native ? "free" : "the card has",
+               s->room.source ? have : "n/a", stoke_source_name(s->room.source));
+    if (!unnamed) return;
+    STK_SAY(a->text,
             "That depends on the card: batches of %" PRId64
             " need %s and 1 GiB to spare; --gpu NAME or --vram "
             "GB says which is meant",
@@ -176,34 +165,31 @@ static void smaller_numbers(const shortage *s, stoke_answer *a)
     const stk_run_config *w = &s->e->config;
     const int halves = s->native ? STOKE_PRECISION_BF16 : STOKE_PRECISION_FP16;
     stoke_estimate less;
-    if (!s->estimated || !need_of(s->e, w->batch, w->train.memory, halves, &less)) return;
+    if (!s->estimated || !need_of(s->e, w->train.memory, halves, &less)) return;
     const int gains =
-        w->precision == STOKE_PRECISION_FP32 && (double)less.total < 0.9 * (double)s->need.total;
-    stoke_reason *r =
-        stk_reason_add(a, gains && s->is_short, 0.3, "numbers of 32 bits take more memory than those of 16");
+        w->train.precision == STOKE_PRECISION_FP32 && (double)less.total < 0.9 * (double)s->need.total;
+    stoke_reason *r = stk_reason(
+        a, gains && s->is_short, 0.3, "numbers of 32 bits take more memory than those of 16",
+        s->native ? STK_AGAIN(s->e, " --precision bf16") : stk_optimize_command(w, &s->e->here).text, "%s",
+        "");
     const char *now = STOKE_MEMORY(s->need.total);
-    if (w->precision != STOKE_PRECISION_FP32)
-        STK_SAY(r->evidence, "%s already: %s [estimated]", stoke_precision_name(w->precision), now);
+    if (w->train.precision != STOKE_PRECISION_FP32)
+        STK_SAY(r->evidence, "%s already: %s [estimated]", stoke_precision_name(w->train.precision), now);
     else
-        STK_SAY(r->evidence, "%s: %s, with %s %s [estimated]", stoke_precision_name(w->precision), now,
+        STK_SAY(r->evidence, "%s: %s, with %s %s [estimated]", stoke_precision_name(w->train.precision), now,
                 stoke_precision_name(halves), STOKE_MEMORY(less.total));
-    if (r->found && s->native)
-        STK_SAY(r->remedy, "%s --precision bf16", stk_train_again(s->e).text);
-    else if (r->found)
-        STK_SAY(r->remedy, "%s", stk_optimize_command(w, &s->e->here).text);
 }
 
 static void keep_less(const shortage *s, stoke_answer *a)
 {
     const stk_run_config *w = &s->e->config;
     stoke_estimate less;
-    if (!s->native || !s->estimated || !need_of(s->e, w->batch, STOKE_MEMORY_MIN, w->precision, &less))
-        return;
-    stoke_reason *r = stk_reason_add(a, s->is_short && w->train.memory != STOKE_MEMORY_MIN, 0.35,
-                                     "more activations are kept for the backward pass than must be");
-    STK_SAY(r->evidence, "%s as it is, %s with --memory min, which computes it again [estimated]",
-            STOKE_MEMORY(s->need.total), STOKE_MEMORY(less.total));
-    if (r->found) STK_SAY(r->remedy, "%s --memory min", stk_train_again(s->e).text);
+    if (!s->native || !s->estimated || !need_of(s->e, STOKE_MEMORY_MIN, w->train.precision, &less)) return;
+    stk_reason(a, s->is_short && w->train.memory != STOKE_MEMORY_MIN, 0.35,
+               "more activations are kept for the backward pass than must be",
+               STK_AGAIN(s->e, " --memory min"),
+               "%s as it is, %s with --memory min, which computes it again [estimated]",
+               STOKE_MEMORY(s->need.total), STOKE_MEMORY(less.total));
 }
 
 static void batches_ahead(const shortage *s, stoke_answer *a)
@@ -211,14 +197,12 @@ static void batches_ahead(const shortage *s, stoke_answer *a)
     const stk_run_config *w = &s->e->config;
     if (!s->native || !s->estimated) return;
     const uint64_t bytes = s->need.bytes[STOKE_TERM_BATCHES];
-    stoke_reason *r = stk_reason_add(a, s->is_short && (double)bytes > 0.25 * (double)s->need.total, 0.25,
-                                     "batches made ahead fill the memory");
-    STK_SAY(r->evidence, "%s for prefetch %" PRId64 " at batches of %" PRId64 " [estimated]",
-            STOKE_MEMORY(bytes), w->prefetch, w->batch);
-    if (r->found) STK_SAY(r->remedy, "%s --prefetch 1", stk_train_again(s->e).text);
-    r = stk_reason_add(a, s->is_short && w->data.cache_ram > 0, 0.25, "decoded pictures are kept in memory");
-    STK_SAY(r->evidence, "cache_ram: %s", STOKE_MEMORY(w->data.cache_ram));
-    if (r->found) STK_SAY(r->remedy, "%s --cache-ram 0", stk_train_again(s->e).text);
+    stk_reason(a, s->is_short && (double)bytes > 0.25 * (double)s->need.total, 0.25,
+               "batches made ahead fill the memory", STK_AGAIN(s->e, " --prefetch 1"),
+               "%s for prefetch %" PRId64 " at batches of %" PRId64 " [estimated]", STOKE_MEMORY(bytes),
+               w->prefetch, w->batch);
+    stk_reason(a, s->is_short && w->data.cache_ram > 0, 0.25, "decoded pictures are kept in memory",
+               STK_AGAIN(s->e, " --cache-ram 0"), "cache_ram: %s", STOKE_MEMORY(w->data.cache_ram));
 }
 
 /* ---- who else ---- */
@@ -228,14 +212,13 @@ static void limit_of_group(const shortage *s, stoke_answer *a)
     const stoke_machine_facts *m = &s->e->here.machine;
     if (!m->memory_bytes.source || !s->native) return;
     const int limited = m->limit_bytes.source && m->limit_bytes.value < m->memory_bytes.value;
-    stoke_reason *r =
-        stk_reason_add(a, limited && s->is_short, 0.2, "the container may take less than the machine has");
-    STK_SAY(r->evidence, "limit of the control group: %s, memory of the machine: %s [%s]",
-            limited ? STOKE_MEMORY(m->limit_bytes.value) : "none", STOKE_MEMORY(m->memory_bytes.value),
-            stoke_source_name(m->memory_bytes.source));
-    if (r->found)
-        STK_SAY(r->remedy, "docker update --memory %.0fg --memory-swap -1 CONTAINER   or its like",
-                (double)s->need.high / SPARE + 2);
+    stk_reason(a, limited && s->is_short, 0.2, "the container may take less than the machine has",
+               STK_REMEDY("docker update --memory %.0fg --memory-swap -1 CONTAINER   or its like",
+                          (double)s->need.high / SPARE + 2)
+                   .text,
+               "limit of the control group: %s, memory of the machine: %s [%s]",
+               limited ? STOKE_MEMORY(m->limit_bytes.value) : "none", STOKE_MEMORY(m->memory_bytes.value),
+               stoke_source_name(m->memory_bytes.source));
 }
 
 /* It fits the card, but not what is free of it just now. */
@@ -244,17 +227,17 @@ static void held_now(const shortage *s, stoke_answer *a)
     const stoke_figure now = s->e->here.gpu.memory_free;
     char need[80];
     if (!s->estimated || !now.source || s->e->here.meant || s->is_short) return;
-    stoke_reason *r = stk_reason_add(a, stk_decide_fit(&s->need, now.value) != STK_FITS, 0.75,
-                                     "too little of the card's memory is free now");
-    STK_SAY(r->evidence, "free %s [%s], needed %s and 1 GiB to spare [estimated]", STOKE_MEMORY(now.value),
-            stoke_source_name(now.source), stk_decide_range(&s->need, need, sizeof need));
-    if (r->found) STK_SAY(r->remedy, "nvidia-smi   shows who holds the rest; end them, or wait");
+    stk_reason(a, stk_decide_fit(&s->need, now.value) != STK_FITS, 0.75,
+               "too little of the card's memory is free now",
+               "nvidia-smi   shows who holds the rest; end them, or wait",
+               "free %s [%s], needed %s and 1 GiB to spare [estimated]", STOKE_MEMORY(now.value),
+               stoke_source_name(now.source), stk_decide_range(&s->need, need, sizeof need));
 }
 
 void stk_why_oom(stoke_answer *a, const stk_why_evidence *e)
 {
     shortage s = { .e = e, .native = e->config.engine == STOKE_ENGINE_NATIVE };
-    s.estimated = need_of(e, e->config.batch, e->config.train.memory, e->config.precision, &s.need);
+    s.estimated = need_of(e, e->config.train.memory, e->config.train.precision, &s.need);
     s.room = s.native ? stk_host_free(&e->here.machine) : stk_card_memory(&e->here);
     the_end(&s, a);
     not_enough(&s, a);

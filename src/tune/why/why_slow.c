@@ -25,19 +25,17 @@ static const double BUSY_PERCENT = 60, IDLE_PERCENT = 5;
 static void waiting(stoke_answer *a, const stk_why_evidence *e)
 {
     const double share = stk_waited(e);
+    char cause[64] = "steps wait for batches";
     if (e->state == STK_RUN_NONE) return;
-    stoke_reason *r = stk_reason_add(a, isnan(share) ? -1 : share > WAITING, share, NULL);
-    if (r->found == 1)
-        STK_SAY(r->cause, "steps wait for batches %.0f %% of the time", 100 * share);
-    else
-        STK_SAY(r->cause, "steps wait for batches");
-    if (isnan(share))
-        STK_SAY(r->evidence, "%" PRIu64 " steps are too few to tell", e->log.step);
-    else
-        STK_SAY(
-            r->evidence, "log.jsonl, steps up to %" PRIu64 ": %s of %s waited for data (%.1f %%) [measured]",
-            e->log.step, STOKE_SECONDS(e->log.data_seconds), STOKE_SECONDS(e->log.step_seconds), 100 * share);
-    if (r->found == 1) STK_SAY(r->remedy, "stoke why loading --run %s", e->run);
+    if (isnan(share)) {
+        stk_reason(a, -1, share, cause, NULL, "%" PRIu64 " steps are too few to tell", e->log.step);
+        return;
+    }
+    if (share > WAITING) STK_SAY(cause, "steps wait for batches %.0f %% of the time", 100 * share);
+    stk_reason(a, share > WAITING, share, cause, STK_REMEDY("stoke why loading --run %s", e->run).text,
+               "log.jsonl, steps up to %" PRIu64 ": %s of %s waited for data (%.1f %%) [measured]",
+               e->log.step, STOKE_SECONDS(e->log.data_seconds), STOKE_SECONDS(e->log.step_seconds),
+               100 * share);
 }
 
 /* Time beside the steps: of evaluations, of saving. */
@@ -46,14 +44,15 @@ static void beside(stoke_answer *a, const stk_why_evidence *e, const char *what,
 {
     if (e->state == STK_RUN_NONE || e->log.t < SHORT_RUN) return;
     const double share = seconds / e->log.t;
-    stoke_reason *r = stk_reason_add(a, share > most && times, share, NULL);
-    STK_SAY(r->cause, "%s takes %s", what, share > most ? "much of the time" : "time from the steps");
-    STK_SAY(r->evidence, "log.jsonl: %" PRIu64 " of them, %s of %s (%.1f %%) [measured]", times,
-            STOKE_SECONDS(seconds), STOKE_SECONDS(e->log.t), 100 * share);
+    char cause[64];
+    STK_SAY(cause, "%s takes %s", what, share > most ? "much of the time" : "time from the steps");
     /* So seldom that its share would be a third of the limit, and in steps that people would write. */
     const double every = times ? (double)e->log.step / (double)times * share / most * 3 : 0;
     const double unit = pow(10, floor(log10(every > 1 ? every : 1)));
-    if (r->found == 1) STK_SAY(r->remedy, "%s %s %.0f", stk_go_on(e).text, flag, ceil(every / unit) * unit);
+    stk_reason(a, share > most && times, share, cause,
+               stk_with(stk_go_on(e), " %s %.0f", flag, ceil(every / unit) * unit).text,
+               "log.jsonl: %" PRIu64 " of them, %s of %s (%.1f %%) [measured]", times, STOKE_SECONDS(seconds),
+               STOKE_SECONDS(e->log.t), 100 * share);
 }
 
 /* By the speed of the first and the last quarter of the lines, waiting left out. */
@@ -72,12 +71,11 @@ static void slowing_down(stoke_answer *a, const stk_why_evidence *e)
     }
     if (seconds[0] <= 0 || seconds[1] <= 0 || images[0] <= 0) return;
     const double before = images[0] / seconds[0], after = images[1] / seconds[1];
-    stoke_reason *r =
-        stk_reason_add(a, after < 0.75 * before, 1 - after / before, "steps became slower on the way");
-    STK_SAY(r->evidence,
-            "log.jsonl: %.3g pictures/s in the first quarter, %.3g in the last, without waiting [measured]",
-            before, after);
-    if (r->found == 1) STK_SAY(r->remedy, "stoke monitor 30   shows what else runs, and clocks held down");
+    stk_reason(
+        a, after < 0.75 * before, 1 - after / before, "steps became slower on the way",
+        "stoke monitor 30   shows what else runs, and clocks held down",
+        "log.jsonl: %.3g pictures/s in the first quarter, %.3g in the last, without waiting [measured]",
+        before, after);
 }
 
 /* ---- the processor ---- */
@@ -87,43 +85,38 @@ static void few_threads(stoke_answer *a, const stk_why_evidence *e)
     const uint64_t threads = stk_run_uint(&e->log.start, "threads");
     const stoke_figure usable = e->here.machine.usable;
     if (!threads || !usable.source) return;
-    const double share = 1 - (double)threads / usable.value;
-    stoke_reason *r = stk_reason_add(a, (double)threads < usable.value, share,
-                                     "the network uses fewer threads than there are cores");
-    STK_SAY(r->evidence, "log.jsonl: %s; usable cores: %.0f [%s]", STOKE_COUNT(threads, "thread"),
-            usable.value, stoke_source_name(usable.source));
-    if (r->found == 1) STK_SAY(r->remedy, "%s --threads 0", stk_go_on(e).text);
+    stk_reason(a, (double)threads < usable.value, 1 - (double)threads / usable.value,
+               "the network uses fewer threads than there are cores",
+               stk_with(stk_go_on(e), " --threads 0").text, "log.jsonl: %s; usable cores: %.0f [%s]",
+               STOKE_COUNT(threads, "thread"), usable.value, stoke_source_name(usable.source));
 }
 
 /* Numbers of 16 bits that the processor cannot multiply are turned into 32 and back at every product. */
 static void slow_numbers(stoke_answer *a, const stk_why_evidence *e)
 {
     const char *cpu = stk_run_text(&e->log.start, "cpu");
-    const int precision = e->config.precision;
+    const int precision = e->config.train.precision;
+    char cause[96];
     if (!cpu) return;
     const int able = strstr(cpu, "amx") != NULL && precision == STOKE_PRECISION_BF16;
     const int halves = precision == STOKE_PRECISION_BF16 || precision == STOKE_PRECISION_FP16;
-    stoke_reason *r = stk_reason_add(a, halves && !able, 0.3, NULL);
-    STK_SAY(r->cause, "the processor has no instructions for %s",
+    STK_SAY(cause, "the processor has no instructions for %s",
             halves ? stoke_precision_name(precision) : "numbers of 16 bits");
-    STK_SAY(r->evidence, "log.jsonl: precision %s on functions for %.40s; bf16 needs amx",
-            stoke_precision_name(precision), cpu);
-    if (r->found == 1) STK_SAY(r->remedy, "%s --precision auto", stk_train_again(e).text);
+    stk_reason(a, halves && !able, 0.3, cause, STK_AGAIN(e, " --precision auto"),
+               "log.jsonl: precision %s on functions for %.40s; bf16 needs amx",
+               stoke_precision_name(precision), cpu);
 }
 
 static void computing_twice(stoke_answer *a, const stk_why_evidence *e)
 {
     const int mode = e->config.train.memory;
     if (!e->has_config) return;
-    stoke_reason *r =
-        stk_reason_add(a, mode != STOKE_MEMORY_PLAIN, 0.2, "values are computed twice to save memory");
-    STK_SAY(r->evidence, "%s: memory is %s", e->config.config,
-            mode == STOKE_MEMORY_MIN    ? "min"
-            : mode == STOKE_MEMORY_LEAN ? "lean"
-                                        : "plain");
-    if (r->found == 1)
-        STK_SAY(r->remedy, "%s --memory plain   where `stoke why oom` says that it fits",
-                stk_train_again(e).text);
+    stk_reason(a, mode != STOKE_MEMORY_PLAIN, 0.2, "values are computed twice to save memory",
+               STK_AGAIN(e, " --memory plain   where `stoke why oom` says that it fits"), "%s: memory is %s",
+               e->config.config,
+               mode == STOKE_MEMORY_MIN    ? "min"
+               : mode == STOKE_MEMORY_LEAN ? "lean"
+                                           : "plain");
 }
 
 static void others_compute(stoke_answer *a, const stk_why_evidence *e)
@@ -134,41 +127,35 @@ static void others_compute(stoke_answer *a, const stk_why_evidence *e)
     const double own = e->state == STK_RUN_GOING ? usable.value : 0;
     const double others = e->load.value - own;
     const int past = e->state != STK_RUN_GOING && e->state != STK_RUN_NONE;
-    stoke_reason *r = stk_reason_add(a, others > 0.5 * usable.value, past ? 0.02 : 0.35,
-                                     "other programs want the processor");
-    STK_SAY(r->evidence, "%.1f threads want to run now, %.0f of them this run's; usable cores: %.0f [%s]%s",
-            e->load.value, own, usable.value, stoke_source_name(e->load.source),
-            past ? "; whether they did while it ran is not known" : "");
-    if (r->found == 1) STK_SAY(r->remedy, "ps -eo pid,user,pcpu,comm --sort=-pcpu | head");
+    stk_reason(a, others > 0.5 * usable.value, past ? 0.02 : 0.35, "other programs want the processor",
+               "ps -eo pid,user,pcpu,comm --sort=-pcpu | head",
+               "%.1f threads want to run now, %.0f of them this run's; usable cores: %.0f [%s]%s",
+               e->load.value, own, usable.value, stoke_source_name(e->load.source),
+               past ? "; whether they did while it ran is not known" : "");
 }
 
 /* ---- the card ---- */
 
 static void card_idle(stoke_answer *a, const stk_why_evidence *e)
 {
+    static const char cause[] = "the card is not busy";
     const stoke_figure busy = e->here.gpu.busy_percent;
     if (!e->here.n_gpus) {
-        stoke_reason *r = stk_reason_add(a, -1, 0, "the card is not busy");
-        STK_SAY(r->evidence, "%s", e->here.meant ? "it is in another machine" : "no card is seen here");
-        STK_SAY(r->remedy, "stoke monitor 30   where it trains%s",
-                e->here.meant ? "" : "; `stoke doctor` says why no card is seen");
+        stk_reason(a, -1, 0, cause,
+                   e->here.meant
+                       ? "stoke monitor 30   where it trains"
+                       : "stoke monitor 30   where it trains; `stoke doctor` says why no card is seen",
+                   "%s", e->here.meant ? "it is in another machine" : "no card is seen here");
         return;
     }
     /* Nobody is on it: that it does nothing tells nothing. */
     const int unused = !e->here.gpu.n_processes && busy.source && busy.value < IDLE_PERCENT;
-    stoke_reason *r = stk_reason_add(a, !busy.source || unused ? -1 : busy.value < BUSY_PERCENT, 0.5,
-                                     "the card is not busy");
-    if (busy.source)
-        STK_SAY(r->evidence, "%s: busy %.0f %% just now [%s]%s", e->here.gpu.name, busy.value,
-                stoke_source_name(busy.source),
-                unused ? ", and no program is on it: ask again while it trains" : "");
-    else
-        STK_SAY(r->evidence, "%s: the driver does not tell how busy it is", e->here.gpu.name);
-    if (r->found && e->has_config)
-        STK_SAY(r->remedy, "stoke diagnose --config %s%s", e->config.config,
-                e->config.has_data ? "" : " --data DIR");
-    else if (r->found)
-        STK_SAY(r->remedy, "stoke monitor 30   while it trains");
+    stoke_reason *r = stk_reason(
+        a, !busy.source || unused ? -1 : busy.value < BUSY_PERCENT, 0.5, cause,
+        e->has_config ? stk_diagnose_it(e).text : "stoke monitor 30   while it trains",
+        "%s: busy %.0f %% just now [%s]%s", e->here.gpu.name, busy.value, stoke_source_name(busy.source),
+        unused ? ", and no program is on it: ask again while it trains" : "");
+    if (!busy.source) STK_SAY(r->evidence, "%s: the driver does not tell how busy it is", e->here.gpu.name);
 }
 
 static void slow_on_card(stoke_answer *a, const stk_why_evidence *e)

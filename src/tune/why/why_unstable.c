@@ -107,52 +107,52 @@ static void measure(course *c, const stk_why_evidence *e)
 /* ---- the loss ---- */
 
 /* Of what the file says; else of the highest that was in force. */
-static void lower_rate(const course *c, stoke_reason *r, double factor)
+static stk_preflight_command lower_rate(const course *c, double factor)
 {
     const double lr = c->e->config.train.lr;
-    STK_SAY(r->remedy, "%s --lr %.2g", stk_train_again(c->e).text, (lr > 0 ? lr : c->lr) * factor);
+    return stk_with(stk_train_again(c->e), " --lr %.2g", (lr > 0 ? lr : c->lr) * factor);
+}
+
+static stk_preflight_command find_rate(const course *c)
+{
+    if (!c->e->has_config) return STK_REMEDY("stoke find-lr DIR");
+    return STK_REMEDY("stoke find-lr --config %s", c->e->config.config);
 }
 
 static void not_finite(const course *c, stoke_answer *a)
 {
-    stoke_reason *r = stk_reason_add(a, c->n ? c->holes > 0 : -1, 1, NULL);
-    STK_SAY(r->cause, "the loss is not a number%s", c->holes ? ", so nothing is learned any more" : "");
+    static const char cause[] = "the loss is not a number";
     if (!c->n)
-        STK_SAY(r->evidence, "no step was logged yet");
-    else if (c->holes)
-        STK_SAY(r->evidence, "log.jsonl: %zu of %zu lines, the first at step %" PRIu64, c->holes, c->n,
-                c->first_hole);
+        stk_reason(a, -1, 1, cause, NULL, "no step was logged yet");
+    else if (!c->holes)
+        stk_reason(a, 0, 1, cause, NULL, "log.jsonl: all of %zu lines are finite", c->n);
     else
-        STK_SAY(r->evidence, "log.jsonl: all of %zu lines are finite", c->n);
-    if (r->found == 1) lower_rate(c, r, 0.1);
+        stk_reason(a, 1, 1, "the loss is not a number, so nothing is learned any more",
+                   lower_rate(c, 0.1).text, "log.jsonl: %zu of %zu lines, the first at step %" PRIu64,
+                   c->holes, c->n, c->first_hole);
 }
 
 static void jumping(const course *c, stoke_answer *a)
 {
+    static const char cause[] = "the loss jumps";
     if (c->n <= WINDOW_LEAST) return;
-    stoke_reason *r = stk_reason_add(a, c->jumps > 0, 0.8, "the loss jumps");
     if (c->jumps)
-        STK_SAY(r->evidence,
-                "log.jsonl: %zu of %zu lines, the first at step %" PRIu64
-                "; the highest is %.3g, where the median before it is %.3g",
-                c->jumps, c->n, c->first_jump, c->worst, c->worst_from);
+        stk_reason(a, 1, 0.8, cause, lower_rate(c, 0.3).text,
+                   "log.jsonl: %zu of %zu lines, the first at step %" PRIu64
+                   "; the highest is %.3g, where the median before it is %.3g",
+                   c->jumps, c->n, c->first_jump, c->worst, c->worst_from);
     else
-        STK_SAY(r->evidence,
-                "log.jsonl: none of %zu lines stands out of the %d before it by 6 deviations and by half",
-                c->n, WINDOW);
-    if (r->found) lower_rate(c, r, 0.3);
+        stk_reason(a, 0, 0.8, cause, NULL,
+                   "log.jsonl: none of %zu lines stands out of the %d before it by 6 deviations and by half",
+                   c->n, WINDOW);
 }
 
 static void standing_still(const course *c, stoke_answer *a)
 {
     if (isnan(c->first) || isnan(c->last)) return;
-    stoke_reason *r = stk_reason_add(a, c->last > 0.98 * c->first, 0.7, "the loss does not fall");
-    STK_SAY(r->evidence, "log.jsonl: median %.3g in the first quarter of the lines, %.3g in the last",
-            c->first, c->last);
-    if (r->found && c->e->has_config)
-        STK_SAY(r->remedy, "stoke find-lr --config %s", c->e->config.config);
-    else if (r->found)
-        STK_SAY(r->remedy, "stoke find-lr DIR");
+    stk_reason(a, c->last > 0.98 * c->first, 0.7, "the loss does not fall", find_rate(c).text,
+               "log.jsonl: median %.3g in the first quarter of the lines, %.3g in the last", c->first,
+               c->last);
 }
 
 /* Not unstable, but often taken for it: said as what it is. */
@@ -165,15 +165,12 @@ static void overfitting(const course *c, stoke_answer *a)
         if (log->evals[i].loss < log->evals[best].loss) best = i;
     const stk_run_eval *lowest = &log->evals[best], *last = &log->evals[log->n_evals - 1];
     const int grows = last->loss > 1.1 * lowest->loss && lowest->step < log->step - log->step / 4;
-    stoke_reason *r = stk_reason_add(a, grows && c->last < c->first, 0.6,
-                                     "it overfits: what was seen is learned, what was not gets worse");
-    STK_SAY(r->evidence,
-            "log.jsonl: loss on val %.3g at step %" PRIu64 ", %.3g at step %" PRIu64
-            "; that of training %.3g at first, %.3g now",
-            lowest->loss, lowest->step, last->loss, last->step, c->first, c->last);
-    if (r->found)
-        STK_SAY(r->remedy, "%s --augment strong --patience 5   best/ has the network of the best evaluation",
-                stk_train_again(c->e).text);
+    stk_reason(
+        a, grows && c->last < c->first, 0.6, "it overfits: what was seen is learned, what was not gets worse",
+        STK_AGAIN(c->e, " --augment strong --patience 5   best/ has the network of the best evaluation"),
+        "log.jsonl: loss on val %.3g at step %" PRIu64 ", %.3g at step %" PRIu64
+        "; that of training %.3g at first, %.3g now",
+        lowest->loss, lowest->step, last->loss, last->step, c->first, c->last);
 }
 
 /* ---- what is behind it ---- */
@@ -183,32 +180,26 @@ static void gradients(const course *c, stoke_answer *a)
     const double clip = c->e->config.train.clip_norm;
     if (isnan(c->norm50)) return;
     const int spikes = c->norm95 > 10 * c->norm50;
-    stoke_reason *r = stk_reason_add(a, c->e->has_config && clip <= 0 && (spikes || c->unsteady), 0.75,
-                                     "large gradients are not clipped");
-    STK_SAY(r->evidence,
-            "log.jsonl: norm %.3g in the middle, %.3g at 95 %%; clip_norm %g cut %.0f %% of the lines",
-            c->norm50, c->norm95, clip, 100 * c->clipped);
-    if (r->found)
-        STK_SAY(r->remedy, "%s --clip-norm %.2g", stk_train_again(c->e).text,
-                c->norm50 > 0 ? c->norm50 : 1.0);
+    stk_reason(a, c->e->has_config && clip <= 0 && (spikes || c->unsteady), 0.75,
+               "large gradients are not clipped",
+               STK_AGAIN(c->e, " --clip-norm %.2g", c->norm50 > 0 ? c->norm50 : 1.0),
+               "log.jsonl: norm %.3g in the middle, %.3g at 95 %%; clip_norm %g cut %.0f %% of the lines",
+               c->norm50, c->norm95, clip, 100 * c->clipped);
 }
 
 static void loss_scale(const course *c, stoke_answer *a)
 {
     const stk_run_log *log = &c->e->log;
-    const int half = c->e->config.precision == STOKE_PRECISION_FP16;
+    const int half = c->e->config.train.precision == STOKE_PRECISION_FP16;
     if (!c->n) return;
     const int falls = half && c->scale_last < c->scale_first / 8;
     const int skips = log->skipped > 1 + log->step / 50;
-    stoke_reason *r = stk_reason_add(a, falls || skips, 0.85, NULL);
-    STK_SAY(r->cause, "gradients overflow%s, and their steps are left out", half ? " in fp16" : "");
-    STK_SAY(r->evidence,
-            "log.jsonl: %" PRIu64 " of %" PRIu64 " steps skipped; loss scale %g at first, %g at last",
-            log->skipped, log->step, c->scale_first, c->scale_last);
-    if (r->found && half)
-        STK_SAY(r->remedy, "%s --precision auto", stk_train_again(c->e).text);
-    else if (r->found)
-        lower_rate(c, r, 0.1);
+    stk_reason(a, falls || skips, 0.85,
+               half ? "gradients overflow in fp16, and their steps are left out"
+                    : "gradients overflow, and their steps are left out",
+               half ? STK_AGAIN(c->e, " --precision auto") : lower_rate(c, 0.1).text,
+               "log.jsonl: %" PRIu64 " of %" PRIu64 " steps skipped; loss scale %g at first, %g at last",
+               log->skipped, log->step, c->scale_first, c->scale_last);
 }
 
 static void learning_rate(const course *c, stoke_answer *a)
@@ -217,11 +208,10 @@ static void learning_rate(const course *c, stoke_answer *a)
     const double usual = stk_usual_rate(p);
     if (!c->n || !c->e->has_config || c->lr <= 0) return;
     const int trouble = c->unsteady || c->last > 0.98 * c->first;
-    stoke_reason *r = stk_reason_add(a, trouble && c->lr > 5 * usual, 0.9, "the learning rate is high");
-    STK_SAY(r->evidence, "log.jsonl: %.2g at its highest; usual for %s and %s weights: %.2g [table]", c->lr,
-            p->optimizer == STOKE_OPTIMIZER_SGD ? "sgd" : "adamw", p->pretrained ? "pretrained" : "untrained",
-            usual);
-    if (r->found) STK_SAY(r->remedy, "stoke find-lr --config %s", c->e->config.config);
+    stk_reason(a, trouble && c->lr > 5 * usual, 0.9, "the learning rate is high", find_rate(c).text,
+               "log.jsonl: %.2g at its highest; usual for %s and %s weights: %.2g [table]", c->lr,
+               p->optimizer == STOKE_OPTIMIZER_SGD ? "sgd" : "adamw",
+               p->pretrained ? "pretrained" : "untrained", usual);
 }
 
 static void warm_up(const course *c, stoke_answer *a)
@@ -231,11 +221,10 @@ static void warm_up(const course *c, stoke_answer *a)
     const double length = warmup < 1 ? warmup * steps : warmup;
     const uint64_t early = (uint64_t)(steps / 5);
     const int at_once = (c->holes && c->first_hole <= early) || (c->jumps && c->first_jump <= early);
-    stoke_reason *r =
-        stk_reason_add(a, at_once && length < 0.01 * steps, 0.8, "the learning rate begins at its height");
-    STK_SAY(r->evidence, "warm-up of %.0f of %.0f steps; trouble in the first fifth: %s", length, steps,
-            at_once ? "yes" : "no");
-    if (r->found) STK_SAY(r->remedy, "%s --warmup 0.1", stk_train_again(c->e).text);
+    stk_reason(a, at_once && length < 0.01 * steps, 0.8, "the learning rate begins at its height",
+               STK_AGAIN(c->e, " --warmup 0.1"),
+               "warm-up of %.0f of %.0f steps; trouble in the first fifth: %s", length, steps,
+               at_once ? "yes" : "no");
 }
 
 static void small_steps(const course *c, stoke_answer *a)
@@ -244,11 +233,10 @@ static void small_steps(const course *c, stoke_answer *a)
     const uint64_t times = stk_run_uint(&c->e->log.start, "accumulate");
     const uint64_t seen = batch * (times ? times : 1);
     if (!c->n || !batch || batch > 1 << 20 || times > 1 << 20) return;
-    stoke_reason *r = stk_reason_add(a, c->jumps && seen < 4, 0.5, "a step sees too few pictures to go by");
-    STK_SAY(r->evidence, "log.jsonl: batch %" PRIu64 " x accumulate %" PRIu64 " = %" PRIu64, batch,
-            times ? times : 1, seen);
-    if (r->found)
-        STK_SAY(r->remedy, "%s --accumulate %" PRIu64, stk_train_again(c->e).text, (8 + batch - 1) / batch);
+    stk_reason(a, c->jumps && seen < 4, 0.5, "a step sees too few pictures to go by",
+               STK_AGAIN(c->e, " --accumulate %" PRIu64, (8 + batch - 1) / batch),
+               "log.jsonl: batch %" PRIu64 " x accumulate %" PRIu64 " = %" PRIu64, batch, times ? times : 1,
+               seen);
 }
 
 /* ---- labels ---- */
@@ -262,9 +250,9 @@ static void labels(const course *c, stoke_answer *a)
     for (size_t i = 0; !said && i < log->n_remarks; i++)
         for (size_t k = 0; k < sizeof words / sizeof *words; k++)
             if (strstr(log->remarks[i], words[k])) said = log->remarks[i];
-    stoke_reason *r = stk_reason_add(a, said != NULL, 0.4, "something is odd about the labels");
-    STK_SAY(r->evidence, "log.jsonl: %.290s", said ? said : "no remark about them");
-    if (said) STK_SAY(r->remedy, "stoke verify %s", c->e->config.data_name);
+    stk_reason(a, said != NULL, 0.4, "something is odd about the labels",
+               STK_REMEDY("stoke verify %s", c->e->config.data_name).text, "log.jsonl: %.290s",
+               said ? said : "no remark about them");
 }
 
 static void lost_classes(const course *c, stoke_answer *a)
@@ -280,10 +268,10 @@ static void lost_classes(const course *c, stoke_answer *a)
             never++;
     }
     if (!all) return;
-    stoke_reason *r = stk_reason_add(a, never > 0, 0.3, "some classes are never found");
-    STK_SAY(r->evidence, "log.jsonl, last evaluation: IoU 0 for %zu of %zu classes; %zu are in no picture",
-            never, all, absent);
-    if (r->found) STK_SAY(r->remedy, "%s --class-weights balanced", stk_train_again(c->e).text);
+    stk_reason(a, never > 0, 0.3, "some classes are never found",
+               STK_AGAIN(c->e, " --class-weights balanced"),
+               "log.jsonl, last evaluation: IoU 0 for %zu of %zu classes; %zu are in no picture", never, all,
+               absent);
 }
 
 void stk_why_unstable(stoke_answer *a, const stk_why_evidence *e)
@@ -291,9 +279,8 @@ void stk_why_unstable(stoke_answer *a, const stk_why_evidence *e)
     course c;
     if (e->state == STK_RUN_NONE) {
         stk_why_settings(a, e);
-        stoke_reason *r = stk_reason_add(a, -1, 0, "the loss is not a number, jumps or does not fall");
-        STK_SAY(r->evidence, "only the log of a run tells");
-        STK_SAY(r->remedy, "stoke why unstable --run RUN");
+        stk_reason(a, -1, 0, "the loss is not a number, jumps or does not fall",
+                   "stoke why unstable --run RUN", "only the log of a run tells");
         return;
     }
     measure(&c, e);

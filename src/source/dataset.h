@@ -1,11 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights of samples for STOKE_ORDER_WEIGHTED, as running sums in id order.
+ * What other rooms see of a set beyond <stoke/dataset.h>: which side of a split a sample is on, and its
+ * weight.
  */
-#ifndef STOKE_SRC_SOURCE_WEIGHTS_H
-#define STOKE_SRC_SOURCE_WEIGHTS_H
+#ifndef STOKE_SRC_SOURCE_DATASET_H
+#define STOKE_SRC_SOURCE_DATASET_H
 
 #include <stoke/dataset.h>
+
+/* Train or val, by a keyed hash of the name: a sample's side depends on nothing but its own name, so adding
+ * or removing files moves no other sample. 1 when it belongs to val: hash below part * 2^64. part 0 = none, 1
+ * = all. */
+int stk_split_is_val(const char *name, size_t length, double part, int64_t seed);
+/* Whether a set, opened whole, comes with a train and a val part. */
+int stk_dataset_has_parts(const stoke_dataset *all);
+
+/* Weights of samples for STOKE_ORDER_WEIGHTED, as running sums in id order. */
 
 /* CSV lines `name,weight`: every sample once, and nothing else; weights >= 0, not all 0. Names are those of
  * stoke_dataset_sample. A first record whose second field is no number is a header. Free with stk_free. */
