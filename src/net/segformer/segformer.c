@@ -24,7 +24,7 @@ static const stk_segformer_config COMMON = {
 
 typedef struct variant {
     const char *model;
-    uint32_t hidden[STK_CONFIG_STAGES], depths[STK_CONFIG_STAGES], decoder;
+    uint32_t hidden[STK_STAGES], depths[STK_STAGES], decoder;
 } variant;
 
 static const variant VARIANTS[] = {
@@ -60,8 +60,8 @@ int stk_config_of(stk_segformer_config *config, const char *model, uint32_t clas
                     model);
 }
 
-int stk_config_like(stk_segformer_config *config, const uint32_t hidden[static STK_CONFIG_STAGES],
-                    const uint32_t depths[static STK_CONFIG_STAGES])
+int stk_config_like(stk_segformer_config *config, const uint32_t hidden[static STK_STAGES],
+                    const uint32_t depths[static STK_STAGES])
 {
     for (size_t i = 0; i < sizeof VARIANTS / sizeof *VARIANTS; i++) {
         const variant *v = &VARIANTS[i];

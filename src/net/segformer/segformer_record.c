@@ -22,8 +22,7 @@ static void shape_patches(stk_conv_patches *p, uint32_t kernel, uint32_t stride,
     p->out_width = side_after(p->width, p);
 }
 
-/* Every size that stk_config_check_batch lets through leaves every stage at least one key. */
-static void shape_stages(stk_segformer *s, uint32_t height, uint32_t width, int training)
+void stk_segformer_shape(stk_segformer *s, uint32_t height, uint32_t width)
 {
     const stk_segformer_config *c = &s->config;
     stk_segformer_head *h = &s->head;
@@ -40,7 +39,6 @@ static void shape_stages(stk_segformer *s, uint32_t height, uint32_t width, int 
     }
     h->size = c->decoder;
     h->classes = c->classes;
-    h->training = training;
 }
 
 /* ---- blocks ---- */
@@ -365,7 +363,8 @@ static void head_back(stk_tape *tape, stk_segformer *s, const stk_segformer_sett
 
 void stk_segformer_record(stk_segformer *s, const stk_segformer_settings *how, stk_tape *tape)
 {
-    shape_stages(s, how->height, how->width, how->training);
+    stk_segformer_shape(s, how->height, how->width);
+    s->head.training = how->training;
     if (how->training) draw_factors(tape, s, how->drop_path);
     for (int i = 0; i < STK_STAGES; i++) {
         recorder r = recorder_of(tape, s, i, how);
