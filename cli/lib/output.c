@@ -43,6 +43,16 @@ int cli_write_npy(const char *path, const char *descr, const char *shape, const 
     return stoke_output_commit(&output, err);
 }
 
+int cli_write_chart(const stoke_chart *chart, const char *path, stoke_error *err)
+{
+    stoke_output svg = { 0 };
+    int r = stoke_output_open(&svg, path, err);
+    if (!r) r = stoke_chart_svg(chart, svg.stream, err);
+    if (!r) r = stoke_output_commit(&svg, err);
+    stoke_output_drop(&svg);
+    return r;
+}
+
 int cli_temp_folder(char *path, stoke_error *err)
 {
     const char *base = getenv("TMPDIR");

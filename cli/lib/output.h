@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "cli/lib/command.h"
-#include <stoke/common.h>
+#include <stoke/tools/chart.h>
 
 /* The one rule of writing (<stoke/tools/output.h>), for every file the user names, before the work is done:
  * what exists and is not ours is refused, `force` replaces it and this says so. path NULL: nothing to write.
@@ -23,6 +23,9 @@ int cli_may_write(const cli_call *call, const char *path, int force, stoke_error
  * type, e.g. "|u1"; `shape` the tuple as text, e.g. "(4, 3, 16, 16)". */
 int cli_write_npy(const char *path, const char *descr, const char *shape, const void *data, size_t rows,
                   size_t row_bytes, size_t stride, stoke_error *err);
+
+/* A chart as an SVG file. */
+int cli_write_chart(const stoke_chart *chart, const char *path, stoke_error *err);
 
 /* An empty folder below $TMPDIR or /tmp; `path` must have room for CLI_PATH bytes. */
 enum { CLI_PATH = 4096 };

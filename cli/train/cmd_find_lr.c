@@ -245,11 +245,7 @@ static int run(cli_call *call, stoke_error *err)
     stoke_progress_destroy(&f.progress);
     if (r) return r;
     draw(&d, &f.report);
-    stoke_output svg = { 0 };
-    r = stoke_output_open(&svg, f.o->out, err);
-    if (!r) r = stoke_chart_svg(&d.chart, svg.stream, err);
-    if (!r) r = stoke_output_commit(&svg, err);
-    stoke_output_drop(&svg);
+    r = cli_write_chart(&d.chart, f.o->out, err);
     if (!r && call->common.json)
         print_json(&f);
     else if (!r)

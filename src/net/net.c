@@ -9,7 +9,9 @@
 #include <sys/mman.h>
 
 #include "src/base/error.h"
+#include "src/base/machine.h"
 #include "src/base/mem.h"
+#include "src/base/option_table.h"
 #include "src/net/files/pretrained.h"
 #include <stoke/tools/machine.h>
 #include <stoke/tools/net.h>
@@ -111,8 +113,6 @@ void stoke_net_parts_reset(stoke_net *net)
 
 /* ---- opening ---- */
 
-enum { LINEARS_PER_BLOCK = 6 };
-
 stoke_net_params stoke_net_defaults(void)
 {
     return (stoke_net_params){
@@ -168,80 +168,19 @@ static int check_params(const stoke_net_params *p, stoke_error *err)
 }
 
 /* Model and classes: what is asked for comes before what the file says. */
-static int find_config(stoke_net *net, const stoke_net_params *p, stoke_error *err)
+static int find_config(stk_segformer_config *config, const stoke_net_params *p, stoke_error *err)
 {
-    if (!p->weights) return stk_config_of(&net->config, p->model, p->classes, err);
-    int status = stk_pretrained_config(p->weights, &net->config, err);
+    if (!p->weights) return stk_config_of(config, p->model, p->classes, err);
+    int status = stk_pretrained_config(p->weights, config, err);
     if (status) return status;
-    if (!p->partial && p->model && strcmp(p->model, net->config.model))
+    if (!p->partial && p->model && strcmp(p->model, config->model))
         return stk_fail(err, STOKE_E_INVALID, "%s holds a %s, not the %s that was asked for", p->weights,
-                        net->config.model, p->model);
-    const uint32_t classes = p->classes ? p->classes : net->config.classes;
+                        config->model, p->model);
+    const uint32_t classes = p->classes ? p->classes : config->classes;
     if (!classes)
         return stk_fail(err, STOKE_E_INVALID, "%s is an encoder alone: say how many classes there are",
                         p->weights);
-    return stk_config_of(&net->config, p->model ? p->model : net->config.model, classes, err);
-}
-
-/* Side of the map after a convolution. */
-static uint32_t side_after(uint32_t side, uint32_t kernel, uint32_t stride, uint32_t padding)
-{
-    return (side + 2 * padding - kernel) / stride + 1;
-}
-
-/* Every size that check_params lets through leaves every stage at least one key. */
-static void shape_stages(stoke_net *net)
-{
-    const stk_segformer_config *c = &net->config;
-    uint32_t height = net->params.height, width = net->params.width, channels = 3;
-    for (uint32_t i = 0; i < STK_STAGES; i++) {
-        stk_segformer_stage *s = &net->stages[i];
-        s->patches = (stk_conv_patches){ .height = height,
-                                         .width = width,
-                                         .channels = channels,
-                                         .kernel = c->patch[i],
-                                         .stride = c->stride[i],
-                                         .padding = c->patch[i] / 2 };
-        s->channels = channels = c->hidden[i];
-        s->heads = c->heads[i];
-        s->hidden = c->hidden[i] * c->mlp_ratio;
-        s->depth = c->depths[i];
-        s->reduction = c->reduction[i];
-        s->height = height = side_after(height, c->patch[i], c->stride[i], c->patch[i] / 2);
-        s->width = width = side_after(width, c->patch[i], c->stride[i], c->patch[i] / 2);
-        s->patches.out_height = height;
-        s->patches.out_width = width;
-        s->reduced_height = height / s->reduction;
-        s->reduced_width = width / s->reduction;
-    }
-    net->loss_shape = (stk_loss_shape){ .batch = net->params.batch,
-                                        .classes = c->classes,
-                                        .in_height = net->stages[0].height,
-                                        .in_width = net->stages[0].width,
-                                        .height = net->params.height,
-                                        .width = net->params.width };
-}
-
-/* The lists of blocks and of what is packed, and each block's share of drop path: from 0, linearly. */
-static int make_blocks(stoke_net *net, stoke_error *err)
-{
-    for (int i = 0; i < STK_STAGES; i++) net->block_count += net->stages[i].depth;
-    const uint32_t count = net->block_count;
-    net->blocks = stk_calloc(count, sizeof *net->blocks);
-    net->depthwises = stk_calloc(count, sizeof *net->depthwises);
-    net->linears = stk_calloc((size_t)count * LINEARS_PER_BLOCK + STK_STAGES, sizeof *net->linears);
-    if (!net->blocks || !net->depthwises || !net->linears)
-        return stk_fail(err, STOKE_E_NOMEM, "no memory for a network of %u blocks", (unsigned)count);
-    stk_segformer_block *next = net->blocks;
-    for (int i = 0; i < STK_STAGES; i++) {
-        net->stages[i].blocks = next;
-        next += net->stages[i].depth;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        net->blocks[i].drop = (float)(net->params.drop_path * i / (count > 1 ? count - 1 : 1));
-        net->depthwises[i] = &net->blocks[i].depthwise;
-    }
-    return STOKE_OK;
+    return stk_config_of(config, p->model ? p->model : config->model, classes, err);
 }
 
 static int resolve_precision(int wanted, const stk_net_table *table)
@@ -257,15 +196,15 @@ static int keep_params(stoke_net *net, const stoke_net_params *params, stoke_err
     net->params.class_names = NULL;
     net->params.loss.class_weights = NULL;
     if (params->class_names) {
-        net->labels = stk_pretrained_copy_labels(params->class_names, net->config.classes);
+        net->labels = stk_pretrained_copy_labels(params->class_names, net->segformer->config.classes);
         if (!net->labels) return stk_fail(err, STOKE_E_NOMEM, "no memory for the names of classes");
     }
     if (!params->loss.class_weights) return STOKE_OK;
-    const size_t bytes = net->config.classes * sizeof(float);
+    const size_t bytes = net->segformer->config.classes * sizeof(float);
     net->class_weights = stk_alloc(bytes);
     if (!net->class_weights) return stk_fail(err, STOKE_E_NOMEM, "no memory for the weights of classes");
     memcpy(net->class_weights, params->loss.class_weights, bytes);
-    for (uint32_t c = 0; c < net->config.classes; c++)
+    for (uint32_t c = 0; c < net->segformer->config.classes; c++)
         if (!is_amount(net->class_weights[c]))
             return stk_fail(err, STOKE_E_INVALID, "class_weights has %g for class %u: 0 or more will do",
                             (double)net->class_weights[c], (unsigned)c);
@@ -273,17 +212,129 @@ static int keep_params(stoke_net *net, const stoke_net_params *params, stoke_err
     return STOKE_OK;
 }
 
-/* Everything up to the plan: small lists, nothing large, no thread. */
-static int prepare(stoke_net *net, const stoke_net_params *params, const stk_net_table *table,
-                   stoke_error *err)
+/* ---- the tape, and where everything lies ---- */
+
+static int record(stoke_net *net, stoke_error *err)
+{
+    const stoke_net_params *p = &net->params;
+    stk_segformer *s = net->segformer;
+    const stk_segformer_settings how = { .height = p->height,
+                                         .width = p->width,
+                                         .training = p->training,
+                                         .freeze_encoder = p->freeze_encoder,
+                                         .memory = p->memory,
+                                         .type = net->run.type,
+                                         .drop_path = p->drop_path };
+    stk_segformer_record(s, &how, &net->tape);
+    s->head.batch = p->batch;
+    net->loss_shape = (stk_loss_shape){ .batch = p->batch,
+                                        .classes = s->config.classes,
+                                        .in_height = s->head.height[0],
+                                        .in_width = s->head.width[0],
+                                        .height = p->height,
+                                        .width = p->width };
+    return stk_tape_place(&net->tape, p->batch, err);
+}
+
+static void *take(stoke_net *net, stk_arena_region region, size_t count, size_t bytes)
+{
+    return stk_activation_arena_take(&net->arena, region, count, bytes);
+}
+
+static float *floats(stoke_net *net, stk_arena_region region, size_t count)
+{
+    return take(net, region, count, sizeof(float));
+}
+
+static void lay_parameters(stoke_net *net)
+{
+    const stk_arena_region region = STK_REGION_PARAMETERS;
+    const stk_parameters *p = &net->parameters;
+    net->values = floats(net, region, p->floats);
+    if (net->params.training) {
+        net->gradients = floats(net, region, p->trainable);
+        net->first = floats(net, region, p->trainable);
+        if (net->params.optimizer == STOKE_OPTIMIZER_ADAMW) net->second = floats(net, region, p->trainable);
+        /* With room for the running statistics, so that it can be saved as a whole. */
+        if (net->params.average) net->average = floats(net, region, p->floats);
+        net->groups = take(net, region, p->count, sizeof *net->groups);
+    }
+    stk_parameters_bind(p, net->values, net->gradients, net->params.freeze_encoder);
+}
+
+/* The other way round only where the tape asks for the gradient of an input. */
+static void lay_packed(stoke_net *net)
+{
+    const stk_arena_region region = STK_REGION_PACKED;
+    const stk_parameters *p = &net->parameters;
+    for (size_t i = 0; i < p->linear_count; i++)
+        p->linears[i]->forward = take(net, region, stk_linear_packed(&net->run, p->linears[i], 0), 1);
+    for (uint32_t i = net->tape.backward.begin; i < net->tape.backward.end; i++) {
+        const stk_tape_op *op = &net->tape.ops[i];
+        if (op->kind != STK_TAPE_LINEAR_INPUT) continue;
+        stk_linear *linear = (stk_linear *)op->layer;
+        linear->backward = take(net, region, stk_linear_packed(&net->run, linear, 1), 1);
+    }
+    for (size_t i = 0; i < p->depthwise_count; i++)
+        p->depthwises[i]->packed = floats(net, region, 10 * (size_t)p->depthwises[i]->channels);
+}
+
+static void lay_scratch(stoke_net *net)
+{
+    stk_exec *run = &net->run;
+    stk_loss_shape shape = net->loss_shape;
+    stk_exec_need need = stk_tape_need(&net->tape, run, net->params.batch);
+    for (shape.batch = 1; shape.batch <= net->params.batch; shape.batch++)
+        need = stk_need_most(need, stk_loss_need(run, &shape));
+    if (net->params.training)
+        need = stk_need_most(need, stk_update_need(run, &(stk_update){ .count = net->parameters.trainable }));
+    run->scratch_each = (need.scratch + LINE - 1) / LINE * LINE;
+    run->scratch = take(net, STK_REGION_WORKSPACE, run->threads, run->scratch_each);
+    run->partial_floats = need.partial;
+    run->partial = floats(net, STK_REGION_WORKSPACE, need.partial);
+}
+
+/* Run twice: with no memory, to measure, then to hand out addresses. */
+static void lay_out(stoke_net *net)
+{
+    const stk_arena_region region = STK_REGION_WORKSPACE;
+    stk_segformer_head *head = &net->segformer->head;
+    lay_parameters(net);
+    lay_packed(net);
+    net->maps = take(net, STK_REGION_MAPS, net->tape.bytes, 1);
+    head->room = take(net, region, stk_segformer_head_room(&net->run, head), 1);
+    net->loss_room = take(net, region, stk_loss_room(&net->loss_shape), 1);
+    net->saved_running = floats(net, region, net->parameters.floats - net->parameters.trainable);
+    lay_scratch(net);
+}
+
+static void plan_make(stoke_net *net)
+{
+    stoke_net_plan *plan = &net->plan;
+    const size_t *bytes = net->arena.most;
+    plan->parameters = bytes[STK_REGION_PARAMETERS];
+    plan->packed = bytes[STK_REGION_PACKED];
+    plan->activations = net->tape.kept;
+    plan->workspace = bytes[STK_REGION_WORKSPACE] + bytes[STK_REGION_MAPS] - net->tape.kept;
+    plan->process = stk_machine_rss("/proc");
+    plan->total = plan->process + stk_activation_arena_bytes(&net->arena);
+    plan->parameter_count = net->parameters.elements;
+    plan->model = net->segformer->config.model;
+    plan->classes = net->segformer->config.classes;
+    const stk_tape_span all = { 0, (uint32_t)net->tape.op_count };
+    plan->forward_flops = stk_tape_flops(&net->tape, net->tape.forward, net->params.batch);
+    plan->step_flops = stk_tape_flops(&net->tape, all, net->params.batch);
+}
+
+int stk_net_prepare(stoke_net *net, const stoke_net_params *params, const stk_net_table *table,
+                    stoke_error *err)
 {
     static const stk_float TYPES[] = { STK_F32, STK_BF16, STK_F16 };
+    stk_segformer_config config;
     int status = check_params(params, err);
-    if (!status) status = find_config(net, params, err);
+    if (!status) status = find_config(&config, params, err);
+    if (!status) status = stk_segformer_create(&net->segformer, &config, &net->parameters, err);
     if (!status) status = keep_params(net, params, err);
-    if (!status) shape_stages(net);
-    if (!status) status = stk_parameters_create(&net->parameters, &net->config, err);
-    if (!status) status = make_blocks(net, err);
     if (!status && params->weights && params->partial)
         status = stk_pretrained_carried(params->weights, &net->parameters, &net->plan.carried, err);
     if (status) return status;
@@ -296,10 +347,10 @@ static int prepare(stoke_net *net, const stoke_net_params *params, const stk_net
     net->state.loss_scale = stk_net_first_scale(net->plan.precision);
     net->run.threads = net->plan.threads; /* some rooms are one per thread */
     status = stk_threadpool_check(net->run.threads, err);
+    if (!status) status = record(net, err);
     if (status) return status;
-    stk_net_shape_layers(net);
-    stk_net_lay_out(net);
-    stk_net_plan_make(net);
+    lay_out(net);
+    plan_make(net);
     return STOKE_OK;
 }
 
@@ -307,7 +358,7 @@ int stoke_net_plan_of(const stoke_net_params *params, stoke_net_plan *plan, stok
 {
     stoke_net *net = stk_calloc(1, sizeof *net);
     if (!net) return stk_fail(err, STOKE_E_NOMEM, "no memory for a plan");
-    const int status = prepare(net, params, stk_net_table_get(), err);
+    const int status = stk_net_prepare(net, params, stk_net_table_get(), err);
     if (!status) *plan = net->plan;
     stoke_net_close(&net);
     return status;
@@ -322,16 +373,17 @@ static int fill(stoke_net *net, const stoke_net_params *params, stoke_error *err
                                          .partial = params->partial,
                                          .remark = stk_remark_keep,
                                          .context = &net->remarks };
-        int status = stk_pretrained_load(params->weights, &net->config, &net->parameters, &how, net->values,
-                                         &net->state.batches_tracked, err);
+        int status = stk_pretrained_load(params->weights, &net->segformer->config, &net->parameters, &how,
+                                         net->values, &net->state.batches_tracked, err);
         if (!status && !net->labels)
-            status = stk_pretrained_labels(params->weights, net->config.classes, &net->labels, err);
+            status =
+                stk_pretrained_labels(params->weights, net->segformer->config.classes, &net->labels, err);
         if (status) return status;
     } else {
         stk_parameters_initialise(&net->parameters, net->values, params->seed, net->run.pool);
     }
     if (net->average) memcpy(net->average, net->values, net->parameters.floats * sizeof(float));
-    stk_segformer_head_bind(&net->run, &net->head);
+    stk_segformer_head_bind(&net->run, &net->segformer->head);
     stk_loss_bind(&net->loss_shape, net->loss_room);
     return STOKE_OK;
 }
@@ -342,10 +394,10 @@ int stk_net_open(stoke_net **out, const stoke_net_params *params, const stk_net_
     *out = NULL;
     stoke_net *net = stk_calloc(1, sizeof *net);
     if (!net) return stk_fail(err, STOKE_E_NOMEM, "no memory for a network");
-    int status = prepare(net, params, table, err);
+    int status = stk_net_prepare(net, params, table, err);
     if (!status) status = stk_threadpool_create(&net->run.pool, net->run.threads, err);
     if (!status) status = activation_arena_commit(&net->arena, err);
-    if (!status) stk_net_lay_out(net);
+    if (!status) lay_out(net);
     if (!status) status = fill(net, params, err);
     if (status)
         stoke_net_close(&net);
@@ -366,12 +418,32 @@ void stoke_net_close(stoke_net **net)
     if (!n) return;
     stk_threadpool_destroy(&n->run.pool);
     activation_arena_free(&n->arena);
+    stk_tape_free(&n->tape);
     stk_parameters_free(&n->parameters);
+    stk_free(n->segformer);
     stk_remarks_free(&n->remarks);
-    stk_free(n->linears);
-    stk_free(n->depthwises);
-    stk_free(n->blocks);
     stk_free(n->class_weights);
     stk_free(n->labels);
     stk_free(n);
+}
+
+/* ---- names ---- */
+
+const char *stoke_precision_name(int precision)
+{
+    switch ((stoke_precision)precision) {
+    case STOKE_PRECISION_FP32: return "fp32";
+    case STOKE_PRECISION_BF16: return "bf16";
+    case STOKE_PRECISION_FP16: return "fp16";
+    case STOKE_PRECISION_AUTO: break;
+    }
+    return "auto";
+}
+
+int stoke_precision_named(const char *word)
+{
+    const char *ours = stk_option_word("precision", word);
+    for (int i = STOKE_PRECISION_FP32; i <= STOKE_PRECISION_AUTO; i++)
+        if (!strcmp(ours, stoke_precision_name(i))) return i;
+    return -1;
 }

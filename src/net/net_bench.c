@@ -82,7 +82,7 @@ stoke_net_bench_params stoke_net_bench_defaults(void)
 
 /* ---- which products ---- */
 
-enum { LAYERS_OF_STAGE = 8, MAX_LAYERS = LAYERS_OF_STAGE * STK_CONFIG_STAGES + 1 };
+enum { LAYERS_OF_STAGE = 8, MAX_LAYERS = LAYERS_OF_STAGE * STK_STAGES + 1 };
 
 typedef struct layer {
     const char *name;
@@ -95,7 +95,7 @@ typedef struct layer {
         "stage " i " patches", "stage " i " query", "stage " i " reduction", "stage " i " key, value",       \
             "stage " i " output", "stage " i " fc1", "stage " i " fc2", "head, stage " i                     \
     }
-static const char *const stage_layers[STK_CONFIG_STAGES][LAYERS_OF_STAGE] = { STAGE("1"), STAGE("2"),
+static const char *const stage_layers[STK_STAGES][LAYERS_OF_STAGE] = { STAGE("1"), STAGE("2"),
                                                                               STAGE("3"), STAGE("4") };
 
 static size_t list_layers(layer list[MAX_LAYERS], const stk_segformer_config *config,
@@ -103,7 +103,7 @@ static size_t list_layers(layer list[MAX_LAYERS], const stk_segformer_config *co
 {
     uint32_t height = p->height, width = p->width, before = 3;
     size_t count = 0, first_rows = 0;
-    for (int i = 0; i < STK_CONFIG_STAGES; i++) {
+    for (int i = 0; i < STK_STAGES; i++) {
         const uint32_t c = config->hidden[i], k = config->patch[i], sr = config->reduction[i],
                        depth = config->depths[i];
         height = (height + 2 * (k / 2) - k) / config->stride[i] + 1;

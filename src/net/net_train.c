@@ -57,51 +57,36 @@ static stk_loss_truth net_truth(const stoke_net_batch *batch)
  * running ones. */
 static void pack(stoke_net *net, int training)
 {
-    if (net->head.training != training) net->head_packed = 0;
-    net->head.training = training;
+    const stk_parameters *p = &net->parameters;
+    stk_segformer_head *head = &net->segformer->head;
+    if (head->training != training) net->head_packed = 0;
+    head->training = training;
     if (net->encoder_packed && net->head_packed) return;
     if (!net->encoder_packed) {
-        stk_linear_pack(&net->run, net->linears, net->linear_count);
-        stk_depthwise_pack(&net->run, net->depthwises, net->block_count);
+        stk_linear_pack(&net->run, (const stk_linear *const *)p->linears, p->linear_count);
+        stk_depthwise_pack(&net->run, (const stk_depthwise *const *)p->depthwises, p->depthwise_count);
     }
-    if (!net->head_packed) stk_segformer_head_pack(&net->run, &net->head);
+    if (!net->head_packed) stk_segformer_head_pack(&net->run, head);
     net->encoder_packed = net->head_packed = 1;
-    stk_profile_lap(&net->parts, STK_PART_PACK);
-}
-
-/* One draw per block, branch and sample: as Hugging Face, whose module is called once for either branch. */
-static void draw_drop_path(stoke_net *net, uint32_t count)
-{
-    for (uint32_t i = 0; i < net->block_count; i++) {
-        const stk_segformer_block *b = &net->blocks[i];
-        for (uint32_t branch = 0; branch < 2; branch++) {
-            for (uint32_t sample = 0; b->drop_factor[branch] && sample < count; sample++) {
-                const stk_rng r = stk_philox(net->params.seed, stk_pair(i * 2 + branch, sample),
-                                             net->state.draws, STK_STREAM_DROP_PATH, 0);
-                b->drop_factor[branch][sample] =
-                    stk_unit(r.word[0]) < b->drop ? 0.0f : (float)(1.0 / (1.0 - b->drop));
-            }
-        }
-    }
+    stk_tape_lap(&net->parts, STK_PART_PACK);
 }
 
 /* The logits of a batch. training: batch statistics, dropout, drop path by state.draws. */
 static void net_logits(stoke_net *net, const stoke_net_batch *batch, int training)
 {
-    stk_profile_start(&net->parts);
+    stk_segformer_head *head = &net->segformer->head;
+    stk_tape_start(&net->parts);
     pack(net, training);
     net->dropping = training;
-    net->head.batch = net->loss_shape.batch = batch->count;
-    net->head.dropout = training ? (float)net->params.dropout : 0;
-    net->head.seed = stk_mix64(net->params.seed ^ stk_mix64(net->state.draws + 1));
-    if (training) draw_drop_path(net, batch->count);
-    const void *features[STK_STAGES];
-    for (uint32_t i = 0; i < STK_STAGES; i++) {
-        stk_segformer_stage_forward(net, i, batch);
-        features[i] = net->stages[i].feature;
-    }
-    stk_segformer_head_forward(&net->run, &net->head, features, net->y, net->logits);
-    stk_profile_lap(&net->parts, STK_PART_HEAD_FORWARD);
+    head->batch = net->loss_shape.batch = batch->count;
+    head->dropout = training ? (float)net->params.dropout : 0;
+    head->seed = stk_mix64(net->params.seed ^ stk_mix64(net->state.draws + 1));
+    stk_net_execute(net, net->tape.forward, batch);
+}
+
+static float *logits_of(const stoke_net *net)
+{
+    return stk_net_tensor(net, net->tape.logits);
 }
 
 static int nowhere(const char *what, stoke_error *err)
@@ -114,11 +99,12 @@ int stoke_net_forward(stoke_net *net, const stoke_net_batch *batch, stoke_logits
     const int status = logits ? net_check_batch(net, batch, 0, err) : nowhere("logits", err);
     if (status) return status;
     net_logits(net, batch, 0);
-    *logits = (stoke_logits){ .data = net->logits,
-                              .height = net->stages[0].height,
-                              .width = net->stages[0].width,
-                              .classes = net->config.classes,
-                              .stride = stk_logits_stride(net->config.classes) };
+    const stk_loss_shape *shape = &net->loss_shape;
+    *logits = (stoke_logits){ .data = logits_of(net),
+                              .height = shape->in_height,
+                              .width = shape->in_width,
+                              .classes = shape->classes,
+                              .stride = stk_logits_stride(shape->classes) };
     return STOKE_OK;
 }
 
@@ -127,8 +113,8 @@ int stoke_net_predict(stoke_net *net, const stoke_net_batch *batch, uint16_t *cl
     const int status = classes ? net_check_batch(net, batch, 0, err) : nowhere("classes", err);
     if (status) return status;
     net_logits(net, batch, 0);
-    stk_classes_of(&net->run, &net->loss_shape, net->loss_room, net->logits, classes);
-    stk_profile_lap(&net->parts, STK_PART_LOSS);
+    stk_classes_of(&net->run, &net->loss_shape, net->loss_room, logits_of(net), classes);
+    stk_tape_lap(&net->parts, STK_PART_LOSS);
     return STOKE_OK;
 }
 
@@ -138,8 +124,8 @@ int stk_net_item_loss(stoke_net *net, uint32_t item, const stk_loss_truth *truth
     stk_loss_shape shape = net->loss_shape;
     const size_t picture = (size_t)shape.in_height * shape.in_width * stk_logits_stride(shape.classes);
     shape.batch = 1;
-    return stk_loss(&net->run, &net->params.loss, &shape, net->loss_room, net->logits + item * picture, truth,
-                    1, loss, NULL, err);
+    return stk_loss(&net->run, &net->params.loss, &shape, net->loss_room, logits_of(net) + item * picture,
+                    truth, 1, loss, NULL, err);
 }
 
 int stoke_net_evaluate(stoke_net *net, const stoke_net_batch *batch, double *loss, uint16_t *classes,
@@ -149,10 +135,11 @@ int stoke_net_evaluate(stoke_net *net, const stoke_net_batch *batch, double *los
     if (status) return status;
     net_logits(net, batch, 0);
     const stk_loss_truth truth = net_truth(batch);
-    status = stk_loss(&net->run, &net->params.loss, &net->loss_shape, net->loss_room, net->logits, &truth, 1,
-                      loss, NULL, err);
-    if (!status && classes) stk_classes_of(&net->run, &net->loss_shape, net->loss_room, net->logits, classes);
-    stk_profile_lap(&net->parts, STK_PART_LOSS);
+    status = stk_loss(&net->run, &net->params.loss, &net->loss_shape, net->loss_room, logits_of(net), &truth,
+                      1, loss, NULL, err);
+    if (!status && classes)
+        stk_classes_of(&net->run, &net->loss_shape, net->loss_room, logits_of(net), classes);
+    stk_tape_lap(&net->parts, STK_PART_LOSS);
     return status;
 }
 
@@ -183,22 +170,6 @@ static int running_are_finite(const stoke_net *net)
     return 1;
 }
 
-static void backward(stoke_net *net, const stoke_net_batch *batch)
-{
-    const void *features[STK_STAGES];
-    float *d_features[STK_STAGES];
-    net->run.accumulate = net->have_gradients;
-    for (uint32_t i = 0; i < STK_STAGES; i++) {
-        features[i] = net->stages[i].feature;
-        d_features[i] = net->stages[i].d_feature;
-    }
-    stk_segformer_head_backward(&net->run, &net->head, features, net->y, net->d_logits, net->d_y, d_features);
-    stk_profile_lap(&net->parts, STK_PART_HEAD_BACKWARD);
-    for (uint32_t i = STK_STAGES; i-- && !net->params.freeze_encoder;)
-        stk_segformer_stage_backward(net, i, batch);
-    net->have_gradients = 1;
-}
-
 int stoke_net_backward(stoke_net *net, const stoke_net_batch *batch, uint32_t of, double *loss,
                        stoke_error *err)
 {
@@ -212,13 +183,16 @@ int stoke_net_backward(stoke_net *net, const stoke_net_batch *batch, uint32_t of
     memcpy(net->saved_running, running, running_bytes(net));
     net_logits(net, batch, 1);
     const stk_loss_truth truth = net_truth(batch);
-    status = stk_loss(&net->run, &net->params.loss, &net->loss_shape, net->loss_room, net->logits, &truth,
-                      (float)(net->state.loss_scale / of), loss ? loss : &unasked, net->d_logits, err);
-    stk_profile_lap(&net->parts, STK_PART_LOSS);
+    status = stk_loss(&net->run, &net->params.loss, &net->loss_shape, net->loss_room, logits_of(net), &truth,
+                      (float)(net->state.loss_scale / of), loss ? loss : &unasked,
+                      stk_net_tensor(net, net->tape.d_logits), err);
+    stk_tape_lap(&net->parts, STK_PART_LOSS);
     const int tracked = !status && running_are_finite(net);
     if (!tracked) memcpy(running, net->saved_running, running_bytes(net));
     if (status) return status; /* as if it had not been called */
-    backward(net, batch);
+    net->run.accumulate = net->have_gradients;
+    stk_net_execute(net, net->tape.backward, batch);
+    net->have_gradients = 1;
     net->state.draws++;
     net->state.batches_tracked += (uint64_t)tracked;
     return STOKE_OK;
@@ -294,7 +268,7 @@ int stoke_net_step(stoke_net *net, const stoke_update *settings, stoke_step_repo
     if (!settings) settings = &defaults;
     const int status = check_update(net, settings, err);
     if (status) return status;
-    stk_profile_start(&net->parts);
+    stk_tape_start(&net->parts);
     const stk_update update = update_of(net, settings);
     const double scale = net->state.loss_scale, norm = stk_gradient_norm(&net->run, &update, 1 / scale);
     const int overflow = !isfinite(norm);
@@ -308,7 +282,7 @@ int stoke_net_step(stoke_net *net, const stoke_update *settings, stoke_step_repo
     }
     follow_scale(net, overflow);
     net->have_gradients = 0;
-    stk_profile_lap(&net->parts, STK_PART_UPDATE);
+    stk_tape_lap(&net->parts, STK_PART_UPDATE);
     if (report)
         *report = (stoke_step_report){
             .step = net->state.step, .gradient_norm = norm, .loss_scale = scale, .skipped = overflow

@@ -239,7 +239,7 @@ int stk_evaluate(stoke_net *net, stoke_loader *loader, stoke_confusion *confusio
     pass p = { .net = net, .loader = loader, .confusion = confusion, .gallery = gallery, .result = result };
     *result = (stk_evaluate_result){ .loss = NAN };
     stoke_confusion_reset(confusion);
-    int r = stoke_confusion_create(&p.picture, net->config.classes, net->params.loss.ignore_index, err);
+    int r = stoke_confusion_create(&p.picture, net->plan.classes, net->params.loss.ignore_index, err);
     if (!r) r = run_batches(&p, progress, context, err);
     stk_free(p.predicted);
     stoke_confusion_destroy(&p.picture);

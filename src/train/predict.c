@@ -200,9 +200,9 @@ static int equip(stoke_predictor *p, const char *augment, const stk_predict_pres
 {
     const size_t row = 3 * (size_t)p->height * p->width;
     const size_t threads = stk_threadpool_size(p->net->run.pool);
-    p->classes = p->net->config.classes;
+    p->classes = p->net->plan.classes;
     p->stride = stk_logits_stride(p->classes);
-    p->grid_height = p->net->stages[0].height;
+    p->grid_height = p->net->loss_shape.in_height;
     const int status = predict_learn(p, augment, preset, err);
     if (status) return status;
     p->resizer = stk_resizer_create();

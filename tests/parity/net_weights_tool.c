@@ -13,6 +13,7 @@
 
 #include "src/base/mem.h"
 #include "src/net/files/pretrained.h"
+#include "tests/unit/fixture_parameters.h"
 
 typedef struct remarks {
     char text[4096];
@@ -39,7 +40,7 @@ static int run(char **argv, stoke_error *err)
         load ? stk_pretrained_config(argv[2], &config, err) : stk_config_of(&config, argv[2], classes, err);
     if (status) return status;
     if (classes) config.classes = classes;
-    status = stk_parameters_create(&parameters, &config, err);
+    status = list_parameters(&parameters, &config, err);
     float *values = status ? NULL : stk_alloc(parameters.floats * sizeof *values);
     if (!status && load)
         status = stk_pretrained_load(argv[2], &config, &parameters, &how, values, &batches, err);

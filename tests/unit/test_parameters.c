@@ -7,14 +7,14 @@
 #include <math.h>
 
 #include "src/base/mem.h"
-#include "src/net/segformer/segformer.h"
+#include "tests/unit/fixture_parameters.h"
 
 static stk_parameters list_of(const char *model, uint32_t classes)
 {
     stk_segformer_config config;
     stk_parameters p;
     assert_int_equal(stk_config_of(&config, model, classes, NULL), STOKE_OK);
-    assert_int_equal(stk_parameters_create(&p, &config, NULL), STOKE_OK);
+    assert_int_equal(list_parameters(&p, &config, NULL), STOKE_OK);
     return p;
 }
 
@@ -246,7 +246,7 @@ static void survives_without_memory(void **state)
     for (int after = 0; status; after++) {
         stk_parameters p;
         stk_mem_fail_after(after);
-        status = stk_parameters_create(&p, &config, NULL);
+        status = list_parameters(&p, &config, NULL);
         stk_mem_fail_after(-1);
         assert_true(status == STOKE_OK || (status == STOKE_E_NOMEM && !p.list && after < 30));
         stk_parameters_free(&p);

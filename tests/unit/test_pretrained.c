@@ -12,6 +12,7 @@
 
 #include "src/base/mem.h"
 #include "src/net/files/pretrained.h"
+#include "tests/unit/fixture_parameters.h"
 
 enum { CLASSES = 5, BATCHES = 4321 };
 
@@ -23,7 +24,7 @@ static float *weights, *loaded;
 static int make_weights(void **state)
 {
     (void)state;
-    if (stk_config_of(&config, "b0", CLASSES, NULL) || stk_parameters_create(&parameters, &config, NULL))
+    if (stk_config_of(&config, "b0", CLASSES, NULL) || list_parameters(&parameters, &config, NULL))
         return -1;
     weights = stk_calloc(parameters.floats, sizeof *weights);
     loaded = stk_calloc(parameters.floats, sizeof *loaded);
@@ -415,7 +416,7 @@ static void other_models_are_refused(void **state)
     stk_parameters other;
     stoke_error err = { 0 };
     assert_int_equal(stk_config_of(&b1, "b1", CLASSES, &err), STOKE_OK);
-    assert_int_equal(stk_parameters_create(&other, &b1, &err), STOKE_OK);
+    assert_int_equal(list_parameters(&other, &b1, &err), STOKE_OK);
     float *values = stk_calloc(other.floats, sizeof *values);
     assert_int_equal(stk_pretrained_save(unit_folder(state), &b1, &other, values,
                                          &(stk_pretrained_notes){ 0, 48, 80, NULL }, &err),
@@ -443,8 +444,8 @@ static void a_larger_model_takes_what_fits(void **state)
     uint64_t batches = 0;
     uint32_t carried = 0;
     assert_int_equal(stk_config_of(&b2, "b2", CLASSES, NULL) || stk_config_of(&b4, "b4", CLASSES, NULL), 0);
-    assert_int_equal(stk_parameters_create(&small, &b2, NULL), STOKE_OK);
-    assert_int_equal(stk_parameters_create(&large, &b4, NULL), STOKE_OK);
+    assert_int_equal(list_parameters(&small, &b2, NULL), STOKE_OK);
+    assert_int_equal(list_parameters(&large, &b4, NULL), STOKE_OK);
     float *from = stk_calloc(small.floats, sizeof *from), *to = stk_alloc(large.floats * sizeof *to);
     assert_true(from && to);
     for (size_t i = 0; i < small.count; i++)

@@ -39,4 +39,33 @@ STOKE_API int stoke_precision_named(const char *word);
  * it. Between the two calls nothing is trained. STOKE_E_STATE when none is kept. */
 STOKE_API int stoke_net_swap_average(stoke_net *net, stoke_error *err);
 
+/* A network as it is recorded: each operation of a step in order, and each tensor with its life. For `stoke
+ * plan`. Bytes are those of the largest batch. */
+typedef struct stoke_net_op {
+    const char *phase; /* "forward", "loss" or "backward" */
+    const char *kind;  /* "linear", "norm backward", ... */
+    char layer[96];    /* as its parameters are called, "segformer.encoder.block.0.0.mlp.dense1"; "": none */
+    char shape[48];    /* "65536 x 32 to 128" */
+    double flops;      /* of products; elementwise work is not counted */
+    uint64_t read, written, live; /* bytes of its tensors, and of all that live while it runs */
+} stoke_net_op;
+
+typedef struct stoke_net_map {
+    const char *name;
+    uint32_t first, last; /* operations: written first, read last */
+    uint64_t at, bytes;
+    int kept; /* 1: by the forward pass for the backward pass */
+} stoke_net_map;
+
+typedef struct stoke_net_tape {
+    stoke_net_op *ops;
+    stoke_net_map *maps;
+    size_t n_ops, n_maps;
+    uint64_t bytes, kept; /* of all maps together, and of those that are kept */
+    stoke_net_plan plan;
+} stoke_net_tape;
+
+STOKE_API int stoke_net_tape_of(const stoke_net_params *params, stoke_net_tape **tape, stoke_error *err);
+STOKE_API void stoke_net_tape_destroy(stoke_net_tape **tape);
+
 #endif

@@ -246,7 +246,7 @@ int stk_pretrained_write_labels(FILE *out, char *const *labels, uint32_t classes
 /* ---- config.json ---- */
 
 typedef struct shapes {
-    uint32_t hidden[STK_CONFIG_STAGES], depths[STK_CONFIG_STAGES], decoder, classes;
+    uint32_t hidden[STK_STAGES], depths[STK_STAGES], decoder, classes;
     int head;
 } shapes;
 
@@ -266,12 +266,12 @@ static int note_shape(void *context, const stk_safetensors *file, const stk_safe
     found->head |= strncmp(name, "decode_head.", 12) == 0;
     if (strcmp(name, "decode_head.linear_fuse.weight") == 0) found->decoder = first_size(tensor);
     if (strcmp(name, "decode_head.classifier.weight") == 0) found->classes = first_size(tensor);
-    for (unsigned i = 0; i < STK_CONFIG_STAGES; i++) {
+    for (unsigned i = 0; i < STK_STAGES; i++) {
         snprintf(patch, sizeof patch, "segformer.encoder.patch_embeddings.%u.proj.weight", i);
         if (strcmp(name, patch) == 0) found->hidden[i] = first_size(tensor);
     }
     if (strncmp(name, "segformer.", 10) == 0 && pretrained_block(name + 10, &stage, &block) &&
-        stage < STK_CONFIG_STAGES && found->depths[stage] <= block)
+        stage < STK_STAGES && found->depths[stage] <= block)
         found->depths[stage] = block + 1;
     return STOKE_OK;
 }
@@ -325,7 +325,7 @@ static const char *found_text(const reading *r, const stk_json_value *v, char *t
         snprintf(text, size, "%.100s", stk_json_text(r->json, v));
         return text;
     }
-    if (v->kind != STK_JSON_ARRAY || !v->count || v->count > 2 * STK_CONFIG_STAGES) return kinds[v->kind];
+    if (v->kind != STK_JSON_ARRAY || !v->count || v->count > 2 * STK_STAGES) return kinds[v->kind];
     size_t used = 0;
     for (const stk_json_value *i = stk_json_first(r->json, v); i && used < size;
          i = stk_json_next(r->json, i)) {
@@ -356,13 +356,13 @@ static int expect_number(const reading *r, const char *key, double wanted)
 }
 
 /* One number for each stage. */
-static int expect_stages(const reading *r, const char *key, const uint32_t wanted[static STK_CONFIG_STAGES])
+static int expect_stages(const reading *r, const char *key, const uint32_t wanted[static STK_STAGES])
 {
     const stk_json_value *v = field(r, key);
     if (!v) return STOKE_OK;
     const stk_json_value *item = v->kind == STK_JSON_ARRAY ? stk_json_first(r->json, v) : NULL;
-    int good = v->count == STK_CONFIG_STAGES;
-    for (int i = 0; i < STK_CONFIG_STAGES && good; i++, item = stk_json_next(r->json, item)) {
+    int good = v->count == STK_STAGES;
+    for (int i = 0; i < STK_STAGES && good; i++, item = stk_json_next(r->json, item)) {
         double value;
         good = stk_json_real(r->json, item, &value) && value == wanted[i];
     }
@@ -405,7 +405,7 @@ static int compare(const reading *r, const stk_segformer_config *c)
     int status = expect_text(r, "model_type", "segformer");
     if (!status) status = expect_text(r, "hidden_act", "gelu");
     if (!status) status = expect_number(r, "num_channels", 3);
-    if (!status) status = expect_number(r, "num_encoder_blocks", STK_CONFIG_STAGES);
+    if (!status) status = expect_number(r, "num_encoder_blocks", STK_STAGES);
     if (!status) status = expect_number(r, "hidden_dropout_prob", 0);
     if (!status) status = expect_number(r, "attention_probs_dropout_prob", 0);
     for (size_t i = 0; i < sizeof stages / sizeof *stages && !status; i++)

@@ -100,12 +100,12 @@ int stoke_net_save(const stoke_net *net, const char *folder, int average, stoke_
                                          .height = net->params.height,
                                          .width = net->params.width,
                                          .labels = net->labels };
-    return stk_pretrained_save(folder, &net->config, &net->parameters, values, &notes, err);
+    return stk_pretrained_save(folder, &net->segformer->config, &net->parameters, values, &notes, err);
 }
 
 /* ---- saving ---- */
 
-static void stages(FILE *out, const char *key, const uint32_t values[static STK_CONFIG_STAGES])
+static void stages(FILE *out, const char *key, const uint32_t values[static STK_STAGES])
 {
     fprintf(out, "  \"%s\": [%u, %u, %u, %u],\n", key, values[0], values[1], values[2], values[3]);
 }
@@ -128,7 +128,7 @@ static int write_config(FILE *out, const stk_segformer_config *c, char *const *n
           "  \"semantic_loss_ignore_index\": 255,\n"
           "  \"num_channels\": 3,\n",
           out);
-    fprintf(out, "  \"num_encoder_blocks\": %d,\n  \"decoder_hidden_size\": %u,\n", STK_CONFIG_STAGES,
+    fprintf(out, "  \"num_encoder_blocks\": %d,\n  \"decoder_hidden_size\": %u,\n", STK_STAGES,
             c->decoder);
     stages(out, "hidden_sizes", c->hidden);
     stages(out, "depths", c->depths);

@@ -71,27 +71,20 @@ typedef struct widths {
 
 /* ---- parameters ---- */
 
-static uint64_t block_parameters(uint64_t c, uint64_t reduction, uint64_t ratio)
+/* A SegFormer's layers in the shapes they have at this size, to be released by stk_free, and their
+ * parameters. */
+static int segformer_of(const stoke_estimate_params *p, const stk_segformer_config *config,
+                        stk_segformer **out, estimate_parameter_count *count, stoke_error *err)
 {
-    const uint64_t norms = 2 * 2 * c, projections = 4 * (c * c + c);
-    const uint64_t reducing = reduction > 1 ? reduction * reduction * c * c + c + 2 * c : 0;
-    const uint64_t hidden = ratio * c;
-    return norms + projections + reducing + (c * hidden + hidden) + (9 * hidden + hidden) + (hidden * c + c);
-}
-
-static estimate_parameter_count segformer_parameters(const stk_segformer_config *config)
-{
-    const uint64_t d = config->decoder;
-    uint64_t encoder = 0, head = 4 * d * d + 2 * d + d * config->classes + config->classes, in = 3;
-    for (int i = 0; i < STK_CONFIG_STAGES; i++) {
-        const uint64_t c = config->hidden[i], patch = config->patch[i];
-        encoder += patch * patch * in * c + c + 2 * c; /* embedding and its norm */
-        encoder += config->depths[i] * block_parameters(c, config->reduction[i], config->mlp_ratio);
-        encoder += 2 * c;
-        head += c * d + d;
-        in = c;
-    }
-    return (estimate_parameter_count){ encoder + head, encoder };
+    stk_parameters list;
+    const int r = stk_segformer_create(out, config, &list, err);
+    if (r) return r;
+    stk_segformer_shape(*out, p->height, p->width);
+    *count = (estimate_parameter_count){ .all = list.elements };
+    for (size_t i = 0; i < list.count; i++)
+        if (!list.list[i].head) count->encoder += list.list[i].count;
+    stk_parameters_free(&list);
+    return STOKE_OK;
 }
 
 /* smallnet, a plain residual network: a 3 x 3 convolution to base_channels, num_blocks times (convolution,
@@ -106,68 +99,46 @@ static estimate_parameter_count smallnet_parameters(const stoke_estimate_params 
 
 /* ---- saved tensors ---- */
 
-/* A stage of N tokens of C channels whose attention looks at `keys` tokens. */
-typedef struct stage {
-    uint64_t tokens, keys, channels, heads, depth;
-    int reduces;
-} stage;
-
-static uint32_t after_convolution(uint32_t side, uint32_t patch, uint32_t stride)
-{
-    return (side + 2 * (patch / 2) - patch) / stride + 1;
-}
-
-static void stages_of(stage stages[STK_CONFIG_STAGES], const stk_segformer_config *config, uint32_t height,
-                      uint32_t width)
-{
-    for (int i = 0; i < STK_CONFIG_STAGES; i++) {
-        const uint32_t reduction = config->reduction[i];
-        height = after_convolution(height, config->patch[i], config->stride[i]);
-        width = after_convolution(width, config->patch[i], config->stride[i]);
-        stages[i] = (stage){ .tokens = (uint64_t)height * width,
-                             .keys = (uint64_t)(height / reduction) * (width / reduction),
-                             .channels = config->hidden[i],
-                             .heads = config->heads[i],
-                             .depth = config->depths[i],
-                             .reduces = reduction > 1 };
-    }
-}
-
 /* Of one picture, in units of N C: the inputs of both norms; the norms' results, q and the context as inputs
  * of products; three of the MLP, four times as wide. Autocast casts the first norm's result once for each
  * product that takes it: query and reduction, or query, key and value. */
-static uint64_t block_bytes(const stage *s, widths w)
+static uint64_t block_bytes(const stk_segformer *s, int stage, widths w)
 {
-    const uint64_t copies = !w.autocast ? 1 : s->reduces ? 2 : 3;
+    const stk_conv_patches *map = &s->stage[stage].reduced;
+    const uint64_t tokens = (uint64_t)map->height * map->width, channels = map->channels,
+                   keys = (uint64_t)map->out_height * map->out_width;
+    const int reduces = map->kernel > 1;
+    const uint64_t copies = !w.autocast ? 1 : reduces ? 2 : 3;
     const uint64_t wide = 2 * w.kept + (copies + 3 + 12) * w.product;
     const uint64_t statistics = 4 * 4; /* mean and deviation of both norms, always fp32 */
     /* Softmax keeps its result in fp32; under autocast the product with v keeps a copy of it too. */
     const uint64_t scores = w.kept + (w.autocast ? w.product : 0);
-    uint64_t bytes = s->tokens * (s->channels * wide + statistics) + s->heads * s->tokens * s->keys * scores +
-                     2 * s->keys * s->channels * w.product;
-    if (s->reduces) /* the norm's input, and its result for key and value */
-        bytes += s->keys * (s->channels * (w.kept + (w.autocast ? 2 : 1) * w.product) + 2 * 4);
+    uint64_t bytes = tokens * (channels * wide + statistics) +
+                     s->config.heads[stage] * tokens * keys * scores + 2 * keys * channels * w.product;
+    if (reduces) /* the norm's input, and its result for key and value */
+        bytes += keys * (channels * (w.kept + (w.autocast ? 2 : 1) * w.product) + 2 * 4);
     return bytes;
 }
 
-static uint64_t segformer_bytes(const stoke_estimate_params *p, const stk_segformer_config *config, widths w)
+static uint64_t segformer_bytes(const stk_segformer *s, int freeze_encoder, widths w)
 {
-    stage stages[STK_CONFIG_STAGES];
     uint64_t features = 0, largest = 0, all = 0;
-    stages_of(stages, config, p->height, p->width);
-    for (const stage *s = stages; s < stages + STK_CONFIG_STAGES; s++) {
-        const uint64_t block = block_bytes(s, w);
+    for (int i = 0; i < STK_STAGES; i++) {
+        const stk_conv_patches *map = &s->stage[i].reduced;
+        const uint64_t tokens = (uint64_t)map->height * map->width, block = block_bytes(s, i, w);
         largest = stk_most(largest, block);
-        features += s->tokens * s->channels * w.product;
+        features += tokens * map->channels * w.product;
         /* the inputs of both norms; the feature as the input of the next stage and of the head */
-        all += s->tokens * (s->channels * (2 * w.kept + 2 * w.product) + 4 * 4) + s->depth * block;
+        all += tokens * (map->channels * (2 * w.kept + 2 * w.product) + 4 * 4) + s->config.depths[i] * block;
     }
     /* Eight maps of the decoder's width at a quarter of the size: four concatenated, then norm, ReLU, dropout
      * and classifier. Two more are gradients on their way: that is what measured peaks lie above the saved
      * tensors, 28 to 33 MiB a picture for 768 channels at 288 x 288. */
-    const uint64_t head = (8 + 2) * config->decoder * stages[0].tokens * w.product;
+    const stk_conv_patches *largest_map = &s->stage[0].reduced;
+    const uint64_t head =
+        (8 + 2) * (uint64_t)s->config.decoder * largest_map->height * largest_map->width * w.product;
     /* A frozen encoder keeps nothing but its features; one block at a time passes through. */
-    return (p->freeze_encoder ? features + largest : all) + head;
+    return (freeze_encoder ? features + largest : all) + head;
 }
 
 /* Input of every convolution, after ReLU in place; one more map is the gradient on its way. */
@@ -194,17 +165,23 @@ static uint64_t end_of(uint64_t sure, uint64_t varying, uint64_t activations, ui
 
 /* Fills the terms and the range for PyTorch on a card; the parameters have been checked. config: NULL for
  * smallnet. */
-static void stk_estimate_torch(stoke_estimate *e, const stoke_estimate_params *p,
-                               const stk_segformer_config *config)
+static int stk_estimate_torch(stoke_estimate *e, const stoke_estimate_params *p,
+                              const stk_segformer_config *config, stoke_error *err)
 {
+    stk_segformer *segformer = NULL;
+    estimate_parameter_count count = { 0 };
+    if (!config)
+        count = smallnet_parameters(p);
+    else if (segformer_of(p, config, &segformer, &count, err))
+        return STOKE_E_NOMEM;
     const int autocast = p->precision != STOKE_PRECISION_FP32;
     const widths w = { .product = autocast ? 2 : 4, .kept = 4, .autocast = autocast };
     const span varies = autocast ? ACTIVATIONS_AUTOCAST : ACTIVATIONS_FP32;
-    const estimate_parameter_count count = config ? segformer_parameters(config) : smallnet_parameters(p);
     const uint64_t trained = count.all - (p->freeze_encoder ? count.encoder : 0);
     const uint64_t pixels = (uint64_t)p->batch * p->height * p->width;
-    const uint64_t picture = config ? segformer_bytes(p, config, w) : smallnet_bytes(p, w);
+    const uint64_t picture = config ? segformer_bytes(segformer, p->freeze_encoder, w) : smallnet_bytes(p, w);
     uint64_t *bytes = e->bytes;
+    stk_free(segformer);
 
     e->parameters = count.all;
     bytes[STOKE_TERM_WEIGHTS] = 4 * count.all;
@@ -237,6 +214,7 @@ static void stk_estimate_torch(stoke_estimate *e, const stoke_estimate_params *p
     e->low = e->reserved_low + CONTEXT.low;
     e->high = e->reserved_high + CONTEXT.high;
     e->card = e->total + DESKTOP + EAGER_KERNELS;
+    return STOKE_OK;
 }
 
 /* ---- estimates in words: the same for the command and for Python ---- */
@@ -399,10 +377,13 @@ static int estimate_native(stoke_estimate *e, const stoke_estimate_params *p,
     net.optimizer = p->optimizer;
     net.freeze_encoder = p->freeze_encoder;
     net.average = p->average;
-    const int r = stoke_net_plan_of(&net, &plan, err);
+    stk_segformer *segformer = NULL;
+    estimate_parameter_count count;
+    int r = stoke_net_plan_of(&net, &plan, err);
+    if (!r) r = segformer_of(p, config, &segformer, &count, err);
+    stk_free(segformer);
     if (r) return r;
 
-    const estimate_parameter_count count = segformer_parameters(config);
     const uint64_t trained = count.all - (p->freeze_encoder ? count.encoder : 0);
     const uint64_t pixels = (uint64_t)(p->prefetch + 1) * p->batch * p->height * p->width;
     uint64_t *bytes = e->bytes;
@@ -437,7 +418,7 @@ int stoke_estimate_make(stoke_estimate *estimate, stoke_engine engine, const sto
     if (!r && engine == STOKE_ENGINE_NATIVE)
         r = estimate_native(estimate, params, &config, err);
     else if (!r)
-        stk_estimate_torch(estimate, params, is_smallnet(params) ? NULL : &config);
+        r = stk_estimate_torch(estimate, params, is_smallnet(params) ? NULL : &config, err);
     if (r) return r;
     estimate->source = STOKE_SOURCE_ESTIMATED;
     for (int i = 1; i < STOKE_TERMS; i++)

@@ -147,7 +147,7 @@ static double blocks_of(const stoke_estimate_params *p)
     double blocks = 0;
     if (!strcmp(p->model, "smallnet")) return p->num_blocks;
     if (stk_config_of(&config, p->model, p->classes, NULL)) return 0;
-    for (int i = 0; i < STK_CONFIG_STAGES; i++) blocks += config.depths[i];
+    for (int i = 0; i < STK_STAGES; i++) blocks += config.depths[i];
     return blocks;
 }
 

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Carries out a tape on the processor: tensors become addresses, views become rows that are made when they
+ * are needed, and each operation is a call of its function in ops/.
+ */
+#include "src/base/rng.h"
+#include "src/net/net.h"
+
+/* ---- tensors and views ---- */
+
+void *stk_net_tensor(const stoke_net *net, stk_tape_id id)
+{
+    return id > STK_TAPE_PICTURES ? net->maps + net->tape.tensors[id].at : NULL;
+}
+
+/* What a view needs while its rows are in use. */
+typedef union making {
+    stk_conv_patches patches;
+    stk_layernorm_normalized normalised;
+    stk_depthwise_hidden hidden;
+    stk_scaled scaled;
+} making;
+
+static stk_conv_patches patches_of(const stoke_net *net, const stk_tape_view *view,
+                                   const stoke_net_batch *batch)
+{
+    stk_conv_patches patches = *(const stk_conv_patches *)view->source;
+    patches.batch = batch->count;
+    patches.out = net->run.type;
+    if (view->of == STK_TAPE_PICTURES) {
+        patches.source = batch->images;
+        patches.type = STK_F32;
+        patches.planar = batch->layout == STOKE_LAYOUT_CHW;
+        patches.sample_stride = batch->image_row_floats;
+    } else {
+        patches.source = stk_net_tensor(net, view->of);
+        patches.type = net->tape.tensors[view->of].type;
+        patches.sample_stride = (size_t)patches.height * patches.width * patches.channels;
+    }
+    return patches;
+}
+
+/* Loops without a switch inside, so that the compiler makes vectors of them. */
+static void convert_row(const float *x, size_t count, float factor, void *out, stk_float type)
+{
+    if (type == STK_F32)
+        for (size_t i = 0; i < count; i++) ((float *)out)[i] = factor * x[i];
+    else if (type == STK_BF16)
+        for (size_t i = 0; i < count; i++) ((uint16_t *)out)[i] = k_bf16(factor * x[i]);
+    else
+        for (size_t i = 0; i < count; i++) ((uint16_t *)out)[i] = k_f16(factor * x[i]);
+}
+
+static void make_scaled(const void *context, size_t first, size_t count, void *out)
+{
+    const stk_scaled *s = context;
+    for (size_t row = first; row < first + count; row++) {
+        const float factor = s->scale ? s->scale[row / s->sample_rows] : 1.0f;
+        convert_row(s->x + row * s->channels, s->channels, factor,
+                    stk_at(out, (row - first) * s->channels, s->type), s->type);
+    }
+}
+
+/* `make` must outlive the rows. */
+static stk_exec_rows rows_of(const stoke_net *net, const stk_tape_view *view, const stoke_net_batch *batch,
+                             making *make)
+{
+    const stk_exec *run = &net->run;
+    const stk_tape_tensor *t = &net->tape.tensors[view->of];
+    const void *data = stk_net_tensor(net, view->of), *beside = stk_net_tensor(net, view->beside);
+    switch (view->kind) {
+    case STK_TAPE_VIEW_PATCHES:
+        make->patches = patches_of(net, view, batch);
+        return stk_patches_rows(&make->patches);
+    case STK_TAPE_VIEW_NORMALISED:
+        make->normalised = (stk_layernorm_normalized){
+            .table = run->table, .norm = view->source, .x = data, .stats = beside, .type = run->type
+        };
+        return stk_normalised_rows(&make->normalised);
+    case STK_TAPE_VIEW_HIDDEN:
+        make->hidden = (stk_depthwise_hidden){
+            .table = run->table, .layer = view->source, .map = view->map, .h1 = data, .type = run->type
+        };
+        make->hidden.map.batch = batch->count;
+        return stk_hidden_rows(&make->hidden);
+    case STK_TAPE_VIEW_SCALED:
+        if (!net->dropping) beside = NULL;
+        if (run->type == STK_F32 && !beside) break;
+        make->scaled = (stk_scaled){
+            .x = data, .channels = t->width, .scale = beside, .sample_rows = t->rows, .type = run->type
+        };
+        return (stk_exec_rows){ .stride = t->width, .make = make_scaled, .context = &make->scaled };
+    case STK_TAPE_VIEW_ROWS: break;
+    }
+    return stk_rows_of(data, t->width);
+}
+
+/* ---- operations ---- */
+
+/* One draw per block, branch and sample: as Hugging Face, whose module is called once for either branch. */
+static void draw(const stoke_net *net, const stk_tape_op *op, float *factor, uint32_t count)
+{
+    for (uint32_t sample = 0; sample < count; sample++) {
+        const stk_rng r = stk_philox(net->params.seed, stk_pair(op->number, sample), net->state.draws,
+                                     STK_STREAM_DROP_PATH, 0);
+        factor[sample] =
+            stk_unit(r.word[0]) < op->probability ? 0.0f : (float)(1.0 / (1.0 - op->probability));
+    }
+}
+
+static void linear(const stoke_net *net, const stk_tape_op *op, const stoke_net_batch *batch)
+{
+    const stk_exec *run = &net->run;
+    const size_t rows = op->rows * batch->count;
+    const stk_tape_tensor *out = &net->tape.tensors[op->out[0]];
+    void *data = stk_net_tensor(net, op->out[0]);
+    making make_x, make_dy;
+    if (op->kind == STK_TAPE_LINEAR) {
+        const stk_exec_rows x = rows_of(net, &op->x, batch, &make_x);
+        const stk_linear_finish finish = { .type = out->type,
+                                           .scale = net->dropping ? stk_net_tensor(net, op->in[0]) : NULL,
+                                           .sample_rows = op->rows,
+                                           .residual = stk_net_tensor(net, op->in[1]) };
+        stk_linear_forward(run, op->layer, rows, &x, &finish, data, out->width);
+        return;
+    }
+    const stk_exec_rows dy = rows_of(net, &op->dy, batch, &make_dy);
+    if (op->kind == STK_TAPE_LINEAR_INPUT) {
+        stk_linear_input(run, op->layer, rows, &dy, data, out->width, out->type, op->add);
+        return;
+    }
+    const stk_exec_rows x = rows_of(net, &op->x, batch, &make_x);
+    stk_linear_weight(run, op->layer, rows, &x, &dy);
+}
+
+static void head(stoke_net *net, const stk_tape_op *op, void *const in[static STK_TAPE_OPERANDS],
+                 void *const out[static STK_TAPE_OPERANDS])
+{
+    const void *features[STK_STAGES];
+    float *d_features[STK_STAGES];
+    for (int i = 0; i < STK_STAGES; i++) {
+        features[i] = in[i];
+        d_features[i] = out[i + 1];
+    }
+    if (op->kind == STK_TAPE_SEGFORMER_HEAD)
+        stk_segformer_head_forward(&net->run, (stk_segformer_head *)op->layer, features, out[1], out[0]);
+    else
+        stk_segformer_head_backward(&net->run, (stk_segformer_head *)op->layer, features, in[4], in[5],
+                                    out[0], d_features);
+}
+
+static void execute(stoke_net *net, const stk_tape_op *op, const stoke_net_batch *batch)
+{
+    const stk_exec *run = &net->run;
+    const stk_tape_tensor *tensors = net->tape.tensors;
+    const size_t rows = op->rows * batch->count;
+    stk_attention attention = op->attention;
+    stk_depthwise_map map = op->map;
+    void *in[STK_TAPE_OPERANDS], *out[STK_TAPE_OPERANDS];
+    attention.batch = map.batch = batch->count;
+    for (int i = 0; i < STK_TAPE_OPERANDS; i++) {
+        in[i] = stk_net_tensor(net, op->in[i]);
+        out[i] = stk_net_tensor(net, op->out[i]);
+    }
+    switch (op->kind) {
+    case STK_TAPE_DRAW:
+        if (net->dropping) draw(net, op, out[0], batch->count);
+        return;
+    case STK_TAPE_LINEAR:
+    case STK_TAPE_LINEAR_WEIGHT:
+    case STK_TAPE_LINEAR_INPUT: linear(net, op, batch); return;
+    case STK_TAPE_PATCHES_BACK: {
+        const stk_conv_patches patches = patches_of(net, &op->x, batch);
+        stk_patches_backward(run, &patches, in[0], tensors[op->in[0]].width, out[0], tensors[op->out[0]].type,
+                             op->add);
+        return;
+    }
+    case STK_TAPE_NORM:
+        if (out[1])
+            stk_layernorm_forward(run, op->layer, rows, in[0], out[0], out[1], tensors[op->out[1]].type);
+        else
+            stk_layernorm_stats(run, op->layer, rows, in[0], out[0]);
+        return;
+    case STK_TAPE_NORM_BACK:
+        stk_layernorm_backward(run, op->layer, rows, in[0], in[1], in[2], tensors[op->in[2]].type, in[3],
+                               out[0]);
+        return;
+    case STK_TAPE_ATTENTION: stk_attention_forward(run, &attention, in[0], in[1], out[0], out[1]); return;
+    case STK_TAPE_ATTENTION_BACK:
+        stk_attention_backward(run, &attention, in[0], in[1], in[2], in[3], in[4], out[0], out[1]);
+        return;
+    case STK_TAPE_DEPTHWISE: stk_depthwise_forward(run, op->layer, map, in[0], out[0]); return;
+    case STK_TAPE_DEPTHWISE_BACK: stk_depthwise_backward(run, op->layer, map, in[0], in[1], out[0]); return;
+    case STK_TAPE_SEGFORMER_HEAD:
+    case STK_TAPE_SEGFORMER_HEAD_BACK: head(net, op, in, out); return;
+    case STK_TAPE_LOSS: return; /* by who has the masks (net_train.c) */
+    }
+}
+
+void stk_net_execute(stoke_net *net, stk_tape_span span, const stoke_net_batch *batch)
+{
+    for (uint32_t i = span.begin; i < span.end; i++) {
+        const stk_tape_op *op = &net->tape.ops[i];
+        execute(net, op, batch);
+        stk_tape_lap(&net->parts, op->part);
+    }
+}

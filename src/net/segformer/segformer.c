@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * SegFormer's sizes, and its layers with the names of their parameters.
+ */
+#include "src/net/segformer/segformer.h"
+
+#include <string.h>
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+
+/* ---- sizes ---- */
+
+/* The six published sizes. All share the stages' shape (heads, reductions, patches); they differ in width,
+ * depth and the width of the decoder. */
+
+static const stk_segformer_config COMMON = {
+    .heads = { 1, 2, 5, 8 },
+    .reduction = { 8, 4, 2, 1 },
+    .patch = { 7, 3, 3, 3 },
+    .stride = { 4, 2, 2, 2 },
+    .mlp_ratio = 4,
+};
+
+typedef struct variant {
+    const char *model;
+    uint32_t hidden[STK_STAGES], depths[STK_STAGES], decoder;
+} variant;
+
+static const variant VARIANTS[] = {
+    { "b0", { 32, 64, 160, 256 }, { 2, 2, 2, 2 }, 256 },
+    { "b1", { 64, 128, 320, 512 }, { 2, 2, 2, 2 }, 256 },
+    { "b2", { 64, 128, 320, 512 }, { 3, 4, 6, 3 }, 768 },
+    { "b3", { 64, 128, 320, 512 }, { 3, 4, 18, 3 }, 768 },
+    { "b4", { 64, 128, 320, 512 }, { 3, 8, 27, 3 }, 768 },
+    { "b5", { 64, 128, 320, 512 }, { 3, 6, 40, 3 }, 768 },
+};
+
+static void set(stk_segformer_config *config, const variant *v, uint32_t classes)
+{
+    *config = COMMON;
+    config->model = v->model;
+    memcpy(config->hidden, v->hidden, sizeof config->hidden);
+    memcpy(config->depths, v->depths, sizeof config->depths);
+    config->decoder = v->decoder;
+    config->classes = classes;
+}
+
+int stk_config_of(stk_segformer_config *config, const char *model, uint32_t classes, stoke_error *err)
+{
+    if (!classes || classes > STK_CONFIG_CLASSES)
+        return stk_fail(err, STOKE_E_INVALID, "classes is %u: 1 to %d will do", (unsigned)classes,
+                        STK_CONFIG_CLASSES);
+    for (size_t i = 0; i < sizeof VARIANTS / sizeof *VARIANTS; i++) {
+        if (strcmp(VARIANTS[i].model, model)) continue;
+        set(config, &VARIANTS[i], classes);
+        return STOKE_OK;
+    }
+    return stk_fail(err, STOKE_E_NOTFOUND, "no model is called \"%s\": there are b0, b1, b2, b3, b4 and b5",
+                    model);
+}
+
+int stk_config_like(stk_segformer_config *config, const uint32_t hidden[static STK_STAGES],
+                    const uint32_t depths[static STK_STAGES])
+{
+    for (size_t i = 0; i < sizeof VARIANTS / sizeof *VARIANTS; i++) {
+        const variant *v = &VARIANTS[i];
+        if (memcmp(v->hidden, hidden, sizeof v->hidden) || memcmp(v->depths, depths, sizeof v->depths))
+            continue;
+        set(config, v, 0);
+        return 1;
+    }
+    return 0;
+}
+
+int stk_config_check_batch(uint32_t batch, uint32_t height, uint32_t width, stoke_error *err)
+{
+    if (!batch || batch > STK_NET_BATCH)
+        return stk_fail(err, STOKE_E_INVALID, "batch is %u: 1 to %d will do", (unsigned)batch, STK_NET_BATCH);
+    if (height < STK_NET_SIDE_MIN || height > STK_NET_SIDE_MAX || width < STK_NET_SIDE_MIN ||
+        width > STK_NET_SIDE_MAX)
+        return stk_fail(err, STOKE_E_INVALID,
+                        "pictures of %u x %u: %d x %d to %d x %d will do, odd sizes too", (unsigned)height,
+                        (unsigned)width, STK_NET_SIDE_MIN, STK_NET_SIDE_MIN, STK_NET_SIDE_MAX,
+                        STK_NET_SIDE_MAX);
+    if ((uint64_t)batch * height * width > STK_NET_PIXELS)
+        return stk_fail(err, STOKE_E_LIMIT, "%u pictures of %u x %u: a batch has at most %llu pixels",
+                        (unsigned)batch, (unsigned)height, (unsigned)width,
+                        (unsigned long long)STK_NET_PIXELS);
+    return STOKE_OK;
+}
+
+/* ---- layers ---- */
+
+/* Tensors in the order of Hugging Face's state_dict. */
+static void declare_block(stk_parameters *p, stk_segformer_block *b, uint32_t c, uint32_t wide, uint32_t sr)
+{
+    static const char *const KEY_VALUE[] = { "attention.self.key", "attention.self.value" };
+    stk_declare_norm(p, "layer_norm_1", c, &b->norm1);
+    stk_declare_linear(p, "attention.self.query", c, c, 0, &b->query);
+    stk_declare_pair(p, KEY_VALUE, c, c, &b->key_value);
+    if (sr > 1) {
+        stk_declare_linear(p, "attention.self.sr", c, c, sr, &b->reduction);
+        stk_declare_norm(p, "attention.self.layer_norm", c, &b->norm_reduced);
+    }
+    stk_declare_linear(p, "attention.output.dense", c, c, 0, &b->output);
+    stk_declare_norm(p, "layer_norm_2", c, &b->norm2);
+    stk_declare_linear(p, "mlp.dense1", wide, c, 0, &b->expand);
+    stk_declare_depthwise(p, "mlp.dwconv.dwconv", wide, &b->depthwise);
+    stk_declare_linear(p, "mlp.dense2", c, wide, 0, &b->contract);
+}
+
+static void declare_encoder(stk_parameters *p, stk_segformer *s)
+{
+    const stk_segformer_config *config = &s->config;
+    for (uint32_t i = 0; i < STK_STAGES; i++) {
+        stk_declare_in(p, 0, "segformer.encoder.patch_embeddings.%u.", (unsigned)i);
+        stk_declare_linear(p, "proj", config->hidden[i], i ? config->hidden[i - 1] : 3, config->patch[i],
+                           &s->stage[i].embed);
+        stk_declare_norm(p, "layer_norm", config->hidden[i], &s->stage[i].embed_norm);
+    }
+    for (uint32_t i = 0; i < STK_STAGES; i++)
+        for (uint32_t j = 0; j < config->depths[i]; j++) {
+            stk_declare_in(p, 0, "segformer.encoder.block.%u.%u.", (unsigned)i, (unsigned)j);
+            declare_block(p, &s->stage[i].blocks[j], config->hidden[i], config->hidden[i] * config->mlp_ratio,
+                          config->reduction[i]);
+        }
+    for (uint32_t i = 0; i < STK_STAGES; i++) {
+        const char module[] = { (char)('0' + i), 0 };
+        stk_declare_in(p, 0, "segformer.encoder.layer_norm.");
+        stk_declare_norm(p, module, config->hidden[i], &s->stage[i].norm);
+    }
+}
+
+static void declare_head(stk_parameters *p, stk_segformer *s)
+{
+    stk_segformer_head *h = &s->head;
+    const uint32_t d = s->config.decoder;
+    for (uint32_t i = 0; i < STK_STAGES; i++) {
+        stk_declare_in(p, 1, "decode_head.linear_c.%u.", (unsigned)i);
+        stk_declare_both(p, "proj", 0, 2, (const uint32_t[]){ d, s->config.hidden[i] },
+                         (stk_parameter_slots){ &h->linear_weight[i], &h->linear_bias[i],
+                                                &h->d_linear_weight[i], &h->d_linear_bias[i] });
+    }
+    stk_declare_in(p, 1, "decode_head.");
+    stk_declare_tensor(p, "linear_fuse.weight", 0, 4, (const uint32_t[]){ d, d * STK_STAGES, 1, 1 },
+                       &h->fuse_weight, &h->d_fuse_weight);
+    stk_declare_both(
+        p, "batch_norm", 1, 1, &d,
+        (stk_parameter_slots){ &h->norm_gamma, &h->norm_beta, &h->d_norm_gamma, &h->d_norm_beta });
+    stk_declare_both(p, "classifier", 0, 4, (const uint32_t[]){ s->config.classes, d, 1, 1 },
+                     (stk_parameter_slots){ &h->classifier_weight, &h->classifier_bias,
+                                            &h->d_classifier_weight, &h->d_classifier_bias });
+    stk_declare_tensor(p, "batch_norm.running_mean", 1, 1, &d, (const float **)&h->running_mean, NULL);
+    stk_declare_tensor(p, "batch_norm.running_var", 1, 1, &d, (const float **)&h->running_variance, NULL);
+}
+
+int stk_segformer_create(stk_segformer **out, const stk_segformer_config *config, stk_parameters *parameters,
+                         stoke_error *err)
+{
+    uint32_t count = 0;
+    for (int i = 0; i < STK_STAGES; i++) count += config->depths[i];
+    stk_segformer *s = stk_calloc(1, sizeof *s + count * sizeof *s->blocks);
+    *parameters = (stk_parameters){ 0 };
+    *out = s;
+    if (s) {
+        s->config = *config;
+        s->block_count = count;
+        for (uint32_t i = 0, next = 0; i < STK_STAGES; next += config->depths[i++])
+            s->stage[i].blocks = s->blocks + next;
+        declare_encoder(parameters, s);
+        declare_head(parameters, s);
+    }
+    if (s && !parameters->failed) return STOKE_OK;
+    stk_parameters_free(parameters);
+    stk_free(s);
+    *out = NULL;
+    return stk_fail(err, STOKE_E_NOMEM, "no memory for a network of %u blocks", (unsigned)count);
+}

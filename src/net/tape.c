@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Recording.
+ */
+#include "src/net/tape.h"
+
+#include <string.h>
+
+#include "src/base/mem.h"
+
+/* ---- recording ---- */
+
+stk_tape_id stk_tape_declare(stk_tape *tape, const char *name, size_t rows, uint32_t width, stk_float type)
+{
+    const size_t id = tape->tensor_count ? tape->tensor_count : STK_TAPE_PICTURES + 1;
+    if (tape->failed ||
+        !stk_grow((void **)&tape->tensors, &tape->tensor_capacity, id + 1, sizeof *tape->tensors)) {
+        tape->failed = 1;
+        return STK_TAPE_NONE;
+    }
+    if (!tape->tensor_count) memset(tape->tensors, 0, id * sizeof *tape->tensors);
+    tape->tensors[id] = (stk_tape_tensor){ .name = name, .rows = rows, .width = width, .type = type };
+    tape->tensors[id].first = UINT32_MAX;
+    tape->tensor_count = id + 1;
+    return (stk_tape_id)id;
+}
+
+static void reads(stk_tape *tape, stk_tape_id id)
+{
+    if (id <= STK_TAPE_PICTURES) return;
+    stk_tape_tensor *t = &tape->tensors[id];
+    if (t->first == UINT32_MAX && !tape->unwritten) tape->unwritten = t->name;
+    t->last = (uint32_t)tape->op_count;
+}
+
+void stk_tape_add(stk_tape *tape, stk_tape_op op)
+{
+    if (tape->failed ||
+        !stk_grow((void **)&tape->ops, &tape->op_capacity, tape->op_count + 1, sizeof *tape->ops)) {
+        tape->failed = 1;
+        return;
+    }
+    const stk_tape_view *views[] = { &op.x, &op.dy };
+    for (int i = 0; i < 2; i++) {
+        if (op.kind != STK_TAPE_PATCHES_BACK) reads(tape, views[i]->of);
+        reads(tape, views[i]->beside);
+    }
+    for (int i = 0; i < STK_TAPE_OPERANDS; i++) reads(tape, op.in[i]);
+    for (int i = 0; i < STK_TAPE_OPERANDS; i++) {
+        if (op.out[i] == STK_TAPE_NONE) continue;
+        stk_tape_tensor *t = &tape->tensors[op.out[i]];
+        if (op.add) reads(tape, op.out[i]);
+        if (t->first == UINT32_MAX) t->first = (uint32_t)tape->op_count;
+        t->last = (uint32_t)tape->op_count;
+    }
+    const stk_tape_id wide = op.dy.of ? op.dy.of : op.out[0];
+    op.rows = tape->tensors[wide].rows;
+    tape->ops[tape->op_count++] = op;
+}
+
+stk_tape_span stk_tape_span_after(const stk_tape *tape, stk_tape_span before)
+{
+    return (stk_tape_span){ before.end, (uint32_t)tape->op_count };
+}
+
+void stk_tape_free(stk_tape *tape)
+{
+    stk_free(tape->tensors);
+    stk_free(tape->ops);
+    *tape = (stk_tape){ 0 };
+}
+
+/* ---- operations ---- */
+
+void stk_tape_linear(stk_tape *tape, stk_tape_part part, const stk_linear *layer, stk_tape_view x,
+                     stk_tape_id y)
+{
+    stk_tape_add(
+        tape, (stk_tape_op){ .kind = STK_TAPE_LINEAR, .part = part, .layer = layer, .x = x, .out = { y } });
+}
+
+void stk_tape_linear_add(stk_tape *tape, const stk_linear *layer, stk_tape_view x, stk_tape_id factor,
+                         stk_tape_id residual, stk_tape_id y)
+{
+    stk_tape_add(tape, (stk_tape_op){ .kind = STK_TAPE_LINEAR,
+                                      .part = STK_PART_LINEAR_FORWARD,
+                                      .layer = layer,
+                                      .x = x,
+                                      .in = { factor, residual },
+                                      .out = { y } });
+}
+
+void stk_tape_linear_weight(stk_tape *tape, stk_tape_part part, const stk_linear *layer, stk_tape_view x,
+                            stk_tape_view dy)
+{
+    stk_tape_add(tape, (stk_tape_op){
+                           .kind = STK_TAPE_LINEAR_WEIGHT, .part = part, .layer = layer, .x = x, .dy = dy });
+}
+
+void stk_tape_linear_input(stk_tape *tape, stk_tape_part part, const stk_linear *layer, stk_tape_view dy,
+                           stk_tape_id dx, int add)
+{
+    stk_tape_add(tape, (stk_tape_op){ .kind = STK_TAPE_LINEAR_INPUT,
+                                      .part = part,
+                                      .layer = layer,
+                                      .dy = dy,
+                                      .out = { dx },
+                                      .add = add });
+}
+
+void stk_tape_patches_back(stk_tape *tape, stk_tape_part part, const stk_conv_patches *patches,
+                           stk_tape_id d_patches, stk_tape_id dx)
+{
+    stk_tape_add(tape, (stk_tape_op){ .kind = STK_TAPE_PATCHES_BACK,
+                                      .part = part,
+                                      .x = stk_tape_view_patches(patches, dx),
+                                      .in = { d_patches },
+                                      .out = { dx },
+                                      .add = 1 });
+}
+
+void stk_tape_norm(stk_tape *tape, const stk_layernorm *layer, stk_tape_id x, stk_tape_id stats,
+                   stk_tape_id y)
+{
+    stk_tape_add(tape, (stk_tape_op){ .kind = STK_TAPE_NORM,
+                                      .part = STK_PART_NORM_FORWARD,
+                                      .layer = layer,
+                                      .in = { x },
+                                      .out = { stats, y } });
+}
+
+void stk_tape_norm_back(stk_tape *tape, const stk_layernorm *layer, stk_tape_id x, stk_tape_id stats,
+                        stk_tape_id dy, stk_tape_id residual, stk_tape_id dx)
+{
+    stk_tape_add(tape, (stk_tape_op){ .kind = STK_TAPE_NORM_BACK,
+                                      .part = STK_PART_NORM_BACKWARD,
+                                      .layer = layer,
+                                      .in = { x, stats, dy, residual },
+                                      .out = { dx } });
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tapes of every model in every mode: nothing is read before it is written, tensors that live at the same
+ * time share no memory, the plan is hardly larger than what lives at once, and the work is that of the
+ * formulas.
+ */
+#include "tests/unit/unit.h"
+
+#include "src/base/mem.h"
+#include "src/net/segformer/segformer.h"
+
+enum { BATCH = 4 };
+
+typedef struct recording {
+    stk_segformer *segformer;
+    stk_parameters parameters;
+    stk_tape tape;
+} recording;
+
+static recording record(const char *model, const stk_segformer_settings *how, uint32_t batch)
+{
+    recording r = { 0 };
+    stk_segformer_config config;
+    assert_int_equal(stk_config_of(&config, model, 19, NULL), STOKE_OK);
+    assert_int_equal(stk_segformer_create(&r.segformer, &config, &r.parameters, NULL), STOKE_OK);
+    stk_segformer_record(r.segformer, how, &r.tape);
+    assert_null(r.tape.unwritten);
+    assert_int_equal(stk_tape_place(&r.tape, batch, NULL), STOKE_OK);
+    return r;
+}
+
+static void forget(recording *r)
+{
+    stk_tape_free(&r->tape);
+    stk_parameters_free(&r->parameters);
+    stk_free(r->segformer);
+}
+
+static stk_segformer_settings training(int memory)
+{
+    return (stk_segformer_settings){
+        .height = 256, .width = 256, .training = 1, .memory = memory, .type = STK_F32, .drop_path = 0.1
+    };
+}
+
+/* Bytes that live while operation `at` runs. */
+static size_t alive(const stk_tape *tape, uint32_t at)
+{
+    size_t sum = 0;
+    for (size_t i = STK_TAPE_PICTURES + 1; i < tape->tensor_count; i++)
+        if (tape->tensors[i].first <= at && tape->tensors[i].last >= at) sum += tape->tensors[i].bytes;
+    return sum;
+}
+
+static void check_places(const stk_tape *tape, const char *model)
+{
+    for (size_t i = STK_TAPE_PICTURES + 1; i < tape->tensor_count; i++) {
+        const stk_tape_tensor *a = &tape->tensors[i];
+        assert_true(a->first <= a->last && a->last < tape->op_count);
+        assert_true(a->at % 64 == 0 && a->at + a->bytes <= tape->bytes);
+        for (size_t k = i + 1; k < tape->tensor_count; k++) {
+            const stk_tape_tensor *b = &tape->tensors[k];
+            if (a->last < b->first || b->last < a->first) continue;
+            if (a->at < b->at + b->bytes && b->at < a->at + a->bytes)
+                fail_msg("%s: %s and %s live at the same time and share memory", model, a->name, b->name);
+        }
+    }
+}
+
+static void tensors_lie_apart(void **state)
+{
+    (void)state;
+    static const char *const models[] = { "b0", "b2", "b5" };
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++)
+        for (int mode = STOKE_MEMORY_PLAIN; mode <= STOKE_MEMORY_MIN; mode++)
+            for (int how = 0; how < 3; how++) {
+                stk_segformer_settings s = training(mode);
+                s.training = how != 2;
+                s.freeze_encoder = how == 1;
+                s.type = mode ? STK_BF16 : STK_F32;
+                recording r = record(models[m], &s, BATCH);
+                size_t most = 0;
+                check_places(&r.tape, models[m]);
+                for (uint32_t i = 0; i < r.tape.op_count; i++)
+                    if (alive(&r.tape, i) > most) most = alive(&r.tape, i);
+                assert_true(r.tape.bytes >= most);
+                assert_true((double)r.tape.bytes < 1.02 * (double)most);
+                assert_true(s.training ? r.tape.kept > 0 && r.tape.kept <= most : r.tape.kept == 0);
+                forget(&r);
+            }
+}
+
+/* Added up by hand from the shapes of b0 at 4 x 256 x 256 with 19 classes. */
+static void work_is_that_of_the_shapes(void **state)
+{
+    (void)state;
+    stk_segformer_settings s = training(STOKE_MEMORY_PLAIN);
+    recording r = record("b0", &s, BATCH);
+    const stk_tape_span all = { 0, (uint32_t)r.tape.op_count };
+    assert_true(stk_tape_flops(&r.tape, all, BATCH) == 17033068544.0);
+    /* the first convolution: 64 x 64 tokens of 7 x 7 x 3 into 32 */
+    const stk_tape_op *first = NULL;
+    for (size_t i = 0; i < r.tape.op_count && !first; i++)
+        if (r.tape.ops[i].kind == STK_TAPE_LINEAR) first = &r.tape.ops[i];
+    assert_non_null(first);
+    assert_true(stk_tape_op_flops(first, BATCH) == 2.0 * BATCH * 64 * 64 * 7 * 7 * 3 * 32);
+    forget(&r);
+    s = training(STOKE_MEMORY_LEAN);
+    r = record("b0", &s, BATCH);
+    assert_true(stk_tape_flops(&r.tape, (stk_tape_span){ 0, (uint32_t)r.tape.op_count }, BATCH) ==
+                17179344896.0);
+    forget(&r);
+}
+
+static void what_nobody_wrote_is_refused(void **state)
+{
+    (void)state;
+    stoke_error err;
+    stk_tape tape = { 0 };
+    const stk_layernorm norm = { .channels = 8 };
+    const stk_tape_id x = stk_tape_declare(&tape, "x", 4, 8, STK_F32),
+                      stats = stk_tape_declare(&tape, "stats", 4, 2, STK_F32);
+    stk_tape_add(&tape,
+                 (stk_tape_op){ .kind = STK_TAPE_NORM, .layer = &norm, .in = { x }, .out = { stats } });
+    assert_string_equal(tape.unwritten, "x");
+    assert_int_equal(stk_tape_place(&tape, 1, &err), STOKE_E_STATE);
+    assert_non_null(strstr(err.message, "reads \"x\" before anything writes it"));
+    stk_tape_free(&tape);
+}
+
+static void survives_without_memory(void **state)
+{
+    (void)state;
+    const stk_segformer_settings s = training(STOKE_MEMORY_MIN);
+    int status = STOKE_E_NOMEM;
+    for (int after = 0; status; after++) {
+        recording r = { 0 };
+        stk_segformer_config config;
+        assert_int_equal(stk_config_of(&config, "b0", 3, NULL), STOKE_OK);
+        assert_int_equal(stk_segformer_create(&r.segformer, &config, &r.parameters, NULL), STOKE_OK);
+        stk_mem_fail_after(after);
+        stk_segformer_record(r.segformer, &s, &r.tape);
+        status = stk_tape_place(&r.tape, BATCH, NULL);
+        stk_mem_fail_after(-1);
+        assert_true(status == STOKE_OK || (status == STOKE_E_NOMEM && after < 30));
+        forget(&r);
+    }
+}
+
+UNIT_GROUP(tape)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tensors_lie_apart),
+        cmocka_unit_test(work_is_that_of_the_shapes),
+        cmocka_unit_test(what_nobody_wrote_is_refused),
+        cmocka_unit_test(survives_without_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
