@@ -17,7 +17,8 @@
 
 enum { VERSION = 1 };
 
-typedef enum field_kind { COUNT, COUNT32, REAL, TEXT } field_kind;
+/* SCORE: a real that is NaN where the state of an older program has none. */
+typedef enum field_kind { COUNT, COUNT32, REAL, SCORE, TEXT } field_kind;
 
 typedef struct field {
     const char *name;
@@ -39,9 +40,8 @@ static const field FIELDS[] = {
     FIELD("images", COUNT, progress.images),
     FIELD("best", REAL, progress.best),
     FIELD("best_step", COUNT, progress.best_step),
-#define STOKE_SCORE(id, name, title, metric, charted) FIELD("best_" #name, REAL, progress.best_scores.name),
+#define STOKE_SCORE(id, name, title, metric, charted) FIELD("best_" #name, SCORE, progress.best_scores.name),
 #include <stoke/scores.def>
-#include <stoke/tools/net.h>
 #undef STOKE_SCORE
     FIELD("best_classes_counted", COUNT32, progress.best_scores.classes_counted),
     FIELD("best_pixels", COUNT, progress.best_scores.pixels),
@@ -99,7 +99,8 @@ static void write_field(stoke_json *json, const field *f, const void *at)
     switch (f->kind) {
     case COUNT: stoke_json_uint(json, f->name, *(const uint64_t *)at); break;
     case COUNT32: stoke_json_uint(json, f->name, *(const uint32_t *)at); break;
-    case REAL: write_real(json, f->name, *(const double *)at); break;
+    case REAL:
+    case SCORE: write_real(json, f->name, *(const double *)at); break;
     case TEXT: stoke_json_string(json, f->name, at); break;
     }
 }
@@ -154,7 +155,8 @@ static int read_field(const stk_json *json, const field *f, const stk_json_value
         if (!stk_json_uint(json, value, &count) || count > UINT32_MAX) return 0;
         *(uint32_t *)at = (uint32_t)count;
         return 1;
-    case REAL: return read_real(json, value, at);
+    case REAL:
+    case SCORE: return read_real(json, value, at);
     case TEXT: break;
     }
     const char *text = value->kind == STK_JSON_STRING ? stk_json_text(json, value) : NULL;
@@ -168,6 +170,7 @@ static int read_fields(stk_checkpoint_info *info, const stk_json *json, stoke_er
     const stk_json_value *root = &json->values[0], *version = stk_json_find(json, root, "version"),
                          *identity = stk_json_find(json, root, "identity");
     uint64_t number;
+    unsigned missing = 0;
     if (!stk_json_uint(json, version, &number))
         return stk_fail(err, STOKE_E_FORMAT, "it tells no version: not a state of a run");
     if (number != VERSION)
@@ -177,13 +180,17 @@ static int read_fields(stk_checkpoint_info *info, const stk_json *json, stoke_er
                         (unsigned long long)number, VERSION);
     for (size_t i = 0; i < FIELD_COUNT; i++) {
         const stk_json_value *value = stk_json_find(json, root, FIELDS[i].name);
-        if (!value || !read_field(json, &FIELDS[i], value, (char *)info + FIELDS[i].offset))
+        void *at = (char *)info + FIELDS[i].offset;
+        if (!value && FIELDS[i].kind == SCORE) {
+            *(double *)at = NAN;
+            missing++;
+        } else if (!value || !read_field(json, &FIELDS[i], value, at))
             return stk_fail(err, STOKE_E_FORMAT, "\"%s\" %s", FIELDS[i].name,
                             value ? "is not what it should be" : "is missing");
     }
     if (!identity || identity->kind != STK_JSON_STRING)
         return stk_fail(err, STOKE_E_FORMAT, "\"identity\" is missing or no text");
-    if (root->count != FIELD_COUNT + 2)
+    if (root->count + missing != FIELD_COUNT + 2)
         return stk_fail(err, STOKE_E_FORMAT, "it holds %u fields, %d are known", (unsigned)root->count,
                         FIELD_COUNT + 2);
     const int status = check(info, err);

@@ -109,8 +109,14 @@ static stk_checkpoint_progress some_progress(void)
                                   .images = 14,
                                   .best = NAN,
                                   .best_step = 5,
-                                  .best_scores = { 1.0 / 3, 2.0 / 3, 0.5, 1e-300, 0x1p-1074, NAN, 12,
-                                                   1u << 30 },
+                                  .best_scores = { .miou = 1.0 / 3,
+                                                   .f1_macro = 2.0 / 3,
+                                                   .f1_micro = 0.5,
+                                                   .precision = 1e-300,
+                                                   .recall = 0x1p-1074,
+                                                   .pixel_accuracy = NAN,
+                                                   .classes_counted = 12,
+                                                   .pixels = 1u << 30 },
                                   .evaluations = 2,
                                   .without_gain = 1,
                                   .evaluated = 6,
@@ -597,6 +603,26 @@ static void counters_that_lie(void **state)
     assert_null(text);
 }
 
+/* A score that is added later must not end runs that are under way. */
+static void older_states_have_fewer_scores(void **state)
+{
+    (void)state;
+    stk_checkpoint_info info = { .progress = some_progress(), .net.loss_scale = 1, .identity = (char *)"" },
+                        got;
+    stoke_error err;
+    char *text;
+    assert_int_equal(stk_checkpoint_info_text(&info, &text, &err), STOKE_OK);
+    char *from = strstr(text, "\"best_recall\""), *to = from ? strchr(from, ',') : NULL;
+    assert_non_null(to);
+    memmove(from, to + 1, strlen(to + 1) + 1);
+    const int status = stk_checkpoint_info_read(&got, text, strlen(text), &err);
+    if (status) fail_msg("%s", err.message);
+    assert_true(isnan(got.progress.best_scores.recall));
+    assert_true(got.progress.best_scores.precision == 1e-300);
+    stk_free(got.identity);
+    stk_free(text);
+}
+
 /* ---- what can go wrong besides ---- */
 
 static int count_files(const char *folder)
@@ -684,6 +710,7 @@ UNIT_GROUP(checkpoint)
         unit_test_with_folder(metadata_that_is_none),
         unit_test_with_folder(other_settings),
         cmocka_unit_test(counters_that_lie),
+        cmocka_unit_test(older_states_have_fewer_scores),
         unit_test_with_folder(full_disk_keeps_the_old_state),
         unit_test_with_folder(survives_without_memory),
     };
