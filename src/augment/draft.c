@@ -63,7 +63,8 @@ void stk_draft_about_center(stk_draft *draft, const double linear[4], double shi
 
 stoke_color_step *stk_draft_color(stk_draft *draft, stoke_color_kind kind)
 {
-    stoke_color_step *step = &draft->plan->color[draft->plan->n_color_steps++];
+    const int full = draft->plan->n_color_steps == STOKE_PLAN_COLOR_STEPS;
+    stoke_color_step *step = full ? &draft->beyond : &draft->plan->color[draft->plan->n_color_steps++];
     step->kind = kind;
     return step;
 }

@@ -31,6 +31,7 @@ typedef struct stk_draft {
     stoke_box part;             /* else: the part of the source that is stretched to the frame */
     int mirrored;               /* parity of flips */
     int mixed;                  /* a mix op has acted */
+    stoke_color_step beyond; /* of an op that adds more than it declares, to a full plan: not carried out */
 } stk_draft;
 
 /* No crop, identity map, empty plan. */
@@ -46,7 +47,8 @@ void stk_draft_map(stk_draft *draft, const double step[6]);
 /* The same for a map about the centre c of the output: source = c + linear * (result - c - shift). */
 void stk_draft_about_center(stk_draft *draft, const double linear[4], double shift_x, double shift_y);
 
-/* Appends a photometric step. A pipeline is refused when it could append more than a plan holds. */
+/* Appends a step of a kind that the op declares (color_steps): by those a pipeline is refused that could
+ * append more than a plan holds. */
 stoke_color_step *stk_draft_color(stk_draft *draft, stoke_color_kind kind);
 
 /* Writes box, size, place, flips or matrix. */

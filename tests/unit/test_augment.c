@@ -107,6 +107,26 @@ static void every_op_acts_as_often_as_p_says(void **state)
     }
 }
 
+/* By what ops declare, pipelines are refused and devices get their tables. */
+static void ops_add_the_colour_steps_they_declare(void **state)
+{
+    stoke_op_info op;
+    for (size_t i = 0; stoke_op_at(i, &op); i++) {
+        const unsigned declared = stk_op_find(op.name)->color_steps;
+        unsigned seen = 0;
+        char spec[64];
+        snprintf(spec, sizeof spec, op.n_options && !strcmp(op.options[0].name, "p") ? "%s(p=1)" : "%s",
+                 op.name);
+        stoke_pipeline *pipeline = make(spec);
+        for (uint64_t n = 0; n < 200; n++) {
+            const stoke_augment_plan plan = plan_of(pipeline, n, 300, 200, 128, 96);
+            for (uint32_t k = 0; k < plan.n_color_steps; k++) seen |= 1u << plan.color[k].kind;
+        }
+        if (seen & ~declared) fail_msg("%s adds colour steps that it does not declare", op.name);
+        stoke_pipeline_destroy(&pipeline);
+    }
+}
+
 /* The numbers an op draws, mapped to [0, 1] by the ends of its range, are uniform and stay inside. */
 static void values_are_uniform_in_their_ranges(void **state)
 {
@@ -457,6 +477,7 @@ UNIT_GROUP(augment)
         cmocka_unit_test(small_sources_are_placed_not_stretched),
         cmocka_unit_test(draws_depend_on_every_key),
         cmocka_unit_test(every_op_acts_as_often_as_p_says),
+        cmocka_unit_test(ops_add_the_colour_steps_they_declare),
         cmocka_unit_test(values_are_uniform_in_their_ranges),
         cmocka_unit_test(constants_reach_the_touch),
         cmocka_unit_test(jitter_has_every_order),
