@@ -53,7 +53,7 @@ class Template:
                 text = read(path, root)
                 pattern = (r'^%s.*\n' if how == 'after' else r'^%s') % re.escape(place)
                 found = re.findall(pattern, text, re.MULTILINE)
-                assert len(found) == 1, f'{path} has {len(found)} lines that start with {place!r}'
+                assert len(found) == 1, f"{path} has {len(found)} lines that start with {place!r}: is a template in tests/map out of date?"
                 new = found[0] + lines if how == 'after' else lines.rstrip('\n')
                 text = text.replace(found[0], new) if how == 'replace' else re.sub(pattern, lambda _: new, text, flags=re.MULTILINE)
             with open(target, 'w', encoding='utf-8') as stream:
