@@ -30,7 +30,8 @@ static const stoke_option options[] = {
                "What is kept for the backward pass: all, less, least (the rest is computed again)"),
     CLI_FLAG(forward, "Inference: the forward pass alone"),
     CLI_FLAG(freeze_encoder, "Train the decode head alone"),
-    CLI_FLAG(ops, "Every operation as a row: layer, shape, arithmetic, bytes, what lives while it runs"),
+    CLI_FLAG(ops,
+             "Every operation as a row: layer, shape, arithmetic, bytes read and written, bytes in memory"),
     CLI_TEXT(STRING, svg, NULL, "FILE", "Draw the memory over the step as an SVG"),
     CLI_FORCE,
 };
@@ -63,7 +64,7 @@ static void draw(drawing *d, const stoke_net_tape *tape)
     d->series[1] =
         (stoke_series){ .name = "kept for backward", .x = d->x, .y = d->kept, .count = tape->n_ops };
     d->chart = stoke_chart_defaults();
-    d->chart.title = "Activations over a step";
+    d->chart.title = "Memory of tensors over a step";
     d->chart.x_label = "operation";
     d->chart.y_label = "MiB";
     d->chart.y_min = 0;
@@ -118,10 +119,11 @@ static void print_kinds(const stoke_net_tape *tape)
 
 static void print_ops(const stoke_net_tape *tape)
 {
-    stoke_table *table = CLI_TABLE("", "operation", "layer", "shape", "GFLOP", "read", "written", "live");
+    stoke_table *table =
+        CLI_TABLE("number", "phase", "operation", "layer", "shape", "GFLOP", "read", "written", "in memory");
     for (size_t i = 0; i < tape->n_ops; i++) {
         const stoke_net_op *op = &tape->ops[i];
-        cli_row(table, "%zu\t%s\t%s\t%s\t%.3f\t%s\t%s\t%s", i, op->kind, op->layer, op->shape,
+        cli_row(table, "%zu\t%s\t%s\t%s\t%s\t%.3f\t%s\t%s\t%s", i, op->phase, op->kind, op->layer, op->shape,
                 op->flops / 1e9, STOKE_MEMORY(op->read), STOKE_MEMORY(op->written), STOKE_MEMORY(op->live));
     }
     cli_table_end(table);
@@ -141,12 +143,12 @@ static void print_text(const stoke_net_tape *tape, const plan_options *o)
         print_ops(tape);
     else
         print_kinds(tape);
-    cli_print("\nparameters %s, packed weights %s, activations %s (%s of them kept for the backward pass), "
-              "scratch %s\n",
+    cli_print("\nparameters %s, packed weights %s, tensors %s (%s of them kept for the backward pass), "
+              "workspace %s\n",
               STOKE_MEMORY(plan->parameters), STOKE_MEMORY(plan->packed), STOKE_MEMORY(tape->bytes),
               STOKE_MEMORY(tape->kept), STOKE_MEMORY(plan->workspace + plan->activations - tape->bytes));
     const stoke_net_op *most = &tape->ops[worst];
-    cli_print("most lives at operation %zu: %s%s%s, %s\n", worst, most->kind, *most->layer ? " " : "",
+    cli_print("memory peaks at operation %zu: %s%s%s, %s\n", worst, most->kind, *most->layer ? " " : "",
               most->layer, STOKE_MEMORY(most->live));
 }
 
@@ -158,10 +160,11 @@ static void print_json(const stoke_net_tape *tape, const plan_options *o)
     stoke_json json = cli_json_open();
     FACTS(&json, FACT_OF(plan, model), FACT_OF(o, batch), FACT_SIZE("size", o->size[0], o->size[1]),
           FACT_OF(plan, classes), FACT("precision", stoke_precision_name(plan->precision)),
-          FACT("parameters", plan->parameter_count), FACT("forward_flops", plan->forward_flops),
+          FACT_OF(plan, parameter_count), FACT("forward_flops", plan->forward_flops),
           FACT("flops", plan->step_flops), FACT("parameters_bytes", plan->parameters),
-          FACT("packed_bytes", plan->packed), FACT("activations_bytes", tape->bytes),
-          FACT("kept_bytes", tape->kept), FACT("svg", o->svg));
+          FACT("packed_bytes", plan->packed), FACT("tensors_bytes", tape->bytes),
+          FACT("kept_bytes", tape->kept),
+          FACT("workspace_bytes", plan->workspace + plan->activations - tape->bytes), FACT("svg", o->svg));
     JSON_LIST(&json, "ops", i, i < tape->n_ops) {
         const stoke_net_op *op = &tape->ops[i];
         FACTS_OBJECT(&json, NULL, FACT_OF(op, phase), FACT_OF(op, kind), FACT_TEXT("layer", op->layer),
@@ -214,14 +217,14 @@ const cli_command cli_plan = {
     .max_words = 1,
     .description =
         "Records a training step of SegFormer b0 to b5 as `stoke train` carries it out, without running it: "
-        "operations with their shapes, arithmetic and bytes, and which tensors live when. A tensor that the "
-        "backward pass reads is kept until then; --memory lean and min compute some of them again. "
-        "Elementwise arithmetic is not counted.",
+        "operations with their shapes, arithmetic and bytes, and when each tensor is in memory. A tensor that "
+        "the backward pass reads is kept until then; --memory lean and min compute some of them again. MODEL "
+        "is b0 unless it is given. Elementwise arithmetic is not counted, nor are bytes of pictures and weights.",
     .examples = {
         { "stoke plan b0", "kinds of operations, memory, and how much lives when" },
         { "stoke plan b0 --ops --batch 1", "every operation of a step" },
         { "stoke plan b5 --size 640 --batch 2 --memory min --svg plan.svg",
-          "what --memory min spares, as a picture" },
+          "what --memory min saves, as a picture" },
         { "stoke plan b2 --forward --json",
           "inference, for a program: operations and tensors with their lives" },
     },

@@ -13,12 +13,22 @@ void *stk_net_tensor(const stoke_net *net, stk_tape_id id)
     return id > STK_TAPE_PICTURES ? net->maps + net->tape.tensors[id].at : NULL;
 }
 
+/* The stream between blocks is f32; what enters the products of a backward pass has the type of the run and,
+ * under drop path, the factor of its sample. */
+typedef struct scaled {
+    const float *x;
+    uint32_t channels;
+    const float *scale; /* NULL, or one factor per sample */
+    size_t sample_rows;
+    stk_float type;
+} scaled;
+
 /* What a view needs while its rows are in use. */
 typedef union making {
     stk_conv_patches patches;
     stk_layernorm_normalized normalised;
     stk_depthwise_hidden hidden;
-    stk_scaled scaled;
+    scaled scaled;
 } making;
 
 static stk_conv_patches patches_of(const stoke_net *net, const stk_tape_view *view,
@@ -53,7 +63,7 @@ static void convert_row(const float *x, size_t count, float factor, void *out, s
 
 static void make_scaled(const void *context, size_t first, size_t count, void *out)
 {
-    const stk_scaled *s = context;
+    const scaled *s = context;
     for (size_t row = first; row < first + count; row++) {
         const float factor = s->scale ? s->scale[row / s->sample_rows] : 1.0f;
         convert_row(s->x + row * s->channels, s->channels, factor,
@@ -86,7 +96,7 @@ static stk_exec_rows rows_of(const stoke_net *net, const stk_tape_view *view, co
     case STK_TAPE_VIEW_SCALED:
         if (!net->dropping) beside = NULL;
         if (run->type == STK_F32 && !beside) break;
-        make->scaled = (stk_scaled){
+        make->scaled = (scaled){
             .x = data, .channels = t->width, .scale = beside, .sample_rows = t->rows, .type = run->type
         };
         return (stk_exec_rows){ .stride = t->width, .make = make_scaled, .context = &make->scaled };
@@ -202,6 +212,7 @@ void stk_net_execute(stoke_net *net, stk_tape_span span, const stoke_net_batch *
     for (uint32_t i = span.begin; i < span.end; i++) {
         const stk_tape_op *op = &net->tape.ops[i];
         execute(net, op, batch);
-        stk_tape_lap(&net->parts, op->part);
+        /* Draws take no time to speak of: that of the operation that follows. */
+        if (op->kind != STK_TAPE_DRAW) stk_tape_profile_lap(&net->parts, op->part);
     }
 }

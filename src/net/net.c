@@ -23,19 +23,19 @@ enum {
     HUGE_PAGE = 2 << 20 /* fresh memory is touched 2-3 times faster this way, and the TLB reaches further */
 };
 
-void *stk_activation_arena_take(stk_activation_arena *arena, stk_arena_region region, size_t count,
-                                size_t bytes)
+/* Room for `count` elements of `bytes` bytes, on a cache line; NULL while measuring. */
+static void *take(stoke_net *net, stk_arena_region region, size_t count, size_t bytes)
 {
+    stk_activation_arena *arena = &net->arena;
     const size_t at = arena->used[region];
     arena->used[region] = at + (count * bytes + LINE - 1) / LINE * LINE;
-    if (arena->used[region] > arena->most[region]) arena->most[region] = arena->used[region];
     return arena->base ? arena->base + arena->start[region] + at : NULL;
 }
 
-size_t stk_activation_arena_bytes(const stk_activation_arena *arena)
+static size_t arena_bytes(const stk_activation_arena *arena)
 {
     size_t sum = 0;
-    for (int region = 0; region < STK_REGIONS; region++) sum += arena->most[region];
+    for (int region = 0; region < STK_REGIONS; region++) sum += arena->used[region];
     return sum;
 }
 
@@ -43,7 +43,7 @@ size_t stk_activation_arena_bytes(const stk_activation_arena *arena)
  * STOKE_E_NOMEM: the system has less; it would hand it out all the same and kill the process later. */
 static int activation_arena_commit(stk_activation_arena *arena, stoke_error *err)
 {
-    const size_t bytes = stk_activation_arena_bytes(arena);
+    const size_t bytes = arena_bytes(arena);
     const uint64_t available = stoke_machine_available();
     arena->base = bytes <= available ? stk_alloc_aligned(bytes, HUGE_PAGE) : NULL;
     if (!arena->base)
@@ -57,7 +57,7 @@ static int activation_arena_commit(stk_activation_arena *arena, stoke_error *err
     size_t start = 0;
     for (int region = 0; region < STK_REGIONS; region++) {
         arena->start[region] = start;
-        start += arena->most[region];
+        start += arena->used[region];
     }
     memset(arena->used, 0, sizeof arena->used);
     return STOKE_OK;
@@ -236,11 +236,6 @@ static int record(stoke_net *net, stoke_error *err)
     return stk_tape_place(&net->tape, p->batch, err);
 }
 
-static void *take(stoke_net *net, stk_arena_region region, size_t count, size_t bytes)
-{
-    return stk_activation_arena_take(&net->arena, region, count, bytes);
-}
-
 static float *floats(stoke_net *net, stk_arena_region region, size_t count)
 {
     return take(net, region, count, sizeof(float));
@@ -311,13 +306,13 @@ static void lay_out(stoke_net *net)
 static void plan_make(stoke_net *net)
 {
     stoke_net_plan *plan = &net->plan;
-    const size_t *bytes = net->arena.most;
+    const size_t *bytes = net->arena.used;
     plan->parameters = bytes[STK_REGION_PARAMETERS];
     plan->packed = bytes[STK_REGION_PACKED];
     plan->activations = net->tape.kept;
     plan->workspace = bytes[STK_REGION_WORKSPACE] + bytes[STK_REGION_MAPS] - net->tape.kept;
     plan->process = stk_machine_rss("/proc");
-    plan->total = plan->process + stk_activation_arena_bytes(&net->arena);
+    plan->total = plan->process + arena_bytes(&net->arena);
     plan->parameter_count = net->parameters.elements;
     plan->model = net->segformer->config.model;
     plan->classes = net->segformer->config.classes;
@@ -367,7 +362,7 @@ int stoke_net_plan_of(const stoke_net_params *params, stoke_net_plan *plan, stok
 /* First values of everything that has some. */
 static int fill(stoke_net *net, const stoke_net_params *params, stoke_error *err)
 {
-    memset(net->values, 0, net->arena.most[STK_REGION_PARAMETERS]);
+    memset(net->values, 0, net->arena.used[STK_REGION_PARAMETERS]);
     if (params->weights) {
         const stk_pretrained_how how = { .seed = params->seed,
                                          .partial = params->partial,

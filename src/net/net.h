@@ -6,8 +6,9 @@
  *   execute.c       the tape, operation by operation
  *   ops/ops.h       the operations
  *
- * Opening it: net.c reads the settings, segformer.c declares the layers (parameters.h) and records the tape
- * (tape.h), tape.c places the tensors and adds up what there is to compute.
+ * Opening it: net.c reads the settings, segformer.c declares the layers (parameters.h),
+ * segformer_record.c records the tape (tape.h), tape_plan.c places the tensors and adds up what there is to
+ * compute.
  */
 #ifndef STOKE_SRC_NET_NET_H
 #define STOKE_SRC_NET_NET_H
@@ -35,27 +36,9 @@ enum { STK_REGIONS = 4 };
 
 typedef struct stk_activation_arena {
     unsigned char *base;       /* NULL while measuring */
-    size_t used[STK_REGIONS];  /* now */
-    size_t most[STK_REGIONS];  /* ever: the size of the region */
+    size_t used[STK_REGIONS];  /* bytes */
     size_t start[STK_REGIONS]; /* of the region, once there is memory */
 } stk_activation_arena;
-
-/* Room for `count` elements of `bytes` bytes, 64-byte aligned; NULL while measuring. */
-void *stk_activation_arena_take(stk_activation_arena *arena, stk_arena_region region, size_t count,
-                                size_t bytes);
-
-/* What is taken between a mark and its release may share memory with what is taken after it. */
-static inline size_t stk_activation_arena_mark(const stk_activation_arena *arena, stk_arena_region region)
-{
-    return arena->used[region];
-}
-static inline void stk_activation_arena_release(stk_activation_arena *arena, stk_arena_region region,
-                                                size_t mark)
-{
-    arena->used[region] = mark;
-}
-
-size_t stk_activation_arena_bytes(const stk_activation_arena *arena);
 
 struct stoke_net {
     stoke_net_params params; /* strings are NULL: they were the caller's */

@@ -95,8 +95,8 @@ typedef struct layer {
         "stage " i " patches", "stage " i " query", "stage " i " reduction", "stage " i " key, value",       \
             "stage " i " output", "stage " i " fc1", "stage " i " fc2", "head, stage " i                     \
     }
-static const char *const stage_layers[STK_STAGES][LAYERS_OF_STAGE] = { STAGE("1"), STAGE("2"),
-                                                                              STAGE("3"), STAGE("4") };
+static const char *const stage_layers[STK_STAGES][LAYERS_OF_STAGE] = { STAGE("1"), STAGE("2"), STAGE("3"),
+                                                                       STAGE("4") };
 
 static size_t list_layers(layer list[MAX_LAYERS], const stk_segformer_config *config,
                           const stoke_net_bench_params *p)

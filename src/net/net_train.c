@@ -68,14 +68,14 @@ static void pack(stoke_net *net, int training)
     }
     if (!net->head_packed) stk_segformer_head_pack(&net->run, head);
     net->encoder_packed = net->head_packed = 1;
-    stk_tape_lap(&net->parts, STK_PART_PACK);
+    stk_tape_profile_lap(&net->parts, STK_PART_PACK);
 }
 
 /* The logits of a batch. training: batch statistics, dropout, drop path by state.draws. */
 static void net_logits(stoke_net *net, const stoke_net_batch *batch, int training)
 {
     stk_segformer_head *head = &net->segformer->head;
-    stk_tape_start(&net->parts);
+    stk_tape_profile_start(&net->parts);
     pack(net, training);
     net->dropping = training;
     head->batch = net->loss_shape.batch = batch->count;
@@ -114,7 +114,7 @@ int stoke_net_predict(stoke_net *net, const stoke_net_batch *batch, uint16_t *cl
     if (status) return status;
     net_logits(net, batch, 0);
     stk_classes_of(&net->run, &net->loss_shape, net->loss_room, logits_of(net), classes);
-    stk_tape_lap(&net->parts, STK_PART_LOSS);
+    stk_tape_profile_lap(&net->parts, STK_PART_LOSS);
     return STOKE_OK;
 }
 
@@ -139,7 +139,7 @@ int stoke_net_evaluate(stoke_net *net, const stoke_net_batch *batch, double *los
                       1, loss, NULL, err);
     if (!status && classes)
         stk_classes_of(&net->run, &net->loss_shape, net->loss_room, logits_of(net), classes);
-    stk_tape_lap(&net->parts, STK_PART_LOSS);
+    stk_tape_profile_lap(&net->parts, STK_PART_LOSS);
     return status;
 }
 
@@ -186,7 +186,7 @@ int stoke_net_backward(stoke_net *net, const stoke_net_batch *batch, uint32_t of
     status = stk_loss(&net->run, &net->params.loss, &net->loss_shape, net->loss_room, logits_of(net), &truth,
                       (float)(net->state.loss_scale / of), loss ? loss : &unasked,
                       stk_net_tensor(net, net->tape.d_logits), err);
-    stk_tape_lap(&net->parts, STK_PART_LOSS);
+    stk_tape_profile_lap(&net->parts, STK_PART_LOSS);
     const int tracked = !status && running_are_finite(net);
     if (!tracked) memcpy(running, net->saved_running, running_bytes(net));
     if (status) return status; /* as if it had not been called */
@@ -268,7 +268,7 @@ int stoke_net_step(stoke_net *net, const stoke_update *settings, stoke_step_repo
     if (!settings) settings = &defaults;
     const int status = check_update(net, settings, err);
     if (status) return status;
-    stk_tape_start(&net->parts);
+    stk_tape_profile_start(&net->parts);
     const stk_update update = update_of(net, settings);
     const double scale = net->state.loss_scale, norm = stk_gradient_norm(&net->run, &update, 1 / scale);
     const int overflow = !isfinite(norm);
@@ -282,7 +282,7 @@ int stoke_net_step(stoke_net *net, const stoke_update *settings, stoke_step_repo
     }
     follow_scale(net, overflow);
     net->have_gradients = 0;
-    stk_tape_lap(&net->parts, STK_PART_UPDATE);
+    stk_tape_profile_lap(&net->parts, STK_PART_UPDATE);
     if (report)
         *report = (stoke_step_report){
             .step = net->state.step, .gradient_norm = norm, .loss_scale = scale, .skipped = overflow

@@ -42,7 +42,7 @@ void stk_tape_add(stk_tape *tape, stk_tape_op op)
     }
     const stk_tape_view *views[] = { &op.x, &op.dy };
     for (int i = 0; i < 2; i++) {
-        if (op.kind != STK_TAPE_PATCHES_BACK) reads(tape, views[i]->of);
+        reads(tape, views[i]->of);
         reads(tape, views[i]->beside);
     }
     for (int i = 0; i < STK_TAPE_OPERANDS; i++) reads(tape, op.in[i]);
@@ -53,8 +53,7 @@ void stk_tape_add(stk_tape *tape, stk_tape_op op)
         if (t->first == UINT32_MAX) t->first = (uint32_t)tape->op_count;
         t->last = (uint32_t)tape->op_count;
     }
-    const stk_tape_id wide = op.dy.of ? op.dy.of : op.out[0];
-    op.rows = tape->tensors[wide].rows;
+    op.rows = tape->tensors[op.dy.of ? op.dy.of : op.out[0]].rows;
     tape->ops[tape->op_count++] = op;
 }
 

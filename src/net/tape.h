@@ -50,13 +50,13 @@ typedef struct stk_tape_profile {
 } stk_tape_profile;
 
 /* Work begins: what passed before is nobody's. */
-static inline void stk_tape_start(stk_tape_profile *parts)
+static inline void stk_tape_profile_start(stk_tape_profile *parts)
 {
     parts->last = stk_now_ns();
 }
 
 /* What has passed since the last reading was `part`. */
-static inline void stk_tape_lap(stk_tape_profile *parts, stk_tape_part part)
+static inline void stk_tape_profile_lap(stk_tape_profile *parts, stk_tape_part part)
 {
     const uint64_t now = stk_now_ns();
     parts->ns[part] += now - parts->last;

@@ -88,9 +88,10 @@ static void list(const stoke_net *net, stoke_net_tape *out)
                               .flops = stk_tape_op_flops(op, batch) };
         name_layer(net, op, to);
         name_shape(op, batch, to);
-        to->read = bytes_of(tape, op->x.of) + bytes_of(tape, op->x.beside) + bytes_of(tape, op->dy.of);
+        to->read = bytes_of(tape, op->kind == STK_TAPE_PATCHES_BACK ? STK_TAPE_NONE : op->x.of) +
+                   bytes_of(tape, op->x.beside) + bytes_of(tape, op->dy.of);
         for (int k = 0; k < STK_TAPE_OPERANDS; k++) {
-            to->read += bytes_of(tape, op->in[k]);
+            to->read += bytes_of(tape, op->in[k]) + (op->add ? bytes_of(tape, op->out[k]) : 0);
             to->written += bytes_of(tape, op->out[k]);
         }
     }
@@ -106,29 +107,31 @@ static void list(const stoke_net *net, stoke_net_tape *out)
     }
 }
 
+/* Room for the lists, and what they begin with. */
+static int make_lists(const stoke_net *net, stoke_net_tape *out)
+{
+    out->n_ops = net->tape.op_count;
+    out->n_maps = net->tape.tensor_count - STK_TAPE_PICTURES - 1;
+    out->bytes = net->tape.bytes;
+    out->kept = net->tape.kept;
+    out->plan = net->plan;
+    out->ops = stk_calloc(out->n_ops, sizeof *out->ops);
+    out->maps = stk_calloc(out->n_maps, sizeof *out->maps);
+    return out->ops && out->maps;
+}
+
 int stoke_net_tape_of(const stoke_net_params *params, stoke_net_tape **tape, stoke_error *err)
 {
-    stoke_net_tape *out = stk_calloc(1, sizeof *out);
     stoke_net *net = stk_calloc(1, sizeof *net);
-    int status = out && net ? STOKE_OK : STOKE_E_NOMEM;
-    if (!status) status = stk_net_prepare(net, params, stk_net_table_get(), err);
-    if (!status) {
-        out->n_ops = net->tape.op_count;
-        out->n_maps = net->tape.tensor_count - STK_TAPE_PICTURES - 1;
-        out->bytes = net->tape.bytes;
-        out->kept = net->tape.kept;
-        out->plan = net->plan;
-        out->ops = stk_calloc(out->n_ops, sizeof *out->ops);
-        out->maps = stk_calloc(out->n_maps, sizeof *out->maps);
-        if (!out->ops || !out->maps) status = STOKE_E_NOMEM;
-    }
-    if (!status) list(net, out);
+    *tape = stk_calloc(1, sizeof **tape);
+    int status = STOKE_OK;
+    if (net && *tape) status = stk_net_prepare(net, params, stk_net_table_get(), err);
+    if (!net || !*tape || (!status && !make_lists(net, *tape)))
+        status = stk_fail(err, STOKE_E_NOMEM, "no memory for the list of a network's operations");
+    if (!status) list(net, *tape);
     stoke_net_close(&net);
-    *tape = out;
-    if (!status) return STOKE_OK;
-    stoke_net_tape_destroy(tape);
-    return status == STOKE_E_NOMEM ? stk_fail(err, status, "no memory for the list of a network's operations")
-                                   : status;
+    if (status) stoke_net_tape_destroy(tape);
+    return status;
 }
 
 void stoke_net_tape_destroy(stoke_net_tape **tape)

@@ -43,8 +43,8 @@ static void place(stk_tape_tensor **placed, size_t count, stk_tape_tensor *t)
     t->at = at;
 }
 
-/* The largest first. For b0, b2 and b5 in every mode the sum is then what lives at once at the worst moment,
- * no byte more; with the longest lives first it was up to 19 % more in inference. */
+/* The largest first: for all models and modes the sum is what lives at once at the worst moment, with 150
+ * classes in inference up to 5 % more. With the longest lives first it was up to 19 % more. */
 int stk_tape_place(stk_tape *tape, uint32_t batch, stoke_error *err)
 {
     if (tape->unwritten)
@@ -184,7 +184,10 @@ static int alike(const stk_tape_op *a, const stk_tape_op *b)
     if (a->kind == STK_TAPE_NORM || a->kind == STK_TAPE_NORM_BACK)
         return ((const stk_layernorm *)a->layer)->channels == ((const stk_layernorm *)b->layer)->channels;
     if (a->kind == STK_TAPE_DEPTHWISE || a->kind == STK_TAPE_DEPTHWISE_BACK)
-        return ((const stk_depthwise *)a->layer)->channels == ((const stk_depthwise *)b->layer)->channels;
+        return ((const stk_depthwise *)a->layer)->channels == ((const stk_depthwise *)b->layer)->channels &&
+               !memcmp(&a->map, &b->map, sizeof a->map);
+    if (a->kind == STK_TAPE_SEGFORMER_HEAD || a->kind == STK_TAPE_SEGFORMER_HEAD_BACK)
+        return a->layer == b->layer;
     return !memcmp(&a->attention, &b->attention, sizeof a->attention);
 }
 

@@ -4,12 +4,11 @@
  * time share no memory, the plan is hardly larger than what lives at once, and the work is that of the
  * formulas.
  */
-#include "tests/unit/unit.h"
+#include "tests/unit/fixture_small_net.h"
 
 #include "src/base/mem.h"
-#include "src/net/segformer/segformer.h"
 
-enum { BATCH = 4 };
+enum { PICTURES = 4 };
 
 typedef struct recording {
     stk_segformer *segformer;
@@ -78,13 +77,13 @@ static void tensors_lie_apart(void **state)
                 s.training = how != 2;
                 s.freeze_encoder = how == 1;
                 s.type = mode ? STK_BF16 : STK_F32;
-                recording r = record(models[m], &s, BATCH);
+                recording r = record(models[m], &s, PICTURES);
                 size_t most = 0;
                 check_places(&r.tape, models[m]);
                 for (uint32_t i = 0; i < r.tape.op_count; i++)
                     if (alive(&r.tape, i) > most) most = alive(&r.tape, i);
                 assert_true(r.tape.bytes >= most);
-                assert_true((double)r.tape.bytes < 1.02 * (double)most);
+                assert_true((double)r.tape.bytes < 1.05 * (double)most);
                 assert_true(s.training ? r.tape.kept > 0 && r.tape.kept <= most : r.tape.kept == 0);
                 forget(&r);
             }
@@ -95,19 +94,19 @@ static void work_is_that_of_the_shapes(void **state)
 {
     (void)state;
     stk_segformer_settings s = training(STOKE_MEMORY_PLAIN);
-    recording r = record("b0", &s, BATCH);
+    recording r = record("b0", &s, PICTURES);
     const stk_tape_span all = { 0, (uint32_t)r.tape.op_count };
-    assert_true(stk_tape_flops(&r.tape, all, BATCH) == 17033068544.0);
+    assert_true(stk_tape_flops(&r.tape, all, PICTURES) == 17033068544.0);
     /* the first convolution: 64 x 64 tokens of 7 x 7 x 3 into 32 */
     const stk_tape_op *first = NULL;
     for (size_t i = 0; i < r.tape.op_count && !first; i++)
         if (r.tape.ops[i].kind == STK_TAPE_LINEAR) first = &r.tape.ops[i];
     assert_non_null(first);
-    assert_true(stk_tape_op_flops(first, BATCH) == 2.0 * BATCH * 64 * 64 * 7 * 7 * 3 * 32);
+    assert_true(stk_tape_op_flops(first, PICTURES) == 2.0 * PICTURES * 64 * 64 * 7 * 7 * 3 * 32);
     forget(&r);
     s = training(STOKE_MEMORY_LEAN);
-    r = record("b0", &s, BATCH);
-    assert_true(stk_tape_flops(&r.tape, (stk_tape_span){ 0, (uint32_t)r.tape.op_count }, BATCH) ==
+    r = record("b0", &s, PICTURES);
+    assert_true(stk_tape_flops(&r.tape, (stk_tape_span){ 0, (uint32_t)r.tape.op_count }, PICTURES) ==
                 17179344896.0);
     forget(&r);
 }
@@ -140,19 +139,72 @@ static void survives_without_memory(void **state)
         assert_int_equal(stk_segformer_create(&r.segformer, &config, &r.parameters, NULL), STOKE_OK);
         stk_mem_fail_after(after);
         stk_segformer_record(r.segformer, &s, &r.tape);
-        status = stk_tape_place(&r.tape, BATCH, NULL);
+        status = stk_tape_place(&r.tape, PICTURES, NULL);
         stk_mem_fail_after(-1);
         assert_true(status == STOKE_OK || (status == STOKE_E_NOMEM && after < 30));
         forget(&r);
     }
 }
 
+/* One operation at a time; memory in which nothing lives is full of NaN. */
+static void run_span(stoke_net *net, stk_tape_span span, const stoke_net_batch *batch)
+{
+    const stk_tape *tape = &net->tape;
+    for (uint32_t i = span.begin; i < span.end; i++) {
+        stk_net_execute(net, (stk_tape_span){ i, i + 1 }, batch);
+        for (size_t k = STK_TAPE_PICTURES + 1; k < tape->tensor_count; k++)
+            if (tape->tensors[k].last == i)
+                memset(stk_net_tensor(net, (stk_tape_id)k), 0xff, tape->tensors[k].bytes);
+    }
+}
+
+/* A sum over all gradients of a step, carried out as it is, or with dead memory spoilt. */
+static double sum_of_gradients(const stoke_net_params *p, const sample_batch *b, int spoilt)
+{
+    stoke_net *net = open_net(p);
+    const stoke_net_batch batch = view(b, BATCH);
+    const stk_tape *tape = &net->tape;
+    double sum = 0;
+    assert_int_equal(stoke_net_backward(net, &batch, 1, NULL, NULL), 0); /* packs, and draws from now on */
+    net->run.accumulate = 0;
+    if (spoilt) memset(net->maps, 0xff, tape->bytes);
+    if (spoilt)
+        run_span(net, tape->forward, &batch);
+    else
+        stk_net_execute(net, tape->forward, &batch);
+    const stk_tape_tensor *t = &tape->tensors[tape->d_logits];
+    float *d_logits = stk_net_tensor(net, tape->d_logits);
+    for (size_t i = 0; i < t->rows * BATCH * t->width; i++)
+        d_logits[i] = i % t->width < CLASSES ? (float)(i % 13) / 100 - 0.06f : 0;
+    if (spoilt)
+        run_span(net, tape->backward, &batch);
+    else
+        stk_net_execute(net, tape->backward, &batch);
+    for (size_t i = 0; i < net->parameters.trainable; i++) sum += net->gradients[i] * (double)(1 + i % 97);
+    stoke_net_close(&net);
+    return sum;
+}
+
+static void lives_cover_what_is_touched(void **state)
+{
+    (void)state;
+    sample_batch *b = make_batch(1);
+    stoke_net_params p = small_params();
+    for (p.memory = STOKE_MEMORY_PLAIN; p.memory <= STOKE_MEMORY_MIN; p.memory++)
+        for (p.precision = STOKE_PRECISION_FP32; p.precision <= STOKE_PRECISION_FP16; p.precision++) {
+            const double wanted = sum_of_gradients(&p, b, 0), got = sum_of_gradients(&p, b, 1);
+            if (!(got == wanted))
+                fail_msg("memory mode %d, precision %d: %.17g with dead memory spoilt, %.17g without",
+                         p.memory, p.precision, got, wanted);
+        }
+    free(b);
+}
+
 UNIT_GROUP(tape)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tensors_lie_apart),
-        cmocka_unit_test(work_is_that_of_the_shapes),
-        cmocka_unit_test(what_nobody_wrote_is_refused),
+        cmocka_unit_test(tensors_lie_apart),          cmocka_unit_test(lives_cover_what_is_touched),
+        cmocka_unit_test(work_is_that_of_the_shapes), cmocka_unit_test(what_nobody_wrote_is_refused),
         cmocka_unit_test(survives_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

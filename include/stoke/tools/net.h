@@ -47,7 +47,9 @@ typedef struct stoke_net_op {
     char layer[96];    /* as its parameters are called, "segformer.encoder.block.0.0.mlp.dense1"; "": none */
     char shape[48];    /* "65536 x 32 to 128" */
     double flops;      /* of products; elementwise work is not counted */
-    uint64_t read, written, live; /* bytes of its tensors, and of all that live while it runs */
+    /* Bytes of the tensors it reads and writes, and of all that live while it runs; pictures, weights and
+     * their gradients are not among them. */
+    uint64_t read, written, live;
 } stoke_net_op;
 
 typedef struct stoke_net_map {
@@ -65,6 +67,7 @@ typedef struct stoke_net_tape {
     stoke_net_plan plan;
 } stoke_net_tape;
 
+/* Released by stoke_net_tape_destroy; NULL on failure, whose errors are those of stoke_net_plan_of. */
 STOKE_API int stoke_net_tape_of(const stoke_net_params *params, stoke_net_tape **tape, stoke_error *err);
 STOKE_API void stoke_net_tape_destroy(stoke_net_tape **tape);
 

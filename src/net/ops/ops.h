@@ -203,19 +203,6 @@ void stk_attention_backward(const stk_exec *run, const stk_attention *shape, con
                             void *dkv);
 stk_exec_need stk_attention_need(const stk_exec *run, const stk_attention *shape);
 
-/* ---- scaled rows ---- */
-
-/* The stream between blocks is f32; what enters the products of a backward pass has the type of the run and,
- * under drop path, the factor of its sample. These rows are made from the stream a few at a time. */
-
-typedef struct stk_scaled {
-    const float *x;
-    uint32_t channels;
-    const float *scale; /* NULL, or one factor per sample */
-    size_t sample_rows;
-    stk_float type;
-} stk_scaled;
-
 /* ---- loss ---- */
 
 /* The loss at the resolution of the masks, from logits at a quarter of it: rows are interpolated (bilinear,
