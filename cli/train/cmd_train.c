@@ -19,7 +19,7 @@ typedef struct train_options {
 static const stoke_option options[] = {
     CLI_FLAG(
         dry_run,
-        "Settle everything, print what the run would do and the memory it would take, and write nothing"),
+        "Work out all settings, print what the run would do and the memory it would take, and write nothing"),
 };
 
 /* One run of the command. */

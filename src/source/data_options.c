@@ -21,7 +21,8 @@ static const stoke_option table[] = {
     { "images", STOKE_OPT_STRING, FIELD(images), .argument = "DIR",
       .help = "Folder of images; folders below it are read too" },
     { "masks", STOKE_OPT_STRING, FIELD(masks), .argument = "DIR",
-      .help = "Folder of masks for --images; left out, masks are zeros. May be the images folder when masks "
+      .help = "Folder of masks for --images; left out, every pixel is class 0. May be the images folder when "
+              "masks "
               "have a suffix" },
     { "list", STOKE_OPT_STRING, FIELD(list), .argument = "FILE",
       .help = "CSV file with an image path and a mask path per line, relative to the folder of the file" },
@@ -37,13 +38,15 @@ static const stoke_option table[] = {
     { "val_split", STOKE_OPT_REAL, FIELD(val_split), .default_text = "0", .min = 0, .max = 1,
       .argument = "PART",
       .help = "Share of the samples that belong to val, chosen by a hash of the name, so that adding files "
-              "moves no other file. Must be 0 when the set has its own val folder" },
+              "moves no other file. Must be 0 when the set has its own val folder; where it has none, `stoke "
+              "train` takes about a fifth for 0" },
     { "split_seed", STOKE_OPT_INT, FIELD(split_seed), .default_text = "0", .argument = "N",
       .help = "Key of the hash of --val-split; apart from --seed, so that another training seed keeps the "
               "split" },
     /* what masks mean */
     { "classes", STOKE_OPT_INT, FIELD(classes), .default_text = "0", .min = 0, .max = 65536, .argument = "N",
-      .help = "Number of classes; mask values from N on are errors. 0 does not check" },
+      .help = "Number of classes; mask values from N on are errors. 0 does not check; "
+              "`stoke train` counts them in the masks then" },
     { "ignore_index", STOKE_OPT_INT, FIELD(ignore_index), .default_text = "255", .min = -1, .max = 65535,
       .argument = "N", .help = "Class id of pixels without a class, always accepted in masks; -1 for none" },
     { "label_map", STOKE_OPT_STRING, FIELD(label_map), .default_text = "identity", .argument = "MAP",
@@ -111,7 +114,7 @@ static const stoke_option table[] = {
     { "world", STOKE_OPT_INT, FIELD(world), .default_text = "1", .min = 1, .max = 1048576, .argument = "N",
       .help = "Number of processes that share an epoch" },
     { "drop_last", STOKE_OPT_FLAG, FIELD(drop_last), .default_text = "false",
-      .help = "Leave out what does not fill a batch on every rank" },
+      .help = "Leave out the last batch where it is not full on every rank" },
     /* running */
     { "workers", STOKE_OPT_AUTO_INT, FIELD(workers), .default_text = "auto", .min = 0, .max = 1024,
       .argument = "N|auto",
@@ -120,7 +123,7 @@ static const stoke_option table[] = {
     { "consumer_cores", STOKE_OPT_AUTO_INT, FIELD(consumer_cores), .default_text = "auto", .min = 0,
       .max = 1024, .argument = "N|auto",
       .help = "Cores that --workers auto leaves to the consumer of batches; auto is 1 for a program that "
-              "trains, 0 for the commands of stoke, which only look" },
+              "trains, 0 for stoke commands that do not train" },
     { "prefetch", STOKE_OPT_INT, FIELD(prefetch), .default_text = "2", .min = 1, .max = 1024, .argument = "N",
       .help = "Batches kept ready ahead of the consumer" },
     { "nice", STOKE_OPT_INT, FIELD(nice), .default_text = "5", .min = 0, .max = 19, .argument = "N",
@@ -131,7 +134,7 @@ static const stoke_option table[] = {
       .help = "What happens to a sample that cannot be read: another stands in, its row is left out, or the "
               "run stops" },
     { "max_bad", STOKE_OPT_STRING, FIELD(max_bad), .default_text = "1%", .argument = "N|P%",
-      .help = "More distinct bad samples than this stop the run; a percentage of the set, rounded up, or a "
+      .help = "Stop the run when more samples than this are bad; a percentage of the set, rounded up, or a "
               "number" },
     { "quarantine", STOKE_OPT_STRING, FIELD(quarantine), .default_text = "quarantine.jsonl",
       .argument = "FILE",

@@ -177,7 +177,7 @@ static int no_class_for(const stoke_labels *labels, uint32_t value, uint32_t x, 
     if (labels->kind == STK_LABELS_VALUES && !labels->keeps)
         stk_error_add(err, ": a `,*` at its end keeps what it does not name");
     else if (labels->classes && value == labels->classes)
-        stk_error_add(err, ": if it means no class, `ignore_index` %u", value);
+        stk_error_add(err, ": set `classes` higher, or, if it means no class, `ignore_index` %u", value);
     else if (!labels->classes && value > 255)
         stk_error_add(err, ": more than 256 classes want `classes` and `ignore_index` 65535");
     return r;

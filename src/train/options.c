@@ -37,7 +37,7 @@ static const stoke_option table[] = {
            "--pretrained holds, else b0")
     STRING(pretrained, NULL, "DIR|FILE",
            "Weights to start from, as Hugging Face stores them: the folder of a whole network or of an "
-           "encoder (mit-b0), or the best/ folder of another run. Left out, weights are drawn from --seed")
+           "encoder (mit-b0), or the best/ folder of another run. Left out, weights start random, from --seed")
     FLAG(partial, "false",
          "Take from --pretrained the tensors that fit and draw the others, instead of refusing weights of "
          "another shape")
@@ -86,7 +86,7 @@ static const stoke_option table[] = {
     REAL(eps, "1e-8", 1e-30, 1, "X", "Of adamw: added to the divisor")
     REAL(momentum, "0.9", 0, 0.999999, "X", "Of sgd: share of the last change that the next one keeps")
     FLAG(nesterov, "false", "Of sgd: Nesterov's momentum")
-    REAL(weight_decay, "0.01", 0, 1000, "X", "How strongly weights are drawn to 0; those of norms are not")
+    REAL(weight_decay, "0.01", 0, 1000, "X", "How strongly weights are pulled towards 0; those of norms are not")
     REAL(clip_norm, "1", 0, ANY, "X",
          "Gradients whose norm is larger are scaled down to it; 0 leaves them as they are")
     CHOICE(schedule, "poly", "poly|cosine|constant",
@@ -124,7 +124,7 @@ static const stoke_option table[] = {
          "Resume although the data or settings have changed since, or although the state is gone: then the "
          "run begins again and replaces its best/ and last/")
     INT(stop_after, "0", 0, ANY, "N",
-        "Save and leave after N steps of this session, to be resumed later; 0 goes on to the end")
+        "Save and stop after N more steps, to be resumed later; 0 goes on to the end")
     AUTO_INT(save_every, "auto", 1, ANY, "N|auto",
              "Steps between checkpoints; auto is at every evaluation and at least every 10 minutes")
     AUTO_INT(log_every, "auto", 1, ANY, "N|auto",

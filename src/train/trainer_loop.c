@@ -228,8 +228,7 @@ static const char *reason_to_end(stoke_trainer *t)
     t->stopped_early = p->patience && t->now.without_gain >= (uint64_t)p->patience;
     if (t->stopped_early) return "no gain in as many evaluations as `patience` allows";
     if (t->asked) return "asked to stop";
-    if (p->stop_after && t->session >= (uint64_t)p->stop_after)
-        return "as many steps as this session was to have";
+    if (p->stop_after && t->session >= (uint64_t)p->stop_after) return "as many steps as `stop_after` allows";
     return NULL;
 }
 

@@ -164,8 +164,8 @@ static void the_value_behind_the_last_class(void **state)
     uint8_t ids[1];
     stoke_error err;
     assert_int_equal(map8(labels, (uint8_t[]){ 11 }, ids, 1, &err), STOKE_E_LABEL);
-    assert_string_equal(err.message, "value 11 at (x 0, y 0) is not a class (classes 11, ignore 255): if it "
-                                     "means no class, `ignore_index` 11");
+    assert_string_equal(err.message, "value 11 at (x 0, y 0) is not a class (classes 11, ignore 255): set "
+                                     "`classes` higher, or, if it means no class, `ignore_index` 11");
     stoke_labels_destroy(&labels);
     (void)state;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Tapes of every model in every mode: nothing is read before it is written, tensors that live at the same
- * time share no memory, the plan is hardly larger than what lives at once, and the work is that of the
- * formulas.
+ * time share no memory, the plan is hardly larger than what lives at once, no operation touches a tensor
+ * outside its life, and the work is that of the shapes.
  */
 #include "tests/unit/fixture_small_net.h"
 
