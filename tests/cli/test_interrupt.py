@@ -42,6 +42,7 @@ TRIED = {
     'report': ['report', RUN],
     'devices': ['devices'],
     'estimate': ['estimate', '--model', 'b2', '--size', '512'],
+    'plan': ['plan', 'b5', '--batch', '16', '--svg', '{out}/plan.svg'],
     'recommend': ['recommend', '--vram', '16', '--write', '{out}/r.yaml'],
     'optimize': ['optimize', '--config', CONFIG, '--benchmark', '--device', 'native', '--gpu', 'rtx3060', '--out', '{out}/o.yaml'],
     'monitor': ['monitor', '5', '--csv', '{out}/m.csv'],
