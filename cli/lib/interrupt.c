@@ -153,8 +153,7 @@ void cli_handle_signals(void)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     const int failed = pthread_create(&thread, NULL, guard, NULL);
-    /* Blocked in every thread that comes after, too, and without a moment in between in which they are not.
-     */
+    /* Blocked in every thread that comes after, too, with no moment in between in which they are not. */
     if (!failed) sigorset(&old, &old, &requests);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (failed) return; /* without it a signal ends the process at once, as it would any program */

@@ -128,8 +128,7 @@ static int write_config(FILE *out, const stk_segformer_config *c, char *const *n
           "  \"semantic_loss_ignore_index\": 255,\n"
           "  \"num_channels\": 3,\n",
           out);
-    fprintf(out, "  \"num_encoder_blocks\": %d,\n  \"decoder_hidden_size\": %u,\n", STK_STAGES,
-            c->decoder);
+    fprintf(out, "  \"num_encoder_blocks\": %d,\n  \"decoder_hidden_size\": %u,\n", STK_STAGES, c->decoder);
     stages(out, "hidden_sizes", c->hidden);
     stages(out, "depths", c->depths);
     stages(out, "num_attention_heads", c->heads);
