@@ -18,18 +18,14 @@ def rounds(few, full):
     return int(ROUNDS) if ROUNDS.isdigit() else full if FULL else few
 
 
-def part(tests):
-    """Those of the tests that are this part's."""
-    number, _, count = os.environ.get('STOKE_TEST_PART', '1/1').partition('/')
-    return tests[int(number) - 1::int(count)]
-
-
 class Skip(Exception):
     """Raised with the reason."""
 
 
 def run(tests):
-    """Prints the plan and a line per test; returns the exit status."""
+    """Prints the plan and a line per test of this part; returns the exit status."""
+    number, _, count = os.environ.get('STOKE_TEST_PART', '1/1').partition('/')
+    tests = tests[int(number) - 1::int(count)]
     print(f'1..{len(tests)}')
     failed = 0
     for number, (name, function) in enumerate(tests, 1):

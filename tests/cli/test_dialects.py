@@ -213,11 +213,11 @@ def trains_from(name):
 
 
 STEPPED = FILES if tap.FULL else ('flat.yaml', 'hf.json', 'constants.py')  # one of each kind of file: the splice is the same for all YAML
-sys.exit(tap.run(tap.part([
+sys.exit(tap.run([
     ('what was understood has its line', what_was_understood_has_its_line),
     ('keys of no use are one remark', keys_of_no_use_are_one_remark),
     ('flags are above the file', flags_are_above_the_file),
     ('another network is not trained in silence', another_network_is_not_trained_in_silence),
 ] + [(f'commands read {name}', commands_read(name)) for name in FILES]
   + [(f'a network is trained from {name}', trains_from(name)) for name in FILES]
-  + [(f'three steps lead from {name} to a trained network', three_steps(name)) for name in STEPPED])))
+  + [(f'three steps lead from {name} to a trained network', three_steps(name)) for name in STEPPED]))

@@ -60,4 +60,4 @@ def examples_of(command):
 
 
 SHARED = workplace('shared', run=True)
-sys.exit(tap.run(tap.part([(f'examples of {c}', examples_of(c)) for c in COMMANDS])))
+sys.exit(tap.run([(f'examples of {c}', examples_of(c)) for c in COMMANDS]))

@@ -249,7 +249,7 @@ def counted():
     assert answer['retries'] in (0, 1, 2), answer['retries']  # the bare decoding beside it may have met them
 
 
-sys.exit(tap.run(tap.part([
+sys.exit(tap.run([
     ('open fails once, at many moments', passing('open', SET, *HASH, firsts=range(2, 226, 8))),
     ('pread fails once, at many moments', passing('pread', SET, *HASH, firsts=range(1, 225, 8))),
     ('shards', packed),
@@ -271,4 +271,4 @@ sys.exit(tap.run(tap.part([
     ('few descriptors', few_descriptors),
     ('a list that cannot be written', list_that_cannot_be_written),
     ('bench data counts', counted),
-])))
+]))

@@ -154,7 +154,7 @@ def round_of(name):
     return test
 
 
-sys.exit(tap.run(tap.part([
+sys.exit(tap.run([
     ('photographs', training_on_photographs),
     ('json', plan_as_json),
     ('least limit', least_limit),
@@ -163,4 +163,4 @@ sys.exit(tap.run(tap.part([
     ('simulated GPUs', cards_on_paper),
     ('without a plan', those_without_a_plan),
     ('find-batch', a_search_keeps_its_limit),
-] + [(name, round_of(name)) for name in COMMANDS])))
+] + [(name, round_of(name)) for name in COMMANDS]))

@@ -68,6 +68,22 @@ enum { UNIT_RACES_SOUGHT = 0 };
         .name = UNIT_SANITIZED ? NULL : #test, .test_func = (test)                                           \
     }
 
+/* STOKE_TEST_PART=2/3 runs the second of three parts of a group, as tests/tap.py does for programs. */
+static inline int unit_run_tests(const char *group, const struct CMUnitTest *tests, size_t count,
+                                 CMFixtureFunction setup, CMFixtureFunction teardown)
+{
+    const char *part = getenv("STOKE_TEST_PART");
+    unsigned number = 1, parts = 1;
+    struct CMUnitTest chosen[256] = { { 0 } };
+    if (part && (sscanf(part, "%u/%u", &number, &parts) != 2 || !number || number > parts)) return 1;
+    if (count > sizeof chosen / sizeof *chosen) return 1;
+    for (size_t i = number - 1; i < count; i += parts) chosen[i] = tests[i];
+    return _cmocka_run_group_tests(group, chosen, count, setup, teardown);
+}
+#undef cmocka_run_group_tests
+#define cmocka_run_group_tests(tests, setup, teardown)                                                       \
+    unit_run_tests(#tests, tests, sizeof(tests) / sizeof(tests)[0], setup, teardown)
+
 /* One test_NAME.c is one group, and the groups of a room are one program (groups.c): `unit_loader
  * loader_faults` runs the group of test_loader_faults.c. UNIT_GROUP(NAME) stands where main would, and
  * returns what it would. */
