@@ -195,6 +195,32 @@ def gpu_works():
     assert digests[0] == digests[1], 'a batch is another one on the simulated card'
 
 
+def loss_works():
+    loss = {kind: json.loads(stoke('bench', 'step', '--size', '32', '--batch', '2', '--loss', kind, '--short', '--json'))['loss']
+            for kind in ('focal', 'dice', 'focal_dice')}
+    assert abs(loss['focal_dice'] - loss['focal'] - loss['dice']) < 1e-5 * loss['focal_dice'], loss
+    stoke('train', a_set(), '--size', '32x32', '--steps', '1', '--batch', '2', '--loss', 'focal_dice', '--name', 'loss', '--quiet')
+
+
+def format_works():
+    """The same batches from masks in the new format."""
+    from PIL import Image
+    folder = os.path.join(os.path.dirname(Copy.ready()), 'grey')
+    shutil.copytree(a_set(), folder)
+    for name in os.listdir(os.path.join(folder, 'masks')):
+        mask = os.path.join(folder, 'masks', name)
+        picture = Image.open(mask)
+        Image.frombytes('L', picture.size, picture.tobytes()).save(mask[:-3] + 'pgm', 'PPM')
+        os.remove(mask)
+    digests = [json.loads(stoke('hash', data, '--size', '32x32', '--json'))['all'] for data in (a_set(), folder)]
+    assert digests[0] == digests[1], 'masks are others in the new format'
+
+
+def device_works():
+    stoke('selftest', '--device', 'mirror')
+    assert 'mirror' in stoke('devices')
+
+
 def house_rules_hold():
     """Links, named files, a row for every op and command; what scripts/lint says."""
     root = Copy.ready()
