@@ -122,8 +122,8 @@ static int kernel_time(const spans *steps, const spans *kernels, double *ms, siz
     stk_cover running;
     const int r = stk_cover_create(&running, kernels->n, err);
     if (r) return r;
-    for (const span *k = kernels->at; k < kernels->at + kernels->n; k++)
-        stk_cover_add(&running, ns_since(first, k->start), ns_since(first, k->end));
+    for (size_t i = 0; i < kernels->n; i++)
+        stk_cover_add(&running, ns_since(first, kernels->at[i].start), ns_since(first, kernels->at[i].end));
     stk_cover_unite(&running);
     for (const span *s = steps->at; s < steps->at + steps->n; s++) {
         const uint64_t ns = stk_cover_within(&running, ns_since(first, s->start), ns_since(first, s->end));
