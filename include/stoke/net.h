@@ -41,7 +41,11 @@ typedef enum stoke_loss_kind {
     STOKE_LOSS_CE = 0,   /* cross-entropy; one class: BCE with logits */
     STOKE_LOSS_DICE = 1, /* soft Dice over batch and pixels per class, mean over all classes; absent ones 0 */
     STOKE_LOSS_CE_DICE = 2, /* their sum */
-    STOKE_LOSS_FOCAL = 3    /* (1 - p)^gamma times cross-entropy */
+    STOKE_LOSS_FOCAL = 3,   /* (1 - p)^gamma times cross-entropy */
+    /* Of pictures that are restored, the mean over pixels and channels of: */
+    STOKE_LOSS_L1 = 4,          /* |d| */
+    STOKE_LOSS_CHARBONNIER = 5, /* sqrt(d^2 + 0.001^2), L1 without its corner */
+    STOKE_LOSS_MSE = 6          /* d^2 */
 } stoke_loss_kind;
 
 typedef struct stoke_loss {

@@ -104,6 +104,59 @@ stk_exec_rows stk_patches_rows(const stk_conv_patches *patches);
 void stk_patches_backward(const stk_exec *run, const stk_conv_patches *patches, const void *d_rows,
                           size_t stride, void *dx, stk_float dx_type, int add);
 
+/* ---- conv3 ---- */
+
+/* Convolution with 3x3 taps, stride 1, padding 1 (PyTorch's Conv2d(in, out, 3, padding=1)) of maps [batch]
+ * [height][width][channels], with what comes after it done where the sums are. Outputs do not depend on how
+ * the map is cut among threads; gradients of weights are summed in an order that the shape alone decides. */
+
+typedef struct stk_conv3 {
+    uint32_t in, out;           /* channels */
+    const float *weight, *bias; /* masters: [out][in][3][3], [out] */
+    float *d_weight, *d_bias;   /* NULL: frozen */
+    /* Packed, of stk_conv3_packed bytes each, 64-byte aligned. backward NULL: dx is never asked for. */
+    void *forward, *backward;
+} stk_conv3;
+
+typedef struct stk_conv3_map {
+    uint32_t batch, height, width;
+} stk_conv3_map;
+
+/* What a convolution reads: a map of f32 or of the run's type (f32 is rounded to that as it is read), or
+ * pictures in planes, f32. */
+typedef struct stk_conv3_source {
+    const void *data;
+    stk_float type;
+    size_t stride;        /* elements from pixel to pixel; in planes not looked at */
+    size_t sample_stride; /* elements from picture to picture */
+    int planar;           /* 1: [channels][height][width] */
+} stk_conv3_source;
+
+/* What becomes of a sum. In this order: + bias (forward), * scale, gate, + residual. */
+typedef struct stk_conv3_finish {
+    stk_float type;        /* of the result: the run's or STK_F32 */
+    size_t stride;         /* elements from pixel to pixel of result, gate and residual */
+    float scale;           /* 1 leaves it */
+    int relu;              /* forward: what is below 0 becomes 0 */
+    const void *gate;      /* NULL, or a map of the run's type: 0 wherever that is not above 0 (relu, backward) */
+    const float *residual; /* NULL, or f32; may be the result itself when that is f32 */
+} stk_conv3_finish;
+
+/* Bytes of `forward` (which = 0, bias included) and `backward` (1: taps turned round, out -> in). */
+size_t stk_conv3_packed(const stk_exec *run, const stk_conv3 *layer, int which);
+/* Packs `count` layers, all threads at work. Before the first forward and after every update. */
+void stk_conv3_pack(const stk_exec *run, const stk_conv3 *const *layers, size_t count);
+/* Elements of a pixel of the result beyond its channels are left alone. */
+void stk_conv3_forward(const stk_exec *run, const stk_conv3 *layer, stk_conv3_map map,
+                       const stk_conv3_source *x, const stk_conv3_finish *finish, void *y);
+void stk_conv3_input(const stk_exec *run, const stk_conv3 *layer, stk_conv3_map map,
+                     const stk_conv3_source *dy, const stk_conv3_finish *finish, void *dx);
+/* d_weight and d_bias (=, or += when run->accumulate) of scale * dy. */
+void stk_conv3_weight(const stk_exec *run, const stk_conv3 *layer, stk_conv3_map map,
+                      const stk_conv3_source *x, const stk_conv3_source *dy, float scale);
+/* Enough for all three. */
+stk_exec_need stk_conv3_need(const stk_exec *run, const stk_conv3 *layer, stk_conv3_map map);
+
 /* ---- layernorm ---- */
 
 /* Layer normalisation over the channels of a token, eps 1e-5 (Hugging Face's modules use that everywhere,
@@ -263,6 +316,29 @@ static inline uint32_t stk_loss_pairs(const stk_loss_shape *shape)
 
 /* Columns of the mask, padded to whole blocks of any table. The padding repeats the last column. */
 size_t stk_loss_columns_padded(const stk_loss_shape *shape);
+
+/* ---- loss of pictures ---- */
+
+/* How far a restored picture is from its target, both f32 with values around 0 .. 1: the mean over samples,
+ * pixels and channels, in double, in an order that the shape alone decides. */
+
+typedef struct stk_pixel_shape {
+    uint32_t batch, height, width, channels;
+    size_t stride; /* floats from pixel to pixel of output and gradient: [batch][height][width][stride] */
+} stk_pixel_shape;
+
+typedef struct stk_pixel_target {
+    const float *data; /* in either layout of a batch's pictures */
+    size_t sample_stride;
+    int planar;
+} stk_pixel_target;
+
+/* *loss, and d_output = factor * d loss / d output (columns beyond the channels 0); d_output NULL: the loss
+ * only. `kind`: STOKE_LOSS_L1, _CHARBONNIER (sqrt(d^2 + eps^2), eps 1e-3) or _MSE. */
+void stk_pixel_loss(const stk_exec *run, stoke_loss_kind kind, const stk_pixel_shape *shape,
+                    const float *output, const stk_pixel_target *target, float factor, double *loss,
+                    float *d_output);
+stk_exec_need stk_pixel_loss_need(const stk_exec *run, const stk_pixel_shape *shape);
 
 /* ---- labels ---- */
 
