@@ -47,6 +47,14 @@ typedef enum stoke_order_kind {
     STOKE_ORDER_WEIGHTED = 2,   /* with replacement, by weight; an independent draw per position */
     STOKE_ORDER_BALANCED = 3    /* the same, with weights from the classes in the masks */
 } stoke_order_kind;
+/* What is learned from an image: its mask, or another picture that it should become. */
+typedef enum stoke_task {
+    STOKE_TASK_AUTO = 0, /* restore where targets are named or lie beside the images, else segment */
+    STOKE_TASK_SEGMENT = 1,
+    STOKE_TASK_RESTORE = 2
+} stoke_task;
+/* Which pictures of a pair the color ops change (restore): geometry is always that of both. */
+typedef enum stoke_photometric { STOKE_PHOTOMETRIC_INPUT = 0, STOKE_PHOTOMETRIC_BOTH = 1 } stoke_photometric;
 /* What batches may hold: image elements, mask elements (auto: u8, or u16 where class ids need it). */
 typedef enum stoke_image_dtype {
     STOKE_IMAGE_DTYPE_F32 = 0,
@@ -72,6 +80,11 @@ typedef struct stoke_data_params {
     int split;                              /* stoke_split */
     double val_split;
     int64_t split_seed; /* apart from seed, so that changing the training seed keeps the split */
+    /* pairs of picture and picture */
+    int task;            /* stoke_task */
+    const char *targets; /* folder of the pictures that `images` should become, as `masks` is one of masks */
+    int64_t scale;       /* 1 .. 4: targets are so many times as high and wide as the images */
+    int photometric;     /* stoke_photometric */
     /* what masks mean */
     int64_t classes;      /* 0: not checked */
     int64_t ignore_index; /* -1: none */

@@ -50,6 +50,12 @@ typedef struct stoke_batch {
      * that are not ignored. NULL without one: cutmix pastes image and mask, and needs neither. */
     void *masks_b;
     const float *lambda;
+    /* Task restore: what each image should become, of its type, layout and normalisation; capacity rows of
+     * target_height x target_width (scale times the images'). masks are NULL then, mask_row_bytes 0. NULL
+     * otherwise. */
+    void *targets;
+    size_t target_row_bytes;
+    uint32_t target_height, target_width;
 } stoke_batch;
 
 /* How much memory the loader will use; printed before the first batch. */

@@ -61,10 +61,14 @@ typedef struct stoke_loss {
 
 typedef struct stoke_net_params {
     uint32_t struct_size;
-    const char *model;   /* "b0" .. "b5"; NULL with weights: what their config.json says */
+    const char *model;   /* "b0" .. "b5", "resnet", ...; NULL with weights: what their config.json says */
     const char *weights; /* NULL: initialised from the seed; else a folder or file as save_pretrained writes
                             it, or an encoder alone (mit-b*) */
-    uint32_t classes;    /* 0 with weights: as many as they have */
+    uint32_t classes;    /* 0 with weights: as many as they have; task restore: 3 */
+    int task;            /* stoke_task; auto: segment, with weights theirs */
+    /* Of networks at full resolution; 0: what the model or the weights say. */
+    uint32_t base_channels, num_blocks;
+    uint32_t scale;                /* task restore: sides of the output per side of the input, 1 to 4 */
     uint32_t batch, height, width; /* the largest batch, 2^31 pixels at most (else STOKE_E_LIMIT); pictures of
                                       exactly this size, 29 x 29 to 32768 x 32768 */
     int training;                  /* 0: forward only, less memory */
@@ -130,6 +134,10 @@ typedef struct stoke_net_batch {
     const float *lambda;         /* share of masks, the rest is masks_b's; masks_b NULL: none of the two */
     stoke_dtype mask_dtype;      /* u8, u16, i32, i64 */
     size_t mask_row_bytes;
+    /* Task restore, in place of masks: what the images should become, normalised and laid out like them,
+     * `scale` times as high and wide. */
+    const float *targets;
+    size_t target_row_floats;
 } stoke_net_batch;
 /* A batch of the loader (<stoke/loader.h>) with normalize = imagenet and dtype f32, as it lies there: valid
  * until the batch is released. */
