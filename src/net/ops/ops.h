@@ -258,6 +258,12 @@ stk_exec_need stk_attention_need(const stk_exec *run, const stk_attention *shape
 
 /* ---- loss ---- */
 
+/* Columns of logits and their gradient: classes rounded up to a multiple of 8. */
+static inline size_t stk_logits_stride(uint32_t classes)
+{
+    return ((size_t)classes + 7) / 8 * 8;
+}
+
 /* The loss at the resolution of the masks, from logits at a quarter of it: rows are interpolated (bilinear,
  * align_corners = false), turned into probabilities, compared and their gradients scattered back a line at a
  * time. Logits in full resolution never exist.
