@@ -173,9 +173,10 @@ static stk_conv3_source conv3_source(const stoke_net *net, stk_tape_id id, size_
                                    .stride = 3,
                                    .sample_stride = batch->image_row_floats,
                                    .planar = batch->layout == STOKE_LAYOUT_CHW };
-    return (stk_conv3_source){
-        .data = stk_net_tensor(net, id), .type = t->type, .stride = t->stride, .sample_stride = rows * t->stride
-    };
+    return (stk_conv3_source){ .data = stk_net_tensor(net, id),
+                               .type = t->type,
+                               .stride = t->stride,
+                               .sample_stride = rows * t->stride };
 }
 
 static void conv3(const stoke_net *net, const stk_tape_op *op, const stoke_net_batch *batch)

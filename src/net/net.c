@@ -206,12 +206,12 @@ static int record(stoke_net *net, stoke_error *err)
 {
     const stoke_net_params *p = &net->params;
     const stk_network_settings how = { .height = p->height,
-                                         .width = p->width,
-                                         .training = p->training,
-                                         .freeze_encoder = p->freeze_encoder,
-                                         .memory = p->memory,
-                                         .type = net->run.type,
-                                         .drop_path = p->drop_path };
+                                       .width = p->width,
+                                       .training = p->training,
+                                       .freeze_encoder = p->freeze_encoder,
+                                       .memory = p->memory,
+                                       .type = net->run.type,
+                                       .drop_path = p->drop_path };
     net->config.network->record(net->layers, &how, &net->tape);
     stk_segformer_head *head = stk_net_layer(net, STK_TAPE_SEGFORMER_HEAD);
     if (head) head->batch = p->batch;
@@ -321,8 +321,7 @@ int stk_net_prepare(stoke_net *net, const stoke_net_params *params, const stk_ne
     int status = check_params(params, err);
     if (!status) status = stk_network_configure(&net->config, params, err);
     const stk_network *network = net->config.network;
-    if (!status)
-        status = stk_network_check_batch(network, params->batch, params->height, params->width, err);
+    if (!status) status = stk_network_check_batch(network, params->batch, params->height, params->width, err);
     if (!status) net->layers = network->create(&net->config, &net->parameters);
     if (!status && (!net->layers || net->parameters.failed))
         status = stk_fail(err, STOKE_E_NOMEM, "no memory for the layers of a network");
@@ -365,11 +364,10 @@ static int fill(stoke_net *net, const stoke_net_params *params, stoke_error *err
                                          .partial = params->partial,
                                          .remark = stk_remark_keep,
                                          .context = &net->remarks };
-        int status = stk_pretrained_load(params->weights, &net->config, &net->parameters, &how,
-                                         net->values, &net->state.batches_tracked, err);
+        int status = stk_pretrained_load(params->weights, &net->config, &net->parameters, &how, net->values,
+                                         &net->state.batches_tracked, err);
         if (!status && !net->labels)
-            status =
-                stk_pretrained_labels(params->weights, net->config.classes, &net->labels, err);
+            status = stk_pretrained_labels(params->weights, net->config.classes, &net->labels, err);
         if (status) return status;
     } else {
         stk_parameters_initialise(&net->parameters, net->values, params->seed, net->run.pool);

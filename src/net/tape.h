@@ -82,7 +82,7 @@ typedef struct stk_tape_tensor {
     uint32_t width;   /* elements of a row */
     uint32_t stride;  /* elements from row to row: width, or that of the tensor it lies in */
     stk_float type;
-    stk_tape_id of;       /* what it lies in, from its column `column` on; NONE: nothing */
+    stk_tape_id of; /* what it lies in, from its column `column` on; NONE: nothing */
     uint32_t column;
     uint32_t first, last; /* the operations that write it first and read it last */
     size_t at, bytes;     /* where it lies in the network's maps, once placed; bytes of the largest batch */
@@ -157,10 +157,10 @@ typedef struct stk_tape {
     stk_tape_span forward, loss, backward;
     stk_tape_id logits, d_logits;
     uint32_t out_height, out_width; /* of the logits */
-    size_t bytes;          /* of all maps together, once placed */
-    size_t kept;           /* of those that outlive the forward pass, for the backward pass */
-    int failed;            /* no memory: all recording after it does nothing */
-    const char *unwritten; /* the tensor that is read before anything writes it; NULL: none is */
+    size_t bytes;                   /* of all maps together, once placed */
+    size_t kept;                    /* of those that outlive the forward pass, for the backward pass */
+    int failed;                     /* no memory: all recording after it does nothing */
+    const char *unwritten;          /* the tensor that is read before anything writes it; NULL: none is */
 } stk_tape;
 
 stk_tape_id stk_tape_declare(stk_tape *tape, const char *name, size_t rows, uint32_t width, stk_float type);

@@ -241,8 +241,8 @@ static int read_files(const char *path, const stk_json *config_json, stk_network
     if (!found.channels || found.channels > STK_NET_CHANNELS || !found.blocks ||
         found.blocks > STK_NET_BLOCKS || !found.outputs || found.outputs > STK_NET_CLASSES)
         return stk_fail(err, STOKE_E_FORMAT,
-                        "%s: %llu channels, %llu blocks and %llu outputs are those of no residual network", path,
-                        (unsigned long long)found.channels, (unsigned long long)found.blocks,
+                        "%s: %llu channels, %llu blocks and %llu outputs are those of no residual network",
+                        path, (unsigned long long)found.channels, (unsigned long long)found.blocks,
                         (unsigned long long)found.outputs);
     config->model = "resnet";
     config->task = STOKE_TASK_SEGMENT;
