@@ -42,6 +42,7 @@ typedef enum stk_tape_part {
     STK_PART_CONV_FORWARD,
     STK_PART_CONV_WEIGHT,
     STK_PART_CONV_INPUT,
+    STK_PART_RESAMPLE,
     STK_PART_LOSS,
     STK_PART_UPDATE,
     STK_PARTS
@@ -123,6 +124,10 @@ typedef enum stk_tape_op_kind {
     STK_TAPE_CONV3,               /* view x; [residual] -> y */
     STK_TAPE_CONV3_WEIGHT,        /* view x, view dy -> the layer's gradients */
     STK_TAPE_CONV3_INPUT,         /* view dy; [residual, gate] -> dx */
+    STK_TAPE_SHUFFLE,             /* narrow -> wide */
+    STK_TAPE_SHUFFLE_BACK,        /* d_wide -> d_narrow, = or += */
+    STK_TAPE_POOL,                /* large -> small */
+    STK_TAPE_POOL_BACK,           /* large, d_small -> d_large, = or += */
     STK_TAPE_LOSS                 /* logits -> d_logits */
 } stk_tape_op_kind;
 
@@ -140,6 +145,8 @@ typedef struct stk_tape_op {
     stk_depthwise_map map;   /* batch is not used */
     float factor;            /* of CONV3*: times the sum, or dy */
     int relu;                /* of CONV3 */
+    uint32_t scale;          /* of SHUFFLE*, */
+    uint32_t channels;       /* and of its wide map: a row may be wider */
     float probability;       /* of DRAW, and the number of its stream of random numbers */
     uint32_t number;
 } stk_tape_op;
@@ -200,6 +207,15 @@ void stk_tape_conv3_weight(stk_tape *tape, const stk_conv3 *layer, stk_depthwise
                            stk_tape_id dy, float factor);
 void stk_tape_conv3_input(stk_tape *tape, const stk_conv3 *layer, stk_depthwise_map map, stk_tape_id dy,
                           stk_tape_conv3_finish finish, stk_tape_id dx);
+/* A pixel shuffle and a pool of 2x2, and back. `map` is the narrow one of a shuffle, the large one of a pool.
+ */
+void stk_tape_shuffle(stk_tape *tape, stk_depthwise_map map, uint32_t scale, uint32_t channels,
+                      stk_tape_id narrow, stk_tape_id wide);
+void stk_tape_shuffle_back(stk_tape *tape, stk_depthwise_map map, uint32_t scale, uint32_t channels,
+                           stk_tape_id d_wide, stk_tape_id d_narrow);
+void stk_tape_pool(stk_tape *tape, stk_depthwise_map map, stk_tape_id large, stk_tape_id small);
+void stk_tape_pool_back(stk_tape *tape, stk_depthwise_map map, stk_tape_id large, stk_tape_id d_small,
+                        stk_tape_id d_large, int add);
 /* What is between forward and backward: logits -> d_logits. */
 void stk_tape_loss(stk_tape *tape);
 /* A span of the tape ends, and the next begins, with what is recorded now. */
