@@ -9,7 +9,6 @@
 #include <stoke/tools/net.h>
 
 #include "src/base/error.h"
-#include "src/base/rng.h"
 
 /* ---- forward ---- */
 
@@ -53,34 +52,13 @@ static stk_loss_truth net_truth(const stoke_net_batch *batch)
                              .row_bytes = batch->mask_row_bytes };
 }
 
-/* Brings the packed weights up to date. The head is folded again when it changes between batch statistics and
- * running ones. */
-static void pack(stoke_net *net, int training)
-{
-    const stk_parameters *p = &net->parameters;
-    stk_segformer_head *head = &net->segformer->head;
-    if (head->training != training) net->head_packed = 0;
-    head->training = training;
-    if (net->encoder_packed && net->head_packed) return;
-    if (!net->encoder_packed) {
-        stk_linear_pack(&net->run, (const stk_linear *const *)p->linears, p->linear_count);
-        stk_depthwise_pack(&net->run, (const stk_depthwise *const *)p->depthwises, p->depthwise_count);
-    }
-    if (!net->head_packed) stk_segformer_head_pack(&net->run, head);
-    net->encoder_packed = net->head_packed = 1;
-    stk_tape_profile_lap(&net->parts, STK_PART_PACK);
-}
-
 /* The logits of a batch. training: batch statistics, dropout, drop path by state.draws. */
 static void net_logits(stoke_net *net, const stoke_net_batch *batch, int training)
 {
-    stk_segformer_head *head = &net->segformer->head;
     stk_tape_profile_start(&net->parts);
-    pack(net, training);
+    stk_net_pack(net, training);
     net->dropping = training;
-    head->batch = net->loss_shape.batch = batch->count;
-    head->dropout = training ? (float)net->params.dropout : 0;
-    head->seed = stk_mix64(net->params.seed ^ stk_mix64(net->state.draws + 1));
+    net->loss_shape.batch = batch->count;
     stk_net_execute(net, net->tape.forward, batch);
 }
 
@@ -278,7 +256,8 @@ int stoke_net_step(stoke_net *net, const stoke_update *settings, stoke_step_repo
         if (settings->clip_norm > 0) factor *= fmin(1, settings->clip_norm / (norm + 1e-6));
         stk_update_run(&net->run, &update, settings, ++net->state.step, factor);
         net->head_packed = 0;
-        net->encoder_packed = net->params.freeze_encoder && net->encoder_packed;
+        /* 3x3 convolutions are packed all together, those of the head, too. */
+        net->layers_packed = net->params.freeze_encoder && !net->parameters.conv3_count && net->layers_packed;
     }
     follow_scale(net, overflow);
     net->have_gradients = 0;
