@@ -173,9 +173,10 @@ static stk_conv3_source conv3_source(const stoke_net *net, stk_tape_id id, size_
                                    .stride = 3,
                                    .sample_stride = batch->image_row_floats,
                                    .planar = batch->layout == STOKE_LAYOUT_CHW };
-    return (stk_conv3_source){
-        .data = stk_net_tensor(net, id), .type = t->type, .stride = t->stride, .sample_stride = rows * t->stride
-    };
+    return (stk_conv3_source){ .data = stk_net_tensor(net, id),
+                               .type = t->type,
+                               .stride = t->stride,
+                               .sample_stride = rows * t->stride };
 }
 
 static void conv3(const stoke_net *net, const stk_tape_op *op, const stoke_net_batch *batch)
@@ -199,6 +200,46 @@ static void conv3(const stoke_net *net, const stk_tape_op *op, const stoke_net_b
         stk_conv3_forward(&net->run, op->layer, map, &x, &finish, data);
     else
         stk_conv3_input(&net->run, op->layer, map, &dy, &finish, data);
+}
+
+static void shuffle(const stoke_net *net, const stk_tape_op *op, uint32_t batch)
+{
+    const int back = op->kind == STK_TAPE_SHUFFLE_BACK;
+    const stk_tape_tensor *narrow = &net->tape.tensors[back ? op->out[0] : op->in[0]],
+                          *wide = &net->tape.tensors[back ? op->in[0] : op->out[0]];
+    const stk_shuffle shape = { .batch = batch,
+                                .height = op->map.height,
+                                .width = op->map.width,
+                                .channels = op->channels,
+                                .scale = op->scale,
+                                .type = wide->type,
+                                .narrow_stride = narrow->stride,
+                                .wide_stride = wide->stride };
+    if (back)
+        stk_shuffle_backward(&net->run, &shape, stk_net_tensor(net, op->in[0]),
+                             stk_net_tensor(net, op->out[0]), op->add);
+    else
+        stk_shuffle_forward(&net->run, &shape, stk_net_tensor(net, op->in[0]),
+                            stk_net_tensor(net, op->out[0]));
+}
+
+static void pool(const stoke_net *net, const stk_tape_op *op, uint32_t batch)
+{
+    const int back = op->kind == STK_TAPE_POOL_BACK;
+    const stk_tape_tensor *large = &net->tape.tensors[op->in[0]],
+                          *small = &net->tape.tensors[back ? op->in[1] : op->out[0]];
+    const stk_pool shape = { .batch = batch,
+                             .height = op->map.height,
+                             .width = op->map.width,
+                             .channels = small->width,
+                             .type = large->type,
+                             .large_stride = large->stride,
+                             .small_stride = small->stride };
+    if (back)
+        stk_pool_backward(&net->run, &shape, stk_net_tensor(net, op->in[0]), stk_net_tensor(net, op->in[1]),
+                          stk_net_tensor(net, op->out[0]), op->add);
+    else
+        stk_pool_forward(&net->run, &shape, stk_net_tensor(net, op->in[0]), stk_net_tensor(net, op->out[0]));
 }
 
 static void execute(stoke_net *net, const stk_tape_op *op, const stoke_net_batch *batch)
@@ -248,6 +289,10 @@ static void execute(stoke_net *net, const stk_tape_op *op, const stoke_net_batch
     case STK_TAPE_CONV3:
     case STK_TAPE_CONV3_WEIGHT:
     case STK_TAPE_CONV3_INPUT: conv3(net, op, batch); return;
+    case STK_TAPE_SHUFFLE:
+    case STK_TAPE_SHUFFLE_BACK: shuffle(net, op, batch->count); return;
+    case STK_TAPE_POOL:
+    case STK_TAPE_POOL_BACK: pool(net, op, batch->count); return;
     case STK_TAPE_LOSS: return; /* by who has the masks (net_train.c) */
     }
 }

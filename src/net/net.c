@@ -94,6 +94,7 @@ static const char *const NAMES[STK_PARTS] = {
     [STK_PART_CONV_FORWARD] = "convolution forward",
     [STK_PART_CONV_WEIGHT] = "convolution weight",
     [STK_PART_CONV_INPUT] = "convolution input",
+    [STK_PART_RESAMPLE] = "shuffle and pool",
     [STK_PART_LOSS] = "loss",
     [STK_PART_UPDATE] = "clip and update",
 };
@@ -137,10 +138,17 @@ static int is_amount(double value)
     return isfinite(value) && value >= 0;
 }
 
-static int check_loss(const stoke_loss *loss, stoke_error *err)
+static int check_loss(const stoke_loss *loss, int task, stoke_error *err)
 {
-    if (loss->kind < STOKE_LOSS_CE || loss->kind > STOKE_LOSS_FOCAL)
+    const int of_pictures = loss->kind >= STOKE_LOSS_L1;
+    if (loss->kind < STOKE_LOSS_CE || loss->kind > STOKE_LOSS_MSE)
         return stk_fail(err, STOKE_E_INVALID, "no such loss: %d", (int)loss->kind);
+    if (of_pictures != (task == STOKE_TASK_RESTORE))
+        return stk_fail(err, STOKE_E_INVALID, "%s",
+                        of_pictures ? "l1, charbonnier and mse are losses of pictures that are restored: "
+                                      "segmentation has ce, dice, ce_dice and focal"
+                                    : "ce, dice, ce_dice and focal are losses of masks: pictures are "
+                                      "restored by l1, charbonnier or mse");
     if (!(loss->label_smoothing >= 0 && loss->label_smoothing <= 1))
         return stk_fail(err, STOKE_E_INVALID, "label_smoothing is %g: 0 to 1 will do", loss->label_smoothing);
     if (!is_amount(loss->ce_weight) || !is_amount(loss->dice_weight) || !is_amount(loss->dice_smooth))
@@ -168,7 +176,7 @@ static int check_params(const stoke_net_params *p, stoke_error *err)
     if (!(p->dropout >= 0 && p->dropout < 1) || !(p->drop_path >= 0 && p->drop_path < 1))
         return stk_fail(err, STOKE_E_INVALID, "dropout is %g and drop_path %g: 0 or more, below 1",
                         p->dropout, p->drop_path);
-    return check_loss(&p->loss, err);
+    return STOKE_OK;
 }
 
 static int resolve_precision(int wanted, const stk_net_table *table)
@@ -206,12 +214,12 @@ static int record(stoke_net *net, stoke_error *err)
 {
     const stoke_net_params *p = &net->params;
     const stk_network_settings how = { .height = p->height,
-                                         .width = p->width,
-                                         .training = p->training,
-                                         .freeze_encoder = p->freeze_encoder,
-                                         .memory = p->memory,
-                                         .type = net->run.type,
-                                         .drop_path = p->drop_path };
+                                       .width = p->width,
+                                       .training = p->training,
+                                       .freeze_encoder = p->freeze_encoder,
+                                       .memory = p->memory,
+                                       .type = net->run.type,
+                                       .drop_path = p->drop_path };
     net->config.network->record(net->layers, &how, &net->tape);
     stk_segformer_head *head = stk_net_layer(net, STK_TAPE_SEGFORMER_HEAD);
     if (head) head->batch = p->batch;
@@ -267,13 +275,25 @@ static void lay_packed(stoke_net *net)
         p->depthwises[i]->packed = floats(net, region, 10 * (size_t)p->depthwises[i]->channels);
 }
 
+stk_pixel_shape stk_net_pixel_shape(const stoke_net *net, uint32_t batch)
+{
+    return (stk_pixel_shape){ .batch = batch,
+                              .height = net->tape.out_height,
+                              .width = net->tape.out_width,
+                              .channels = 3,
+                              .stride = stk_logits_stride(3) };
+}
+
 static void lay_scratch(stoke_net *net)
 {
     stk_exec *run = &net->run;
+    const int restores = net->config.task == STOKE_TASK_RESTORE;
     stk_loss_shape shape = net->loss_shape;
     stk_exec_need need = stk_tape_need(&net->tape, run, net->params.batch);
-    for (shape.batch = 1; shape.batch <= net->params.batch; shape.batch++)
-        need = stk_need_most(need, stk_loss_need(run, &shape));
+    for (shape.batch = 1; shape.batch <= net->params.batch; shape.batch++) {
+        const stk_pixel_shape pixels = stk_net_pixel_shape(net, shape.batch);
+        need = stk_need_most(need, restores ? stk_pixel_loss_need(run, &pixels) : stk_loss_need(run, &shape));
+    }
     if (net->params.training)
         need = stk_need_most(need, stk_update_need(run, &(stk_update){ .count = net->parameters.trainable }));
     run->scratch_each = (need.scratch + LINE - 1) / LINE * LINE;
@@ -321,8 +341,9 @@ int stk_net_prepare(stoke_net *net, const stoke_net_params *params, const stk_ne
     int status = check_params(params, err);
     if (!status) status = stk_network_configure(&net->config, params, err);
     const stk_network *network = net->config.network;
-    if (!status)
-        status = stk_network_check_batch(network, params->batch, params->height, params->width, err);
+    const int judges = params && (params->training || net->config.task == STOKE_TASK_SEGMENT);
+    if (!status && judges) status = check_loss(&params->loss, net->config.task, err);
+    if (!status) status = stk_network_check_batch(network, params->batch, params->height, params->width, err);
     if (!status) net->layers = network->create(&net->config, &net->parameters);
     if (!status && (!net->layers || net->parameters.failed))
         status = stk_fail(err, STOKE_E_NOMEM, "no memory for the layers of a network");
@@ -365,11 +386,10 @@ static int fill(stoke_net *net, const stoke_net_params *params, stoke_error *err
                                          .partial = params->partial,
                                          .remark = stk_remark_keep,
                                          .context = &net->remarks };
-        int status = stk_pretrained_load(params->weights, &net->config, &net->parameters, &how,
-                                         net->values, &net->state.batches_tracked, err);
+        int status = stk_pretrained_load(params->weights, &net->config, &net->parameters, &how, net->values,
+                                         &net->state.batches_tracked, err);
         if (!status && !net->labels)
-            status =
-                stk_pretrained_labels(params->weights, net->config.classes, &net->labels, err);
+            status = stk_pretrained_labels(params->weights, net->config.classes, &net->labels, err);
         if (status) return status;
     } else {
         stk_parameters_initialise(&net->parameters, net->values, params->seed, net->run.pool);

@@ -74,6 +74,8 @@ int stk_net_prepare(stoke_net *net, const stoke_net_params *params, const stk_ne
                     stoke_error *err);
 /* Where the loss scale begins: above 1 in fp16 only. */
 double stk_net_first_scale(int precision);
+/* Task restore: what its loss compares. */
+stk_pixel_shape stk_net_pixel_shape(const stoke_net *net, uint32_t batch);
 /* The loss of one picture of the last pass against one mask. */
 int stk_net_item_loss(stoke_net *net, uint32_t item, const stk_loss_truth *truth, double *loss,
                       stoke_error *err);

@@ -376,7 +376,8 @@ int stoke_net_bench(const stoke_net_bench_params *params, stoke_net_bench_fn eac
 {
     const stoke_net_bench_params defaults = stoke_net_bench_defaults();
     if (!params) params = &defaults;
-    int r = stk_network_check_batch(&stk_segformer_network, params->batch, params->height, params->width, err);
+    int r =
+        stk_network_check_batch(&stk_segformer_network, params->batch, params->height, params->width, err);
     if (r) return r;
     bench b = {
         .params = params, .each = each, .context = context, .effort = params->quick ? &quick : &thorough

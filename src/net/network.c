@@ -71,7 +71,8 @@ int stk_network_find(stk_network_config *config, const char *model, uint32_t cla
 /* ---- settings ---- */
 
 /* A size that is asked for must be that of the weights. */
-static int same_size(const stoke_net_params *p, const char *what, uint32_t asked, uint32_t *found, stoke_error *err)
+static int same_size(const stoke_net_params *p, const char *what, uint32_t asked, uint32_t *found,
+                     stoke_error *err)
 {
     if (asked && asked != *found && !p->partial)
         return stk_fail(err, STOKE_E_INVALID, "%s has %s %u, not the %u that was asked for", p->weights, what,
@@ -94,8 +95,9 @@ static int configure_by_weights(stk_network_config *config, const stoke_net_para
     }
     if (!status && p->task != STOKE_TASK_AUTO && p->task != config->task) {
         if (!p->partial)
-            return stk_fail(err, STOKE_E_INVALID, "%s was trained to %s: `partial` takes the tensors that fit",
-                            p->weights, config->task == STOKE_TASK_RESTORE ? "restore pictures" : "segment");
+            return stk_fail(err, STOKE_E_INVALID,
+                            "%s was trained to %s: `partial` takes the tensors that fit", p->weights,
+                            config->task == STOKE_TASK_RESTORE ? "restore pictures" : "segment");
         config->task = p->task;
     }
     if (!status) status = same_size(p, "base_channels", p->base_channels, &config->base_channels, err);
@@ -133,7 +135,8 @@ int stk_network_configure(stk_network_config *config, const stoke_net_params *p,
         return stk_fail(err, STOKE_E_INVALID, "%s is a %s, which labels pictures: model resnet restores them",
                         config->model, config->network->family);
     if (config->scale > STK_NET_SCALE || (config->scale > 1 && config->task != STOKE_TASK_RESTORE))
-        return stk_fail(err, STOKE_E_INVALID, "scale is %u: 1 to %d will do, above 1 for the task restore only",
+        return stk_fail(err, STOKE_E_INVALID,
+                        "scale is %u: 1 to %d will do, above 1 for the task restore only",
                         (unsigned)config->scale, STK_NET_SCALE);
     return config->network->settle ? config->network->settle(config, err) : STOKE_OK;
 }

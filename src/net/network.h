@@ -89,7 +89,8 @@ const stk_network *stk_network_of_tensor(const char *name);
 /* What the settings ask for, in its order: model and sizes as told, else as the weights have them. */
 int stk_network_configure(stk_network_config *config, const stoke_net_params *params, stoke_error *err);
 
-/* How pictures come: mean and deviation of ImageNet for segmentation, 0 .. 1 for pictures that are restored. */
+/* How pictures come: mean and deviation of ImageNet for segmentation, 0 .. 1 for pictures that are restored.
+ */
 static inline stoke_normalize stk_network_normalize(int task)
 {
     return task == STOKE_TASK_RESTORE ? STOKE_NORMALIZE_UNIT : STOKE_NORMALIZE_IMAGENET;

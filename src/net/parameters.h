@@ -40,9 +40,9 @@ typedef struct stk_parameters {
     const char *counter; /* name of the integer that counts batches of the running statistics; NULL: none */
     /* Of the modules that are declared now. */
     char prefix[48];
-    int role;     /* stk_parameter_role */
+    int role;      /* stk_parameter_role */
     double spread; /* 0: 0.02, initializer_range of every config.json that Hugging Face publishes */
-    int failed; /* memory ran out: every declaration after does nothing */
+    int failed;    /* memory ran out: every declaration after does nothing */
 } stk_parameters;
 
 typedef enum stk_parameter_role {

@@ -201,6 +201,50 @@ void stk_tape_conv3_input(stk_tape *tape, const stk_conv3 *layer, stk_depthwise_
     conv3(tape, op, STK_PART_CONV_INPUT, layer, map);
 }
 
+void stk_tape_shuffle(stk_tape *tape, stk_depthwise_map map, uint32_t scale, uint32_t channels,
+                      stk_tape_id narrow, stk_tape_id wide)
+{
+    stk_tape_add(tape, (stk_tape_op){ .kind = STK_TAPE_SHUFFLE,
+                                      .part = STK_PART_RESAMPLE,
+                                      .map = map,
+                                      .scale = scale,
+                                      .channels = channels,
+                                      .in = { narrow },
+                                      .out = { wide } });
+}
+
+void stk_tape_shuffle_back(stk_tape *tape, stk_depthwise_map map, uint32_t scale, uint32_t channels,
+                           stk_tape_id d_wide, stk_tape_id d_narrow)
+{
+    stk_tape_add(tape, (stk_tape_op){ .kind = STK_TAPE_SHUFFLE_BACK,
+                                      .part = STK_PART_RESAMPLE,
+                                      .map = map,
+                                      .scale = scale,
+                                      .channels = channels,
+                                      .in = { d_wide },
+                                      .out = { d_narrow } });
+}
+
+void stk_tape_pool(stk_tape *tape, stk_depthwise_map map, stk_tape_id large, stk_tape_id small)
+{
+    stk_tape_add(tape, (stk_tape_op){ .kind = STK_TAPE_POOL,
+                                      .part = STK_PART_RESAMPLE,
+                                      .map = map,
+                                      .in = { large },
+                                      .out = { small } });
+}
+
+void stk_tape_pool_back(stk_tape *tape, stk_depthwise_map map, stk_tape_id large, stk_tape_id d_small,
+                        stk_tape_id d_large, int add)
+{
+    stk_tape_add(tape, (stk_tape_op){ .kind = STK_TAPE_POOL_BACK,
+                                      .part = STK_PART_RESAMPLE,
+                                      .map = map,
+                                      .in = { large, d_small },
+                                      .out = { d_large },
+                                      .add = add });
+}
+
 void stk_tape_loss(stk_tape *tape)
 {
     stk_tape_add(tape, (stk_tape_op){ .kind = STK_TAPE_LOSS,

@@ -42,6 +42,7 @@ typedef enum stk_tape_part {
     STK_PART_CONV_FORWARD,
     STK_PART_CONV_WEIGHT,
     STK_PART_CONV_INPUT,
+    STK_PART_RESAMPLE,
     STK_PART_LOSS,
     STK_PART_UPDATE,
     STK_PARTS
@@ -82,7 +83,7 @@ typedef struct stk_tape_tensor {
     uint32_t width;   /* elements of a row */
     uint32_t stride;  /* elements from row to row: width, or that of the tensor it lies in */
     stk_float type;
-    stk_tape_id of;       /* what it lies in, from its column `column` on; NONE: nothing */
+    stk_tape_id of; /* what it lies in, from its column `column` on; NONE: nothing */
     uint32_t column;
     uint32_t first, last; /* the operations that write it first and read it last */
     size_t at, bytes;     /* where it lies in the network's maps, once placed; bytes of the largest batch */
@@ -123,6 +124,10 @@ typedef enum stk_tape_op_kind {
     STK_TAPE_CONV3,               /* view x; [residual] -> y */
     STK_TAPE_CONV3_WEIGHT,        /* view x, view dy -> the layer's gradients */
     STK_TAPE_CONV3_INPUT,         /* view dy; [residual, gate] -> dx */
+    STK_TAPE_SHUFFLE,             /* narrow -> wide */
+    STK_TAPE_SHUFFLE_BACK,        /* d_wide -> d_narrow, = or += */
+    STK_TAPE_POOL,                /* large -> small */
+    STK_TAPE_POOL_BACK,           /* large, d_small -> d_large, = or += */
     STK_TAPE_LOSS                 /* logits -> d_logits */
 } stk_tape_op_kind;
 
@@ -140,6 +145,8 @@ typedef struct stk_tape_op {
     stk_depthwise_map map;   /* batch is not used */
     float factor;            /* of CONV3*: times the sum, or dy */
     int relu;                /* of CONV3 */
+    uint32_t scale;          /* of SHUFFLE*, */
+    uint32_t channels;       /* and of its wide map: a row may be wider */
     float probability;       /* of DRAW, and the number of its stream of random numbers */
     uint32_t number;
 } stk_tape_op;
@@ -157,10 +164,10 @@ typedef struct stk_tape {
     stk_tape_span forward, loss, backward;
     stk_tape_id logits, d_logits;
     uint32_t out_height, out_width; /* of the logits */
-    size_t bytes;          /* of all maps together, once placed */
-    size_t kept;           /* of those that outlive the forward pass, for the backward pass */
-    int failed;            /* no memory: all recording after it does nothing */
-    const char *unwritten; /* the tensor that is read before anything writes it; NULL: none is */
+    size_t bytes;                   /* of all maps together, once placed */
+    size_t kept;                    /* of those that outlive the forward pass, for the backward pass */
+    int failed;                     /* no memory: all recording after it does nothing */
+    const char *unwritten;          /* the tensor that is read before anything writes it; NULL: none is */
 } stk_tape;
 
 stk_tape_id stk_tape_declare(stk_tape *tape, const char *name, size_t rows, uint32_t width, stk_float type);
@@ -200,6 +207,15 @@ void stk_tape_conv3_weight(stk_tape *tape, const stk_conv3 *layer, stk_depthwise
                            stk_tape_id dy, float factor);
 void stk_tape_conv3_input(stk_tape *tape, const stk_conv3 *layer, stk_depthwise_map map, stk_tape_id dy,
                           stk_tape_conv3_finish finish, stk_tape_id dx);
+/* A pixel shuffle and a pool of 2x2, and back. `map` is the narrow one of a shuffle, the large one of a pool.
+ */
+void stk_tape_shuffle(stk_tape *tape, stk_depthwise_map map, uint32_t scale, uint32_t channels,
+                      stk_tape_id narrow, stk_tape_id wide);
+void stk_tape_shuffle_back(stk_tape *tape, stk_depthwise_map map, uint32_t scale, uint32_t channels,
+                           stk_tape_id d_wide, stk_tape_id d_narrow);
+void stk_tape_pool(stk_tape *tape, stk_depthwise_map map, stk_tape_id large, stk_tape_id small);
+void stk_tape_pool_back(stk_tape *tape, stk_depthwise_map map, stk_tape_id large, stk_tape_id d_small,
+                        stk_tape_id d_large, int add);
 /* What is between forward and backward: logits -> d_logits. */
 void stk_tape_loss(stk_tape *tape);
 /* A span of the tape ends, and the next begins, with what is recorded now. */

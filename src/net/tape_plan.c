@@ -132,6 +132,10 @@ double stk_tape_op_flops(const stk_tape_op *op, uint32_t batch)
     case STK_TAPE_PATCHES_BACK:
     case STK_TAPE_NORM:
     case STK_TAPE_NORM_BACK:
+    case STK_TAPE_SHUFFLE:
+    case STK_TAPE_SHUFFLE_BACK:
+    case STK_TAPE_POOL:
+    case STK_TAPE_POOL_BACK:
     case STK_TAPE_LOSS: break;
     }
     return 0;
@@ -174,6 +178,10 @@ static stk_exec_need need_of(const stk_exec *run, const stk_tape_op *op, uint32_
         return stk_conv3_need(run, op->layer, (stk_conv3_map){ batch, map.height, map.width });
     case STK_TAPE_DRAW:
     case STK_TAPE_PATCHES_BACK:
+    case STK_TAPE_SHUFFLE:
+    case STK_TAPE_SHUFFLE_BACK:
+    case STK_TAPE_POOL:
+    case STK_TAPE_POOL_BACK:
     case STK_TAPE_LOSS: break;
     }
     return (stk_exec_need){ 0 };

@@ -338,9 +338,9 @@ static int load(loading *l, const char *path, stoke_error *err)
     return STOKE_OK;
 }
 
-int stk_pretrained_load(const char *path, const stk_network_config *config,
-                        const stk_parameters *parameters, const stk_pretrained_how *how, float *values,
-                        uint64_t *batches_tracked, stoke_error *err)
+int stk_pretrained_load(const char *path, const stk_network_config *config, const stk_parameters *parameters,
+                        const stk_pretrained_how *how, float *values, uint64_t *batches_tracked,
+                        stoke_error *err)
 {
     loading l = { .config = config, .parameters = parameters, .values = values, .how = how };
     l.had = stk_calloc(parameters->count, sizeof *l.had);

@@ -26,11 +26,12 @@ typedef struct stk_pretrained_how {
 } stk_pretrained_how;
 
 /* Reads every tensor there is into `values`; the rest is initialised from `seed`, and said so. Only the head
- * as a whole (encoder files) and the output (another number of classes) may be missing or of another shape: anything else is STOKE_E_FORMAT, naming file and tensor. partial: the file may hold any model, and
- * what has not the same name and shape there is initialised. *batches_tracked may be NULL. */
-int stk_pretrained_load(const char *path, const stk_network_config *config,
-                        const stk_parameters *parameters, const stk_pretrained_how *how, float *values,
-                        uint64_t *batches_tracked, stoke_error *err);
+ * as a whole (encoder files) and the output (another number of classes) may be missing or of another shape:
+ * anything else is STOKE_E_FORMAT, naming file and tensor. partial: the file may hold any model, and what has
+ * not the same name and shape there is initialised. *batches_tracked may be NULL. */
+int stk_pretrained_load(const char *path, const stk_network_config *config, const stk_parameters *parameters,
+                        const stk_pretrained_how *how, float *values, uint64_t *batches_tracked,
+                        stoke_error *err);
 /* How many tensors such a partial load takes from the file. */
 int stk_pretrained_carried(const char *path, const stk_network *network, const stk_parameters *parameters,
                            uint32_t *tensors, stoke_error *err);

@@ -230,8 +230,7 @@ int stk_pretrained_check(const char *path, stk_network_config *config, stk_say_f
     else if (!status)
         status = stk_pretrained_visit(path, find_network, &config->network, err);
     if (!config->network) config->network = stk_network_of_type(NULL);
-    if (!status)
-        status = config->network->read(path, is_there ? &json : NULL, config, remark, context, err);
+    if (!status) status = config->network->read(path, is_there ? &json : NULL, config, remark, context, err);
     stk_json_free(&json);
     return status;
 }

@@ -118,7 +118,8 @@ static int write_config(FILE *out, const stk_network_config *config, char *const
 static void write_preprocessor(FILE *out, const stk_network_config *config, uint32_t height, uint32_t width)
 {
     const int imagenet = stk_network_normalize(config->task) == STOKE_NORMALIZE_IMAGENET;
-    fprintf(out, "{\n  \"image_processor_type\": \"%s\",\n  \"do_resize\": true,\n", config->network->processor);
+    fprintf(out, "{\n  \"image_processor_type\": \"%s\",\n  \"do_resize\": true,\n",
+            config->network->processor);
     fprintf(out, "  \"size\": {\"height\": %u, \"width\": %u},\n", height, width);
     fputs("  \"resample\": 2,\n"
           "  \"do_rescale\": true,\n"
@@ -151,8 +152,8 @@ static int write_weights(FILE *out, const char *path, const stk_parameters *para
     errno = 0;
     /* On the disk before anything is renamed: a full disk must not leave a new config.json with old weights.
      */
-    const int good = stk_safetensors_write(out, list, count, &format, 1) &&
-                     fflush(out) == 0 && fsync(fileno(out)) == 0;
+    const int good =
+        stk_safetensors_write(out, list, count, &format, 1) && fflush(out) == 0 && fsync(fileno(out)) == 0;
     const int number = errno ? errno : EIO;
     stk_free(list);
     return good ? STOKE_OK : stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot write", path);

@@ -134,11 +134,11 @@ typedef struct stk_conv3_source {
 
 /* What becomes of a sum. In this order: + bias (forward), * scale, gate, + residual. */
 typedef struct stk_conv3_finish {
-    stk_float type;        /* of the result: the run's or STK_F32 */
-    size_t stride;         /* elements from pixel to pixel of result, gate and residual */
-    float scale;           /* 1 leaves it */
-    int relu;              /* forward: what is below 0 becomes 0 */
-    const void *gate;      /* NULL, or a map of the run's type: 0 wherever that is not above 0 (relu, backward) */
+    stk_float type;   /* of the result: the run's or STK_F32 */
+    size_t stride;    /* elements from pixel to pixel of result, gate and residual */
+    float scale;      /* 1 leaves it */
+    int relu;         /* forward: what is below 0 becomes 0 */
+    const void *gate; /* NULL, or a map of the run's type: 0 wherever that is not above 0 (relu, backward) */
     const float *residual; /* NULL, or f32; may be the result itself when that is f32 */
 } stk_conv3_finish;
 

@@ -130,16 +130,28 @@ static void block_back(const recorder *r, block *b, stk_tape_id d_x)
                          (stk_tape_conv3_finish){ .factor = 1, .residual = d_x }, d_x);
 }
 
-/* What the tail makes, at the input's resolution. */
+/* What the tail makes, and what becomes of it in super-resolution. */
 static stk_tape_id tail_like(const recorder *r, const resnet *net, const char *name)
 {
     return stk_tape_declare(r->tape, name, r->rows, (uint32_t)stk_logits_stride(tail_channels(&net->config)),
                             STK_F32);
 }
 
-static void record_back(recorder *r, resnet *net, stk_tape_id x, stk_tape_id d_tail)
+static stk_tape_id output_like(const recorder *r, const resnet *net, const char *name)
 {
-    const uint32_t n = net->config.num_blocks;
+    const uint32_t scale = net->config.scale;
+    return stk_tape_declare(r->tape, name, r->rows * scale * scale,
+                            (uint32_t)stk_logits_stride(net->config.classes), STK_F32);
+}
+
+static void record_back(recorder *r, resnet *net, stk_tape_id x)
+{
+    const uint32_t n = net->config.num_blocks, scale = net->config.scale;
+    stk_tape_id d_tail = r->tape->d_logits;
+    if (scale > 1) {
+        d_tail = tail_like(r, net, "d_tail");
+        stk_tape_shuffle_back(r->tape, r->map, scale, net->config.classes, r->tape->d_logits, d_tail);
+    }
     stk_tape_conv3_weight(r->tape, &net->tail, r->map, x, d_tail, 1);
     if (!r->trains) return;
     const stk_tape_id d_x = stream(r, "d_x");
@@ -160,16 +172,19 @@ static void record(void *layers, const stk_network_settings *how, stk_tape *tape
     stk_tape_id x = stream(&r, "x");
     stk_tape_conv3(tape, &net->head, r.map, STK_TAPE_PICTURES, PLAIN, x);
     for (uint32_t i = 0; i < net->config.num_blocks; i++) x = block_forward(&r, &net->blocks[i], x);
-    tape->logits = tail_like(&r, net, "output");
-    tape->out_height = how->height;
-    tape->out_width = how->width;
-    stk_tape_conv3(tape, &net->tail, r.map, x, PLAIN, tape->logits);
+    const uint32_t scale = net->config.scale;
+    const stk_tape_id tail = tail_like(&r, net, "tail");
+    tape->logits = scale > 1 ? output_like(&r, net, "output") : tail;
+    tape->out_height = how->height * scale;
+    tape->out_width = how->width * scale;
+    stk_tape_conv3(tape, &net->tail, r.map, x, PLAIN, tail);
+    if (scale > 1) stk_tape_shuffle(tape, r.map, scale, net->config.classes, tail, tape->logits);
     tape->forward = stk_tape_span_after(tape, (stk_tape_span){ 0 });
     if (!how->training) return;
-    tape->d_logits = tail_like(&r, net, "d_output");
+    tape->d_logits = output_like(&r, net, "d_output");
     stk_tape_loss(tape);
     tape->loss = stk_tape_span_after(tape, tape->forward);
-    record_back(&r, net, x, tape->d_logits);
+    record_back(&r, net, x);
     tape->backward = stk_tape_span_after(tape, tape->loss);
 }
 
@@ -241,8 +256,8 @@ static int read_files(const char *path, const stk_json *config_json, stk_network
     if (!found.channels || found.channels > STK_NET_CHANNELS || !found.blocks ||
         found.blocks > STK_NET_BLOCKS || !found.outputs || found.outputs > STK_NET_CLASSES)
         return stk_fail(err, STOKE_E_FORMAT,
-                        "%s: %llu channels, %llu blocks and %llu outputs are those of no residual network", path,
-                        (unsigned long long)found.channels, (unsigned long long)found.blocks,
+                        "%s: %llu channels, %llu blocks and %llu outputs are those of no residual network",
+                        path, (unsigned long long)found.channels, (unsigned long long)found.blocks,
                         (unsigned long long)found.outputs);
     config->model = "resnet";
     config->task = STOKE_TASK_SEGMENT;

@@ -62,7 +62,8 @@ typedef struct stk_segformer {
     stk_segformer_block blocks[]; /* of all stages */
 } stk_segformer;
 
-/* The shapes of all maps. Every side from STK_SEGFORMER_SIDE_MIN on leaves every stage at least one key. Recording does it, too. */
+/* The shapes of all maps. Every side from STK_SEGFORMER_SIDE_MIN on leaves every stage at least one key.
+ * Recording does it, too. */
 void stk_segformer_shape(stk_segformer *segformer, uint32_t height, uint32_t width);
 
 /* ---- what stk_segformer_network is made of ---- */

@@ -182,14 +182,14 @@ static int expect_stages(const stk_config_json *r, const char *key, const uint32
     if (good) return STOKE_OK;
     char found[STK_CONFIG_TEXT];
     return stk_fail(r->err, STOKE_E_UNSUPPORTED, "%s: \"%s\" is %s: only [%u, %u, %u, %u] is computed here",
-                    r->path, key, stk_config_text(r, v, found), wanted[0], wanted[1], wanted[2],
-                    wanted[3]);
+                    r->path, key, stk_config_text(r, v, found), wanted[0], wanted[1], wanted[2], wanted[3]);
 }
 
 /* The classes the file names, or else their number. */
 static int expect_classes(const stk_config_json *r, uint32_t classes)
 {
-    const stk_json_value *names = stk_config_field(r, "id2label"), *number = stk_config_field(r, "num_labels");
+    const stk_json_value *names = stk_config_field(r, "id2label"),
+                         *number = stk_config_field(r, "num_labels");
     uint64_t said = classes;
     if (names && names->kind == STK_JSON_OBJECT)
         said = names->count;
@@ -292,6 +292,6 @@ void stk_segformer_write_config(FILE *out, const stk_network_config *config)
     write_stages(out, "mlp_ratios", ratios);
     write_stages(out, "patch_sizes", c.patch);
     write_stages(out, "strides", c.stride);
-    fprintf(out, "  \"num_encoder_blocks\": %d,\n  \"decoder_hidden_size\": %u,\n  \"num_channels\": 3\n", STK_STAGES,
-            c.decoder);
+    fprintf(out, "  \"num_encoder_blocks\": %d,\n  \"decoder_hidden_size\": %u,\n  \"num_channels\": 3\n",
+            STK_STAGES, c.decoder);
 }
