@@ -319,6 +319,7 @@ static void lay_out(stoke_net *net)
 static void plan_make(stoke_net *net)
 {
     stoke_net_plan *plan = &net->plan;
+    const stk_network *network = net->config.network;
     const size_t *bytes = net->arena.used;
     plan->parameters = bytes[STK_REGION_PARAMETERS];
     plan->packed = bytes[STK_REGION_PACKED];
@@ -328,7 +329,16 @@ static void plan_make(stoke_net *net)
     plan->total = plan->process + arena_bytes(&net->arena);
     plan->parameter_count = net->parameters.elements;
     plan->model = net->config.model;
+    plan->family = network->family;
     plan->classes = net->config.classes;
+    plan->task = net->config.task;
+    plan->base_channels = net->config.base_channels;
+    plan->num_blocks = net->config.num_blocks;
+    plan->scale = net->config.scale;
+    plan->stride = network->stride;
+    plan->side_multiple = network->side_multiple;
+    plan->reach = network->reach ? network->reach(&net->config) : 0;
+    plan->normalize = stk_network_normalize(net->config.task);
     const stk_tape_span all = { 0, (uint32_t)net->tape.op_count };
     plan->forward_flops = stk_tape_flops(&net->tape, net->tape.forward, net->params.batch);
     plan->step_flops = stk_tape_flops(&net->tape, all, net->params.batch);
