@@ -65,7 +65,7 @@ def run_torch(net, case, batches, steps, dtype):
         optimizer.zero_grad()
         loss.backward()
         if not step:
-            results.update({"gradient:" + name: p.grad.numpy().ravel() for name, p in net.named_parameters()})
+            results.update({"gradient:" + name: p.grad.numpy().ravel().copy() for name, p in net.named_parameters()})
         losses.append(float(loss))
         optimizer.step()
     results["losses"] = np.array(losses)
@@ -89,7 +89,7 @@ def compare(tap, load, tool, name, case, folder):
     tap.ok(apart <= 1e-6, f"{name}: the first loss within 1e-6 ({apart:.1e})")
     # a ReLU that is 0 on one side and just above on the other moves a gradient by as much in torch's own float32
     own = max(distance(single[key], double[key]) for key in gradients)
-    limit = max(1e-5, 4 * own)
+    limit = min(max(1e-5, 4 * own), 1e-3)
     worst = max(gradients, key=lambda key: distance(ours[key], double[key]))
     apart = distance(ours[worst], double[worst])
     tap.ok(apart <= limit, f"{name}: every gradient within {limit:.1e} ({apart:.1e}, {worst[9:]}; torch's float32 {own:.1e})")
