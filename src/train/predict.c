@@ -15,7 +15,7 @@
 #include "src/base/retry.h"
 #include "src/net/files/pretrained.h"
 #include "src/net/net.h"
-#include "src/net/segformer/segformer.h"
+#include "src/net/network.h"
 #include <stoke/tools/predict.h>
 
 /* ---- what the files beside the weights say ---- */
@@ -34,8 +34,8 @@ static int bad(const reading *r, const char *what)
 static int side(const reading *r, const stk_json_value *value, uint32_t *out)
 {
     uint64_t pixels;
-    if (!stk_json_uint(r->json, value, &pixels) || pixels < STK_NET_SIDE_MIN || pixels > STK_NET_SIDE_MAX)
-        return bad(r, "\"size\" is not 29 to 32768 pixels");
+    if (!stk_json_uint(r->json, value, &pixels) || !pixels || pixels > STK_NET_SIDE_MAX)
+        return bad(r, "\"size\" is not 1 to 32768 pixels");
     *out = (uint32_t)pixels;
     return STOKE_OK;
 }

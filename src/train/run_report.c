@@ -12,12 +12,14 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
 #include "src/codec/write.h"
 #include "src/report/chart.h"
 #include <stoke/tools/chart.h>
 #include <stoke/tools/metrics.h>
 #include <stoke/tools/output.h>
 #include <stoke/tools/terminal.h>
+#include <stoke/tools/train.h>
 
 /* ---- pictures ---- */
 
@@ -332,6 +334,7 @@ static int read_log(stk_run_log *log, const char *folder, stoke_error *err)
     char path[PATH];
     int r = make_path(path, folder, "log.jsonl", err);
     if (!r) r = stk_run_log_read(log, path, err);
+    if (r == STOKE_E_NOTFOUND && !stoke_there(folder)) return stoke_run_missing(folder, err);
     if (r == STOKE_E_NOTFOUND)
         return stk_fail(err, r, "%s: no log.jsonl there: name the folder of a run, e.g. runs/NAME", folder);
     if (!r && log->lines == log->damaged)

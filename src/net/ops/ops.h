@@ -134,11 +134,11 @@ typedef struct stk_conv3_source {
 
 /* What becomes of a sum. In this order: + bias (forward), * scale, gate, + residual. */
 typedef struct stk_conv3_finish {
-    stk_float type;        /* of the result: the run's or STK_F32 */
-    size_t stride;         /* elements from pixel to pixel of result, gate and residual */
-    float scale;           /* 1 leaves it */
-    int relu;              /* forward: what is below 0 becomes 0 */
-    const void *gate;      /* NULL, or a map of the run's type: 0 wherever that is not above 0 (relu, backward) */
+    stk_float type;   /* of the result: the run's or STK_F32 */
+    size_t stride;    /* elements from pixel to pixel of result, gate and residual */
+    float scale;      /* 1 leaves it */
+    int relu;         /* forward: what is below 0 becomes 0 */
+    const void *gate; /* NULL, or a map of the run's type: 0 wherever that is not above 0 (relu, backward) */
     const float *residual; /* NULL, or f32; may be the result itself when that is f32 */
 } stk_conv3_finish;
 
@@ -257,6 +257,12 @@ void stk_attention_backward(const stk_exec *run, const stk_attention *shape, con
 stk_exec_need stk_attention_need(const stk_exec *run, const stk_attention *shape);
 
 /* ---- loss ---- */
+
+/* Columns of logits and their gradient: classes rounded up to a multiple of 8. */
+static inline size_t stk_logits_stride(uint32_t classes)
+{
+    return ((size_t)classes + 7) / 8 * 8;
+}
 
 /* The loss at the resolution of the masks, from logits at a quarter of it: rows are interpolated (bilinear,
  * align_corners = false), turned into probabilities, compared and their gradients scattered back a line at a
