@@ -4,11 +4,9 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <stoke/augment.h>
 #include <stoke/labels.h>
-#include <stoke/tools/data.h>
 #include <stoke/tools/loader.h>
 #include <stoke/tools/report.h>
 #include <stoke/tools/upload.h>

@@ -8,7 +8,6 @@
  */
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "python/src/batch.h"
 #include <stoke/tools/lease.h>
