@@ -11,9 +11,6 @@
 #include <stoke/tools/report.h>
 #include <stoke/tools/upload.h>
 
-#include "python/src/batch.h"
-#include "python/src/pinned.h"
-#include "python/src/settings.h"
 #include "python/src/values.h"
 
 typedef struct loader {
