@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/lib/interrupt.h"
+#include "cli/lib/common.h"
 
 #include <poll.h>
 #include <pthread.h>
