@@ -9,8 +9,11 @@
 #include "src/base/error.h"
 #include "src/net/files/pretrained.h"
 
-static const stk_network *const NETWORKS[] = { &stk_segformer_network, &stk_resnet_network,
-                                               &stk_unet_network };
+static const stk_network *const NETWORKS[] = {
+#define STK_NETWORK(name) &stk_##name##_network,
+#include "src/net/networks.def"
+#undef STK_NETWORK
+};
 enum { NETWORKS_COUNT = sizeof NETWORKS / sizeof *NETWORKS };
 
 /* ---- finding ---- */
