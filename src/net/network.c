@@ -138,6 +138,9 @@ int stk_network_configure(stk_network_config *config, const stoke_net_params *p,
     if (config->task == STOKE_TASK_RESTORE && !config->network->restores)
         return stk_fail(err, STOKE_E_INVALID, "%s is a %s, which labels pictures: model resnet restores them",
                         config->model, config->network->family);
+    if ((config->base_channels || config->num_blocks) && !config->network->settle)
+        return stk_fail(err, STOKE_E_INVALID,
+                        "%s has no base_channels or num_blocks to set: they are in its name", config->model);
     if (config->scale > STK_NET_SCALE || (config->scale > 1 && config->task != STOKE_TASK_RESTORE))
         return stk_fail(err, STOKE_E_INVALID,
                         "scale is %u: 1 to %d will do, above 1 for the task restore only",
