@@ -15,6 +15,7 @@ static const struct {
     const char *first, *title;
 } sections[] = {
     { "data", "Where samples come from" },
+    { "task", "Pairs of picture and picture" },
     { "classes", "What masks mean" },
     { "decode", "Decoding" },
     { "size", "What a batch holds" },
