@@ -38,7 +38,7 @@ static const stoke_option options[] = {
     CLI_TEXT(STRING, perfetto, NULL, "FILE",
              "Write what happened when as JSON for Perfetto (ui.perfetto.dev)"),
     CLI_TEXT(
-        STRING, model, NULL, "b0..b5|resnet",
+        STRING, model, NULL, "b0..b5|resnet|unet",
         "The network that --device native trains, where the file does not tell; b0 otherwise, resnet where "
         "pictures are restored"),
     CLI_MAP_OPTION,

@@ -27,8 +27,9 @@ typedef struct estimate_options {
 
 #define OPTIONS estimate_options
 static const stoke_option options[] = {
-    CLI_TEXT(STRING, model, "b0", "b0..b5|resnet",
-             "The network; resnet is a small residual one, of --base-channels and --num-blocks"),
+    CLI_TEXT(STRING, model, "b0", "b0..b5|resnet|unet",
+             "The network; resnet is a small residual one, of --base-channels and --num-blocks, unet has "
+             "--base-channels"),
     CLI_NUMBER(AUTO_INT, batch, "8", 1, 65536, "N|auto",
                "Pictures per batch; auto is what `stoke train` takes: up to 8 that fit into this machine"),
     CLI_TEXT(SIZE, size, "288", "N|HxW", "Size of a picture"),
@@ -45,7 +46,7 @@ static const stoke_option options[] = {
     CLI_FLAG(freeze_encoder, "Train the decode head only"),
     CLI_FLAG(average, "Keep a moving average of the weights"),
     CLI_NUMBER(INT, prefetch, "2", 0, 1024, "N", "Batches that wait beside the one in use"),
-    CLI_NUMBER(INT, base_channels, "0", 0, 1024, "N", "Of resnet; 0 is 32"),
+    CLI_NUMBER(INT, base_channels, "0", 0, 1024, "N", "Of resnet and unet; 0 is 32, and 16 of a unet"),
     CLI_NUMBER(INT, num_blocks, "0", 0, 256, "N", "Of resnet; 0 is 4"),
     CLI_NUMBER(REAL, vram, "0", 0, 4096, "GB",
                "Memory of a card as it is sold (1 GB is 1024^3 bytes): what is the largest batch, picture "
@@ -114,22 +115,23 @@ static unsigned complete(const cli_call *call, estimate_options *o)
     return assumed;
 }
 
-/* Only PyTorch's column must work: the native engine does not know every network. */
+/* One of them must work: neither engine knows every network. */
 static int make_columns(column columns[ENGINES], const stoke_estimate_params *p, stoke_error *err)
 {
     columns[0] = (column){ .name = "native" };
     columns[1] = (column){ .name = "torch" };
+    int ok = 0;
     for (int engine = ENGINES - 1; engine >= 0; engine--) {
         column *c = &columns[engine];
         const int r = stoke_estimate_make(&c->estimate, (stoke_engine)engine, p, err);
-        if (r && (engine || r != STOKE_E_UNSUPPORTED)) return r;
-        c->ok = !r;
+        if (r && r != STOKE_E_UNSUPPORTED) return r;
+        ok |= c->ok = !r;
         if (r)
             snprintf(c->problem, sizeof c->problem, "%s", err->message);
         else
             c->precision = stoke_estimate_precision((stoke_engine)engine, p);
     }
-    return STOKE_OK;
+    return ok ? STOKE_OK : STOKE_E_UNSUPPORTED;
 }
 
 static int ask_backwards(inverse *v, const estimate_options *o, stoke_error *err)
@@ -177,7 +179,7 @@ static void print_terms(const column columns[ENGINES])
     char native[32], torch[32];
     for (int i = 0; i < STOKE_TERMS; i++) {
         const int here = columns[0].ok && columns[0].estimate.dominant == i,
-                  there = columns[1].estimate.dominant == i;
+                  there = columns[1].ok && columns[1].estimate.dominant == i;
         cli_row(table, "%s\t%s\t%s\t%s%s%s\t%s", stoke_memory_term_name(i),
                 cell(native, &columns[0], columns[0].estimate.bytes[i]),
                 cell(torch, &columns[1], columns[1].estimate.bytes[i]), here ? "native" : "",
@@ -191,7 +193,7 @@ static void print_terms(const column columns[ENGINES])
 static void print_columns(const column columns[ENGINES], const stoke_estimate_params *p, unsigned assumed)
 {
     const char *between = "assumed, since nobody says them: ";
-    stoke_estimate_subject(stdout, &columns[1].estimate, p);
+    stoke_estimate_subject(stdout, &columns[columns[1].ok].estimate, p);
     for (int i = 0; i < ASSUMED; i++)
         if (assumed >> i & 1) {
             cli_print("%s%s", between, assumed_names[i]);
@@ -207,6 +209,7 @@ static void print_columns(const column columns[ENGINES], const stoke_estimate_pa
         else
             stoke_estimate_verdict(stdout, &c->estimate, (stoke_engine)i, p);
     }
+    if (!columns[1].ok) return;
     putchar('\n');
     stoke_estimate_levels(stdout, &columns[1].estimate);
 }
@@ -257,7 +260,7 @@ static void print_json(const column columns[ENGINES], const inverse *v, const st
                        unsigned assumed)
 {
     stoke_json json = cli_json_open();
-    FACTS(&json, FACT_OF(p, model), FACT_OF(&columns[1].estimate, parameters), FACT_OF(p, batch),
+    FACTS(&json, FACT_OF(p, model), FACT_OF(&columns[columns[1].ok].estimate, parameters), FACT_OF(p, batch),
           FACT_OF(p, height), FACT_OF(p, width), FACT_OF(p, classes));
     JSON_LIST(&json, "assumed", i, i < ASSUMED)
         if (assumed >> i & 1) stoke_json_string(&json, NULL, assumed_names[i]);

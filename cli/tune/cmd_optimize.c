@@ -268,7 +268,7 @@ static void say_why_not(optimizing *w, const char *said)
     cli_say(call,
             "next: where your network and its card are, in Python: from stokehold import BatchSizeOptimizer; "
             "BatchSizeOptimizer(model, config).find_optimal_batch_size(sample)%s",
-            *said ? "" : ", or name it: --model b0..b5 or resnet");
+            *said ? "" : ", or name it: --model b0..b5, resnet or unet");
 }
 
 /* The batch so far, and where trials run unless told: ours on this processor, for a card that is named and

@@ -23,7 +23,7 @@ enum { COLUMNS = 72, ROWS = 14, MAX_KINDS = 32 };
 
 #define OPTIONS plan_options
 static const stoke_option options[] = {
-    CLI_TEXT(STRING, model, NULL, "b0..b5|resnet",
+    CLI_TEXT(STRING, model, NULL, "b0..b5|resnet|unet",
              "The network, in place of MODEL; b0 where neither is given"),
     CLI_NUMBER(INT, classes, "19", 1, 65535, "N", "Number of classes"),
     CLI_NUMBER(INT, batch, "4", 1, 65536, "N", "Pictures per batch"),
@@ -31,7 +31,7 @@ static const stoke_option options[] = {
     CLI_CHOICE(task, "segment", "segment|restore",
                "What is learned of a picture: its mask, or another picture that it should become (resnet)"),
     CLI_NUMBER(INT, scale, "1", 1, 4, "N", "Of --task restore: sides of the result per side of the picture"),
-    CLI_NUMBER(INT, base_channels, "0", 0, 1024, "N", "Of resnet; 0 is 32"),
+    CLI_NUMBER(INT, base_channels, "0", 0, 1024, "N", "Of resnet and unet; 0 is 32, and 16 of a unet"),
     CLI_NUMBER(INT, num_blocks, "0", 0, 256, "N", "Of resnet; 0 is 4"),
     CLI_CHOICE(precision, "fp32", "fp32|bf16|fp16|auto", "Of activations and products"),
     CLI_CHOICE(memory, "plain", "plain|lean|min",

@@ -251,7 +251,7 @@ int find_batch_run(find_batch *s, stoke_error *err)
     if (!s->plan->known && *s->plan->said)
         return cli_error(err, STOKE_E_INVALID,
                          "'%s' is no network that runs here: stokehold.BatchSizeOptimizer finds its batch in "
-                         "Python; --model b0..b5 or resnet tries one of ours in its place",
+                         "Python; --model b0..b5, resnet or unet tries one of ours in its place",
                          s->plan->said);
     s->params = find_batch_params(s->plan, &s->wish);
     if (!s->before) s->before = s->plan->batch;

@@ -366,7 +366,7 @@ static void wrong_parameters(void **state)
     refuses(p, STOKE_E_INVALID, "num_blocks");
     p.num_blocks = 1;
     p.freeze_encoder = 1;
-    refuses(p, STOKE_E_INVALID, "no encoder");
+    refuses(p, STOKE_E_INVALID, "encoder to freeze");
     p = params_of("b0", 1, 64, 3);
     p.task = STOKE_TASK_RESTORE;
     refuses(p, STOKE_E_INVALID, "resnet");

@@ -233,6 +233,10 @@ static int stk_estimate_torch(stoke_estimate *e, const stoke_estimate_params *p,
 {
     void *layers = NULL;
     estimate_parameter_count count = { 0 };
+    if (!is_resnet(config) && config->network != &stk_segformer_network)
+        return stk_fail(err, STOKE_E_UNSUPPORTED,
+                        "PyTorch's memory is known of SegFormer and resnet; every author's %s is another",
+                        config->model);
     if (layers_of(config, &layers, &count, err)) return STOKE_E_NOMEM;
     const int autocast = p->precision != STOKE_PRECISION_FP32;
     const widths w = { .product = autocast ? 2 : 4, .kept = 4, .autocast = autocast };
@@ -308,9 +312,9 @@ void stoke_estimate_subject(FILE *out, const stoke_estimate *estimate, const sto
 {
     stk_network_config config;
     char sizes[64] = "", result[48];
-    const int known = !network_of(&config, params, NULL), resnet = known && is_resnet(&config);
+    const int known = !network_of(&config, params, NULL);
     const int restores = known && config.task == STOKE_TASK_RESTORE;
-    if (resnet)
+    if (known && is_resnet(&config))
         snprintf(sizes, sizeof sizes, ", %u channels, %u blocks", (unsigned)config.base_channels,
                  (unsigned)config.num_blocks);
     snprintf(result, sizeof result, "%u classes", (unsigned)params->classes);
@@ -386,8 +390,7 @@ uint32_t stoke_estimate_classes(const char *model)
 static int check(const stoke_estimate_params *p, stk_network_config *config, stoke_error *err)
 {
     if (!p || p->struct_size != sizeof *p) return stk_fail_struct(err, "stoke_estimate_defaults");
-    if (!p->model)
-        return stk_fail(err, STOKE_E_INVALID, "no model is named: b0, b1, b2, b3, b4, b5 or resnet");
+    if (!p->model) return stk_fail(err, STOKE_E_INVALID, "no model is named: b0 to b5, resnet or unet");
     int r = network_of(config, p, err);
     if (!r) r = stk_network_check_batch(config->network, p->batch, p->height, p->width, err);
     if (r) return r;
@@ -398,8 +401,9 @@ static int check(const stoke_estimate_params *p, stk_network_config *config, sto
         p->optimizer < STOKE_OPTIMIZER_ADAMW || p->optimizer > STOKE_OPTIMIZER_SGD)
         return stk_fail(err, STOKE_E_INVALID, "precision %d or optimizer %d is none of the known ones",
                         p->precision, p->optimizer);
-    if (is_resnet(config) && p->freeze_encoder)
-        return stk_fail(err, STOKE_E_INVALID, "resnet has no encoder to freeze: leave freeze_encoder out");
+    if (config->network != &stk_segformer_network && p->freeze_encoder)
+        return stk_fail(err, STOKE_E_INVALID,
+                        "a %s has no pretrained encoder to freeze: leave freeze_encoder out", config->model);
     return STOKE_OK;
 }
 

@@ -115,13 +115,14 @@ static int next_batch(native_trial *n, const stoke_batch **batch, stoke_error *e
                     (unsigned)n->setup.train.batch);
 }
 
+/* Of networks at full resolution. */
 static void take_sizes(stoke_net_params *net, const stoke_trial_params *p)
 {
     const stoke_estimate_params as = { .model = net->model, .classes = net->classes, .task = p->task };
     net->task = stk_estimate_task(&as);
-    net->base_channels = p->base_channels;
-    net->num_blocks = p->num_blocks;
-    net->scale = p->scale;
+    if (p->base_channels) net->base_channels = p->base_channels;
+    if (p->num_blocks) net->num_blocks = p->num_blocks;
+    if (p->scale) net->scale = p->scale;
     if (net->task == STOKE_TASK_RESTORE && net->loss.kind < STOKE_LOSS_L1) net->loss.kind = STOKE_LOSS_L1;
 }
 
@@ -146,7 +147,7 @@ static int open_native(native_trial *n, uint32_t batch, stoke_error *err)
         if (!net.model && !net.weights) net.model = "b0";
         net.batch = batch;
     }
-    if (stk_is_resnet(net.model)) take_sizes(&net, p);
+    if (net.model && *net.model != 'b') take_sizes(&net, p);
     r = stoke_net_open(&n->net, &net, err);
     if (!r && n->setup.train_set)
         return stoke_loader_create(&n->loader, n->setup.train_set, &n->setup.train, NULL, err);

@@ -14,6 +14,7 @@
 #include "src/base/number.h"
 #include "src/base/option_table.h"
 #include "src/base/terminal.h"
+#include "src/net/network.h"
 #include "src/settings/read.h"
 #include "src/settings/keys.h"
 #include "src/source/pairs.h"
@@ -299,8 +300,9 @@ static int take_params(stk_run_config *config, const stoke_preflight_params *p, 
     const stoke_data_params *d = &config->data;
     config->ranks = p->ranks ? p->ranks : 1;
     const char *model = p->model ? stk_option_word("model", p->model) : NULL;
-    if (model && stk_network_word(model) != model)
-        return stk_fail(err, STOKE_E_INVALID, "model '%.40s': the estimate knows b0 to b5 and resnet",
+    stk_network_config network;
+    if (model && stk_network_find(&network, model, 2, NULL))
+        return stk_fail(err, STOKE_E_INVALID, "model '%.40s': the estimate knows b0 to b5, resnet and unet",
                         p->model);
     if (model) STK_SAY(config->model, "%s", model);
     if (p->size[0]) config->height = p->size[0];
@@ -399,7 +401,7 @@ int stoke_estimate_config(stoke_estimate_params *p, const char *path, char model
     int r = stk_run_config_read(&config, &ask, err);
     if (!r && !p->model && !*config.model && *config.model_said)
         r = stk_fail(err, STOKE_E_UNSUPPORTED,
-                     "%.256s: %s is no network that the estimate knows: b0 to b5 and resnet", path,
+                     "%.256s: %s is no network that the estimate knows: b0 to b5, resnet and unet", path,
                      config.model_said);
     if (!r) {
         /* Our own file leaves it out for b0. */

@@ -24,7 +24,7 @@ typedef struct stk_run_config {
     stoke_framework framework;            /* of other dialects */
     const char *by_default[STK_DEFAULTS]; /* settings that the file does not say: the framework's counts */
     size_t n_by_default;
-    char model[32]; /* b0 .. b5 or resnet; "" = not said, or none that the estimate knows */
+    char model[32]; /* b0 .. b5, resnet or unet; "" = not said, or none that the estimate knows */
     char model_said[64];
     int64_t batch, height, width, classes, base_channels, num_blocks, epochs;
     int64_t workers, prefetch, ranks, accumulate;
