@@ -12,6 +12,7 @@
 #include <stoke/tools/net.h>
 
 typedef struct plan_options {
+    const char *model;
     int64_t classes, batch;
     uint32_t size[2];
     int precision, memory, forward, freeze_encoder, ops, force;
@@ -22,6 +23,7 @@ enum { COLUMNS = 72, ROWS = 14, MAX_KINDS = 32 };
 
 #define OPTIONS plan_options
 static const stoke_option options[] = {
+    CLI_TEXT(STRING, model, NULL, "b0..b5", "The network, in place of MODEL; b0 where neither is given"),
     CLI_NUMBER(INT, classes, "19", 1, 65535, "N", "Number of classes"),
     CLI_NUMBER(INT, batch, "4", 1, 65536, "N", "Pictures per batch"),
     CLI_TEXT(SIZE, size, "256", "N|HxW", "Size of a picture, 29x29 to 32768x32768"),
@@ -185,7 +187,10 @@ static int run(cli_call *call, stoke_error *err)
     stoke_net_params params = stoke_net_defaults();
     stoke_net_tape *tape = NULL;
     drawing d = { 0 };
-    params.model = call->n_words ? call->words[0] : "b0";
+    if (call->n_words && o->model)
+        return cli_error(err, STOKE_E_INVALID, "the network is named twice: '%s' and --model %s",
+                         call->words[0], o->model);
+    params.model = call->n_words ? call->words[0] : o->model ? o->model : "b0";
     params.classes = (uint32_t)o->classes;
     params.batch = (uint32_t)o->batch;
     params.height = o->size[0];
@@ -219,7 +224,7 @@ const cli_command cli_plan = {
         "Records a training step of SegFormer b0 to b5 as `stoke train` carries it out, without running it: "
         "operations with their shapes, arithmetic and bytes, and when each tensor is in memory. A tensor that "
         "the backward pass reads is kept until then; --memory lean and min compute some of them again. MODEL "
-        "is b0 unless it is given. Elementwise arithmetic is not counted, nor are bytes of pictures and weights.",
+        "(or --model) is b0 unless it is given. Elementwise arithmetic is not counted, nor are bytes of pictures and weights.",
     .examples = {
         { "stoke plan b0", "kinds of operations, memory, and how much lives when" },
         { "stoke plan b0 --ops --batch 1", "every operation of a step" },

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SegFormer b0..b5 as Hugging Face computes it: forward, loss, backward, update, on the processor.
+ * SegFormer b0..b5 as Hugging Face computes it, and a small residual network at full resolution, for masks or
+ * for pictures: forward, loss, backward, update, on the processor.
  *
  *   stoke_net_params p = stoke_net_defaults();
  *   p.model = "b0"; p.classes = 19; p.batch = 4; p.height = p.width = 256;
@@ -104,9 +105,17 @@ typedef struct stoke_net_plan {
     uint64_t parameter_count;
     /* Of one batch: 2 per multiply-add, what is really computed (folded head). */
     double forward_flops, step_flops;
-    int precision;     /* auto resolved */
-    const char *model; /* "b0": what the weights hold when none was named; lives as long as the library */
+    int precision;      /* auto resolved */
+    const char *model;  /* "b0": what the weights hold when none was named; lives as long as the library */
+    const char *family; /* "SegFormer", for people; as long */
     uint32_t classes;
+    int task;                           /* stoke_task: segment or restore */
+    uint32_t base_channels, num_blocks; /* 0: the model has none */
+    uint32_t scale;                     /* sides of a restored picture per side of the input */
+    uint32_t stride; /* pixels of the input from one element of the logits to the next, where scale is 1 */
+    uint32_t side_multiple; /* sides of pictures are multiples of it */
+    uint32_t reach; /* pixels beyond its own place that an output depends on; 0: all of the picture's */
+    int normalize;  /* stoke_normalize: how its pictures come */
     uint32_t threads;
     uint32_t tensors, carried; /* carried: of them, what params.partial takes from params.weights; else 0 */
 } stoke_net_plan;
@@ -143,8 +152,9 @@ typedef struct stoke_net_batch {
  * until the batch is released. */
 STOKE_API stoke_net_batch stoke_net_batch_of(const struct stoke_batch *batch);
 
-/* Logits of a batch in inference mode (running statistics, no dropout): f32 at a quarter of the size,
- * [count][rows][columns][stride]. The array is the network's, until the next call. */
+/* Logits of a batch in inference mode (running statistics, no dropout): f32, [count][rows][columns][stride],
+ * at the size over plan.stride (SegFormer: a quarter). Task restore: the pictures themselves, normalised as
+ * the input is, `scale` times its size. The array is the network's, until the next call. */
 typedef struct stoke_logits {
     const float *data;
     uint32_t height, width, classes;

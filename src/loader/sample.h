@@ -8,6 +8,9 @@
  *   render.c        into the rows of the batch, as the plan says
  *   raw.c           or not rendered at all: left to a device
  *   rows.c          or pictures that somebody has already instead of files
+ *
+ * With a target the same way is gone once more, by the target's config and the plan enlarged to it: buffers
+ * and decoder are used again, so that both take the memory of the larger one.
  */
 #ifndef STOKE_SRC_LOADER_SAMPLE_H
 #define STOKE_SRC_LOADER_SAMPLE_H
@@ -43,7 +46,7 @@ typedef struct stk_sample_ctx {
     stoke_orientation orientation; /* of the image: ignore or apply */
     uint32_t width, height;        /* of the source, as decoded */
     stoke_augment_plan plan;
-    void *image_row, *mask_row;   /* of the batch */
+    void *image_row, *mask_row;   /* of the batch; mask_row NULL: it has targets */
     stk_raw_row *raw;             /* what is put there as it is; NULL: rows are laid out */
     stoke_image image, ids;       /* whole, then fitted; ids.data NULL: not decoded yet, or no mask: zeros */
     stk_sample_cache_lookup kept; /* only with a cache */

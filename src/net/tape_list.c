@@ -23,6 +23,13 @@ static const char *const KINDS[] = {
     [STK_TAPE_DEPTHWISE_BACK] = "depthwise backward",
     [STK_TAPE_SEGFORMER_HEAD] = "head",
     [STK_TAPE_SEGFORMER_HEAD_BACK] = "head backward",
+    [STK_TAPE_SHUFFLE] = "pixel shuffle",
+    [STK_TAPE_SHUFFLE_BACK] = "pixel shuffle backward",
+    [STK_TAPE_POOL] = "pool",
+    [STK_TAPE_POOL_BACK] = "pool backward",
+    [STK_TAPE_CONV3] = "convolution",
+    [STK_TAPE_CONV3_WEIGHT] = "convolution weight",
+    [STK_TAPE_CONV3_INPUT] = "convolution input",
     [STK_TAPE_LOSS] = "loss",
 };
 
@@ -39,6 +46,9 @@ static void name_layer(const stoke_net *net, const stk_tape_op *op, stoke_net_op
     case STK_TAPE_NORM_BACK: slot = &((const stk_layernorm *)layer)->gamma; break;
     case STK_TAPE_DEPTHWISE:
     case STK_TAPE_DEPTHWISE_BACK: slot = &((const stk_depthwise *)layer)->weight; break;
+    case STK_TAPE_CONV3:
+    case STK_TAPE_CONV3_WEIGHT:
+    case STK_TAPE_CONV3_INPUT: slot = &((const stk_conv3 *)layer)->weight; break;
     default: return;
     }
     for (size_t i = 0; i < net->parameters.count; i++) {
@@ -59,6 +69,11 @@ static void name_shape(const stk_tape_op *op, uint32_t batch, stoke_net_op *out)
         op->kind == STK_TAPE_LINEAR_INPUT)
         snprintf(text, sizeof out->shape, "%llu x %u to %u", rows, (unsigned)linear->in,
                  (unsigned)linear->out);
+    else if (op->kind == STK_TAPE_CONV3 || op->kind == STK_TAPE_CONV3_WEIGHT ||
+             op->kind == STK_TAPE_CONV3_INPUT)
+        snprintf(text, sizeof out->shape, "%u x %u x %u, %u to %u", (unsigned)batch, (unsigned)op->map.height,
+                 (unsigned)op->map.width, (unsigned)((const stk_conv3 *)op->layer)->in,
+                 (unsigned)((const stk_conv3 *)op->layer)->out);
     else if (op->kind == STK_TAPE_ATTENTION || op->kind == STK_TAPE_ATTENTION_BACK)
         snprintf(text, sizeof out->shape, "%llu queries, %u keys, %u x %u", rows, (unsigned)a->keys,
                  (unsigned)a->heads, (unsigned)a->head_size);
@@ -95,14 +110,16 @@ static void list(const stoke_net *net, stoke_net_tape *out)
             to->written += bytes_of(tape, op->out[k]);
         }
     }
-    for (size_t i = 0; i < out->n_maps; i++) {
-        const stk_tape_tensor *t = &tape->tensors[STK_TAPE_PICTURES + 1 + i];
-        out->maps[i] = (stoke_net_map){ .name = t->name,
-                                        .first = t->first,
-                                        .last = t->last,
-                                        .at = t->at,
-                                        .bytes = t->bytes,
-                                        .kept = stk_tape_is_kept(tape, t) };
+    out->n_maps = 0;
+    for (size_t i = STK_TAPE_PICTURES + 1; i < tape->tensor_count; i++) {
+        const stk_tape_tensor *t = &tape->tensors[i];
+        if (t->of) continue; /* a part of one that is listed */
+        out->maps[out->n_maps++] = (stoke_net_map){ .name = t->name,
+                                                    .first = t->first,
+                                                    .last = t->last,
+                                                    .at = t->at,
+                                                    .bytes = t->bytes,
+                                                    .kept = stk_tape_is_kept(tape, t) };
         for (uint32_t k = t->first; k <= t->last; k++) out->ops[k].live += t->bytes;
     }
 }

@@ -351,6 +351,7 @@ int stk_foreign_read(const stoke_yaml *yaml, stoke_config_use *use, stoke_option
     reader r = { .yaml = yaml, .use = use, .err = err };
     *storage = NULL;
     int status = stk_yaml_check(yaml, err);
+    if (!status) status = stk_foreign_check_names(yaml, use, err);
     if (status) return status;
     r.storage = stk_option_storage();
     r.used = stk_calloc(yaml->n_nodes, 1);

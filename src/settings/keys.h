@@ -76,6 +76,9 @@ const char *stk_setting_text(const stoke_yaml *yaml, const char *setting, const 
 /* Whether the file has a section of this name at its top. */
 int stk_has_section(const stoke_yaml *yaml, const char *name);
 
+/* A key that no other trainer has; one that others have and we have not. */
+int stk_is_ours_alone(const char *key);
+int stk_is_setting_of_others(const char *key);
 /* Whether anything in the file shows that it is another trainer's: then its unknown keys are none of ours. */
 int stk_is_foreign(const stoke_yaml *yaml);
 

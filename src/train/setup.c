@@ -17,7 +17,7 @@
 #include "src/base/option_table.h"
 #include "src/base/retry.h"
 #include "src/net/files/pretrained.h"
-#include "src/net/segformer/segformer.h"
+#include "src/net/network.h"
 #include "src/train/resolve.h"
 #include <stoke/tools/data.h>
 #include <stoke/tools/loader.h>
@@ -121,7 +121,7 @@ static int take_settings(stk_resolve_ctx *s, const stoke_data_params *data, cons
 static int settle_model(stk_resolve_ctx *s)
 {
     stoke_train_params *p = &s->setup->params;
-    stk_segformer_config config;
+    stk_network_config config;
     int r = STOKE_OK;
     if (p->pretrained && !p->model) {
         r = stk_pretrained_config(p->pretrained, &config, s->err);
@@ -129,7 +129,7 @@ static int settle_model(stk_resolve_ctx *s)
     } else if (!p->model) {
         p->model = "b0";
     }
-    if (!r) r = stk_config_of(&config, p->model, 2, s->err);
+    if (!r) r = stk_network_find(&config, p->model, 2, s->err);
     if (!r && p->freeze_encoder && !p->pretrained)
         stk_resolve_say(s, "The encoder is frozen as it was drawn at random (`freeze_encoder` without "
                            "`pretrained`): the head will learn little from it.");
@@ -226,6 +226,7 @@ int stk_setup_make(stk_setup *setup, const stoke_data_params *data, const stoke_
     int r = take_settings(&s, data, params);
     if (!r) r = settle_model(&s);
     if (!r) r = stk_resolve_sets(&s);
+    if (!r) r = stk_resolve_metric(&s);
     if (!r) r = stk_resolve_classes(&s);
     if (!r) r = stk_resolve_pairs(&s);
     if (!r) r = make_net(&s);

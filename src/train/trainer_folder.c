@@ -182,16 +182,9 @@ static int check_new(const stoke_trainer *t, stoke_error *err)
 
 static int check_old(const stoke_trainer *t, stoke_error *err)
 {
-    const int held = entries(t->folder);
-    if (held < 0)
-        return stk_fail_errno(err, errno == ENOENT ? STOKE_E_NOTFOUND : STOKE_E_IO, errno,
-                              "%s: no run to resume", t->folder);
-    char config[PATH_MAX];
-    if (stk_trainer_path(t, config, "config.yaml", NULL) || !stoke_there(config))
-        return stk_fail(err, STOKE_E_NOTFOUND,
-                        "%s: no run to resume: it has no config.yaml, which every run begins with",
-                        t->folder);
-    return STOKE_OK;
+    if (entries(t->folder) < 0 && errno != ENOENT)
+        return stk_fail_errno(err, STOKE_E_IO, errno, "%s: no run to resume", t->folder);
+    return stoke_run_check(t->folder, err);
 }
 
 int stk_trainer_find_folder(stoke_trainer *t, stoke_error *err)

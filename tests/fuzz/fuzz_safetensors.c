@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "src/net/files/pretrained.h"
+#include "src/net/segformer/segformer.h"
 
 static void check(const stk_safetensors *file, uint64_t data_size)
 {
@@ -23,7 +24,7 @@ static void check(const stk_safetensors *file, uint64_t data_size)
         for (uint32_t k = 0; k < t->dims; k++) count *= t->shape[k] ? t->shape[k] : 1;
         for (uint32_t k = 0; k < t->dims; k++) count *= t->shape[k] != 0;
         if (count != t->count || (t->count && t->bytes % t->count)) abort();
-        if (stk_pretrained_name(t->name, old) && strlen(old) >= STK_NAME) abort();
+        if (stk_segformer_name(t->name, old) && strlen(old) >= STK_NAME) abort();
     }
     if (end != data_size) abort();
 }

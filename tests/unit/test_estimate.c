@@ -81,8 +81,9 @@ static const struct {
     uint32_t batch, side, classes;
     double saved_mib, peak_gib;
 } AUTOCAST[] = {
-    { "b0", 2, 224, 2, 35.1, 0.131 },  { "b2", 4, 256, 2, 145.0, 1.026 },   { "b4", 8, 288, 2, 328.4, 3.660 },
-    { "b5", 16, 288, 2, 380.1, 7.561 }, { "b2", 4, 256, 19, 149.2, 1.026 },  { "b5", 2, 512, 150, 1659.0, 4.937 },
+    { "b0", 2, 224, 2, 35.1, 0.131 },     { "b2", 4, 256, 2, 145.0, 1.026 },
+    { "b4", 8, 288, 2, 328.4, 3.660 },    { "b5", 16, 288, 2, 380.1, 7.561 },
+    { "b2", 4, 256, 19, 149.2, 1.026 },   { "b5", 2, 512, 150, 1659.0, 4.937 },
     { "b2", 1, 1024, 19, 4997.6, 5.583 },
 };
 
@@ -109,8 +110,8 @@ static void near_followed_steps_of_autocast(void **state)
 }
 
 /* What nvidia-smi showed of cards that trained, as others have written it down; in GiB, and neither precision
- * nor CUDA nor desktop said. fp32 with desktop and eager kernels lies within 20 % of each, and so does the high
- * end of autocast, which decides what fits (docs/accuracy.md). */
+ * nor CUDA nor desktop said. fp32 with desktop and eager kernels lies within 20 % of each, and so does the
+ * high end of autocast, which decides what fits (docs/accuracy.md). */
 static void near_what_nvidia_smi_showed(void **state)
 {
     static const double shown[] = { 2.5, 4.5, 7.5, 12 };
@@ -126,8 +127,8 @@ static void near_what_nvidia_smi_showed(void **state)
         p.precision = STOKE_PRECISION_FP16;
         const stoke_estimate half = make(STOKE_ENGINE_TORCH, &p);
         const double high = (double)(half.card - half.total + half.high) / GIB / shown[i];
-        print_message("# under autocast %.2f to %.2f, ratio of the high end %.3f\n",
-                      (double)half.card / GIB, high * shown[i], high);
+        print_message("# under autocast %.2f to %.2f, ratio of the high end %.3f\n", (double)half.card / GIB,
+                      high * shown[i], high);
         assert_true(high > 0.8 && high < 1.2);
     }
 }

@@ -11,18 +11,19 @@
 enum { PICTURES = 4 };
 
 typedef struct recording {
-    stk_segformer *segformer;
+    void *layers;
     stk_parameters parameters;
     stk_tape tape;
 } recording;
 
-static recording record(const char *model, const stk_segformer_settings *how, uint32_t batch)
+static recording record(const char *model, const stk_network_settings *how, uint32_t batch)
 {
     recording r = { 0 };
-    stk_segformer_config config;
-    assert_int_equal(stk_config_of(&config, model, 19, NULL), STOKE_OK);
-    assert_int_equal(stk_segformer_create(&r.segformer, &config, &r.parameters, NULL), STOKE_OK);
-    stk_segformer_record(r.segformer, how, &r.tape);
+    stk_network_config config;
+    assert_int_equal(stk_network_find(&config, model, 19, NULL), STOKE_OK);
+    r.layers = config.network->create(&config, &r.parameters);
+    assert_non_null(r.layers);
+    config.network->record(r.layers, how, &r.tape);
     assert_null(r.tape.unwritten);
     assert_int_equal(stk_tape_place(&r.tape, batch, NULL), STOKE_OK);
     return r;
@@ -32,12 +33,12 @@ static void forget(recording *r)
 {
     stk_tape_free(&r->tape);
     stk_parameters_free(&r->parameters);
-    stk_free(r->segformer);
+    stk_free(r->layers);
 }
 
-static stk_segformer_settings training(int memory)
+static stk_network_settings training(int memory)
 {
-    return (stk_segformer_settings){
+    return (stk_network_settings){
         .height = 256, .width = 256, .training = 1, .memory = memory, .type = STK_F32, .drop_path = 0.1
     };
 }
@@ -73,7 +74,7 @@ static void tensors_lie_apart(void **state)
     for (size_t m = 0; m < sizeof models / sizeof *models; m++)
         for (int mode = STOKE_MEMORY_PLAIN; mode <= STOKE_MEMORY_MIN; mode++)
             for (int how = 0; how < 3; how++) {
-                stk_segformer_settings s = training(mode);
+                stk_network_settings s = training(mode);
                 s.training = how != 2;
                 s.freeze_encoder = how == 1;
                 s.type = mode ? STK_BF16 : STK_F32;
@@ -93,7 +94,7 @@ static void tensors_lie_apart(void **state)
 static void work_is_that_of_the_shapes(void **state)
 {
     (void)state;
-    stk_segformer_settings s = training(STOKE_MEMORY_PLAIN);
+    stk_network_settings s = training(STOKE_MEMORY_PLAIN);
     recording r = record("b0", &s, PICTURES);
     const stk_tape_span all = { 0, (uint32_t)r.tape.op_count };
     assert_true(stk_tape_flops(&r.tape, all, PICTURES) == 17033068544.0);
@@ -130,15 +131,15 @@ static void what_nobody_wrote_is_refused(void **state)
 static void survives_without_memory(void **state)
 {
     (void)state;
-    const stk_segformer_settings s = training(STOKE_MEMORY_MIN);
+    const stk_network_settings s = training(STOKE_MEMORY_MIN);
     int status = STOKE_E_NOMEM;
     for (int after = 0; status; after++) {
         recording r = { 0 };
-        stk_segformer_config config;
-        assert_int_equal(stk_config_of(&config, "b0", 3, NULL), STOKE_OK);
-        assert_int_equal(stk_segformer_create(&r.segformer, &config, &r.parameters, NULL), STOKE_OK);
+        stk_network_config config;
+        assert_int_equal(stk_network_find(&config, "b0", 3, NULL), STOKE_OK);
+        r.layers = config.network->create(&config, &r.parameters);
         stk_mem_fail_after(after);
-        stk_segformer_record(r.segformer, &s, &r.tape);
+        config.network->record(r.layers, &s, &r.tape);
         status = stk_tape_place(&r.tape, PICTURES, NULL);
         stk_mem_fail_after(-1);
         assert_true(status == STOKE_OK || (status == STOKE_E_NOMEM && after < 30));

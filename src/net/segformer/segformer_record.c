@@ -232,7 +232,7 @@ static void perceive_back(recorder *r, stk_segformer_block *b)
 
 /* ---- stages ---- */
 
-static recorder recorder_of(stk_tape *tape, const stk_segformer *s, int i, const stk_segformer_settings *how)
+static recorder recorder_of(stk_tape *tape, const stk_segformer *s, int i, const stk_network_settings *how)
 {
     const stk_segformer_stage *stage = &s->stage[i];
     const stk_conv_patches *p = &stage->patches, *k = &stage->reduced;
@@ -328,7 +328,7 @@ static stk_tape_id logits_like(stk_tape *tape, const stk_segformer *s, const cha
                             (uint32_t)stk_logits_stride(s->config.classes), STK_F32);
 }
 
-static void head_forward(stk_tape *tape, stk_segformer *s, const stk_segformer_settings *how)
+static void head_forward(stk_tape *tape, stk_segformer *s, const stk_network_settings *how)
 {
     const size_t rows = (size_t)s->head.height[0] * s->head.width[0];
     /* in inference y is not stored */
@@ -342,7 +342,7 @@ static void head_forward(stk_tape *tape, stk_segformer *s, const stk_segformer_s
     stk_tape_add(tape, op);
 }
 
-static void head_back(stk_tape *tape, stk_segformer *s, const stk_segformer_settings *how)
+static void head_back(stk_tape *tape, stk_segformer *s, const stk_network_settings *how)
 {
     const size_t rows = (size_t)s->head.height[0] * s->head.width[0];
     const stk_tape_id d_y = stk_tape_declare(tape, "d_y", rows, s->config.decoder, how->type);
@@ -361,8 +361,9 @@ static void head_back(stk_tape *tape, stk_segformer *s, const stk_segformer_sett
     stk_tape_add(tape, op);
 }
 
-void stk_segformer_record(stk_segformer *s, const stk_segformer_settings *how, stk_tape *tape)
+void stk_segformer_record(void *segformer, const stk_network_settings *how, stk_tape *tape)
 {
+    stk_segformer *s = segformer;
     stk_segformer_shape(s, how->height, how->width);
     s->head.training = how->training;
     if (how->training) draw_factors(tape, s, how->drop_path);
@@ -371,13 +372,12 @@ void stk_segformer_record(stk_segformer *s, const stk_segformer_settings *how, s
         stage_forward(&r, s, i);
     }
     head_forward(tape, s, how);
+    tape->out_height = s->head.height[0];
+    tape->out_width = s->head.width[0];
     tape->forward = stk_tape_span_after(tape, (stk_tape_span){ 0 });
     if (!how->training) return;
     tape->d_logits = logits_like(tape, s, "d_logits");
-    stk_tape_add(tape, (stk_tape_op){ .kind = STK_TAPE_LOSS,
-                                      .part = STK_PART_LOSS,
-                                      .in = { tape->logits },
-                                      .out = { tape->d_logits } });
+    stk_tape_loss(tape);
     tape->loss = stk_tape_span_after(tape, tape->forward);
     head_back(tape, s, how);
     for (int i = STK_STAGES; i-- && !how->freeze_encoder;) {

@@ -73,12 +73,12 @@ typedef struct widths {
 
 /* A SegFormer's layers in the shapes they have at this size, to be released by stk_free, and their
  * parameters. */
-static int segformer_of(const stoke_estimate_params *p, const stk_segformer_config *config,
+static int segformer_of(const stoke_estimate_params *p, const stk_network_config *config,
                         stk_segformer **out, estimate_parameter_count *count, stoke_error *err)
 {
-    stk_parameters list;
-    const int r = stk_segformer_create(out, config, &list, err);
-    if (r) return r;
+    stk_parameters list = { 0 };
+    *out = config->network->create(config, &list);
+    if (!*out || list.failed) return stk_fail(err, STOKE_E_NOMEM, "no memory for an estimate");
     stk_segformer_shape(*out, p->height, p->width);
     *count = (estimate_parameter_count){ .all = list.elements };
     for (size_t i = 0; i < list.count; i++)
@@ -166,7 +166,7 @@ static uint64_t end_of(uint64_t sure, uint64_t varying, uint64_t activations, ui
 /* Fills the terms and the range for PyTorch on a card; the parameters have been checked. config: NULL for
  * smallnet. */
 static int stk_estimate_torch(stoke_estimate *e, const stoke_estimate_params *p,
-                              const stk_segformer_config *config, stoke_error *err)
+                              const stk_network_config *config, stoke_error *err)
 {
     stk_segformer *segformer = NULL;
     estimate_parameter_count count = { 0 };
@@ -327,21 +327,21 @@ static int check_smallnet(const stoke_estimate_params *p, stoke_error *err)
         return stk_fail(err, STOKE_E_INVALID,
                         "base_channels %u and num_blocks %u: 1 to %d channels and 1 to %d blocks will do",
                         (unsigned)p->base_channels, (unsigned)p->num_blocks, CHANNELS_MOST, BLOCKS_MOST);
-    if (!p->classes || p->classes > STK_CONFIG_CLASSES)
+    if (!p->classes || p->classes > STK_NET_CLASSES)
         return stk_fail(err, STOKE_E_INVALID, "classes is %u: 1 to %d will do", (unsigned)p->classes,
-                        STK_CONFIG_CLASSES);
+                        STK_NET_CLASSES);
     if (p->freeze_encoder)
         return stk_fail(err, STOKE_E_INVALID, "smallnet has no encoder to freeze: leave freeze_encoder out");
     return STOKE_OK;
 }
 
 /* config is filled for a SegFormer only. */
-static int check(const stoke_estimate_params *p, stk_segformer_config *config, stoke_error *err)
+static int check(const stoke_estimate_params *p, stk_network_config *config, stoke_error *err)
 {
     if (!p || p->struct_size != sizeof *p) return stk_fail_struct(err, "stoke_estimate_defaults");
     if (!p->model)
         return stk_fail(err, STOKE_E_INVALID, "no model is named: b0, b1, b2, b3, b4, b5 or smallnet");
-    const int r = stk_config_check_batch(p->batch, p->height, p->width, err);
+    const int r = stk_network_check_batch(&stk_segformer_network, p->batch, p->height, p->width, err);
     if (r) return r;
     if (p->prefetch > PREFETCH_MOST)
         return stk_fail(err, STOKE_E_INVALID, "prefetch is %u: 0 to %d will do", (unsigned)p->prefetch,
@@ -351,7 +351,9 @@ static int check(const stoke_estimate_params *p, stk_segformer_config *config, s
         return stk_fail(err, STOKE_E_INVALID, "precision %d or optimizer %d is none of the known ones",
                         p->precision, p->optimizer);
     if (is_smallnet(p)) return check_smallnet(p, err);
-    const int found = stk_config_of(config, p->model, p->classes, err);
+    const int found = stk_network_find(config, p->model, p->classes, err);
+    if (!found && config->network != &stk_segformer_network)
+        return stk_fail(err, STOKE_E_UNSUPPORTED, "%s is estimated as smallnet", p->model);
     if (found != STOKE_E_NOTFOUND) return found;
     return stk_fail(err, found, "no model is called \"%s\": there are b0, b1, b2, b3, b4, b5 and smallnet",
                     p->model);
@@ -360,7 +362,7 @@ static int check(const stoke_estimate_params *p, stk_segformer_config *config, s
 /* ---- the native engine ---- */
 
 static int estimate_native(stoke_estimate *e, const stoke_estimate_params *p,
-                           const stk_segformer_config *config, stoke_error *err)
+                           const stk_network_config *config, stoke_error *err)
 {
     stoke_net_params net = stoke_net_defaults();
     stoke_net_plan plan;
@@ -412,7 +414,7 @@ static int estimate_native(stoke_estimate *e, const stoke_estimate_params *p,
 int stoke_estimate_make(stoke_estimate *estimate, stoke_engine engine, const stoke_estimate_params *params,
                         stoke_error *err)
 {
-    stk_segformer_config config = { 0 };
+    stk_network_config config = { 0 };
     memset(estimate, 0, sizeof *estimate);
     int r = check(params, &config, err);
     if (!r && engine == STOKE_ENGINE_NATIVE)
@@ -432,7 +434,7 @@ static int fits(stoke_engine engine, const stoke_estimate_params *p, uint64_t me
 {
     stoke_estimate e;
     *yes = 0;
-    if (memory < spare || stk_config_check_batch(p->batch, p->height, p->width, NULL)) return STOKE_OK;
+    if (memory < spare || stk_network_check_batch(&stk_segformer_network, p->batch, p->height, p->width, NULL)) return STOKE_OK;
     const int r = stoke_estimate_make(&e, engine, p, err);
     if (!r) *yes = e.high <= memory - spare;
     return r;
@@ -444,7 +446,7 @@ typedef enum asked { ASKED_BATCH, ASKED_SIDE } asked;
 static int largest(stoke_engine engine, const stoke_estimate_params *params, uint64_t memory, uint64_t spare,
                    asked what, uint32_t step, uint32_t most, uint32_t *answer, stoke_error *err)
 {
-    stk_segformer_config config;
+    stk_network_config config;
     stoke_estimate_params p;
     uint32_t low = 0, high = most / step + 1; /* low fits, high does not */
     *answer = 0;

@@ -17,7 +17,7 @@
 #include "src/base/json_read.h"
 #include "src/base/machine.h"
 #include "src/base/terminal.h"
-#include "src/net/segformer/segformer.h"
+#include "src/net/network.h"
 #include "src/tune/decide/decide.h"
 #include <stoke/tools/device.h>
 #include <stoke/tools/findbatch.h>

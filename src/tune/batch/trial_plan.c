@@ -70,7 +70,7 @@ static int look(trial_plan *plan, stoke_error *err)
 static int name_model(trial_plan *plan, stoke_error *err)
 {
     stoke_train_params *train = &plan->out.params.train;
-    stk_segformer_config config;
+    stk_network_config config;
     if (train->model) return STOKE_OK;
     if (train->pretrained) {
         const int r = stk_pretrained_config(train->pretrained, &config, err);

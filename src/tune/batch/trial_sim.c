@@ -143,10 +143,11 @@ static const double BLOCK_KERNELS = 110, OTHER_KERNELS = 260;
 
 static double blocks_of(const stoke_estimate_params *p)
 {
-    stk_segformer_config config;
+    stk_network_config found;
     double blocks = 0;
     if (!strcmp(p->model, "smallnet")) return p->num_blocks;
-    if (stk_config_of(&config, p->model, p->classes, NULL)) return 0;
+    if (stk_network_find(&found, p->model, p->classes, NULL)) return 0;
+    const stk_segformer_config config = stk_segformer_sizes(found.model, found.classes);
     for (int i = 0; i < STK_STAGES; i++) blocks += config.depths[i];
     return blocks;
 }

@@ -228,7 +228,10 @@ static int read_others(stk_run_config *config, const stoke_yaml *yaml, const cha
     /* What lies where is read as training reads it. */
     stoke_data_params read = stoke_data_defaults();
     stoke_option_group group = stoke_data_options(&read);
-    stoke_config_use use = { .groups = &group, .n_groups = 1, .map = map };
+    stoke_train_params training = stoke_train_defaults();
+    stoke_upload_params upload = stoke_upload_defaults();
+    const stoke_option_group known[] = { stoke_train_options(&training), stoke_upload_options(&upload) };
+    stoke_config_use use = { .groups = &group, .n_groups = 1, .known = known, .n_known = 2, .map = map };
     const int r = stk_foreign_read(yaml, &use, &config->storage, err);
     config->data.data = read.data;
     config->data.images = read.images;
