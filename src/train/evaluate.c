@@ -110,7 +110,9 @@ stoke_net_batch stoke_net_batch_of(const stoke_batch *batch)
                               .masks_b = batch->masks_b,
                               .lambda = batch->lambda,
                               .mask_dtype = batch->mask_dtype,
-                              .mask_row_bytes = batch->mask_row_bytes };
+                              .mask_row_bytes = batch->mask_row_bytes,
+                              .targets = batch->targets,
+                              .target_row_floats = batch->target_row_bytes / sizeof(float) };
 }
 
 static const void *mask_of(const stoke_batch *batch, uint32_t row)
