@@ -57,6 +57,7 @@ typedef struct stk_evaluate_worst {
     const char *name; /* the dataset's */
     uint64_t id;
     double miou, accuracy; /* of this picture alone */
+    double psnr, ssim;     /* restore: in place of them */
 } stk_evaluate_worst;
 enum { STK_WORST = 16 };
 
@@ -88,7 +89,7 @@ typedef struct stk_evaluate_result {
     uint64_t samples;
     uint64_t windows; /* the network looked at; 0: pictures were resized to its size */
     double seconds, data_seconds;
-    stk_evaluate_worst worst[STK_WORST]; /* ascending miou */
+    stk_evaluate_worst worst[STK_WORST]; /* ascending miou; restore: psnr */
     size_t n_worst;
 } stk_evaluate_result;
 

@@ -25,17 +25,17 @@
 
 /* clang-format off: one entry, one paragraph */
 static const char METRICS[] =
-#define STOKE_SCORE(id, name, title, metric, charted) metric "|"
+#define STOKE_SCORE(id, task, name, title, metric, charted) metric "|"
 #include <stoke/scores.def>
 #undef STOKE_SCORE
     "loss";
 
 static const stoke_option table[] = {
     /* the network */
-    STRING(model, NULL, "b0..b5|resnet",
-           "A SegFormer, from b0 (3.7 million parameters) to b5 (84 million), or resnet, a small residual "
-           "network at full resolution; left out, what --pretrained holds, else b0, and resnet for --task "
-           "restore")
+    STRING(model, NULL, "b0..b5|resnet|unet",
+           "A SegFormer, from b0 (3.7 million parameters) to b5 (84 million); resnet, a small residual "
+           "network at full resolution; or unet, a U-Net. Left out, what --pretrained holds, else b0, and "
+           "resnet for --task restore")
     STRING(pretrained, NULL, "DIR|FILE",
            "Weights to start from, as Hugging Face stores them: the folder of a whole network or of an "
            "encoder (mit-b0), or the best/ folder of another run. Left out, weights start random, from --seed")
@@ -58,7 +58,7 @@ static const stoke_option table[] = {
          "Train the head alone (of resnet its last layer): faster, for few pictures and good pretrained "
          "weights")
     INT(base_channels, "0", 0, 1024, "N",
-        "Of resnet: channels of every layer but the last; 0 takes those of --pretrained, else 32")
+        "Of resnet and unet: channels at full resolution; 0 takes those of --pretrained, else 32 and 16")
     INT(num_blocks, "0", 0, 256, "N",
         "Of resnet: residual blocks, of two layers each; 0 takes those of --pretrained, else 4")
     INT(patch_size, "0", 0, 32768, "N",
@@ -122,7 +122,8 @@ static const stoke_option table[] = {
            "`stoke predict` does. A run that goes on keeps what it had")
     CHOICE(metric, "miou", METRICS,
            "What decides which network is kept in best/: the score on val that is highest (miou: mean IoU; "
-           "f1: mean F1 of the classes; accuracy: share of right pixels; ...), or the lowest loss")
+           "f1: mean F1 of the classes; accuracy: share of right pixels; ...), or the lowest loss. Networks that "
+           "restore pictures have psnr, which stands for miou there, and ssim")
     INT(patience, "0", 0, ANY, "N",
         "Stop after N evaluations in a row without a better one; 0 goes on to the end")
     /* the run folder */

@@ -285,6 +285,7 @@ int stk_setup_make(stk_setup *setup, const stoke_data_params *data, const stoke_
     if (!r) r = settle_task(&s);
     if (!r) r = settle_model(&s);
     if (!r) r = stk_resolve_patch(&s);
+    if (!r) r = stk_resolve_metric(&s);
     if (!r && !stk_setup_restores(setup)) r = stk_resolve_classes(&s);
     if (!r) r = stk_resolve_pairs(&s);
     if (!r) r = make_net(&s);

@@ -33,7 +33,11 @@ typedef struct stk_setup {
     stk_string_arena strings; /* what the settled settings point to, freed with it */
 } stk_setup;
 
-/* 1: pictures are restored; 0: segmented. */
+/* stoke_task: segment or restore. */
+static inline int stk_setup_task(const stk_setup *setup)
+{
+    return setup->train.task == STOKE_TASK_RESTORE ? STOKE_TASK_RESTORE : STOKE_TASK_SEGMENT;
+}
 static inline int stk_setup_restores(const stk_setup *setup)
 {
     return setup->train.task == STOKE_TASK_RESTORE;
