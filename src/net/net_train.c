@@ -111,17 +111,22 @@ static int nowhere(const char *what, stoke_error *err)
     return stk_fail(err, STOKE_E_INVALID, "nowhere to put the %s: the pointer is NULL", what);
 }
 
+stoke_logits stoke_net_outputs(const stoke_net *net)
+{
+    const stk_loss_shape *shape = &net->loss_shape;
+    return (stoke_logits){ .data = logits_of(net),
+                           .height = shape->in_height,
+                           .width = shape->in_width,
+                           .classes = shape->classes,
+                           .stride = stk_logits_stride(shape->classes) };
+}
+
 int stoke_net_forward(stoke_net *net, const stoke_net_batch *batch, stoke_logits *logits, stoke_error *err)
 {
     const int status = logits ? net_check_batch(net, batch, 0, err) : nowhere("logits", err);
     if (status) return status;
     net_logits(net, batch, 0);
-    const stk_loss_shape *shape = &net->loss_shape;
-    *logits = (stoke_logits){ .data = logits_of(net),
-                              .height = shape->in_height,
-                              .width = shape->in_width,
-                              .classes = shape->classes,
-                              .stride = stk_logits_stride(shape->classes) };
+    *logits = stoke_net_outputs(net);
     return STOKE_OK;
 }
 

@@ -39,6 +39,9 @@ STOKE_API int stoke_precision_named(const char *word);
  * it. Between the two calls nothing is trained. STOKE_E_STATE when none is kept. */
 STOKE_API int stoke_net_swap_average(stoke_net *net, stoke_error *err);
 
+/* What the last pass (stoke_net_forward, stoke_net_evaluate) computed: the network's, until the next call. */
+STOKE_API stoke_logits stoke_net_outputs(const stoke_net *net);
+
 /* A network as it is recorded: each operation of a step in order, and each tensor with its life. For `stoke
  * plan`. Bytes are those of the largest batch. */
 typedef struct stoke_net_op {
