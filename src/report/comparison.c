@@ -190,8 +190,11 @@ static void draw_heading(const layout *l, stk_canvas *canvas, enum panel panel, 
 {
     char text[40];
     const char *heading = headings[l->pictures][panel];
-    snprintf(text, sizeof text, l->pictures && panel == DIFFERENCE ? "%s x%u" : "%s", heading, l->factor);
-    stk_canvas_text(canvas, x, y, text, HEADING_SCALE, stk_faded_ink);
+    if (l->pictures && panel == DIFFERENCE) {
+        snprintf(text, sizeof text, "%s x%u", heading, l->factor);
+        heading = text;
+    }
+    stk_canvas_text(canvas, x, y, heading, HEADING_SCALE, stk_faded_ink);
 }
 
 /* Returns its height with the gap below; the first row has the headings above it. */
@@ -243,7 +246,7 @@ uint64_t stk_comparison_bytes(size_t rows, uint32_t classes)
     const uint64_t height = rows * (uint64_t)(LONGEST_SIDE + CAPTION_HEIGHT + BELOW_ROW) +
                             2 * STK_PAGE_MARGIN + TITLE + HEADING_HEIGHT + 2 * STK_ABOVE_LEGEND +
                             (classes + 2) / 2 * LEGEND_LINE;
-    return 3 * height * (width > NAMES ? width : NAMES) + 65536 * sizeof(uint64_t);
+    return 3 * height * (width > NAMES ? width : NAMES) + 65536 * sizeof(uint64_t); /* more than differences */
 }
 
 int stoke_comparison_write(const char *path, const stoke_comparison *rows, size_t n_rows,

@@ -46,10 +46,16 @@ static void measure(stk_eval_plan *plan, const uint32_t picture[2], const uint32
 int stk_eval_plan_make(stk_eval_plan *plan, const stk_pairs *pairs, uint64_t count,
                        const stoke_data_params *data, int wanted, stoke_error *err)
 {
+    const int restores = data->task == STOKE_TASK_RESTORE;
     const int possible = data->size[0] % STK_GRID == 0 && data->size[1] % STK_GRID == 0;
     stoke_pipeline *pipeline = NULL;
     uint64_t n = 0;
     *plan = (stk_eval_plan){ .mode = wanted };
+    if (restores && (data->size[0] < STOKE_RESTORED_SIDE || data->size[1] < STOKE_RESTORED_SIDE))
+        return stk_fail(err, STOKE_E_INVALID,
+                        "pictures of %ux%u have no SSIM: %d pixels a side are the least (`size`, "
+                        "`patch_size`; `eval_every` 0 trains without validation)",
+                        data->size[0], data->size[1], STOKE_RESTORED_SIDE);
     if (wanted == STOKE_PREDICT_SLIDE && !possible)
         return stk_fail(err, STOKE_E_INVALID,
                         "windows of %ux%u cannot be slid over pictures: height and width must be multiples "
@@ -63,7 +69,7 @@ int stk_eval_plan_make(stk_eval_plan *plan, const stk_pairs *pairs, uint64_t cou
     for (uint64_t i = 0; i < count; i++)
         if (pairs->size[i][0]) measure(plan, pairs->size[i], data->size), n++;
     if (wanted == STOKE_PREDICT_AUTO) {
-        const int slide = plan->own_scale && possible && plan->larger > stk_much_larger;
+        const int slide = !restores && plan->own_scale && possible && plan->larger > stk_much_larger;
         plan->mode = slide ? STOKE_PREDICT_SLIDE : STOKE_PREDICT_RESIZE;
     }
     plan->windows = plan->mode == STOKE_PREDICT_SLIDE && n ? plan->windows / (double)n : 1;

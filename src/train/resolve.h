@@ -43,7 +43,7 @@ int stk_resolve_counted(void *count, uint64_t done, uint64_t total);
 /* resolve_data.c: train_set, val_set, and the settings of both. */
 int stk_resolve_sets(stk_resolve_ctx *s);
 
-/* patch_size: the size, and windows of it. */
+/* patch_size: the size, and windows of it; what `augment` is where nobody said. */
 int stk_resolve_patch(stk_resolve_ctx *s);
 
 /* Reads all headers. Sizes of pairs, orientation, a size where none was given. */

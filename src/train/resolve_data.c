@@ -133,7 +133,7 @@ static void choose_size(stk_resolve_ctx *s, uint32_t height, uint32_t width, int
                         width, unit, SIZE_MOST);
 }
 
-/* Where the data has no augmentation of its own: restoration knows no up and down. */
+/* Where nobody chose an augmentation: restoration knows no up and down. */
 static void take_patches(stk_resolve_ctx *s)
 {
     stoke_data_params *p = &s->setup->train;
@@ -145,7 +145,11 @@ int stk_resolve_patch(stk_resolve_ctx *s)
 {
     stoke_data_params *p = &s->setup->train;
     const uint32_t side = (uint32_t)s->setup->params.patch_size;
-    if (!side) return STOKE_OK;
+    const int restores = stk_setup_restores(s->setup);
+    if (!side) { /* of restored pictures it may yet be chosen */
+        if (!p->augment && (!restores || p->size[0])) p->augment = restores ? "hflip,vflip" : "standard";
+        return STOKE_OK;
+    }
     if (p->size[0] && (p->size[0] != side || p->size[1] != side))
         return stk_fail(s->err, STOKE_E_INVALID,
                         "`patch_size` %u and `size` %ux%u: both say how large samples are; give one of them",

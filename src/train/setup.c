@@ -249,8 +249,15 @@ static int make_val(stk_resolve_ctx *s)
     char text[256];
     *val = *train;
     val->augment = "none";
-    const int r = stoke_pipeline_create(&pipeline, train->augment, s->err);
-    if (!r && stk_pipeline_normalize(pipeline, m, d)) {
+    int r = stoke_pipeline_create(&pipeline, train->augment, s->err);
+    if (!r && stk_setup_restores(setup)) {
+        /* Windows as training sees them, always the same: resized, noise and edges would be others. */
+        if (setup->eval.own_scale && setup->eval.mode == STOKE_PREDICT_RESIZE) val->augment = "center_crop";
+        if (stk_pipeline_normalize(pipeline, m, d))
+            r = stk_fail(s->err, STOKE_E_INVALID,
+                         "`augment`: normalize is not for pictures that are restored, whose values stay 0 to "
+                         "1; leave it out");
+    } else if (!r && stk_pipeline_normalize(pipeline, m, d)) {
         snprintf(text, sizeof text, "normalize(mean=%.17g,%.17g,%.17g,std=%.17g,%.17g,%.17g)", m[0], m[1],
                  m[2], d[0], d[1], d[2]);
         val->augment = stk_resolve_keep(s, text);
