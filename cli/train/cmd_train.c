@@ -94,6 +94,7 @@ static int on_event(void *context, const stoke_train_event *e)
     if (e->kind == STOKE_TRAIN_READY) {
         say_outlook(t->call, e, t->dry_run);
         t->steps = e->steps;
+        t->bar.task = e->outlook->data->task;
         t->bar.metric = e->outlook->params->metric;
         if (t->dry_run && t->call->common.json) json_outlook(e);
         t->looked = t->dry_run;
@@ -129,8 +130,10 @@ static void json_summary(const training *t, const stoke_trainer *trainer, const 
           FACT_OF(s, best), FACT_OF(s, best_step));
     stoke_json_object(&json, "scores");
     const int have = isfinite(s->best);
+    const int task = t->bar.task == STOKE_TASK_RESTORE ? STOKE_TASK_RESTORE : STOKE_TASK_SEGMENT;
     for (int i = 0; i < STOKE_SCORES; i++)
-        stoke_json_real(&json, stoke_score_at(i)->name, have ? stoke_score_value(&s->scores, i) : NAN);
+        if (stoke_metric_fits(i, task))
+            stoke_json_real(&json, stoke_score_at(i)->name, have ? stoke_score_value(&s->scores, i) : NAN);
     stoke_json_close(&json);
     FACTS_OBJECT(&json, "seconds", FACT("all", s->seconds), FACT("steps", step_seconds(s)),
                  FACT("data", s->data_seconds), FACT("evaluation", s->eval_seconds),
@@ -142,7 +145,7 @@ static void json_summary(const training *t, const stoke_trainer *trainer, const 
 static void print_summary(const training *t, const stoke_trainer *trainer, const stoke_train_summary *s,
                           int interrupted)
 {
-    char metric[TRAIN_BAR_METRIC];
+    char scores[TRAIN_BAR_SCORES];
     const char *folder = stoke_trainer_folder(trainer);
     cli_print("%s: %llu of %s in %s (%s)\n", folder, (unsigned long long)s->step,
               STOKE_COUNT(t->steps, "step"), STOKE_SECONDS(s->seconds), t->why);
@@ -150,9 +153,8 @@ static void print_summary(const training *t, const stoke_trainer *trainer, const
               STOKE_SECONDS(step_seconds(s)), STOKE_SECONDS(s->data_seconds), STOKE_SECONDS(s->eval_seconds),
               STOKE_SECONDS(s->save_seconds));
     if (isfinite(s->best))
-        cli_print("best: mIoU %.4f, F1 %.4f, pixel accuracy %.4f%s at step %llu, in %s/best\n",
-                  s->scores.miou, s->scores.f1_macro, s->scores.pixel_accuracy,
-                  train_bar_metric(&t->bar, &s->scores, metric), (unsigned long long)s->best_step, folder);
+        cli_print("best: %s at step %llu, in %s/best\n", train_bar_scores(&t->bar, &s->scores, scores),
+                  (unsigned long long)s->best_step, folder);
     if (s->reported) cli_print("report: %s/report.html\n", folder);
 }
 

@@ -9,7 +9,8 @@
 #include "src/base/error.h"
 #include "src/net/files/pretrained.h"
 
-static const stk_network *const NETWORKS[] = { &stk_segformer_network, &stk_resnet_network };
+static const stk_network *const NETWORKS[] = { &stk_segformer_network, &stk_resnet_network,
+                                               &stk_unet_network };
 enum { NETWORKS_COUNT = sizeof NETWORKS / sizeof *NETWORKS };
 
 /* ---- finding ---- */

@@ -75,7 +75,7 @@ typedef struct stk_network {
     const char *processor; /* image_processor_type of preprocessor_config.json */
 } stk_network;
 
-extern const stk_network stk_segformer_network, stk_resnet_network;
+extern const stk_network stk_segformer_network, stk_resnet_network, stk_unet_network;
 
 /* The network behind a model's name, with the sizes that the model has. STOKE_E_NOTFOUND: no such model; the
  * message lists them. */

@@ -42,18 +42,21 @@ stk_tape_id stk_tape_columns(stk_tape *tape, const char *name, stk_tape_id of, u
 static void reads(stk_tape *tape, stk_tape_id id)
 {
     if (id <= STK_TAPE_PICTURES) return;
-    stk_tape_tensor *t = &tape->tensors[id];
-    if (t->first == UINT32_MAX && !tape->unwritten) tape->unwritten = t->name;
-    t->last = (uint32_t)tape->op_count;
-    if (t->of) tape->tensors[t->of].last = t->last;
+    stk_tape_tensor *t = &tape->tensors[id], *whole = t->of ? &tape->tensors[t->of] : t;
+    const int is_written = t->covered == t->width || whole->covered == whole->width;
+    if (!is_written && !tape->unwritten) tape->unwritten = t->name;
+    if (t->first == UINT32_MAX) t->first = whole->first; /* written as a whole */
+    t->last = whole->last = (uint32_t)tape->op_count;
 }
 
-static void writes(stk_tape *tape, stk_tape_id id)
+/* All of it, or `columns` of it that were not written before. */
+static void writes(stk_tape *tape, stk_tape_id id, uint32_t columns)
 {
     stk_tape_tensor *t = &tape->tensors[id];
     if (t->first == UINT32_MAX) t->first = (uint32_t)tape->op_count;
     t->last = (uint32_t)tape->op_count;
-    if (t->of) writes(tape, t->of);
+    if (t->of) writes(tape, t->of, t->width - t->covered);
+    t->covered = columns < t->width - t->covered ? t->covered + columns : t->width;
 }
 
 void stk_tape_add(stk_tape *tape, stk_tape_op op)
@@ -72,7 +75,7 @@ void stk_tape_add(stk_tape *tape, stk_tape_op op)
     for (int i = 0; i < STK_TAPE_OPERANDS; i++) {
         if (op.out[i] == STK_TAPE_NONE) continue;
         if (op.add) reads(tape, op.out[i]);
-        writes(tape, op.out[i]);
+        writes(tape, op.out[i], UINT32_MAX);
     }
     op.rows = tape->tensors[op.dy.of ? op.dy.of : op.out[0]].rows;
     tape->ops[tape->op_count++] = op;

@@ -87,6 +87,7 @@ typedef struct stk_tape_tensor {
     stk_float type;
     stk_tape_id of; /* what it lies in, from its column `column` on; NONE: nothing */
     uint32_t column;
+    uint32_t covered;     /* columns that have been written */
     uint32_t first, last; /* the operations that write it first and read it last */
     size_t at, bytes;     /* where it lies in the network's maps, once placed; bytes of the largest batch */
 } stk_tape_tensor;

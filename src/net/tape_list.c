@@ -116,14 +116,16 @@ static void list(const stoke_net *net, stoke_net_tape *out)
             to->written += bytes_of(tape, op->out[k]);
         }
     }
-    for (size_t i = 0; i < out->n_maps; i++) {
-        const stk_tape_tensor *t = &tape->tensors[STK_TAPE_PICTURES + 1 + i];
-        out->maps[i] = (stoke_net_map){ .name = t->name,
-                                        .first = t->first,
-                                        .last = t->last,
-                                        .at = t->at,
-                                        .bytes = t->bytes,
-                                        .kept = stk_tape_is_kept(tape, t) };
+    out->n_maps = 0;
+    for (size_t i = STK_TAPE_PICTURES + 1; i < tape->tensor_count; i++) {
+        const stk_tape_tensor *t = &tape->tensors[i];
+        if (t->of) continue; /* a part of one that is listed */
+        out->maps[out->n_maps++] = (stoke_net_map){ .name = t->name,
+                                                    .first = t->first,
+                                                    .last = t->last,
+                                                    .at = t->at,
+                                                    .bytes = t->bytes,
+                                                    .kept = stk_tape_is_kept(tape, t) };
         for (uint32_t k = t->first; k <= t->last; k++) out->ops[k].live += t->bytes;
     }
 }

@@ -23,6 +23,7 @@
 #include "src/train/train_memory.h"
 #include <stoke/tools/labels.h>
 #include <stoke/tools/machine.h>
+#include <stoke/tools/metrics.h>
 #include <stoke/tools/order.h>
 #include <stoke/tools/report.h>
 #include <stoke/tools/terminal.h>
@@ -68,6 +69,7 @@ int stk_resolve_eval(stk_resolve_ctx *s)
 {
     stk_setup *setup = s->setup;
     int mode = setup->params.eval_mode, r = STOKE_OK;
+    stoke_net_plan net;
     if (!setup->val_set) return STOKE_OK;
     if (mode == STOKE_PREDICT_AUTO && setup->goes_on) {
         /* It keeps what it had: its scores, best/ and patience are to mean the same to its end. */
@@ -78,13 +80,28 @@ int stk_resolve_eval(stk_resolve_ctx *s)
         if (!r) mode = stk_setup_eval_mode(identity);
         stk_free(identity);
     }
+    if (!r) r = stoke_net_plan_of(&setup->net, &net, s->err);
     if (!r)
         r = stk_eval_plan_make(&setup->eval, &s->val, stoke_dataset_count(setup->val_set), &setup->train,
-                               mode, s->err);
+                               &net, mode, s->err);
     if (r) return r;
     setup->params.eval_mode = setup->eval.mode;
     say_scale(s);
     return STOKE_OK;
+}
+
+/* What decides is a score of the run's task; a run that restores pictures takes PSNR where nobody said. */
+int stk_resolve_metric(stk_resolve_ctx *s)
+{
+    stoke_train_params *p = &s->setup->params;
+    const int task = stk_setup_task(s->setup), restore = task == STOKE_TASK_RESTORE;
+    if (restore && p->metric == STOKE_METRIC_MIOU)
+        p->metric = STOKE_METRIC_PSNR; /* the default of `metric` */
+    if (stoke_metric_fits(p->metric, task)) return STOKE_OK;
+    return stk_fail(s->err, STOKE_E_INVALID, "metric %s is of networks that %s: a run that %s takes %s",
+                    stoke_score_at(p->metric)->metric, restore ? "segment" : "restore pictures",
+                    restore ? "restores pictures" : "segments",
+                    restore ? "psnr, ssim or loss" : "miou, f1, accuracy or loss");
 }
 
 /* ---- values ---- */

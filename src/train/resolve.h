@@ -80,6 +80,9 @@ void stk_survey_free(stk_resolve_survey *survey);
  */
 int stk_resolve_eval(stk_resolve_ctx *s);
 
+/* resolve.c: params.metric, once the task is known; STOKE_E_INVALID: it is of the other task. */
+int stk_resolve_metric(stk_resolve_ctx *s);
+
 /* resolve.c */
 int stk_resolve_batch(stk_resolve_ctx *s);
 int stk_resolve_length(stk_resolve_ctx *s);

@@ -226,6 +226,7 @@ int stk_setup_make(stk_setup *setup, const stoke_data_params *data, const stoke_
     int r = take_settings(&s, data, params);
     if (!r) r = settle_model(&s);
     if (!r) r = stk_resolve_sets(&s);
+    if (!r) r = stk_resolve_metric(&s);
     if (!r) r = stk_resolve_classes(&s);
     if (!r) r = stk_resolve_pairs(&s);
     if (!r) r = make_net(&s);

@@ -33,6 +33,12 @@ typedef struct stk_setup {
     stk_string_arena strings; /* what the settled settings point to, freed with it */
 } stk_setup;
 
+/* stoke_task: segment or restore. */
+static inline int stk_setup_task(const stk_setup *setup)
+{
+    return setup->train.task == STOKE_TASK_RESTORE ? STOKE_TASK_RESTORE : STOKE_TASK_SEGMENT;
+}
+
 /* Reads masks where classes, a label map or weights must be found. STOKE_E_CANCELLED when progress asks. */
 int stk_setup_make(stk_setup *setup, const stoke_data_params *data, const stoke_train_params *params,
                    stk_say_fn *say, stoke_progress_fn progress, void *context, stoke_error *err);

@@ -82,13 +82,17 @@ static void notice_files(stoke_trainer *t, const char *state)
     stk_trainer_remark(t, "%s", text);
 }
 
+/* Before an evaluation. Scores of restoration are NaN in a run that segments, from its first state on, and 0
+ * is one that pictures can have. */
+static const stoke_scores no_scores = { .psnr = NAN, .ssim = NAN };
+
 /* Reads it without a network: what it belongs to is compared before anything is taken or written. A run that
  * was killed before its first checkpoint has none, and begins again: from the seed, to the same bits. */
 static int find_state(stoke_trainer *t, stoke_error *err)
 {
     char path[PATH_MAX], *saved = NULL;
     stoke_error differs = { 0 };
-    t->now = (stk_checkpoint_progress){ .best = NAN };
+    t->now = (stk_checkpoint_progress){ .best = NAN, .best_scores = no_scores };
     if (!t->setup.params.resume) return STOKE_OK;
     if (!t->setup.goes_on) return stk_trainer_begins_again(t, err);
     int r = stk_trainer_path(t, path, "state.safetensors", err);
@@ -139,7 +143,7 @@ static void forget_best(stoke_trainer *t)
                            (unsigned long long)now->best_step);
     now->best = NAN;
     now->best_step = now->without_gain = 0;
-    now->best_scores = (stoke_scores){ 0 };
+    now->best_scores = no_scores;
 }
 
 static int load_state(stoke_trainer *t, stoke_error *err)

@@ -385,7 +385,7 @@ void stk_pool_forward(const stk_exec *run, const stk_pool *shape, const void *la
 void stk_pool_backward(const stk_exec *run, const stk_pool *shape, const void *large, const void *d_small,
                        void *d_large, int add);
 
-/* ---- sum ---- */
+/* ---- map ---- */
 
 /* A map: f32 or of the run's type. */
 typedef struct stk_map {

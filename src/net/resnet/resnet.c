@@ -10,11 +10,10 @@
  * training stable.
  */
 #include <math.h>
-#include <string.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/net/files/pretrained.h"
+#include "src/net/files/plain.h"
 #include "src/net/network.h"
 
 static const float RESIDUAL = 0.1f;
@@ -196,97 +195,29 @@ static uint32_t reach(const stk_network_config *config)
 
 /* ---- files ---- */
 
+static const stk_plain_files FILES = { .architecture = "StokeholdResNet",
+                                       .model_type = "stokehold-resnet",
+                                       .model = "resnet",
+                                       .modules = { "head.", "body.", "tail." },
+                                       .first = "head.weight",
+                                       .last = "tail.weight",
+                                       .block = "body.%3u.conv1.weight" };
+
 static int name(const char *given, char declared[static STK_NAME])
 {
-    if (strncmp(given, "head.", 5) != 0 && strncmp(given, "body.", 5) != 0 && strncmp(given, "tail.", 5) != 0)
-        return 0;
-    return snprintf(declared, STK_NAME, "%s", given) < STK_NAME;
-}
-
-typedef struct shapes {
-    uint64_t channels, blocks, outputs;
-} shapes;
-
-static int note_shape(void *context, const stk_safetensors *file, const stk_safetensors_tensor *tensor,
-                      stoke_error *err)
-{
-    (void)file, (void)err;
-    shapes *found = context;
-    unsigned index;
-    if (!tensor->dims) return STOKE_OK;
-    if (strcmp(tensor->name, "head.weight") == 0) found->channels = tensor->shape[0];
-    if (strcmp(tensor->name, "tail.weight") == 0) found->outputs = tensor->shape[0];
-    if (sscanf(tensor->name, "body.%3u.conv1.weight", &index) == 1 && index >= found->blocks)
-        found->blocks = index + 1;
-    return STOKE_OK;
-}
-
-static int same_number(const stk_config_json *r, const char *key, uint64_t found)
-{
-    return stk_config_expect_number(r, key, (double)found);
-}
-
-/* config.json tells the task and the scale, which shapes do not. */
-static int read_config(const stk_config_json *r, const shapes *found, stk_network_config *config)
-{
-    uint64_t scale = 1;
-    const stk_json_value *said = stk_config_field(r, "scale"), *task = stk_config_field(r, "task");
-    int status = same_number(r, "num_channels", 3);
-    if (!status) status = same_number(r, "base_channels", found->channels);
-    if (!status) status = same_number(r, "num_blocks", found->blocks);
-    if (!status) status = stk_config_expect_number(r, "residual_scale", 0.1);
-    if (status) return status;
-    const char *word = stk_json_text(r->json, task);
-    config->task = word && strcmp(word, "restore") == 0 ? STOKE_TASK_RESTORE : STOKE_TASK_SEGMENT;
-    if (said && (!stk_json_uint(r->json, said, &scale) || !scale || scale > STK_NET_SCALE ||
-                 found->outputs % (scale * scale)))
-        return stk_fail(r->err, STOKE_E_FORMAT, "%s: \"scale\" does not fit %llu outputs", r->path,
-                        (unsigned long long)found->outputs);
-    config->scale = (uint32_t)scale;
-    return STOKE_OK;
+    return stk_plain_name(&FILES, given, declared);
 }
 
 static int read_files(const char *path, const stk_json *config_json, stk_network_config *config,
                       stk_say_fn *remark, void *context, stoke_error *err)
 {
     (void)remark, (void)context;
-    shapes found = { 0 };
-    int status = stk_pretrained_visit(path, note_shape, &found, err);
-    if (status) return status;
-    if (!found.channels || found.channels > STK_NET_CHANNELS || !found.blocks ||
-        found.blocks > STK_NET_BLOCKS || !found.outputs || found.outputs > STK_NET_CLASSES)
-        return stk_fail(err, STOKE_E_FORMAT,
-                        "%s: %llu channels, %llu blocks and %llu outputs are those of no residual network",
-                        path, (unsigned long long)found.channels, (unsigned long long)found.blocks,
-                        (unsigned long long)found.outputs);
-    config->model = "resnet";
-    config->task = STOKE_TASK_SEGMENT;
-    config->base_channels = (uint32_t)found.channels;
-    config->num_blocks = (uint32_t)found.blocks;
-    if (config_json) {
-        char *file = stk_pretrained_path(path, "config.json");
-        if (!file) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
-        status = read_config(&(stk_config_json){ file, config_json, err }, &found, config);
-        stk_free(file);
-    }
-    config->classes = (uint32_t)found.outputs / (config->scale * config->scale);
-    return status;
+    return stk_plain_read(&FILES, path, config_json, config, err);
 }
 
 static void write_config(FILE *out, const stk_network_config *config)
 {
-    fprintf(out,
-            "  \"architectures\": [\"StokeholdResNet\"],\n"
-            "  \"model_type\": \"stokehold-resnet\",\n"
-            "  \"torch_dtype\": \"float32\",\n"
-            "  \"task\": \"%s\",\n"
-            "  \"num_channels\": 3,\n"
-            "  \"base_channels\": %u,\n"
-            "  \"num_blocks\": %u,\n"
-            "  \"residual_scale\": 0.1,\n"
-            "  \"scale\": %u\n",
-            config->task == STOKE_TASK_RESTORE ? "restore" : "segment", (unsigned)config->base_channels,
-            (unsigned)config->num_blocks, (unsigned)config->scale);
+    stk_plain_write_config(&FILES, out, config);
 }
 
 /* ---- the network ---- */

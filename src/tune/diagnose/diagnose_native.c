@@ -5,7 +5,6 @@
  * the cores that a step leaves them.
  */
 #include <stoke/net.h>
-#include <stoke/tools/loader.h>
 
 #include "src/base/clock.h"
 #include "src/base/error.h"

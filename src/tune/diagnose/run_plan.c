@@ -6,7 +6,6 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include <stoke/augment.h>
 #include <stoke/tools/diagnose.h>

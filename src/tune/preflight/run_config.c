@@ -11,7 +11,6 @@
 #include <strings.h>
 
 #include "src/base/error.h"
-#include "src/base/file.h"
 #include "src/base/number.h"
 #include "src/base/option_table.h"
 #include "src/base/terminal.h"

@@ -19,6 +19,7 @@
 #include "src/base/retry.h"
 #include "src/base/terminal.h"
 #include "src/tune/machine/tree.h"
+#include <stoke/tools/train.h>
 
 /* ---- gathering: the run's log, page and settings, the machine, the card, the data ---- */
 
