@@ -17,11 +17,11 @@ VGGS = {
 }
 COMMON = dict(model="resnet", restore=1, channels=8, blocks=1, seed=3, steps=1)
 CASES = {
-    "vgg16": dict(COMMON, batch=2, size="24x33", loss=5),
-    "vgg19": dict(COMMON, batch=1, size="17x19", loss=4, perceptual_weight=1),
-    "vgg11": dict(COMMON, batch=1, size="12x16", loss=6, scale=2, perceptual_weight=0.5),
-    "to relu2_2": dict(COMMON, batch=2, size="9x11", loss=4),
-    "b0": dict(COMMON, batch=1, size="32x45", loss=4, perceptual_weight=0.02),
+    "vgg16": dict(COMMON, batch=2, size="24x33", loss=5, perceptual_weight=10),
+    "vgg19": dict(COMMON, batch=1, size="17x19", loss=4, perceptual_weight=10),
+    "vgg11": dict(COMMON, batch=1, size="12x16", loss=6, scale=2, perceptual_weight=10),
+    "to relu2_2": dict(COMMON, batch=2, size="9x11", loss=4, perceptual_weight=10),
+    "b0": dict(COMMON, batch=1, size="32x45", loss=4, perceptual_weight=10),
 }
 
 

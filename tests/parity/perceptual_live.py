@@ -22,8 +22,11 @@ def compare(tap, load, tool, name, case, judge, features):
         double = perceptual_torch.run(load(folder), case, batch, features(torch.float64), torch.float64)
         single = perceptual_torch.run(load(folder), case, batch, features(torch.float32), torch.float32)
         again = {memory: run_tool(tool, [batch], perceptual=judge, memory=memory, threads=memory, **case) for memory in (1, 2)}
-        half = run_tool(tool, [batch], perceptual=judge, precision=1, **case)
+        without = run_tool(tool, [batch], **case)
+        halves = [run_tool(tool, [batch], perceptual=judge, precision=precision, **case) for precision in (1, 2)]
     gradients = [key for key in double if key.startswith("gradient:")]
+    share = min(distance(without[key], double[key]) for key in gradients)
+    tap.ok(share >= 0.5, f"{name}: without the features no gradient is within 0.5 ({share:.2g})")
     apart = max(abs(ours[key][0] / double["loss"][0] - 1) for key in ("loss", "losses"))
     tap.ok(apart <= 1e-6, f"{name}: the loss within 1e-6, evaluated and trained ({apart:.1e})")
     # a ReLU, a maximum or a sign that rounding turns over moves a gradient by as much in torch's own float32
@@ -34,8 +37,12 @@ def compare(tap, load, tool, name, case, judge, features):
     tap.ok(apart <= limit, f"{name}: every gradient within {limit:.1e} ({apart:.1e}, {worst[9:]}; torch's float32 {own:.1e})")
     tap.ok(all((again[memory][key] == ours[key]).all() for memory in again for key in gradients + ["losses"]),
            f"{name}: lean and min give the same bits")
-    apart = max(distance(half[key], double[key]) for key in gradients)
-    tap.ok(apart <= 0.1, f"{name}: in bf16 every gradient within 0.1 ({apart:.1e})")
+    for kind, scale, limit, half in zip(("bf16", "fp16"), (1, 65536), (0.1, 0.02), halves):
+        # the mean over few elements has gradients so large that fp16 overflows at its first scale
+        if kind == "fp16" and batch[0].size < 3000:
+            continue
+        apart = max(distance(half[key] / scale, double[key]) for key in gradients)
+        tap.ok(apart <= limit, f"{name}: in {kind} every gradient within {limit:g} ({apart:.1e})")
 
 
 def compare_vgg16(tap, load, tool, folder):
@@ -67,7 +74,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for name, case in cases.CASES.items():
             if name not in cases.VGGS and parity.need("transformers"):
-                tap.skip(f"{name}: transformers is not installed")
+                tap.skip(name, "transformers is not installed")
                 continue
             judge = cases.make_judge(tool, name, folder)
             if name in cases.VGGS:
@@ -77,7 +84,7 @@ def main():
                 compare(tap, load, tool, name, case, judge,
                         lambda dtype, j=judge: perceptual_torch.segformer_features(j, dtype))
         if parity.need("torchvision"):
-            tap.skip("torchvision's vgg16: torchvision is not installed")
+            tap.skip("torchvision's vgg16", "torchvision is not installed")
         else:
             compare_vgg16(tap, load, tool, folder)
     return tap.done()

@@ -13,13 +13,12 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/net/features/features.h"
+#include "src/net/features/vgg.h"
 #include "src/net/files/pretrained.h"
 
 enum {
     BLOCKS = STK_FEATURES,
-    SIDE_MIN = 1 << (BLOCKS - 1), /* leaves the last block a pixel */
-    MODULES = 100                 /* numbers of two digits; VGG19 has 37 */
+    SIDE_MIN = 1 << (BLOCKS - 1) /* leaves the last block a pixel */
 };
 
 /* ---- names ---- */
@@ -57,17 +56,10 @@ typedef struct vgg {
     layer layers[];
 } vgg;
 
-/* Of the modules of a file. */
-typedef struct shapes {
-    const char *path;
-    uint32_t in[MODULES], out[MODULES]; /* 0: no convolution */
-    int normalised;
-} shapes;
-
-static int note_shape(void *context, const stk_safetensors *file, const stk_safetensors_tensor *tensor,
-                      stoke_error *err)
+int stk_vgg_note(void *shapes, const stk_safetensors *file, const stk_safetensors_tensor *tensor,
+                 stoke_error *err)
 {
-    shapes *s = context;
+    stk_vgg_shapes *s = shapes;
     const uint64_t *shape = tensor->shape;
     unsigned module;
     char leaf[16];
@@ -87,30 +79,28 @@ static int note_shape(void *context, const stk_safetensors *file, const stk_safe
     return STOKE_OK;
 }
 
-/* The modules of a network's convolutions, in order. */
-typedef struct outline {
-    uint32_t count, modules[MODULES], blocks[BLOCKS]; /* convolutions of each block */
-} outline;
-
-static int outline_of(const shapes *s, outline *o, stoke_error *err)
+int stk_vgg_outline_of(const stk_vgg_shapes *s, const char *path, stk_vgg_outline *o, stoke_error *err)
 {
     uint32_t last = 0, channels = 3, block = 0;
-    *o = (outline){ 0 };
-    for (uint32_t m = 0; m < MODULES; m++) {
-        if (!m && !s->out[m])
-            return stk_fail(err, STOKE_E_FORMAT, "%s: features.0.weight is missing", s->path);
+    *o = (stk_vgg_outline){ 0 };
+    if (s->normalised)
+        return stk_fail(err, STOKE_E_UNSUPPORTED,
+                        "%s: a VGG with batch norm is not computed here: take one without (vgg16, vgg19)",
+                        path);
+    for (uint32_t m = 0; m < STK_VGG_MODULES; m++) {
+        if (!m && !s->out[m]) return stk_fail(err, STOKE_E_FORMAT, "%s: features.0.weight is missing", path);
         if (!s->out[m]) continue;
         if (m && m - last != 2 && m - last != 3)
             return stk_fail(
                 err, STOKE_E_FORMAT,
                 "%s: features.%u is followed by features.%u: between convolutions of a VGG there is "
                 "a ReLU, or a ReLU and a pool",
-                s->path, last, m);
+                path, last, m);
         if (m && m - last == 3 && ++block == BLOCKS) break;
         if (s->in[m] != channels)
             return stk_fail(err, STOKE_E_FORMAT,
-                            "%s: features.%u.weight takes %u channels, but what comes before makes %u",
-                            s->path, m, s->in[m], channels);
+                            "%s: features.%u.weight takes %u channels, but what comes before makes %u", path,
+                            m, s->in[m], channels);
         channels = s->out[m];
         last = m;
         o->modules[o->count++] = m;
@@ -119,7 +109,7 @@ static int outline_of(const shapes *s, outline *o, stoke_error *err)
     return STOKE_OK;
 }
 
-static const char *title_of(const outline *o)
+static const char *title_of(const stk_vgg_outline *o)
 {
     static const struct {
         uint32_t blocks[BLOCKS];
@@ -136,14 +126,10 @@ static const char *title_of(const outline *o)
 static int create(const char *path, void **layers, stk_parameters *parameters, const char **title,
                   stoke_error *err)
 {
-    shapes s = { .path = path };
-    outline o;
-    int status = stk_pretrained_visit(path, note_shape, &s, err);
-    if (!status && s.normalised)
-        status =
-            stk_fail(err, STOKE_E_UNSUPPORTED,
-                     "%s: a VGG with batch norm is not computed here: take one without (vgg16, vgg19)", path);
-    if (!status) status = outline_of(&s, &o, err);
+    stk_vgg_shapes s = { 0 };
+    stk_vgg_outline o;
+    int status = stk_pretrained_visit(path, stk_vgg_note, &s, err);
+    if (!status) status = stk_vgg_outline_of(&s, path, &o, err);
     if (status) return status;
     vgg *net = *layers = stk_calloc(1, sizeof *net + o.count * sizeof *net->layers);
     if (!net) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
