@@ -172,9 +172,6 @@ STK_INLINE void run_to_points(int lines, const run_of_tiles *r, stk_float from, 
         STK_UNROLL(6)
         for (int i = 0; i < TILE; i++)
             for (int j = 0; j < known; j++) half[i][j] = half[i][j + LINES];
-        STK_UNROLL(36)
-        for (size_t i = 0; i < POINTS; i++) /* the next tile's */
-            __builtin_prefetch(to + i * r->step + r->next, 1, 3);
         STK_UNROLL(6)
         for (int j = 0; j < lines; j++) {
             if (j < known) continue;
