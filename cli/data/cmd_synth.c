@@ -6,7 +6,6 @@
 
 #include "cli/lib/common.h"
 #include "cli/lib/facts.h"
-#include "cli/lib/output.h"
 
 typedef struct synth_options {
     int64_t count, classes, seed, quality, threads, scale;

@@ -12,14 +12,11 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define OPTIONS cli_common
@@ -215,6 +212,8 @@ int cli_call_begin(cli_call *call, const cli_command *command, int argc, char **
     if (!r && takes_folder) call->data.data = call->words[0];
     char settings[CLI_PATH];
     const char *config = cli_settings_file(call, settings);
+    if (!r && config == settings && call->trains && call->train.resume)
+        r = stoke_run_check(call->train.resume, err);
     if (!r && config && !command->any_config) r = load_config(call, config, err);
     /* auto is training's to settle; for the others it has a fixed meaning, in figures they print too. */
     if (!call->trains && call->data.batch < 0) call->data.batch = stoke_data_defaults().batch;

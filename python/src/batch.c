@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "python/src/batch.h"
 
 #include <stoke/tools/lease.h>
 #include <stoke/tools/loader.h>

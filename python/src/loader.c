@@ -4,18 +4,13 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <stoke/augment.h>
 #include <stoke/labels.h>
-#include <stoke/tools/data.h>
 #include <stoke/tools/loader.h>
 #include <stoke/tools/report.h>
 #include <stoke/tools/upload.h>
 
-#include "python/src/batch.h"
-#include "python/src/pinned.h"
-#include "python/src/settings.h"
 #include "python/src/values.h"
 
 typedef struct loader {

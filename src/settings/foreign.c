@@ -129,11 +129,10 @@ static int read_model(reader *r, stk_option_hit hit)
     const char *word = stk_model_said(r->yaml, r->use->map, &node);
     if (node == STK_YAML_NONE) return STOKE_OK;
     use_all(r, "model");
-    const int takes_small =
-        hit.option->argument && strstr(hit.option->argument, "smallnet"); /* an estimate does */
+    const int takes_resnet = hit.option->argument && strstr(hit.option->argument, "resnet");
     const char *said = stk_value_text(r->yaml, node, room, sizeof room);
     if (word && names_weights(r, said)) say_drawn(r, node);
-    if (word && (*word == 'b' || takes_small)) return assign(r, hit, word, word, node);
+    if (word && (*word == 'b' || takes_resnet)) return assign(r, hit, word, word, node);
     return stk_yaml_fail(
         r->yaml, line_of(r, node), r->err, STOKE_E_UNSUPPORTED,
         "%s: %.60s is no network that is trained here: there is SegFormer b0 to b5; --model b0 "
@@ -353,6 +352,7 @@ int stk_foreign_read(const stoke_yaml *yaml, stoke_config_use *use, stoke_option
     reader r = { .yaml = yaml, .use = use, .err = err };
     *storage = NULL;
     int status = stk_yaml_check(yaml, err);
+    if (!status) status = stk_foreign_check_names(yaml, use, err);
     if (status) return status;
     r.storage = stk_option_storage();
     r.used = stk_calloc(yaml->n_nodes, 1);

@@ -75,11 +75,7 @@ static int find(stoke_trained *t, const char *path, stoke_error *err)
     const int there = stoke_stat(path, &st) == 0;
     if (!there && !stoke_is_absent(errno))
         return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot be looked at", path);
-    if (!there)
-        return stk_fail(err, STOKE_E_NOTFOUND,
-                        "%s: there is no such run or network: name a run folder, a folder with config.json "
-                        "and model.safetensors, or a .safetensors file",
-                        path);
+    if (!there) return stoke_run_missing(path, err);
     snprintf(t->weights, sizeof t->weights, "%s", path);
     if (!S_ISDIR(st.st_mode)) return STOKE_OK; /* what it holds is seen when it is read */
     if (is_network(path)) {

@@ -59,9 +59,9 @@ enum { COLUMNS = sizeof columns / sizeof *columns };
 
 static const net_section *const sections[] = { &net_section_gemm,      &net_section_layernorm,
                                                &net_section_depthwise, &net_section_attention,
-                                               &net_section_conv,      &net_section_head,
-                                               &net_section_loss,      &net_section_update,
-                                               &net_section_peak };
+                                               &net_section_conv,      &net_section_conv3,
+                                               &net_section_head,      &net_section_loss,
+                                               &net_section_update,    &net_section_peak };
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
 static uint64_t seed;
@@ -158,7 +158,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < COLUMNS; i++) {
         const column *c = &columns[i];
         if (c->emulated && !NET_EMULATED)
-            printf("ok %u - %s # SKIP emulation is built for x86-64 and without a sanitizer\n", ++points, c->name);
+            printf("ok %u - %s # SKIP emulation is built for x86-64 and without a sanitizer\n", ++points,
+                   c->name);
         else if (c->needs <= stk_cpu_detected())
             check_column(c);
         else

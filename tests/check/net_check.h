@@ -47,8 +47,9 @@ typedef struct net_section {
     size_t number_count;
 } net_section;
 
-extern const net_section net_section_attention, net_section_conv, net_section_depthwise, net_section_gemm,
-    net_section_head, net_section_layernorm, net_section_loss, net_section_peak, net_section_update;
+extern const net_section net_section_attention, net_section_conv, net_section_conv3, net_section_depthwise,
+    net_section_gemm, net_section_head, net_section_layernorm, net_section_loss, net_section_peak,
+    net_section_update;
 
 /* An entry per type: offsets of table.member[type]. */
 #define NET_TRIALS_BY_TYPE(text, member, once)                                                               \

@@ -8,6 +8,7 @@
 /* What STK_SIMD(stk_X_fill) is called in the emulated build. */
 void stk_attention_fill_emulated(stk_attention_table *table);
 void stk_conv_fill_emulated(stk_conv_table *table);
+void stk_conv3_fill_emulated(stk_conv3_table *table);
 void stk_depthwise_fill_emulated(stk_depthwise_table *table);
 void stk_gemm_fill_emulated(stk_gemm_table *table);
 void stk_head_fill_emulated(stk_head_table *table);
@@ -24,6 +25,7 @@ void net_fill_emulated_avx512(stk_net_table *table)
     table->level = STK_CPU_AVX512;
     stk_attention_fill_emulated(&table->attention);
     stk_conv_fill_emulated(&table->conv);
+    stk_conv3_fill_emulated(&table->conv3);
     stk_depthwise_fill_emulated(&table->depthwise);
     stk_gemm_fill_emulated(&table->gemm);
     stk_head_fill_emulated(&table->head);

@@ -100,8 +100,8 @@ static void dialects(void **state)
           "clip_norm=0.5 "
           "optimizer=sgd schedule=cosine",
           "not used here: weight_decay_end, logger.name\n" },
-        { "hub.yaml", "model_name: nvidia/segformer-b1-finetuned-ade-512-512\nnum_epochs: 3\n", "model=b1 epochs=3",
-          "hub.yaml:1: model_name: weights are not fetched: --pretrained DIR" },
+        { "hub.yaml", "model_name: nvidia/segformer-b1-finetuned-ade-512-512\nnum_epochs: 3\n",
+          "model=b1 epochs=3", "hub.yaml:1: model_name: weights are not fetched: --pretrained DIR" },
         { "sections.yaml",
           "data: {batch_size: 4, val_split: 0.2}\nmodel: {name: segformer, variant: b2}\ntraining:\n  "
           "use_amp: true\n"

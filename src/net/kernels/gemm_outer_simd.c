@@ -266,6 +266,15 @@ static void outer_block(view dy, view x, size_t rows, size_t n, size_t k, float 
     }
 }
 
+void STK_SIMD(stk_gemm_outer_add)(size_t rows, const float *x, size_t x_stride, size_t n, const float *y,
+                                  size_t k, float *sums)
+{
+    const size_t tiles = (n + STRIP - 1) / STRIP * ((k + PANEL - 1) / PANEL),
+                 bytes = n * k * sizeof(float) / rows;
+    fetching next = { .dy = { sums + n * k, rows, bytes, bytes }, .dy_tiles = tiles, .tiles = tiles };
+    outer_block((view){ x, x_stride }, (view){ y, k }, rows, n, k, sums, k, 1, &next);
+}
+
 /* The rows after those at hand, from `row` on. */
 STK_INLINE fetching fetching_of(stk_float type, const stk_gemm_outer *o, size_t row)
 {

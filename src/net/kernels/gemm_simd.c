@@ -9,87 +9,28 @@
  */
 #include "src/net/kernels/gemm_outer.h"
 #include "src/net/kernels/gemm_panels.h"
+#include "src/net/kernels/gemm_tile.h"
 
 #include <string.h>
 
 enum {
     PANEL = 2 * STK_LANES,
-    STRIP = STK_LANES == 8 ? 6 : 14,    /* of 16 and 32 registers: 12 and 28 sums, 2 of B, 1 of A */
-    NARROW = 12,                        /* rows per strip when the panel is one vector wide */
+    STRIP = STK_TILE_ROWS,
     SLICE = STK_LANES == 8 ? 256 : 192, /* k: 16 and 24 KB of a panel */
     BLOCK = 16 * STRIP,                 /* rows that pass by a slice; their sums take 6 and 28 KB */
 };
 
-/* Where a tile goes: y = sum * factor + residual, all f32. */
-typedef struct ending {
-    float *y;
-    size_t y_stride;
-    const float *residual; /* NULL, or strides like y */
-    const float *factor;   /* NULL, or one per row */
-} ending;
-
-/* Lines of memory to be fetched while a tile is computed, one per k or row: a tile alone leaves the memory
- * idle most of the time and waits for it the rest. Addresses past the end do no harm. */
-typedef struct ahead {
-    const void *at;
-    size_t step; /* bytes */
-} ahead;
-
-STK_INLINE void fetch(const ahead *next, size_t i)
-{
-    __builtin_prefetch((const char *)next->at + i * next->step, 0, 2); /* to the second-level cache */
-}
-
-/* `rows` of A times `vectors` of B over k; sums start at `from`, from_stride floats from row to row (0: the
- * bias, the same for all). rows, vectors and type are constants wherever this is inlined, so that the sums
- * live in registers. */
-STK_INLINE void tile(int rows, int vectors, stk_float type, const void *x, size_t x_stride, size_t k,
-                     const float *panel, const float *from, size_t from_stride, ahead next, const ending *end)
-{
-    vf sum[NARROW > STRIP ? NARROW : STRIP][2];
-    STK_UNROLL(14)
-    for (int r = 0; r < rows; r++) {
-        STK_UNROLL(2)
-        for (int v = 0; v < vectors; v++)
-            sum[r][v] = from ? v_load(from + (size_t)r * from_stride + v * STK_LANES) : v_zero();
-    }
-
-    for (size_t i = 0; i < k; i++, panel += vectors * STK_LANES) {
-        vf b[2];
-        STK_UNROLL(2)
-        for (int v = 0; v < vectors; v++) b[v] = v_load(panel + v * STK_LANES);
-        fetch(&next, i);
-        STK_UNROLL(14)
-        for (int r = 0; r < rows; r++) {
-            const vf a = v_spread(x, (size_t)r * x_stride + i, type);
-            STK_UNROLL(2)
-            for (int v = 0; v < vectors; v++) sum[r][v] = v_fma(a, b[v], sum[r][v]);
-        }
-    }
-
-    STK_UNROLL(14)
-    for (int r = 0; r < rows; r++) {
-        STK_UNROLL(2)
-        for (int v = 0; v < vectors; v++) {
-            const size_t at = (size_t)r * end->y_stride + (size_t)v * STK_LANES;
-            vf value = sum[r][v];
-            if (end->factor) value = v_mul(value, v_set(end->factor[r]));
-            if (end->residual) value = v_add(value, v_load(end->residual + at));
-            v_store(end->y + at, value);
-        }
-    }
-}
-
 /* All rows of a block, strip by strip: the tallest that fits each time. An element's sum is the same in each
  * of them. */
 STK_INLINE void strips(int vectors, stk_float type, size_t rows, const void *x, size_t x_stride, size_t k,
-                       const float *panel, const float *from, size_t from_stride, ahead next, ending end)
+                       const float *panel, const float *from, size_t from_stride, stk_tile_ahead next,
+                       stk_tile_ending end)
 {
-    const int tallest = vectors == 2 ? STRIP : NARROW;
+    const int tallest = vectors == 2 ? STRIP : STK_TILE_NARROW;
     while (rows) {
         size_t done;
 #define STRIP_OF(height)                                                                                     \
-    tile(height, vectors, type, x, x_stride, k, panel, from, from_stride, next, &end), done = height
+    stk_tile(height, vectors, type, x, x_stride, k, panel, from, from_stride, next, &end), done = height
         if (rows >= (size_t)tallest)
             STRIP_OF(tallest);
         else if (tallest > 8 && rows >= 8)
@@ -140,8 +81,8 @@ STK_INLINE void store(stk_float type, const stk_gemm_product *product, size_t ro
 
 /* One panel times a block of rows; y and residual at the panel's first column. */
 STK_INLINE void panel_of(int vectors, stk_float type, const stk_gemm_product *product, size_t first,
-                         size_t rows, const void *x, size_t x_stride, ahead next, const float *factor,
-                         const void *residual, void *y, size_t y_stride)
+                         size_t rows, const void *x, size_t x_stride, stk_tile_ahead next,
+                         const float *factor, const void *residual, void *y, size_t y_stride)
 {
     float sums[BLOCK * PANEL] __attribute__((aligned(64)));
     const size_t width = (size_t)vectors * STK_LANES, k = product->k;
@@ -153,8 +94,9 @@ STK_INLINE void panel_of(int vectors, stk_float type, const stk_gemm_product *pr
     const float *from = product->bias ? (const float *)product->packed + first : NULL;
     for (size_t i = 0; i < k; i += slice) {
         const size_t count = k - i < slice ? k - i : slice;
-        const ending end = i + count == k && straight ? (ending){ y, y_stride, residual, factor }
-                                                      : (ending){ sums, PANEL, NULL, NULL };
+        const stk_tile_ending end = i + count == k && straight
+                                        ? (stk_tile_ending){ y, y_stride, residual, factor }
+                                        : (stk_tile_ending){ sums, PANEL, NULL, NULL };
         strips(vectors, type, rows, stk_at(x, i, type), x_stride, count, panel + i * width, from,
                i ? PANEL : 0, next, end);
         next.at = (const char *)next.at + count * (rows / STRIP) * next.step;
@@ -166,12 +108,13 @@ STK_INLINE void panel_of(int vectors, stk_float type, const stk_gemm_product *pr
 /* What to fetch while panel `p` of `panels` meets a block: its share of the next block of rows, or, for the
  * first of all, which nobody has fetched, the strips that come next. Without this 16384 rows of 128 times 32
  * columns ran at 48 GFLOP/s, waiting for memory; with it at 88. */
-STK_INLINE ahead ahead_of(stk_float type, const void *x, size_t x_stride, size_t row, size_t p, size_t panels)
+STK_INLINE stk_tile_ahead ahead_of(stk_float type, const void *x, size_t x_stride, size_t row, size_t p,
+                                   size_t panels)
 {
     const size_t element = stk_float_bytes(type);
-    if (row == 0 && p == 0) return (ahead){ stk_at(x, 4 * STRIP * x_stride, type), STRIP * element };
-    return (ahead){ stk_at(x, BLOCK * x_stride + BLOCK * x_stride * p / panels, type),
-                    (STRIP * element + panels - 1) / panels };
+    if (row == 0 && p == 0) return (stk_tile_ahead){ stk_at(x, 4 * STRIP * x_stride, type), STRIP * element };
+    return (stk_tile_ahead){ stk_at(x, BLOCK * x_stride + BLOCK * x_stride * p / panels, type),
+                             (STRIP * element + panels - 1) / panels };
 }
 
 STK_INLINE void multiply(stk_float type, const stk_gemm_product *product, size_t rows, const void *x,
@@ -187,7 +130,7 @@ STK_INLINE void multiply(stk_float type, const stk_gemm_product *product, size_t
         const size_t panels = (product->columns + PANEL - 1) / PANEL;
         for (size_t p = 0; p < panels; p++) {
             const size_t j = product->first + p * PANEL;
-            const ahead next = ahead_of(type, block_x, x_stride, row, p, panels);
+            const stk_tile_ahead next = ahead_of(type, block_x, x_stride, row, p, panels);
             const size_t at = row * y_stride + j;
             void *to = stk_at(y, at, product->type);
             const void *residual =

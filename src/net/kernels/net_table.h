@@ -152,6 +152,70 @@ typedef struct stk_conv_table {
                       uint32_t kernel);
 } stk_conv_table;
 
+/* ---- conv3 ---- */
+
+/* The section of the function table for conv3: what one thread does with one part of an image, up to 4 lines
+ * and STK_CONV3_COLUMNS columns that begin at multiples of 4. Packed weights and sums are in a form of the
+ * column's own. Arrays are indexed by the type of the run; sums are f32.
+ *
+ * An element of the result does not depend on how the image is cut into parts. */
+
+enum { STK_CONV3_LINES = 4, STK_CONV3_COLUMNS = 256 };
+
+/* What is packed. Element (output, input, tap) is weight[(output * in + input) * 9 + tap] or, turned round,
+ * weight[(input * out + output) * 9 + 8 - tap]. */
+typedef struct stk_conv3_masters {
+    uint32_t in, out;
+    const float *weight;
+    const float *bias; /* NULL: zeros */
+    int turned;
+} stk_conv3_masters;
+
+typedef struct stk_conv3_part {
+    stk_conv3_map map;
+    uint32_t image, line, column, columns;
+} stk_conv3_part;
+
+typedef struct stk_conv3_product {
+    stk_conv3_part part;
+    uint32_t in, out;
+    const stk_conv3_source *x;
+    const void *packed; /* 64-byte aligned */
+    const stk_conv3_finish *finish;
+    void *y; /* the whole map's */
+} stk_conv3_product;
+
+/* sums += what a part says of the weights, and of the bias. */
+typedef struct stk_conv3_outer {
+    stk_conv3_part part;
+    uint32_t in, out;
+    const stk_conv3_source *x, *dy;
+    float *sums;
+} stk_conv3_outer;
+
+/* d_weight[output][in][9] and d_bias[output] = or += scale * sums; either may be NULL. */
+typedef struct stk_conv3_gradient {
+    uint32_t in, out;
+    const float *sums;
+    float scale;
+    int add;
+    float *d_weight, *d_bias;
+} stk_conv3_gradient;
+
+typedef struct stk_conv3_table {
+    size_t (*packed_bytes)(uint32_t in, uint32_t out); /* a multiple of 64 */
+    /* Outputs first .. first + count; first is a multiple of 32, and so is count unless they are the last. */
+    void (*pack[STK_FLOATS])(const stk_conv3_masters *masters, uint32_t first, uint32_t count, void *packed);
+    /* Bytes of scratch that multiply (of in -> out) and outer need for parts of so many columns. */
+    size_t (*multiply_scratch)(uint32_t in, uint32_t out, uint32_t columns);
+    size_t (*outer_scratch)(uint32_t in, uint32_t out, uint32_t columns);
+    void (*multiply[STK_FLOATS])(const stk_conv3_product *product, void *scratch);
+    size_t (*sums)(uint32_t in, uint32_t out); /* floats, a multiple of 16; 0 to begin with */
+    void (*outer[STK_FLOATS])(const stk_conv3_outer *outer, void *scratch);
+    /* For outputs first .. first + count. */
+    void (*gradient)(const stk_conv3_gradient *gradient, uint32_t first, uint32_t count);
+} stk_conv3_table;
+
 /* ---- depthwise ---- */
 
 /* The section of the function table for depthwise: what one thread does with one line of a map, or a part
@@ -431,7 +495,8 @@ typedef struct stk_peak_table {
 /* ---- the table ---- */
 
 #define STK_NET_SECTIONS(DO)                                                                                 \
-    DO(gemm) DO(layernorm) DO(depthwise) DO(attention) DO(conv) DO(head) DO(loss) DO(update) DO(peak)
+    DO(gemm)                                                                                                 \
+    DO(layernorm) DO(depthwise) DO(attention) DO(conv) DO(conv3) DO(head) DO(loss) DO(update) DO(peak)
 
 typedef struct stk_net_table {
     stk_cpu_level level;

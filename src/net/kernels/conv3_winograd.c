@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * conv3: weights to the points and their gradients back, once per step, in C for all widths. In double: what
+ * rounding there is comes from what happens per tile.
+ */
+#include "src/net/kernels/conv3_winograd.h"
+
+#include <string.h>
+
+#define P2   ((double)STK_WINOGRAD_P * STK_WINOGRAD_P)
+#define Q2   ((double)STK_WINOGRAD_Q * STK_WINOGRAD_Q)
+#define AT_0 (1 / (P2 * Q2))
+#define AT_P (1 / (2 * P2 * (P2 - Q2)))
+#define AT_Q (1 / (2 * Q2 * (Q2 - P2)))
+
+static const double g[STK_WINOGRAD_TILE][3] = {
+    { AT_0, 0, 0 },
+    { AT_P, AT_P *STK_WINOGRAD_P, AT_P *P2 },
+    { AT_P, -AT_P *STK_WINOGRAD_P, AT_P *P2 },
+    { AT_Q, AT_Q *STK_WINOGRAD_Q, AT_Q *Q2 },
+    { AT_Q, -AT_Q *STK_WINOGRAD_Q, AT_Q *Q2 },
+    { 0, 0, 1 },
+};
+
+/* G w G^T; element `point` of it `step` floats after the one before. */
+static void to_points(const double w[9], float *to, size_t step)
+{
+    double half[STK_WINOGRAD_TILE][3];
+    for (int i = 0; i < STK_WINOGRAD_TILE; i++)
+        for (int j = 0; j < 3; j++) half[i][j] = g[i][0] * w[j] + g[i][1] * w[3 + j] + g[i][2] * w[6 + j];
+    for (int i = 0; i < STK_WINOGRAD_TILE; i++)
+        for (int j = 0; j < STK_WINOGRAD_TILE; j++, to += step)
+            *to = (float)(half[i][0] * g[j][0] + half[i][1] * g[j][1] + half[i][2] * g[j][2]);
+}
+
+/* G^T u G */
+static void from_points(const float *u, size_t step, double w[9])
+{
+    double half[STK_WINOGRAD_TILE][3] = { { 0 } };
+    for (int i = 0; i < STK_WINOGRAD_TILE; i++)
+        for (int j = 0; j < STK_WINOGRAD_TILE; j++, u += step)
+            for (int b = 0; b < 3; b++) half[i][b] += (double)*u * g[j][b];
+    for (int a = 0; a < 3; a++)
+        for (int b = 0; b < 3; b++) {
+            w[3 * a + b] = 0;
+            for (int i = 0; i < STK_WINOGRAD_TILE; i++) w[3 * a + b] += g[i][a] * half[i][b];
+        }
+}
+
+static float rounded(float value, stk_float type)
+{
+    uint16_t bits;
+    if (type == STK_F32) return value;
+    stk_put(&bits, 0, value, type);
+    return stk_get(&bits, 0, type);
+}
+
+void stk_winograd_pack(const stk_conv3_masters *m, uint32_t first, uint32_t count, void *packed,
+                       stk_float type, size_t lanes)
+{
+    float *bias = packed;
+    const size_t end = first + count;
+    for (size_t o = first; o < end; o++) bias[o] = m->bias ? m->bias[o] : 0.0f;
+    if (end == m->out) memset(bias + end, 0, (stk_winograd_round(end, 16) - end) * sizeof *bias);
+    for (size_t panel = first; panel < end; panel += 2 * lanes) {
+        const size_t width = stk_winograd_width(m->out, panel, lanes);
+        float *to = stk_winograd_panel(packed, m->in, m->out, panel);
+        for (size_t i = 0; i < m->in; i++)
+            for (size_t j = 0; j < width; j++) {
+                const size_t o = panel + j;
+                const float *from = m->weight + (m->turned ? i * m->out + o : o * m->in + i) * 9;
+                double w[9] = { 0 };
+                for (size_t tap = 0; tap < 9 && o < m->out; tap++)
+                    w[tap] = rounded(from[m->turned ? 8 - tap : tap], type);
+                to_points(w, to + i * width + j, m->in * width);
+            }
+    }
+}
+
+void stk_winograd_gradient(const stk_conv3_gradient *gradient, uint32_t first, uint32_t count, size_t lanes)
+{
+    const size_t width = stk_winograd_round(gradient->out, lanes), in = gradient->in;
+    const float *bias = gradient->sums + STK_WINOGRAD_POINTS * in * width;
+    const double scale = gradient->scale;
+    for (size_t o = first; o < (size_t)first + count; o++) {
+        float *to = gradient->d_bias;
+        if (to) to[o] = (float)((gradient->add ? (double)to[o] : 0) + scale * (double)bias[o]);
+        for (size_t i = 0; gradient->d_weight && i < in; i++) {
+            double w[9];
+            from_points(gradient->sums + i * width + o, in * width, w);
+            to = gradient->d_weight + (o * in + i) * 9;
+            for (int tap = 0; tap < 9; tap++)
+                to[tap] = (float)((gradient->add ? (double)to[tap] : 0) + scale * w[tap]);
+        }
+    }
+}
