@@ -99,7 +99,6 @@ static void put_report(stoke_json *json, const cli_call *call, const stoke_datas
     FACTS(json, FACT_OF(report, image_bytes), FACT_OF(report, mask_bytes), FACT_OF(report, target_bytes),
           FACT_OF(report, seconds));
     cli_json_memory(json, call->planned);
-    stoke_json_close(json);
 }
 
 static void print_summary(const stoke_dataset *dataset, const stoke_verify_report *report)

@@ -119,7 +119,8 @@ static named_set set_of_flags(const cli_call *call)
 static int repeat_flags(cli_call *call, named_set set, stoke_error *err)
 {
     int ignored;
-    if (set.any) call->data.data = call->data.images = call->data.masks = call->data.list = NULL;
+    stoke_data_params *data = &call->data;
+    if (set.any) data->data = data->images = data->masks = data->targets = data->list = NULL;
     const int r = stoke_options_parse(call->groups, call->n_groups, call->argc, call->argv, call->words,
                                       &call->n_words, &ignored, err);
     if (!r && set.folder) call->data.data = set.folder;

@@ -146,7 +146,8 @@ static int is_amount(double value)
 
 static int check_loss(const stoke_loss *loss, int task, stoke_error *err)
 {
-    const int of_pictures = loss->kind >= STOKE_LOSS_L1;
+    const int of_pictures = loss->kind == STOKE_LOSS_L1 || loss->kind == STOKE_LOSS_CHARBONNIER ||
+                            loss->kind == STOKE_LOSS_MSE;
     if (loss->kind < STOKE_LOSS_CE || loss->kind > STOKE_LOSS_MSE)
         return stk_fail(err, STOKE_E_INVALID, "no such loss: %d", (int)loss->kind);
     if (of_pictures != (task == STOKE_TASK_RESTORE))
@@ -168,7 +169,7 @@ static int check_params(const stoke_net_params *p, stoke_error *err)
 {
     if (!p || p->struct_size != sizeof *p) return stk_fail_struct(err, "stoke_net_defaults");
     if (!p->model && !p->weights)
-        return stk_fail(err, STOKE_E_INVALID, "name a model (b0 to b5, resnet) or weights to load");
+        return stk_fail(err, STOKE_E_INVALID, "name a model (b0 to b5, resnet, unet) or weights to load");
     if (!p->classes && !p->weights && p->task != STOKE_TASK_RESTORE)
         return stk_fail(err, STOKE_E_INVALID, "say how many classes there are, or load weights that do");
     if (p->task < STOKE_TASK_AUTO || p->task > STOKE_TASK_RESTORE)

@@ -32,7 +32,8 @@ static uint32_t within(uint32_t word, uint32_t low, uint32_t high)
 }
 
 /* Noise of 13 to 30 levels in the middle of the range, blur of sigma 1.2 to 2.2 with a level of noise, a
- * tenth to a third of the light with half to all of the usual noise. mix has one, two or all three. */
+ * seventh to two fifths of the light with half to all of the usual noise. mix has one, two or all three; in
+ * the dark, where less is left of the picture, half of the noise. */
 static harm draw_harm(const stoke_synth_params *p, uint64_t index)
 {
     static const uint32_t kinds[] = {
@@ -46,13 +47,13 @@ static harm draw_harm(const stoke_synth_params *p, uint64_t index)
     else if (p->degrade != STOKE_DEGRADE_NONE)
         what = kinds[p->degrade];
     if (what & NOISE)
-        h.noise = within(r.word[1], 24, 56);
+        h.noise = within(r.word[1], 24, 56) / (what & DARK ? 2 : 1);
     else if (what & DARK)
         h.noise = within(r.word[1], 4, 8);
     else if (what & BLUR)
         h.noise = 2;
     if (what & BLUR) h.passes = within(r.word[2], 3, 10);
-    if (what & DARK) h.light = within(r.word[3], 26, 85);
+    if (what & DARK) h.light = within(r.word[3], 38, 100);
     return h;
 }
 
