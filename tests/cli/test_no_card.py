@@ -72,6 +72,8 @@ def writes(name):
             contains(remarks, 'batch: 4 is left', '`stoke find-batch`')
             return
         contains(remarks, 'none is seen or named here', 'is left: ')
+        if name in RESNET:
+            contains(remarks, 'left: how large the network may grow depends on the card')
         if name != 'theirs.yaml':
             contains(remarks, 'depends on the memory of the card')
         # On by default; arguments that a class of one's own may not take.
