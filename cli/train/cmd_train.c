@@ -8,6 +8,7 @@
 
 #include "cli/lib/common.h"
 #include "cli/lib/facts.h"
+#include "cli/lib/settings.h"
 #include "cli/train/train_bar.h"
 #include <stoke/predict.h>
 
@@ -51,15 +52,26 @@ static void say_validation(const cli_call *call, const stoke_train_outlook *o)
             work);
 }
 
+static const char *what_it_makes(const stoke_net_plan *plan, char *text, size_t size)
+{
+    if (plan->task != STOKE_TASK_RESTORE)
+        return snprintf(text, size, "%s", STOKE_COUNT(plan->classes, "class")), text;
+    if (plan->scale > 1)
+        return snprintf(text, size, "pictures %u times as large", (unsigned)plan->scale), text;
+    return "pictures restored";
+}
+
 static void say_outlook(const cli_call *call, const stoke_train_event *e, int terms)
 {
     const stoke_train_outlook *o = e->outlook;
     /* A set that is smaller than a batch fills no more. */
     const uint64_t asked = (uint64_t)o->data->batch,
                    batch = asked < o->train_samples ? asked : o->train_samples;
-    cli_say(call, "network: SegFormer %s, %.1f million parameters, %s, %ux%u pixels, %s, %s", o->plan->model,
-            (double)o->plan->parameter_count / 1e6, STOKE_COUNT(o->plan->classes, "class"), o->data->size[0],
-            o->data->size[1], stoke_precision_name(o->plan->precision),
+    char makes[48];
+    cli_say(call, "network: %s %s, %.*f million parameters, %s, %ux%u pixels, %s, %s", o->plan->family,
+            o->plan->model, o->plan->parameter_count < 1000000 ? 2 : 1,
+            (double)o->plan->parameter_count / 1e6, what_it_makes(o->plan, makes, sizeof makes),
+            o->data->size[0], o->data->size[1], stoke_precision_name(o->plan->precision),
             STOKE_COUNT(o->plan->threads, "thread"));
     if (o->val_samples) say_validation(call, o);
     cli_say(call, "run: %s, %s of %s, %llu per epoch, lr %g", o->folder, STOKE_COUNT(e->steps, "step"),
@@ -76,7 +88,8 @@ static void json_outlook(const stoke_train_event *e)
     FACTS(&json, FACT_OF(o, folder), FACT("device", "processor"), FACT_IS_OF(o, resumes), FACT_OF(e, step),
           FACT_OF(e, steps), FACT_OF(e, epochs), FACT_OF(e, steps_per_epoch), FACT_OF(o, train_samples),
           FACT_OF(o, val_samples), FACT_OF(o->plan, model), FACT("parameters", o->plan->parameter_count),
-          FACT_OF(o->plan, classes), FACT_SIZE("size", o->data->size[0], o->data->size[1]),
+          FACT_OF(o->plan, classes),
+          FACT("task", o->plan->task == STOKE_TASK_RESTORE ? "restore" : "segment"), FACT_SIZE("size", o->data->size[0], o->data->size[1]),
           FACT_OF(o->data, batch), FACT_OF(o->params, accumulate), FACT_OF(o->params, lr),
           FACT_OF(o->data, augment),
           FACT("eval_mode", !o->val_samples ? NULL : eval_modes[o->params->eval_mode]),
@@ -226,6 +239,7 @@ static int run(cli_call *call, stoke_error *err)
     training t = { .call = call, .dry_run = o->dry_run, .bar = { .call = call } };
     int r = require_one_process(err);
     if (!r) r = cli_require_data(call, &call->data, err);
+    cli_leave_augment(call);
     if (!r) cli_say(call, "device: the processor; `stoke train` uses no graphics card");
     if (!r) r = stoke_trainer_open(&trainer, &call->data, &call->train, on_event, &t, err);
     train_bar_end(&t.bar);

@@ -12,12 +12,8 @@
 
 /* A row: its field, which has the option's name, default, range or words, help. */
 #define ROW(field, kind, standard, words, ...)                                                               \
-    { #field,                                                                                                \
-      STOKE_OPT_##kind,                                                                                      \
-      .offset = offsetof(stoke_train_params, field),                                                         \
-      .default_text = standard,                                                                              \
-      .help = words,                                                                                         \
-      __VA_ARGS__ },
+    { #field, STOKE_OPT_##kind, .offset = offsetof(stoke_train_params, field), .default_text = standard,     \
+      .help = words, __VA_ARGS__ },
 #define NUMBER(kind, field, standard, low, high, value, words)                                               \
     ROW(field, kind, standard, words, .min = low, .max = high, .argument = value)
 #define INT(...)                                NUMBER(INT, __VA_ARGS__)
@@ -36,122 +32,118 @@ static const char METRICS[] =
 
 static const stoke_option table[] = {
     /* the network */
-    STRING(model, NULL, "b0..b5",
-           "Size of the SegFormer, from b0 (3.7 million parameters) to b5 (84 million); left out, what "
-           "--pretrained holds, else b0")
-        STRING(pretrained, NULL, "DIR|FILE",
-               "Weights to start from, as Hugging Face stores them: the folder of a whole network or of an "
-               "encoder (mit-b0), or the best/ folder of another run. Left out, weights start random, from "
-               "--seed") FLAG(partial, "false",
-                              "Take from --pretrained the tensors that fit and draw the others, instead of "
-                              "refusing weights of "
-                              "another shape")
-            CHOICE(precision, "auto", "fp32|bf16|fp16|auto",
-                   "Numbers that the network computes with; auto is bf16 where the processor has native bf16 "
-                   "products (AMX), else fp32. Weights are kept in fp32 always")
-                CHOICE(memory, "plain", "plain|lean|min",
-                       "Activations kept from the forward pass for the backward pass; lean and min keep "
-                       "fewer and "
-                       "compute them again, for larger batches in the same memory")
-                    INT(threads, "0", 0, 1024, "N",
-                        "Threads of the network; 0 takes all cores the process may use. Results do not "
-                        "depend on it") REAL(dropout, "0.1", 0, 0.99, "PART",
-                                             "Share of the head's values that are set to 0 in training")
-                        REAL(drop_path, "0.1", 0, 0.99, "PART",
-                             "Share of samples for which the last block of the encoder is passed over in "
-                             "training; it grows "
-                             "from 0 at the first block")
-                            FLAG(freeze_encoder, "false",
-                                 "Train the head alone: faster, for few pictures and good pretrained weights")
+    STRING(model, NULL, "b0..b5|resnet|unet",
+           "A SegFormer, from b0 (3.7 million parameters) to b5 (84 million); resnet, a small residual "
+           "network at full resolution; or unet, a U-Net. Left out, what --pretrained holds, else b0, and "
+           "resnet for --task restore")
+    STRING(pretrained, NULL, "DIR|FILE",
+           "Weights to start from, as Hugging Face stores them: the folder of a whole network or of an "
+           "encoder (mit-b0), or the best/ folder of another run. Left out, weights start random, from --seed")
+    FLAG(partial, "false",
+         "Take from --pretrained the tensors that fit and draw the others, instead of refusing weights of "
+         "another shape")
+    CHOICE(precision, "auto", "fp32|bf16|fp16|auto",
+           "Numbers that the network computes with; auto is bf16 where the processor has native bf16 "
+           "products (AMX), else fp32. Weights are kept in fp32 always")
+    CHOICE(memory, "plain", "plain|lean|min",
+           "Activations kept from the forward pass for the backward pass; lean and min keep fewer and "
+           "compute them again, for larger batches in the same memory")
+    INT(threads, "0", 0, 1024, "N",
+        "Threads of the network; 0 takes all cores the process may use. Results do not depend on it")
+    REAL(dropout, "0.1", 0, 0.99, "PART", "Share of the head's values that are set to 0 in training")
+    REAL(drop_path, "0.1", 0, 0.99, "PART",
+         "Share of samples for which the last block of the encoder is passed over in training; it grows "
+         "from 0 at the first block")
+    FLAG(freeze_encoder, "false",
+         "Train the head alone (of resnet its last layer): faster, for few pictures and good pretrained "
+         "weights")
+    INT(base_channels, "0", 0, 1024, "N",
+        "Of resnet and unet: channels at full resolution; 0 takes those of --pretrained, else 32 and 16")
+    INT(num_blocks, "0", 0, 256, "N",
+        "Of resnet: residual blocks, of two layers each; 0 takes those of --pretrained, else 4")
+    INT(patch_size, "0", 0, 32768, "N",
+        "Train on patches of NxN: sets --size and, unless --augment says otherwise, takes them at random "
+        "places, mirrored at random. 0 leaves --size as it is; for --task restore without --size it chooses: "
+        "the pictures' smaller side, up to 192")
     /* how long */
-    INT(epochs, "50", 1, ANY, "N", "How often training goes over the set") INT(
-        steps, "0", 0, ANY, "N", "Updates of the weights in all; above 0 it counts instead of --epochs")
-        INT(accumulate, "1", 1, 65536, "N",
-            "Batches per step: the gradients of N batches are added up, which equals one batch N times as "
-            "large in the memory of one")
+    INT(epochs, "50", 1, ANY, "N", "How often training goes over the set")
+    INT(steps, "0", 0, ANY, "N", "Updates of the weights in all; above 0 it counts instead of --epochs")
+    INT(accumulate, "1", 1, 65536, "N",
+        "Batches per step: the gradients of N batches are added up, which equals one batch N times as "
+        "large in the memory of one")
     /* loss */
-    CHOICE(loss, "ce", "ce|dice|ce_dice|focal",
-           "Cross-entropy, Dice, their sum, or focal loss; pixels of --ignore-index count in none")
-        REAL(label_smoothing, "0", 0, 1, "PART",
-             "Share of the target that is spread over all classes; cross-entropy only")
-            REAL(focal_gamma, "2", 0, 100, "X",
-                 "Of focal loss: how strongly pixels that are right already count less")
-                REAL(ce_weight, "1", 0, 1000, "X", "Factor of cross-entropy in ce_dice")
-                    REAL(dice_weight, "1", 0, 1000, "X", "Factor of Dice in ce_dice")
-                        STRING(class_weights, "none", "none|balanced|LIST",
-                               "How much a pixel of each class counts: none (all the same), balanced (rare "
-                               "classes more, by "
-                               "the pixels in the masks, up to 50 times the mean), or a list such as 1,2.5,1")
+    CHOICE(loss, "auto", "ce|dice|ce_dice|focal|l1|charbonnier|mse|auto",
+           "Of masks cross-entropy, Dice, their sum, or focal loss; pixels of --ignore-index count in none. Of "
+           "restored pictures |d|, sqrt(d^2 + 0.001^2) or d^2. auto is ce, or charbonnier")
+    REAL(label_smoothing, "0", 0, 1, "PART",
+         "Share of the target that is spread over all classes; cross-entropy only")
+    REAL(focal_gamma, "2", 0, 100, "X",
+         "Of focal loss: how strongly pixels that are right already count less")
+    REAL(ce_weight, "1", 0, 1000, "X", "Factor of cross-entropy in ce_dice")
+    REAL(dice_weight, "1", 0, 1000, "X", "Factor of Dice in ce_dice")
+    STRING(class_weights, "none", "none|balanced|LIST",
+           "How much a pixel of each class counts: none (all the same), balanced (rare classes more, by "
+           "the pixels in the masks, up to 50 times the mean), or a list such as 1,2.5,1")
     /* optimiser */
-    CHOICE(optimizer, "adamw", "adamw|sgd", "Rule by which gradients change the weights") REAL(
-        lr, "0", 0, 1000, "X",
-        "Learning rate at its highest; 0 chooses: adamw 6e-5 with --pretrained and 1e-3 without, sgd "
-        "0.01. `stoke find-lr` suggests one for your data")
-        REAL(head_lr, "0", 0, 1000, "X",
-             "Factor of the learning rate for the head, which is not pretrained; 0 chooses: 10 with "
-             "--pretrained, 1 without") REAL(beta1, "0.9", 0, 0.999999, "X",
-                                             "Of adamw: decay of the mean of gradients")
-            REAL(beta2, "0.999", 0, 0.999999, "X", "Of adamw: decay of the mean of their squares")
-                REAL(eps, "1e-8", 1e-30, 1, "X", "Of adamw: added to the divisor") REAL(
-                    momentum, "0.9", 0, 0.999999, "X",
-                    "Of sgd: share of the last change that the next one keeps")
-                    FLAG(nesterov, "false", "Of sgd: Nesterov's momentum") REAL(
-                        weight_decay, "0.01", 0, 1000, "X",
-                        "How strongly weights are pulled towards 0; those of norms are not")
-                        REAL(
-                            clip_norm, "1", 0, ANY, "X",
-                            "Gradients whose norm is larger are scaled down to it; 0 leaves them as they are")
-                            CHOICE(schedule, "poly", "poly|cosine|constant",
-                                   "How the learning rate falls after the warm-up: (1 - t)^power, half a "
-                                   "cosine, or not at all")
-                                REAL(warmup, "0.1", 0, ANY, "PART|N",
-                                     "The learning rate rises linearly over this share of all steps, or, "
-                                     "from 1 on, over this many "
-                                     "steps") REAL(power, "1", 0, 100, "X", "Of poly: 1 is a straight line")
-                                    REAL(lr_end, "0", 0, 1, "PART",
-                                         "Where the schedule ends, as a share of --lr")
-                                        REAL(average, "0", 0, 0.999999, "X",
-                                             "Decay of a moving average of the weights (EMA), such as 0.999, "
-                                             "which is then evaluated and saved "
-                                             "in place of the weights; 0 keeps none")
+    CHOICE(optimizer, "adamw", "adamw|sgd", "Rule by which gradients change the weights")
+    REAL(lr, "0", 0, 1000, "X",
+         "Learning rate at its highest; 0 chooses: adamw 6e-5 with --pretrained and 1e-3 without, sgd "
+         "0.01. `stoke find-lr` suggests one for your data")
+    REAL(head_lr, "0", 0, 1000, "X",
+         "Factor of the learning rate for the head, which is not pretrained; 0 chooses: 10 with "
+         "--pretrained, 1 without")
+    REAL(beta1, "0.9", 0, 0.999999, "X", "Of adamw: decay of the mean of gradients")
+    REAL(beta2, "0.999", 0, 0.999999, "X", "Of adamw: decay of the mean of their squares")
+    REAL(eps, "1e-8", 1e-30, 1, "X", "Of adamw: added to the divisor")
+    REAL(momentum, "0.9", 0, 0.999999, "X", "Of sgd: share of the last change that the next one keeps")
+    FLAG(nesterov, "false", "Of sgd: Nesterov's momentum")
+    REAL(weight_decay, "0.01", 0, 1000, "X", "How strongly weights are pulled towards 0; those of norms are not")
+    REAL(clip_norm, "1", 0, ANY, "X",
+         "Gradients whose norm is larger are scaled down to it; 0 leaves them as they are")
+    CHOICE(schedule, "poly", "poly|cosine|constant",
+           "How the learning rate falls after the warm-up: (1 - t)^power, half a cosine, or not at all")
+    REAL(warmup, "0.1", 0, ANY, "PART|N",
+         "The learning rate rises linearly over this share of all steps, or, from 1 on, over this many "
+         "steps")
+    REAL(power, "1", 0, 100, "X", "Of poly: 1 is a straight line")
+    REAL(lr_end, "0", 0, 1, "PART", "Where the schedule ends, as a share of --lr")
+    REAL(average, "0", 0, 0.999999, "X",
+         "Decay of a moving average of the weights (EMA), such as 0.999, which is then evaluated and saved "
+         "in place of the weights; 0 keeps none")
     /* evaluation */
     AUTO_INT(eval_every, "auto", 0, ANY, "N|auto",
              "Steps between evaluations on the val part; auto is once per epoch, but every 50 steps at the "
              "most, and less often where --eval-mode slide would take more time than the steps. 0 never "
              "evaluates: then all of --split is trained on")
-        CHOICE(eval_mode, "auto", "auto|resize|slide",
-               "How validation looks at a picture: resize brings it to --size; slide moves windows of --size "
-               "over it at its own scale and scores it at its own size; auto slides where training cuts such "
-               "windows (crop, medical, random_crop ...) and pictures are more than 1.5 times as large, as "
-               "`stoke predict` does. A run that goes on keeps what it had")
-            CHOICE(metric, "miou", METRICS,
-                   "What decides which network is kept in best/: the score on val that is highest (miou: "
-                   "mean IoU; "
-                   "f1: mean F1 of the classes; accuracy: share of right pixels; ...), or the lowest loss. "
-                   "Networks "
-                   "that restore pictures have psnr, which stands for miou there, and ssim")
-                INT(patience, "0", 0, ANY, "N",
-                    "Stop after N evaluations in a row without a better one; 0 goes on to the end")
+    CHOICE(eval_mode, "auto", "auto|resize|slide",
+           "How validation looks at a picture: resize brings it to --size; slide moves windows of --size "
+           "over it at its own scale and scores it at its own size; auto slides where training cuts such "
+           "windows (crop, medical, random_crop ...) and pictures are more than 1.5 times as large, as "
+           "`stoke predict` does. A run that goes on keeps what it had")
+    CHOICE(metric, "miou", METRICS,
+           "What decides which network is kept in best/: the score on val that is highest (miou: mean IoU; "
+           "f1: mean F1 of the classes; accuracy: share of right pixels; ...), or the lowest loss. Networks that "
+           "restore pictures have psnr, which stands for miou there, and ssim")
+    INT(patience, "0", 0, ANY, "N",
+        "Stop after N evaluations in a row without a better one; 0 goes on to the end")
     /* the run folder */
     STRING(runs, "runs", "DIR", "Folder in which each run has its own")
-        STRING(name, NULL, "NAME", "Name of the run and its folder; left out, model, date and time") STRING(
-            resume, NULL, "DIR",
-            "Go on with the run in this folder, exactly where its last checkpoint was taken; settings are "
-            "read from its config.yaml") FLAG(force, "false",
-                                              "Resume although the data or settings have changed since, or "
-                                              "although the state is gone: then the "
-                                              "run begins again and replaces its best/ and last/")
-            INT(stop_after, "0", 0, ANY, "N",
-                "Save and stop after N more steps, to be resumed later; 0 goes on to the end")
-                AUTO_INT(
-                    save_every, "auto", 1, ANY, "N|auto",
-                    "Steps between checkpoints; auto is at every evaluation and at least every 10 minutes")
-                    AUTO_INT(log_every, "auto", 1, ANY, "N|auto",
-                             "Steps between lines of the log and points of the curves; auto is 200 points "
-                             "per run, but "
-                             "every 20 steps at least")
-                        FLAG(pictures, "true", "Draw some predictions at every evaluation")
-                            FLAG(tensorboard, "true", "Write events for TensorBoard beside the log")
+    STRING(name, NULL, "NAME", "Name of the run and its folder; left out, model, date and time")
+    STRING(resume, NULL, "DIR",
+           "Go on with the run in this folder, exactly where its last checkpoint was taken; settings are "
+           "read from its config.yaml")
+    FLAG(force, "false",
+         "Resume although the data or settings have changed since, or although the state is gone: then the "
+         "run begins again and replaces its best/ and last/")
+    INT(stop_after, "0", 0, ANY, "N",
+        "Save and stop after N more steps, to be resumed later; 0 goes on to the end")
+    AUTO_INT(save_every, "auto", 1, ANY, "N|auto",
+             "Steps between checkpoints; auto is at every evaluation and at least every 10 minutes")
+    AUTO_INT(log_every, "auto", 1, ANY, "N|auto",
+             "Steps between lines of the log and points of the curves; auto is 200 points per run, but "
+             "every 20 steps at least")
+    FLAG(pictures, "true", "Draw some predictions at every evaluation")
+    FLAG(tensorboard, "true", "Write events for TensorBoard beside the log")
 };
 /* clang-format on */
 
