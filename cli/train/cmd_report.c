@@ -3,7 +3,6 @@
  * stoke report: curves and report.html of a run, made again from its log.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "cli/lib/common.h"
 #include "cli/lib/facts.h"

@@ -40,8 +40,8 @@ static size_t arena_bytes(const stk_activation_arena *arena)
     return sum;
 }
 
-/* Ends the measuring: allocates what was measured, on huge pages where the system has them, and starts again.
- * STOKE_E_NOMEM: the system has less; it would hand it out all the same and kill the process later. */
+/* Ends the measuring: allocates what was measured, on huge pages where the system has them. STOKE_E_NOMEM:
+ * the system has less; it would hand it out all the same and kill the process later. */
 static int activation_arena_commit(stk_activation_arena *arena, stoke_error *err)
 {
     const size_t bytes = arena_bytes(arena);
@@ -55,13 +55,19 @@ static int activation_arena_commit(stk_activation_arena *arena, stoke_error *err
             STK_MIB(bytes), STK_MIB(available),
             bytes <= available ? ", but not to this process (ulimit -v?)" : "");
     madvise(arena->base, bytes, MADV_HUGEPAGE); /* a wish: without huge pages all is the same but slower */
+    arena->bytes = bytes;
+    return STOKE_OK;
+}
+
+/* What was measured becomes addresses: the regions one after the other, and handing out begins. */
+static void activation_arena_divide(stk_activation_arena *arena)
+{
     size_t start = 0;
     for (int region = 0; region < STK_REGIONS; region++) {
         arena->start[region] = start;
         start += arena->used[region];
     }
     memset(arena->used, 0, sizeof arena->used);
-    return STOKE_OK;
 }
 
 static void activation_arena_free(stk_activation_arena *arena)
@@ -140,7 +146,8 @@ static int is_amount(double value)
 
 static int check_loss(const stoke_loss *loss, int task, stoke_error *err)
 {
-    const int of_pictures = loss->kind >= STOKE_LOSS_L1;
+    const int of_pictures = loss->kind == STOKE_LOSS_L1 || loss->kind == STOKE_LOSS_CHARBONNIER ||
+                            loss->kind == STOKE_LOSS_MSE;
     if (loss->kind < STOKE_LOSS_CE || loss->kind > STOKE_LOSS_MSE)
         return stk_fail(err, STOKE_E_INVALID, "no such loss: %d", (int)loss->kind);
     if (of_pictures != (task == STOKE_TASK_RESTORE))
@@ -162,7 +169,7 @@ static int check_params(const stoke_net_params *p, stoke_error *err)
 {
     if (!p || p->struct_size != sizeof *p) return stk_fail_struct(err, "stoke_net_defaults");
     if (!p->model && !p->weights)
-        return stk_fail(err, STOKE_E_INVALID, "name a model (b0 to b5, resnet) or weights to load");
+        return stk_fail(err, STOKE_E_INVALID, "name a model (b0 to b5, resnet, unet) or weights to load");
     if (!p->classes && !p->weights && p->task != STOKE_TASK_RESTORE)
         return stk_fail(err, STOKE_E_INVALID, "say how many classes there are, or load weights that do");
     if (p->task < STOKE_TASK_AUTO || p->task > STOKE_TASK_RESTORE)
@@ -316,6 +323,16 @@ static void lay_out(stoke_net *net)
     lay_scratch(net);
 }
 
+/* Everything gets its address, and what depends on sizes is computed. */
+static void place(stoke_net *net)
+{
+    activation_arena_divide(&net->arena);
+    lay_out(net);
+    stk_segformer_head *head = stk_net_layer(net, STK_TAPE_SEGFORMER_HEAD);
+    if (head) stk_segformer_head_bind(&net->run, head);
+    stk_loss_bind(&net->loss_shape, net->loss_room);
+}
+
 static void plan_make(stoke_net *net)
 {
     stoke_net_plan *plan = &net->plan;
@@ -405,9 +422,6 @@ static int fill(stoke_net *net, const stoke_net_params *params, stoke_error *err
         stk_parameters_initialise(&net->parameters, net->values, params->seed, net->run.pool);
     }
     if (net->average) memcpy(net->average, net->values, net->parameters.floats * sizeof(float));
-    stk_segformer_head *head = stk_net_layer(net, STK_TAPE_SEGFORMER_HEAD);
-    if (head) stk_segformer_head_bind(&net->run, head);
-    stk_loss_bind(&net->loss_shape, net->loss_room);
     return STOKE_OK;
 }
 
@@ -420,12 +434,59 @@ int stk_net_open(stoke_net **out, const stoke_net_params *params, const stk_net_
     int status = stk_net_prepare(net, params, table, err);
     if (!status) status = stk_threadpool_create(&net->run.pool, net->run.threads, err);
     if (!status) status = activation_arena_commit(&net->arena, err);
-    if (!status) lay_out(net);
+    if (!status) place(net);
     if (!status) status = fill(net, params, err);
     if (status)
         stoke_net_close(&net);
     else
         *out = net;
+    return status;
+}
+
+/* Parameters and packed weights come first in the arena and are as large at any size: they stay, or move. */
+static int resize(stoke_net *net, stoke_error *err)
+{
+    stk_activation_arena before = net->arena;
+    stk_tape_free(&net->tape);
+    int status = record(net, err);
+    if (status) {
+        stk_tape_free(&net->tape);
+        return status;
+    }
+    net->arena = (stk_activation_arena){ 0 };
+    lay_out(net);
+    const int fits = arena_bytes(&net->arena) <= before.bytes;
+    if (!fits) status = activation_arena_commit(&net->arena, err);
+    if (status) {
+        net->arena = before;
+        return status;
+    }
+    if (fits) {
+        net->arena.base = before.base;
+        net->arena.bytes = before.bytes;
+    } else {
+        memcpy(net->arena.base, before.base, before.start[STK_REGION_MAPS]);
+        activation_arena_free(&before);
+    }
+    place(net);
+    net->head_packed = 0; /* it lies behind the maps */
+    return STOKE_OK;
+}
+
+int stoke_net_resize(stoke_net *net, uint32_t height, uint32_t width, stoke_error *err)
+{
+    const uint32_t before[2] = { net->params.height, net->params.width };
+    if (net->params.training)
+        return stk_fail(err, STOKE_E_STATE, "a network that trains keeps the size it was opened with");
+    int status = stk_network_check_batch(net->config.network, net->params.batch, height, width, err);
+    if (status || (height == before[0] && width == before[1])) return status;
+    net->params.height = height;
+    net->params.width = width;
+    status = resize(net, err);
+    if (!status) return STOKE_OK;
+    net->params.height = before[0];
+    net->params.width = before[1];
+    resize(net, NULL); /* what fitted before fits again; a network without a tape refuses batches */
     return status;
 }
 

@@ -3,6 +3,7 @@
  * What a network is made of. A call goes down through these files:
  *
  *   net_train.c     one batch: forward, loss, backward; the step
+ *   net_predict.c   what prediction makes of the logits
  *   execute.c       the tape, operation by operation
  *   ops/ops.h       the operations
  *
@@ -36,6 +37,7 @@ typedef struct stk_activation_arena {
     unsigned char *base;       /* NULL while measuring */
     size_t used[STK_REGIONS];  /* bytes */
     size_t start[STK_REGIONS]; /* of the region, once there is memory */
+    size_t bytes;              /* that were allocated */
 } stk_activation_arena;
 
 struct stoke_net {
@@ -76,12 +78,12 @@ int stk_net_prepare(stoke_net *net, const stoke_net_params *params, const stk_ne
 double stk_net_first_scale(int precision);
 /* Task restore: what its loss compares. */
 stk_pixel_shape stk_net_pixel_shape(const stoke_net *net, uint32_t batch);
-/* The loss of one picture of the last pass against one mask. */
-int stk_net_item_loss(stoke_net *net, uint32_t item, const stk_loss_truth *truth, double *loss,
-                      stoke_error *err);
-
 /* Where a tensor lies; NULL for none. */
 void *stk_net_tensor(const stoke_net *net, stk_tape_id id);
+static inline float *stk_net_logits(const stoke_net *net)
+{
+    return stk_net_tensor(net, net->tape.logits);
+}
 void stk_net_execute(stoke_net *net, stk_tape_span span, const stoke_net_batch *batch);
 /* Brings the packed weights up to date. */
 void stk_net_pack(stoke_net *net, int training);

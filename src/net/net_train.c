@@ -28,6 +28,8 @@ static int net_check_batch(const stoke_net *net, const stoke_net_batch *batch, i
 {
     const size_t pixels = (size_t)net->params.height * net->params.width;
     if (!batch) return stk_fail(err, STOKE_E_INVALID, "there is no batch: it is NULL");
+    if (!net->tape.op_count)
+        return stk_fail(err, STOKE_E_STATE, "the network lost its size where there was no memory for another");
     if (!batch->count || batch->count > net->params.batch)
         return stk_fail(err, STOKE_E_INVALID, "a batch of %u pictures: the network was opened for 1 to %u",
                         (unsigned)batch->count, (unsigned)net->params.batch);
@@ -56,11 +58,6 @@ static int net_check_batch(const stoke_net *net, const stoke_net_batch *batch, i
     return STOKE_OK;
 }
 
-static float *logits_of(const stoke_net *net)
-{
-    return stk_net_tensor(net, net->tape.logits);
-}
-
 static stk_loss_truth net_truth(const stoke_net_batch *batch)
 {
     return (stk_loss_truth){ .masks = batch->masks,
@@ -79,12 +76,12 @@ static int loss_of(stoke_net *net, const stoke_net_batch *batch, float factor, d
                                           .sample_stride = batch->target_row_floats,
                                           .planar = batch->layout == STOKE_LAYOUT_CHW };
         const stk_pixel_shape shape = stk_net_pixel_shape(net, batch->count);
-        stk_pixel_loss(&net->run, net->params.loss.kind, &shape, logits_of(net), &target, factor, loss,
+        stk_pixel_loss(&net->run, net->params.loss.kind, &shape, stk_net_logits(net), &target, factor, loss,
                        d_logits);
         return STOKE_OK;
     }
     const stk_loss_truth truth = net_truth(batch);
-    return stk_loss(&net->run, &net->params.loss, &net->loss_shape, net->loss_room, logits_of(net), &truth,
+    return stk_loss(&net->run, &net->params.loss, &net->loss_shape, net->loss_room, stk_net_logits(net), &truth,
                     factor, loss, d_logits, err);
 }
 
@@ -114,7 +111,7 @@ static int nowhere(const char *what, stoke_error *err)
 stoke_logits stoke_net_outputs(const stoke_net *net)
 {
     const stk_loss_shape *shape = &net->loss_shape;
-    return (stoke_logits){ .data = logits_of(net),
+    return (stoke_logits){ .data = stk_net_logits(net),
                            .height = shape->in_height,
                            .width = shape->in_width,
                            .classes = shape->classes,
@@ -136,19 +133,9 @@ int stoke_net_predict(stoke_net *net, const stoke_net_batch *batch, uint16_t *cl
     if (!status) status = labels_pictures(net, classes, err);
     if (status) return status;
     net_logits(net, batch, 0);
-    stk_classes_of(&net->run, &net->loss_shape, net->loss_room, logits_of(net), classes);
+    stk_classes_of(&net->run, &net->loss_shape, net->loss_room, stk_net_logits(net), classes);
     stk_tape_profile_lap(&net->parts, STK_PART_LOSS);
     return STOKE_OK;
-}
-
-int stk_net_item_loss(stoke_net *net, uint32_t item, const stk_loss_truth *truth, double *loss,
-                      stoke_error *err)
-{
-    stk_loss_shape shape = net->loss_shape;
-    const size_t picture = (size_t)shape.in_height * shape.in_width * stk_logits_stride(shape.classes);
-    shape.batch = 1;
-    return stk_loss(&net->run, &net->params.loss, &shape, net->loss_room, logits_of(net) + item * picture,
-                    truth, 1, loss, NULL, err);
 }
 
 int stoke_net_evaluate(stoke_net *net, const stoke_net_batch *batch, double *loss, uint16_t *classes,
@@ -160,7 +147,7 @@ int stoke_net_evaluate(stoke_net *net, const stoke_net_batch *batch, double *los
     net_logits(net, batch, 0);
     status = loss_of(net, batch, 1, loss, NULL, err);
     if (!status && classes)
-        stk_classes_of(&net->run, &net->loss_shape, net->loss_room, logits_of(net), classes);
+        stk_classes_of(&net->run, &net->loss_shape, net->loss_room, stk_net_logits(net), classes);
     stk_tape_profile_lap(&net->parts, STK_PART_LOSS);
     return status;
 }

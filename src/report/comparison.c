@@ -49,7 +49,7 @@ typedef struct layout {
 
 static stoke_tile tile_of(const stoke_comparison *row, const stoke_image *mask)
 {
-    return (stoke_tile){ row->image, mask, NULL };
+    return (stoke_tile){ .image = row->image, .mask = mask };
 }
 
 /* Truths and predictions together: a class that is only predicted needs its name too. */

@@ -14,10 +14,10 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/loader/loader.h"
-#include "src/net/net.h"
 #include "src/train/predict.h"
 #include <stoke/tools/machine.h>
 #include <stoke/tools/metrics.h>
+#include <stoke/tools/net.h>
 
 /* ---- how it is to be done ---- */
 
@@ -40,17 +40,19 @@ static void measure(stk_eval_plan *plan, const uint32_t picture[2], const uint32
     if (more > plan->larger) plan->larger = more;
     if (picture[0] > plan->width) plan->width = picture[0];
     if (pixels > plan->pixels) plan->pixels = pixels;
-    plan->windows += (double)stk_slide_windows(picture[0], picture[1], size[1], size[0]);
+    plan->windows += (double)stk_slide_windows(picture[0], picture[1], size[1], size[0], plan->raster);
 }
 
 int stk_eval_plan_make(stk_eval_plan *plan, const stk_pairs *pairs, uint64_t count,
-                       const stoke_data_params *data, int wanted, stoke_error *err)
+                       const stoke_data_params *data, const stoke_net_plan *net, int wanted,
+                       stoke_error *err)
 {
+    const stk_predict_raster raster = stk_predict_raster_of(net);
     const int restores = data->task == STOKE_TASK_RESTORE;
-    const int possible = data->size[0] % STK_GRID == 0 && data->size[1] % STK_GRID == 0;
+    const int possible = restores || stk_raster_has(raster, data->size[0], data->size[1]);
     stoke_pipeline *pipeline = NULL;
     uint64_t n = 0;
-    *plan = (stk_eval_plan){ .mode = wanted };
+    *plan = (stk_eval_plan){ .mode = wanted, .raster = raster };
     if (restores && (data->size[0] < STOKE_RESTORED_SIDE || data->size[1] < STOKE_RESTORED_SIDE))
         return stk_fail(err, STOKE_E_INVALID,
                         "pictures of %ux%u have no SSIM: %d pixels a side are the least (`size`, "
@@ -59,8 +61,8 @@ int stk_eval_plan_make(stk_eval_plan *plan, const stk_pairs *pairs, uint64_t cou
     if (wanted == STOKE_PREDICT_SLIDE && !possible)
         return stk_fail(err, STOKE_E_INVALID,
                         "windows of %ux%u cannot be slid over pictures: height and width must be multiples "
-                        "of %d (`size`)",
-                        data->size[0], data->size[1], STK_GRID);
+                        "of %u (`size`)",
+                        data->size[0], data->size[1], raster.unit);
     const int r = stoke_pipeline_create(&pipeline, data->augment, err);
     if (r) return r;
     plan->own_scale = stk_pipeline_own_scale(pipeline) != NULL;
@@ -80,7 +82,7 @@ uint64_t stk_eval_plan_bytes(const stk_eval_plan *plan, const stoke_net_params *
 {
     if (plan->mode != STOKE_PREDICT_SLIDE) return 0;
     const stk_predict_windows across =
-        stk_windows_of(plan->width, net->width, stoke_predict_defaults().overlap);
+        stk_windows_of(plan->width, net->width, plan->raster, stoke_predict_defaults().overlap);
     const uint64_t window = (uint64_t)net->height * net->width;
     const uint64_t band = stk_slide_band(&across, net->height, net->classes);
     const uint64_t rows = (uint64_t)net->batch * window * 3 * sizeof(float);
@@ -230,7 +232,7 @@ static int evaluate_batch(pass *p, const stoke_batch *batch, stoke_error *err)
 
 static int check_batch(const pass *p, const stoke_batch *batch, stoke_error *err)
 {
-    const stoke_net_params *net = &p->net->params;
+    const stoke_net_params *net = stoke_net_params_used(p->net);
     if (batch->image_dtype != STOKE_DTYPE_F32)
         return stk_fail(err, STOKE_E_INVALID, "the network takes pictures as f32, and the loader delivers %s",
                         stoke_dtype_name(batch->image_dtype));
@@ -287,7 +289,8 @@ int stk_evaluate(stoke_net *net, stoke_loader *loader, stoke_confusion *confusio
     pass p = { .net = net, .loader = loader, .confusion = confusion, .gallery = gallery, .result = result };
     *result = (stk_evaluate_result){ .loss = NAN };
     if (confusion) stoke_confusion_reset(confusion);
-    int r = confusion ? stoke_confusion_create(&p.picture, net->plan.classes, net->params.loss.ignore_index, err)
+    int r = confusion ? stoke_confusion_create(&p.picture, stoke_net_plan_used(net)->classes,
+                                               stoke_net_params_used(net)->loss.ignore_index, err)
                       : stk_restoration_create(&p.restoration, err);
     if (!r) r = run_batches(&p, progress, context, err);
     if (!r && confusion) result->scores = stoke_confusion_scores(confusion);

@@ -37,15 +37,18 @@ typedef struct stk_eval_plan {
     double larger;     /* than what the network sees, in height or width, a picture is at most */
     uint32_t width;    /* of the widest; 0: no header could be read */
     uint64_t pixels;   /* of the largest */
+    stk_predict_raster raster;
 } stk_eval_plan;
 
 const char *stk_eval_mode_name(int mode);
 
 /* wanted: stoke_predict_mode. auto slides where training looks at windows at the pictures' own scale
  * (augment) and one of the pictures is more than stk_much_larger times data->size: what
- * `stoke predict` does with that one. STOKE_E_INVALID: slide with windows that are no multiples of 4. */
+ * `stoke predict` does with that one. STOKE_E_INVALID: slide with windows that are no multiples of what the
+ * network asks for (raster.unit). */
 int stk_eval_plan_make(stk_eval_plan *plan, const stk_pairs *pairs, uint64_t count,
-                       const stoke_data_params *data, int wanted, stoke_error *err);
+                       const stoke_data_params *data, const stoke_net_plan *net, int wanted,
+                       stoke_error *err);
 
 /* Bytes that an evaluation by this plan takes besides the network, at most: pictures and masks on their way,
  * windows, sums of logits, the pictures that are kept to look at. With resize the loader's own plan says it,

@@ -14,8 +14,9 @@
 #include "src/base/json_read.h"
 #include "src/base/retry.h"
 #include "src/net/files/pretrained.h"
-#include "src/net/net.h"
 #include "src/net/network.h"
+#include "src/net/ops/ops.h"
+#include <stoke/tools/net.h>
 #include <stoke/tools/predict.h>
 
 /* ---- what the files beside the weights say ---- */
@@ -199,15 +200,15 @@ static int open_network(stoke_predictor *p, const char *weights, stoke_error *er
 static int equip(stoke_predictor *p, const char *augment, const stk_predict_preset *preset, stoke_error *err)
 {
     const size_t row = 3 * (size_t)p->height * p->width;
-    const size_t threads = stk_threadpool_size(p->net->run.pool);
-    p->classes = p->net->plan.classes;
+    const stoke_net_plan *plan = stoke_net_plan_used(p->net);
+    p->classes = plan->classes;
     p->stride = stk_logits_stride(p->classes);
-    p->grid_height = p->net->loss_shape.in_height;
+    p->raster = stk_predict_raster_of(plan);
     const int status = predict_learn(p, augment, preset, err);
     if (status) return status;
     p->resizer = stk_resizer_create();
     p->rows = stk_alloc_aligned(row * p->batch * sizeof *p->rows, 64);
-    if (p->resizer && p->rows && stk_buffer_reserve(&p->merged, threads * p->stride * sizeof(float)))
+    if (p->resizer && p->rows && stk_buffer_reserve(&p->merged, plan->threads * p->stride * sizeof(float)))
         return STOKE_OK;
     return stk_fail(err, STOKE_E_NOMEM, "no memory for %u pictures of %u x %u", p->batch, p->height,
                     p->width);
@@ -225,12 +226,12 @@ int stoke_predictor_open(stoke_predictor **out, const stoke_predict_params *para
     p->params = *params;
     p->params.weights = p->params.augment = NULL;
     settle_size(p, &preset);
-    if (params->mode == STOKE_PREDICT_SLIDE && (p->height % STK_GRID || p->width % STK_GRID))
-        status = stk_fail(err, STOKE_E_INVALID,
-                          "windows of %u x %u: height and width must be multiples of %d, set `size`",
-                          p->height, p->width, STK_GRID);
-    if (!status) status = open_network(p, params->weights, err);
+    status = open_network(p, params->weights, err);
     if (!status) status = equip(p, params->augment, &preset, err);
+    if (!status && params->mode == STOKE_PREDICT_SLIDE && !stk_raster_has(p->raster, p->height, p->width))
+        status = stk_fail(err, STOKE_E_INVALID,
+                          "windows of %u x %u: height and width must be multiples of %u, set `size`",
+                          p->height, p->width, p->raster.unit);
     if (status)
         stoke_predictor_close(&p);
     else
@@ -241,16 +242,17 @@ int stoke_predictor_open(stoke_predictor **out, const stoke_predict_params *para
 int stk_predictor_borrow(stoke_predictor **out, stoke_net *net, const char *augment, stoke_error *err)
 {
     const stk_predict_preset nothing = { 0 };
+    const stoke_net_params *params = stoke_net_params_used(net);
     stoke_predictor *p = *out = stk_calloc(1, sizeof *p);
     if (!p) return stk_fail(err, STOKE_E_NOMEM, "no memory for a predictor");
     p->params = stoke_predict_defaults();
     p->params.mode = STOKE_PREDICT_SLIDE;
     p->net = net;
     p->borrowed = 1;
-    p->height = net->params.height;
-    p->width = net->params.width;
+    p->height = params->height;
+    p->width = params->width;
     p->size_from = "the network's";
-    p->batch = net->params.batch < STK_PREDICT_BATCH ? net->params.batch : STK_PREDICT_BATCH;
+    p->batch = (uint32_t)stk_least(params->batch, STK_PREDICT_BATCH);
     const int status = equip(p, augment, &nothing, err);
     if (status) stoke_predictor_close(out);
     return status;
@@ -284,7 +286,7 @@ stoke_predictor_info stoke_predictor_about(const stoke_predictor *p)
 
 const char *stoke_predictor_class(const stoke_predictor *p, uint32_t id)
 {
-    return p->net->labels && id < p->classes ? p->net->labels[id] : NULL;
+    return stoke_net_label(p->net, id);
 }
 
 const char *stoke_predictor_remark(const stoke_predictor *p, size_t index)
@@ -298,7 +300,7 @@ static int mode_of(const stoke_predictor *p, uint32_t width, uint32_t height)
 {
     if (p->params.mode != STOKE_PREDICT_AUTO) return p->params.mode;
     const int large = width > stk_much_larger * p->width || height > stk_much_larger * p->height;
-    const int possible = p->width % STK_GRID == 0 && p->height % STK_GRID == 0;
+    const int possible = stk_raster_has(p->raster, p->height, p->width);
     return p->own_scale && large && possible ? STOKE_PREDICT_SLIDE : STOKE_PREDICT_RESIZE;
 }
 

@@ -20,27 +20,41 @@
 #include <stoke/predict.h>
 
 enum {
-    STK_GRID = 4,               /* pixels from one element of the logits to the next */
     STK_PREDICT_SIDE = 1 << 24, /* of a picture, at most: whatever is computed from it fits 32 bits */
     STK_PREDICT_BATCH = 256     /* rows of a pass, at most */
 };
 
+/* What a network's logits and windows are bound to. */
+typedef struct stk_predict_raster {
+    uint32_t stride; /* pixels from one element of the logits to the next */
+    uint32_t unit;   /* windows begin and end at multiples of it; one of `stride` */
+} stk_predict_raster;
+
+stk_predict_raster stk_predict_raster_of(const stoke_net_plan *net);
+/* Whether windows can be of such a size. */
+static inline int stk_raster_has(stk_predict_raster raster, uint32_t height, uint32_t width)
+{
+    return height % raster.unit == 0 && width % raster.unit == 0;
+}
+
 /* Where windows lie along one side of a picture. */
 typedef struct stk_predict_windows {
-    uint32_t window, step; /* pixels, multiples of STK_GRID */
-    uint32_t length;       /* of the side, continued to a multiple of STK_GRID and at least `window` */
+    stk_predict_raster raster;
+    uint32_t window, step; /* pixels, multiples of raster.unit */
+    uint32_t length;       /* of the side, continued to a multiple of raster.unit and at least `window` */
     uint32_t count;
 } stk_predict_windows;
 
 /* overlap: share of a window that the next one sees too. */
-stk_predict_windows stk_windows_of(uint32_t side, uint32_t window, double overlap);
+stk_predict_windows stk_windows_of(uint32_t side, uint32_t window, stk_predict_raster raster, double overlap);
 
 struct stoke_predictor {
     stoke_net *net;
     int borrowed;                /* the network is another's, who closes it */
     stoke_predict_params params; /* strings are NULL: they were the caller's */
     uint32_t height, width;      /* of the network's pictures */
-    uint32_t grid_height, classes;
+    stk_predict_raster raster;
+    uint32_t classes;
     size_t stride; /* floats of an element of the grid */
     uint32_t batch;
     int own_scale;
@@ -131,7 +145,8 @@ uint64_t stk_slide_band(const stk_predict_windows *across, uint32_t height, uint
 uint64_t stk_slide_bytes(const stoke_predictor *predictor, uint32_t width, uint32_t height,
                          uint64_t *windows);
 /* The same before there is a network: overlap as stoke_predict_params has it by default. */
-uint64_t stk_slide_windows(uint32_t width, uint32_t height, uint32_t window_width, uint32_t window_height);
+uint64_t stk_slide_windows(uint32_t width, uint32_t height, uint32_t window_width, uint32_t window_height,
+                           stk_predict_raster raster);
 /* truth may be NULL: then there is no about->loss. */
 int stk_slide(stoke_predictor *predictor, const stoke_image *image, const stoke_image *truth,
               const stoke_image *mask, stoke_prediction *about, stoke_progress_fn progress, void *context,
@@ -143,6 +158,7 @@ int stk_slide(stoke_predictor *predictor, const stoke_image *image, const stoke_
 
 typedef struct stk_predict_work {
     uint32_t height, width, classes; /* of the network */
+    stk_predict_raster raster;
     uint32_t batch, views;           /* rows of a pass, of which a picture takes so many */
     int mode;                        /* stoke_predict_mode; auto: both may come */
     double overlap;

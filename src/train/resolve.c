@@ -89,6 +89,7 @@ int stk_resolve_eval(stk_resolve_ctx *s)
 {
     stk_setup *setup = s->setup;
     int mode = setup->params.eval_mode, r = STOKE_OK;
+    stoke_net_plan net;
     if (!setup->val_set) return STOKE_OK;
     if (mode == STOKE_PREDICT_AUTO && setup->goes_on) {
         /* It keeps what it had: its scores, best/ and patience are to mean the same to its end. */
@@ -99,9 +100,10 @@ int stk_resolve_eval(stk_resolve_ctx *s)
         if (!r) mode = stk_setup_eval_mode(identity);
         stk_free(identity);
     }
+    if (!r) r = stoke_net_plan_of(&setup->net, &net, s->err);
     if (!r)
         r = stk_eval_plan_make(&setup->eval, &s->val, stoke_dataset_count(setup->val_set), &setup->train,
-                               mode, s->err);
+                               &net, mode, s->err);
     if (r) return r;
     setup->params.eval_mode = setup->eval.mode;
     say_scale(s);

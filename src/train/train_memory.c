@@ -5,7 +5,7 @@
 #include "src/base/mem.h"
 #include "src/loader/memory_plan.h"
 #include "src/loader/slots.h"
-#include "src/net/net.h"
+#include "src/net/ops/ops.h"
 #include "src/report/grid.h"
 #include "src/source/reader.h"
 #include "src/train/predict.h"
@@ -67,11 +67,12 @@ static uint64_t of_predictor(const stk_predict_work *w, const stk_probe *probe, 
     const uint64_t stride = stk_logits_stride(w->classes) * sizeof(float);
     uint64_t bytes = w->batch * window * 3 * sizeof(float) + window * 8;
     if (w->mode != STOKE_PREDICT_RESIZE) {
-        const stk_predict_windows across = stk_windows_of(probe->longest_side, w->width, w->overlap);
+        const stk_predict_windows across = stk_windows_of(probe->longest_side, w->width, w->raster, w->overlap);
         bytes += stk_slide_band(&across, w->height, w->classes);
     }
+    const uint64_t grid = window / w->raster.stride / w->raster.stride;
     if (w->mode != STOKE_PREDICT_SLIDE)
-        bytes += pixels * sizeof(uint16_t) + (w->views > 1 ? window / STK_GRID / STK_GRID * stride : 0);
+        bytes += pixels * sizeof(uint16_t) + (w->views > 1 ? grid * stride : 0);
     return bytes + probe->longest_side * UINT64_C(64);
 }
 
@@ -145,6 +146,7 @@ stk_predict_work stk_predict_work_of(const stoke_predictor *p, const stoke_predi
     stk_predict_work work = { .height = p->height,
                               .width = p->width,
                               .classes = p->classes,
+                              .raster = p->raster,
                               .batch = p->batch,
                               .views = stk_predict_views(p),
                               .mode = p->params.mode,
@@ -238,6 +240,7 @@ static int plan_slide(stk_train_memory *m, const stk_setup *setup, const stoke_d
     m->slide = (stk_predict_work){ .height = setup->net.height,
                                    .width = setup->net.width,
                                    .classes = setup->classes,
+                                   .raster = stk_predict_raster_of(&m->net),
                                    .batch = setup->net.batch,
                                    .views = 1,
                                    .mode = STOKE_PREDICT_SLIDE,

@@ -376,7 +376,7 @@ static void what_is_no_run_is_refused(void **state)
 {
     stoke_error err = { 0 };
     assert_int_equal(stoke_run_report(unit_path(state, "absent"), 0, &err), STOKE_E_NOTFOUND);
-    assert_non_null(strstr(err.message, "runs/NAME"));
+    assert_non_null(strstr(err.message, "there is no such run"));
     assert_int_equal(stoke_run_report("", 0, &err), STOKE_E_INVALID);
     unit_write(unit_path(state, "log.jsonl"), "", 0);
     assert_int_equal(stoke_run_report(unit_folder(state), 0, &err), STOKE_E_FORMAT);
