@@ -242,10 +242,8 @@ static void windows_shares(const stk_predict_windows *windows, float *shares)
     for (uint32_t i = 0; i < columns; i++) shares[i] = 1 / shares[i];
 }
 
-/* The pixels of a window that begins inside the image: a view where it ends there too, else a copy in `room`,
- * continued by the mirror image. */
-static int window_pixels(const stoke_image *image, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
-                         stk_mem_buffer *room, stoke_image *pixels, stoke_error *err)
+int stk_predict_window(const stoke_image *image, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                       stk_mem_buffer *room, stoke_image *pixels, stoke_error *err)
 {
     const size_t pixel = (size_t)image->channels * image->depth;
     *pixels = *image;
@@ -395,7 +393,7 @@ static int add_loss(band *b, uint32_t item, uint32_t x, uint32_t y)
     const size_t pixels = (size_t)p->width * p->height;
     stoke_image window;
     double loss = 0;
-    int status = window_pixels(b->truth, x, y, p->width, p->height, &p->window, &window, b->err);
+    int status = stk_predict_window(b->truth, x, y, p->width, p->height, &p->window, &window, b->err);
     void *packed = stk_buffer_reserve(&p->truth, pixels * b->truth->depth);
     if (!status && !packed) status = stk_fail(b->err, STOKE_E_NOMEM, "no memory for the mask of a window");
     if (status) return status;
@@ -424,7 +422,7 @@ static int add_row(band *b, uint32_t y)
         for (n = 0; !status && n < most && i + n < b->across.count; n++) {
             const uint32_t x = windows_start(&b->across, i + n);
             stoke_image pixels;
-            status = window_pixels(b->image, x, y, p->width, p->height, &p->window, &pixels, b->err);
+            status = stk_predict_window(b->image, x, y, p->width, p->height, &p->window, &pixels, b->err);
             if (!status) stk_predict_put(p, n, &pixels);
             columns[n] = x / stride;
         }

@@ -31,13 +31,13 @@ static inline double noise(uint64_t x)
 }
 
 /* A network whose masks are not all one class: first values are too small for that. */
-static inline const char *write_network(void **state, const char *name, uint32_t classes)
+static inline const char *write_model(void **state, const char *name, const char *model, uint32_t classes)
 {
     const char *folder = unit_path(state, name);
     stoke_net_params params = stoke_net_defaults();
     stoke_net *net;
     stoke_net_tensor t;
-    params.model = "b0";
+    params.model = model;
     params.classes = classes;
     params.height = params.width = SIDE;
     params.training = 0;
@@ -55,6 +55,11 @@ static inline const char *write_network(void **state, const char *name, uint32_t
     OK(stoke_net_save(net, folder, 0, &err));
     stoke_net_close(&net);
     return folder;
+}
+
+static inline const char *write_network(void **state, const char *name, uint32_t classes)
+{
+    return write_model(state, name, "b0", classes);
 }
 
 /* Blobs and stripes, so that there is something to see at every scale. */
