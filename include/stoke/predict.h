@@ -17,8 +17,8 @@
  *   slide    Windows of the network's size at the picture's own scale. Where they overlap, logits are
  *            averaged: interpolation is linear, so that it may come after, once; and up to a constant that no
  *            argmax sees, an average of logits is one of log probabilities. Windows begin on the grid of the
- *            logits (plan.stride) and at multiples of plan.side_multiple: 4 of a SegFormer. At the right and below, and where the picture is smaller than a
- *            window, it is continued by its mirror image.
+ *            logits (plan.stride) and at multiples of plan.side_multiple: 4 of a SegFormer. At the right and
+ * below, and where the picture is smaller than a window, it is continued by its mirror image.
  *
  * auto takes slide where the network was trained on windows at the source's own scale (random_crop,
  * center_crop, foreground_crop) and the picture is more than 1.5 times the network's size in height or width:
@@ -113,14 +113,14 @@ STOKE_API int stoke_predictor_run(stoke_predictor *predictor, const stoke_image 
 
 /* ---- a picture restored ---- */
 
-/* Of networks of the task restore. restored: 3 channels of u8, plan.scale times as wide and high as the image;
- * values are clamped to 0 .. 1 and rounded to bytes, halves to even. planes: [3][height][width] of that size,
- * 0 .. 1 as the network gives them, neither clamped nor rounded. Either may be NULL, about, too.
+/* Of networks of the task restore. restored: 3 channels of u8, plan.scale times as wide and high as the
+ * image; values are clamped to 0 .. 1 and rounded to bytes, halves to even. planes: [3][height][width] of
+ * that size, 0 .. 1 as the network gives them, neither clamped nor rounded. Either may be NULL, about, too.
  *
- * The picture goes through in tiles of `size` (0: 512 x 512, more where the network looks further), which need
- * not fit: the result is what one pass over the whole picture gives, bit for bit where the plan has a reach.
- * Without one tiles are blended over a quarter of their side. progress counts tiles. With flip the mean of the
- * picture and of its mirror image is taken. STOKE_E_LIMIT as above, of the result. */
+ * The picture goes through in tiles of `size` (0: 512 x 512, more where the network looks further), which
+ * need not fit: where the plan has a reach the result is that of one pass over the whole picture, to
+ * rounding. Without one tiles are blended over a quarter of their side. progress counts tiles. With flip the
+ * mean of the picture and of its mirror image is taken. STOKE_E_LIMIT as above, of the result. */
 STOKE_API int stoke_predictor_restore(stoke_predictor *predictor, const stoke_image *image,
                                       const stoke_image *restored, float *planes, stoke_prediction *about,
                                       stoke_progress_fn progress, void *context, stoke_error *err);
@@ -133,10 +133,10 @@ typedef struct stoke_predicted {
     const stoke_sample *file; /* of the list */
     int status;          /* 0, or why there is no mask: a file that is no picture is no end of the rest */
     const char *message; /* for people; "" without a failure */
-    const stoke_image *image; /* RGB u8 at its full size; NULL unless asked for, and without a mask */
-    const stoke_image *mask; /* u8, or u16 for more than 256 classes; the function may alter its pixels */
+    const stoke_image *image;    /* RGB u8 at its full size; NULL unless asked for, and without a mask */
+    const stoke_image *mask;     /* u8, or u16 for more than 256 classes; the function may alter its pixels */
     const stoke_image *restored; /* task restore, in place of a mask: RGB u8 */
-    const stoke_image *truth; /* the file's own mask as class ids, u8 or u16; NULL unless asked for */
+    const stoke_image *truth;    /* the file's own mask as class ids, u8 or u16; NULL unless asked for */
     stoke_prediction about;
 } stoke_predicted;
 /* Called from several threads at once, in no particular order. A result other than 0 ends the whole. */

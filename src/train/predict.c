@@ -122,8 +122,7 @@ static int predict_learn(stoke_predictor *p, const char *augment, const stk_pred
                          stoke_error *err)
 {
     double mean[3], deviation[3];
-    stk_writer_init(&p->writer, STOKE_DTYPE_F32, STOKE_LAYOUT_CHW,
-                    stoke_net_plan_used(p->net)->normalize);
+    stk_writer_init(&p->writer, STOKE_DTYPE_F32, STOKE_LAYOUT_CHW, stoke_net_plan_used(p->net)->normalize);
     if (preset->deviation[0] > 0) stk_writer_normalize(&p->writer, preset->mean, preset->deviation);
     if (!augment) return STOKE_OK;
     stoke_pipeline *pipeline = NULL;

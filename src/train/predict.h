@@ -182,9 +182,9 @@ int stk_restore_check(const stoke_predictor *predictor, uint32_t width, uint32_t
 typedef struct stk_predict_work {
     uint32_t height, width, classes; /* of the network */
     stk_predict_raster raster;
-    const stoke_net_plan *restores;  /* task restore: what by; else NULL */
-    uint32_t batch, views;           /* rows of a pass, of which a picture takes so many */
-    int mode;                        /* stoke_predict_mode; auto: both may come */
+    const stoke_net_plan *restores; /* task restore: what by; else NULL */
+    uint32_t batch, views;          /* rows of a pass, of which a picture takes so many */
+    int mode;                       /* stoke_predict_mode; auto: both may come */
     double overlap;
     uint64_t files;
     uint32_t helpers;

@@ -349,9 +349,8 @@ static int slide(work *w, slot *s, stoke_error *err)
     stoke_predictor *p = w->predictor;
     const stoke_image *truth = w->job->labels ? &s->truth : NULL;
     const int status =
-        p->restores
-            ? stoke_predictor_restore(p, &s->image, &s->mask, NULL, &s->about, windows_done, w, err)
-            : stk_predictor_run(p, &s->image, truth, &s->mask, &s->about, windows_done, w, err);
+        p->restores ? stoke_predictor_restore(p, &s->image, &s->mask, NULL, &s->about, windows_done, w, err)
+                    : stk_predictor_run(p, &s->image, truth, &s->mask, &s->about, windows_done, w, err);
     if (status != STOKE_E_LIMIT) return status;
     s->status = status;
     s->error = *err;

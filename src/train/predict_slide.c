@@ -207,9 +207,7 @@ stk_predict_raster stk_predict_raster_of(const stoke_net_plan *net)
 stk_predict_windows stk_windows_of(uint32_t side, uint32_t window, stk_predict_raster raster, double overlap)
 {
     const uint32_t unit = raster.unit;
-    stk_predict_windows w = { .raster = raster,
-                              .window = window,
-                              .length = (side + unit - 1) / unit * unit };
+    stk_predict_windows w = { .raster = raster, .window = window, .length = (side + unit - 1) / unit * unit };
     if (w.length < window) w.length = window;
     w.step = (uint32_t)(window * (1 - overlap)) / unit * unit;
     if (w.step < unit) w.step = unit;
@@ -463,8 +461,7 @@ static int finish(band *b, uint32_t end)
     if (b->predictor->params.confidence) sum_confidence(b, end);
     if (first >= b->mask->height) return STOKE_OK; /* what continues the picture */
     if (count > b->mask->height - first) count = b->mask->height - first;
-    const uint16_t *classes =
-        stk_grid_classes(b->predictor, &grid, b->across.length, lines * stride, b->err);
+    const uint16_t *classes = stk_grid_classes(b->predictor, &grid, b->across.length, lines * stride, b->err);
     if (!classes) return STOKE_E_NOMEM;
     stk_grid_copy(classes + (size_t)skip * b->across.length, b->across.length, count, b->mask, first);
     return STOKE_OK;
@@ -504,7 +501,7 @@ int stk_slide(stoke_predictor *p, const stoke_image *image, const stoke_image *t
                                  .confidence = NAN,
                                  .loss = b.counted ? b.loss / (double)b.counted : NAN };
     if (p->params.confidence)
-        about->confidence = b.confidence / grid_of(image->width, p->raster.stride) /
-                            grid_of(image->height, p->raster.stride);
+        about->confidence =
+            b.confidence / grid_of(image->width, p->raster.stride) / grid_of(image->height, p->raster.stride);
     return status;
 }

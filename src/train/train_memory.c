@@ -53,7 +53,7 @@ static uint64_t of_image(const stk_scratch_bytes *need)
 stk_predict_booking stk_predict_book(const stk_predict_work *w, uint64_t pixels, int whole,
                                      const stk_scratch_bytes *need)
 {
-    const uint64_t depth = w->restores         ? 3 * (uint64_t)w->restores->scale * w->restores->scale
+    const uint64_t depth = w->restores        ? 3 * (uint64_t)w->restores->scale * w->restores->scale
                            : w->classes > 256 ? 2
                                               : 1;
     return (stk_predict_booking){
@@ -73,7 +73,8 @@ static uint64_t of_predictor(const stk_predict_work *w, const stk_probe *probe, 
         return bytes + stk_restore_bytes(w->restores, tile, probe->longest_side, probe->longest_side, NULL);
     }
     if (w->mode != STOKE_PREDICT_RESIZE) {
-        const stk_predict_windows across = stk_windows_of(probe->longest_side, w->width, w->raster, w->overlap);
+        const stk_predict_windows across =
+            stk_windows_of(probe->longest_side, w->width, w->raster, w->overlap);
         bytes += stk_slide_band(&across, w->height, w->classes);
     }
     const uint64_t grid = window / w->raster.stride / w->raster.stride;
