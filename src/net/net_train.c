@@ -29,7 +29,8 @@ static int net_check_batch(const stoke_net *net, const stoke_net_batch *batch, i
     const size_t pixels = (size_t)net->params.height * net->params.width;
     if (!batch) return stk_fail(err, STOKE_E_INVALID, "there is no batch: it is NULL");
     if (!net->tape.op_count)
-        return stk_fail(err, STOKE_E_STATE, "the network lost its size where there was no memory for another");
+        return stk_fail(err, STOKE_E_STATE,
+                        "the network lost its size where there was no memory for another");
     if (!batch->count || batch->count > net->params.batch)
         return stk_fail(err, STOKE_E_INVALID, "a batch of %u pictures: the network was opened for 1 to %u",
                         (unsigned)batch->count, (unsigned)net->params.batch);
@@ -81,8 +82,8 @@ static int loss_of(stoke_net *net, const stoke_net_batch *batch, float factor, d
         return STOKE_OK;
     }
     const stk_loss_truth truth = net_truth(batch);
-    return stk_loss(&net->run, &net->params.loss, &net->loss_shape, net->loss_room, stk_net_logits(net), &truth,
-                    factor, loss, d_logits, err);
+    return stk_loss(&net->run, &net->params.loss, &net->loss_shape, net->loss_room, stk_net_logits(net),
+                    &truth, factor, loss, d_logits, err);
 }
 
 /* The logits of a batch. training: batch statistics, dropout, drop path by state.draws. */

@@ -44,8 +44,7 @@ static void measure(stk_eval_plan *plan, const uint32_t picture[2], const uint32
 }
 
 int stk_eval_plan_make(stk_eval_plan *plan, const stk_pairs *pairs, uint64_t count,
-                       const stoke_data_params *data, const stoke_net_plan *net, int wanted,
-                       stoke_error *err)
+                       const stoke_data_params *data, const stoke_net_plan *net, int wanted, stoke_error *err)
 {
     const stk_predict_raster raster = stk_predict_raster_of(net);
     const int restores = data->task == STOKE_TASK_RESTORE;
