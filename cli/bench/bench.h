@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How `bench` measures. Every subject (a loader with some settings, bare decoding, ...) runs in a process of
- * its own, forked while the parent has no threads but the guard (interrupt.h), and measures when it is asked
+ * its own, forked while the parent has no threads but the guard (interrupt.c), and measures when it is asked
  * to. So its peak memory and CPU time are its own, and subjects take turns: a neighbour on the machine who
  * wakes up in round 3 hurts all of them, and medians and ratios survive it.
  */

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "cli/bench/bench.h"
 

@@ -24,8 +24,20 @@ static const stoke_option options[] = {
     CLI_FORCE,
 };
 
-static const char *const note_kinds[] = { "image without mask", "mask without image", "duplicate",
-                                          "not a file" };
+static const char *kind_of(const stoke_dataset *dataset, const stoke_note *note)
+{
+    static const char *const kinds[] = { "image without mask", "mask without image", "duplicate",
+                                         "not a file" };
+    static const char *const of_targets[] = { "image without target", "target without image", "duplicate",
+                                              "not a file" };
+    return (stoke_dataset_has_targets(dataset) ? of_targets : kinds)[note->kind];
+}
+
+/* What images have. */
+static const char *partners(const stoke_dataset *dataset)
+{
+    return stoke_dataset_has_targets(dataset) ? "targets" : "masks";
+}
 
 /* What is wrong, one line each: bad files, then what was left out while matching. */
 static stoke_table *findings(const stoke_dataset *dataset, const stoke_verify_report *report)
@@ -35,7 +47,7 @@ static stoke_table *findings(const stoke_dataset *dataset, const stoke_verify_re
         stoke_table_row(table, (const char *[]){ report->bad[i].path, "bad", report->bad[i].reason });
     for (size_t i = 0; i < stoke_dataset_notes(dataset); i++) {
         stoke_note note = stoke_dataset_note(dataset, i);
-        stoke_table_row(table, (const char *[]){ note.path, note_kinds[note.kind], note.detail });
+        stoke_table_row(table, (const char *[]){ note.path, kind_of(dataset, &note), note.detail });
     }
     return table;
 }
@@ -58,7 +70,8 @@ static void put_report(stoke_json *json, const cli_call *call, const stoke_datas
                        const stoke_verify_report *report)
 {
     FACTS(json, FACT_OF(report, pairs), FACT_OF(report, ok),
-          FACT_IS("masks", stoke_dataset_has_masks(dataset)));
+          FACT_IS("masks", stoke_dataset_has_masks(dataset)),
+          FACT_IS("targets", stoke_dataset_has_targets(dataset)));
     JSON_LIST(json, "bad", i, i < report->n_bad)
         FACTS_OBJECT(json, NULL, FACT_OF(&report->bad[i], path), FACT_OF(&report->bad[i], reason),
                      FACT("code", stoke_status_name(report->bad[i].code)));
@@ -67,7 +80,7 @@ static void put_report(stoke_json *json, const cli_call *call, const stoke_datas
     json_paths(json, "duplicates", dataset, 1);
     JSON_LIST(json, "left_out", i, i < stoke_dataset_notes(dataset)) { /* all of them, with the reason */
         const stoke_note note = stoke_dataset_note(dataset, i);
-        FACTS_OBJECT(json, NULL, FACT_OF(&note, path), FACT("kind", note_kinds[note.kind]),
+        FACTS_OBJECT(json, NULL, FACT_OF(&note, path), FACT("kind", kind_of(dataset, &note)),
                      FACT("reason", note.detail));
     }
     FACTS(json, FACT_IF(report->n_ids, FACT("n_classes", (uint64_t)report->n_ids)),
@@ -83,13 +96,14 @@ static void put_report(stoke_json *json, const cli_call *call, const stoke_datas
     stoke_json_close(json);
     FACTS(json, FACT_OF(report, images16),
           FACT_IF(report->images16, FACT_SIZE("values16", report->min_value16, report->max_value16)));
-    FACTS(json, FACT_OF(report, image_bytes), FACT_OF(report, mask_bytes), FACT_OF(report, seconds));
+    FACTS(json, FACT_OF(report, image_bytes), FACT_OF(report, mask_bytes), FACT_OF(report, target_bytes),
+          FACT_OF(report, seconds));
     cli_json_memory(json, call->planned);
 }
 
 static void print_summary(const stoke_dataset *dataset, const stoke_verify_report *report)
 {
-    int masks = stoke_dataset_has_masks(dataset);
+    const int masks = stoke_dataset_has_masks(dataset) || stoke_dataset_has_targets(dataset);
     cli_print("%s%s, %llu good, %zu bad, %zu left out while matching\n",
               STOKE_COUNT(report->pairs, masks ? "pair" : "image"), masks ? "" : " without masks",
               (unsigned long long)report->ok, report->n_bad, stoke_dataset_notes(dataset));
@@ -100,7 +114,8 @@ static void print_summary(const stoke_dataset *dataset, const stoke_verify_repor
         cli_print("depth  %llu of the images have 16 bits, values %u to %u\n",
                   (unsigned long long)report->images16, report->min_value16, report->max_value16);
     cli_print("files  images %s", STOKE_BYTES(report->image_bytes));
-    if (masks) cli_print(", masks %s", STOKE_BYTES(report->mask_bytes));
+    if (masks)
+        cli_print(", %s %s", partners(dataset), STOKE_BYTES(report->mask_bytes + report->target_bytes));
     for (int i = STOKE_FORMAT_JPEG; i <= STOKE_FORMAT_TIFF; i++)
         if (report->formats[i])
             cli_print(", %llu %s", (unsigned long long)report->formats[i],
@@ -151,7 +166,7 @@ static void print_findings(const cli_call *call, const stoke_dataset *dataset,
             told += n > 2 ? n : 1;
         } else {
             stoke_note note = stoke_dataset_note(dataset, told - report->n_bad);
-            cli_print("%s: %s (%s)\n", note_kinds[note.kind], note.path, note.detail);
+            cli_print("%s: %s (%s)\n", kind_of(dataset, &note), note.path, note.detail);
             told++;
         }
     }
@@ -220,12 +235,14 @@ static int run(cli_call *call, stoke_error *err)
 const cli_command cli_verify = {
     .summary = "read all of a set: pairs, files, sizes, labels",
     CLI_TAKES_DIR,
-    .description = "Decodes every image and mask and checks the pairs, the sizes and every label. Each bad "
+    .description = "Decodes every image and mask (or target) and checks the pairs, the sizes and every label. "
+                   "Each bad "
                    "file is named with the reason; files left out while matching (orphans, duplicates) are "
                    "listed. Says how `stoke train` would take the masks, by the same rules. Exit status 1 "
                    "when anything is found, or training would not begin.",
     .examples = {
         { "stoke verify demo/data --classes 6", "a set in the usual layout; labels must be 0..5" },
+        { "stoke verify --images noisy --targets clean", "pictures and what they should become" },
         { "stoke verify --images photos --json", "a flat folder without masks; the report as JSON" },
         { "stoke verify demo/data --csv findings.csv", "every finding as a line of CSV" },
     },

@@ -12,14 +12,11 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define OPTIONS cli_common
@@ -122,7 +119,8 @@ static named_set set_of_flags(const cli_call *call)
 static int repeat_flags(cli_call *call, named_set set, stoke_error *err)
 {
     int ignored;
-    if (set.any) call->data.data = call->data.images = call->data.masks = call->data.list = NULL;
+    stoke_data_params *data = &call->data;
+    if (set.any) data->data = data->images = data->masks = data->targets = data->list = NULL;
     const int r = stoke_options_parse(call->groups, call->n_groups, call->argc, call->argv, call->words,
                                       &call->n_words, &ignored, err);
     if (!r && set.folder) call->data.data = set.folder;

@@ -148,8 +148,12 @@ static void put_worst(cli_page *page, const stoke_eval_report *report, size_t mo
 static void print_means(const stoke_eval_report *report)
 {
     const stoke_scores *s = &report->scores;
+    const char *comma = "";
     for (int i = 0; i < STOKE_SCORES; i++)
-        cli_print("%s%s %.4f", i ? ", " : "", stoke_score_at(i)->title, stoke_score_value(s, i));
+        if (stoke_metric_fits(i, report->task)) {
+            cli_print("%s%s %.4f", comma, stoke_score_at(i)->title, stoke_score_value(s, i));
+            comma = ", ";
+        }
     cli_print("\n");
     if (!isnan(report->loss)) cli_print("loss %.4f (cross-entropy)\n", report->loss);
     cli_print("over %u of %s, %s of %s, ", (unsigned)s->classes_counted,
@@ -185,7 +189,8 @@ static void write_json(FILE *out, const cli_call *call, const stoke_trained *tra
           FACT_TEXT("first_bad", report->first_bad), FACT_TEXT("unrecorded", report->unrecorded),
           FACT_OF(report, seconds), FACT_OF(report, waited_seconds), FACT_OF(report, images_per_s));
     for (int i = 0; i < STOKE_SCORES; i++)
-        stoke_json_real(json, stoke_score_at(i)->name, stoke_score_value(s, i));
+        if (stoke_metric_fits(i, report->task))
+            stoke_json_real(json, stoke_score_at(i)->name, stoke_score_value(s, i));
     FACTS(json, FACT_OF(report, loss), FACT_OF(s, classes_counted), FACT_OF(s, pixels),
           FACT("convention", stoke_scores_convention()));
     put_classes(&page, report);

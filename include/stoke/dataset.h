@@ -84,7 +84,7 @@ typedef struct stoke_verify_report {
     size_t n_bad, n_classes;
     stoke_bad_file *bad;        /* in id order */
     stoke_class_count *classes; /* ascending id */
-    uint64_t image_bytes, mask_bytes;
+    uint64_t image_bytes, mask_bytes, target_bytes;
     uint32_t min_width, min_height, max_width, max_height;
     uint64_t formats[8]; /* images by stoke_format */
     uint64_t images16;   /* those with 16 bits per value, and the range of their values */

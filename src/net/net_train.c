@@ -84,6 +84,22 @@ static int loss_of(stoke_net *net, const stoke_net_batch *batch, float factor, d
     const stk_loss_truth truth = net_truth(batch);
     return stk_loss(&net->run, &net->params.loss, &net->loss_shape, net->loss_room, stk_net_logits(net),
                     &truth, factor, loss, d_logits, err);
+<<<<<<< HEAD
+=======
+}
+
+/* Adds the perceptual loss of the last pass, where there is one; `factor` times its gradient is added to that
+ * of the pixel loss, 0: the value only. */
+static void judge(stoke_net *net, const stoke_net_batch *batch, float factor, double *loss)
+{
+    stk_features *f = net->features;
+    if (!f) return;
+    f->distance = 0;
+    f->factor = (float)(factor * f->weight);
+    stk_net_execute(net, f->value, batch);
+    *loss += f->weight * f->distance;
+    if (f->factor != 0) stk_net_execute(net, f->back, batch);
+>>>>>>> main
 }
 
 /* The logits of a batch. training: batch statistics, dropout, drop path by state.draws. */
@@ -109,17 +125,22 @@ static int nowhere(const char *what, stoke_error *err)
     return stk_fail(err, STOKE_E_INVALID, "nowhere to put the %s: the pointer is NULL", what);
 }
 
+stoke_logits stoke_net_outputs(const stoke_net *net)
+{
+    const stk_loss_shape *shape = &net->loss_shape;
+    return (stoke_logits){ .data = stk_net_logits(net),
+                           .height = shape->in_height,
+                           .width = shape->in_width,
+                           .classes = shape->classes,
+                           .stride = stk_logits_stride(shape->classes) };
+}
+
 int stoke_net_forward(stoke_net *net, const stoke_net_batch *batch, stoke_logits *logits, stoke_error *err)
 {
     const int status = logits ? net_check_batch(net, batch, 0, err) : nowhere("logits", err);
     if (status) return status;
     net_logits(net, batch, 0);
-    const stk_loss_shape *shape = &net->loss_shape;
-    *logits = (stoke_logits){ .data = stk_net_logits(net),
-                              .height = shape->in_height,
-                              .width = shape->in_width,
-                              .classes = shape->classes,
-                              .stride = stk_logits_stride(shape->classes) };
+    *logits = stoke_net_outputs(net);
     return STOKE_OK;
 }
 
@@ -145,6 +166,7 @@ int stoke_net_evaluate(stoke_net *net, const stoke_net_batch *batch, double *los
     if (!status && classes)
         stk_classes_of(&net->run, &net->loss_shape, net->loss_room, stk_net_logits(net), classes);
     stk_tape_profile_lap(&net->parts, STK_PART_LOSS);
+    if (!status) judge(net, batch, 0, loss);
     return status;
 }
 
@@ -184,12 +206,14 @@ int stoke_net_backward(stoke_net *net, const stoke_net_batch *batch, uint32_t of
     int status = net_check_batch(net, batch, 1, err);
     if (status) return status;
     double unasked;
+    if (!loss) loss = &unasked;
+    const float factor = (float)(net->state.loss_scale / of);
     float *running = net->values + net->parameters.trainable;
     memcpy(net->saved_running, running, running_bytes(net));
     net_logits(net, batch, 1);
-    status = loss_of(net, batch, (float)(net->state.loss_scale / of), loss ? loss : &unasked,
-                     stk_net_tensor(net, net->tape.d_logits), err);
+    status = loss_of(net, batch, factor, loss, stk_net_tensor(net, net->tape.d_logits), err);
     stk_tape_profile_lap(&net->parts, STK_PART_LOSS);
+    if (!status) judge(net, batch, factor, loss);
     const int tracked = !status && running_are_finite(net);
     if (!tracked) memcpy(running, net->saved_running, running_bytes(net));
     if (status) return status; /* as if it had not been called */

@@ -9,8 +9,11 @@
 #include "src/base/error.h"
 #include "src/net/files/pretrained.h"
 
-static const stk_network *const NETWORKS[] = { &stk_segformer_network, &stk_resnet_network,
-                                               &stk_unet_network };
+static const stk_network *const NETWORKS[] = {
+#define STK_NETWORK(name) &stk_##name##_network,
+#include "src/net/networks.def"
+#undef STK_NETWORK
+};
 enum { NETWORKS_COUNT = sizeof NETWORKS / sizeof *NETWORKS };
 
 /* ---- finding ---- */
@@ -135,6 +138,9 @@ int stk_network_configure(stk_network_config *config, const stoke_net_params *p,
     if (config->task == STOKE_TASK_RESTORE && !config->network->restores)
         return stk_fail(err, STOKE_E_INVALID, "%s is a %s, which labels pictures: model resnet restores them",
                         config->model, config->network->family);
+    if ((config->base_channels || config->num_blocks) && !config->network->settle)
+        return stk_fail(err, STOKE_E_INVALID,
+                        "%s has no base_channels or num_blocks to set: they are in its name", config->model);
     if (config->scale > STK_NET_SCALE || (config->scale > 1 && config->task != STOKE_TASK_RESTORE))
         return stk_fail(err, STOKE_E_INVALID,
                         "scale is %u: 1 to %d will do, above 1 for the task restore only",

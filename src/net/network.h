@@ -2,7 +2,7 @@
  *
  * What tells one network from another. Its own file declares the layers with their parameters and records the
  * tape; memory, work, execution, checkpoints and lists are read off these two. A new network is one such file
- * and a line in network.c.
+ * and a line in networks.def.
  */
 #ifndef STOKE_SRC_NET_NETWORK_H
 #define STOKE_SRC_NET_NETWORK_H
@@ -75,7 +75,10 @@ typedef struct stk_network {
     const char *processor; /* image_processor_type of preprocessor_config.json */
 } stk_network;
 
-extern const stk_network stk_segformer_network, stk_resnet_network, stk_unet_network;
+/* stk_resnet_network and so on. */
+#define STK_NETWORK(name) extern const stk_network stk_##name##_network;
+#include "src/net/networks.def"
+#undef STK_NETWORK
 
 /* The network behind a model's name, with the sizes that the model has. STOKE_E_NOTFOUND: no such model; the
  * message lists them. */

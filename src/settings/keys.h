@@ -102,7 +102,7 @@ int stk_truth(const char *text);
 /* "fp32", "fp16", "bf16" by all keys that have to do with it; "" = nothing says it; NULL: not understood.
  * `node` is the value that counts. */
 const char *stk_precision_said(const stoke_yaml *yaml, const char *const *map, uint32_t *node);
-/* b0 .. b5 or smallnet; NULL: none is named, or none that is known. `node` is the value that names it or,
+/* b0 .. b5 or resnet; NULL: none is named, or none that is known. `node` is the value that names it or,
  * where it is not known, the first that names one; STK_YAML_NONE: there is none. */
 const char *stk_model_said(const stoke_yaml *yaml, const char *const *map, uint32_t *node);
 

@@ -85,8 +85,8 @@ static const stoke_option table[] = {
       .choices = "ignore|apply|auto",
       .help = "Whether the orientation stored in an image (EXIF) turns it; apply turns masks by their own. "
               "auto turns an image whose mask has the size of the turned one, takes all others as they are "
-              "stored (those whose mask cannot tell as the rest of the set), and turns pictures upright that "
-              "`stoke predict` labels, or that have a target, and targets" },
+              "stored (those whose mask cannot tell as the rest of the set), and turns upright what `stoke "
+              "predict` labels, and both pictures of a pair to restore" },
     { "alpha", STOKE_OPT_CHOICE, FIELD(alpha), .default_text = "drop", .choices = "drop|composite",
       .help = "Transparency of images is dropped, or composited over black" },
     { "window", STOKE_OPT_STRING, FIELD(window), .default_text = "none", .argument = "LO:HI",

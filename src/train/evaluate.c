@@ -46,11 +46,17 @@ static void measure(stk_eval_plan *plan, const uint32_t picture[2], const uint32
 int stk_eval_plan_make(stk_eval_plan *plan, const stk_pairs *pairs, uint64_t count,
                        const stoke_data_params *data, const stoke_net_plan *net, int wanted, stoke_error *err)
 {
+    const int restores = data->task == STOKE_TASK_RESTORE;
     const stk_predict_raster raster = stk_predict_raster_of(net);
     const int possible = stk_raster_has(raster, data->size[0], data->size[1]);
     stoke_pipeline *pipeline = NULL;
     uint64_t n = 0;
     *plan = (stk_eval_plan){ .mode = wanted, .raster = raster };
+    if (restores && (data->size[0] < STOKE_RESTORED_SIDE || data->size[1] < STOKE_RESTORED_SIDE))
+        return stk_fail(err, STOKE_E_INVALID,
+                        "pictures of %ux%u have no SSIM: %d pixels a side are the least (`size`, "
+                        "`patch_size`; `eval_every` 0 trains without validation)",
+                        data->size[0], data->size[1], STOKE_RESTORED_SIDE);
     if (wanted == STOKE_PREDICT_SLIDE && !possible)
         return stk_fail(err, STOKE_E_INVALID,
                         "windows of %ux%u cannot be slid over pictures: height and width must be multiples "
@@ -64,7 +70,7 @@ int stk_eval_plan_make(stk_eval_plan *plan, const stk_pairs *pairs, uint64_t cou
     for (uint64_t i = 0; i < count; i++)
         if (pairs->size[i][0]) measure(plan, pairs->size[i], data->size), n++;
     if (wanted == STOKE_PREDICT_AUTO) {
-        const int slide = plan->own_scale && possible && plan->larger > stk_much_larger;
+        const int slide = !restores && plan->own_scale && possible && plan->larger > stk_much_larger;
         plan->mode = slide ? STOKE_PREDICT_SLIDE : STOKE_PREDICT_RESIZE;
     }
     plan->windows = plan->mode == STOKE_PREDICT_SLIDE && n ? plan->windows / (double)n : 1;
@@ -94,6 +100,7 @@ typedef struct pass {
     stoke_net *net;
     stoke_loader *loader;
     stoke_confusion *confusion, *picture; /* of the set, of one picture */
+    stk_restoration restoration;          /* in place of the two, without `confusion` */
     stk_evaluate_gallery *gallery;
     stk_evaluate_result *result;
     uint16_t *predicted; /* a batch of the loader's, row by row; made for the first one */
@@ -111,7 +118,9 @@ stoke_net_batch stoke_net_batch_of(const stoke_batch *batch)
                               .masks_b = batch->masks_b,
                               .lambda = batch->lambda,
                               .mask_dtype = batch->mask_dtype,
-                              .mask_row_bytes = batch->mask_row_bytes };
+                              .mask_row_bytes = batch->mask_row_bytes,
+                              .targets = batch->targets,
+                              .target_row_floats = batch->target_row_bytes / sizeof(float) };
 }
 
 static const void *mask_of(const stoke_batch *batch, uint32_t row)
@@ -119,17 +128,20 @@ static const void *mask_of(const stoke_batch *batch, uint32_t row)
     return (const char *)batch->masks + row * batch->mask_row_bytes;
 }
 
-/* Puts a picture on the list (room for STK_WORST) if it belongs there. Ascending; of equal ones that with the
- * lower id first, so that the list does not depend on who comes when. */
-static void worst_note(stk_evaluate_worst *list, size_t *count, const stk_evaluate_worst *picture)
+static int is_worse(const stk_evaluate_worst *a, const stk_evaluate_worst *b, int restored)
 {
-    size_t at = *count;
-    while (at && (picture->miou < list[at - 1].miou ||
-                  (picture->miou == list[at - 1].miou && picture->id < list[at - 1].id)))
-        at--;
+    const double x = restored ? a->psnr : a->miou, y = restored ? b->psnr : b->miou;
+    return x < y || (x == y && a->id < b->id);
+}
+
+void stk_worst_note(stk_evaluate_result *result, const stk_evaluate_worst *picture, int restored)
+{
+    stk_evaluate_worst *list = result->worst;
+    size_t at = result->n_worst;
+    while (at && is_worse(picture, &list[at - 1], restored)) at--;
     if (at == STK_WORST) return;
-    if (*count < STK_WORST) ++*count;
-    memmove(list + at + 1, list + at, (*count - at - 1) * sizeof *list);
+    if (result->n_worst < STK_WORST) ++result->n_worst;
+    memmove(list + at + 1, list + at, (result->n_worst - at - 1) * sizeof *list);
     list[at] = *picture;
 }
 
@@ -157,12 +169,48 @@ static int evaluate_rows(pass *p, const stoke_batch *batch, uint32_t first, uint
                                          .id = batch->ids[first + i],
                                          .miou = scores.miou,
                                          .accuracy = scores.pixel_accuracy };
-        if (scores.pixels) worst_note(p->result->worst, &p->result->n_worst, &own);
+        if (scores.pixels) stk_worst_note(p->result, &own, 0);
         if (p->gallery) stk_gallery_score(p->gallery, own.id, own.miou, own.accuracy);
     }
     if (r) return r;
     p->loss += loss * with_pixels;
     p->losses += with_pixels;
+    p->result->samples += count;
+    return STOKE_OK;
+}
+
+/* The same of pictures that are restored. */
+static int restore_rows(pass *p, const stoke_batch *batch, uint32_t first, uint32_t count, stoke_error *err)
+{
+    const size_t in = (size_t)batch->width * batch->height,
+                 out = (size_t)batch->target_width * batch->target_height;
+    const int planar = batch->layout == STOKE_LAYOUT_CHW;
+    stoke_net_batch rows = stoke_net_batch_of(batch);
+    double loss;
+    rows.count = count;
+    rows.images += first * rows.image_row_floats;
+    rows.targets += first * rows.target_row_floats;
+    int r = stoke_net_evaluate(p->net, &rows, &loss, NULL, err);
+    const stoke_logits restored = stoke_net_outputs(p->net);
+    for (uint32_t i = 0; !r && i < count; i++) {
+        stk_evaluate_worst own = { .name = batch->names[first + i], .id = batch->ids[first + i] };
+        const stk_restored_item item = {
+            .width = restored.width,
+            .height = restored.height,
+            .image_width = batch->width,
+            .image_height = batch->height,
+            .output = { restored.data + i * restored.stride * out, STOKE_DTYPE_F32,
+                        restored.stride * restored.width, restored.stride, 1 },
+            .target = stk_float_picture(rows.targets + i * rows.target_row_floats, planar,
+                                        batch->target_width, out),
+            .image = stk_float_picture(rows.images + i * rows.image_row_floats, planar, batch->width, in),
+        };
+        r = stk_restoration_add(&p->restoration, &item, &own, p->gallery, err);
+        if (!r) stk_worst_note(p->result, &own, 1);
+    }
+    if (r) return r;
+    p->loss += loss * count;
+    p->losses += count;
     p->result->samples += count;
     return STOKE_OK;
 }
@@ -175,9 +223,9 @@ static int evaluate_batch(pass *p, const stoke_batch *batch, stoke_error *err)
         const int replaced = batch->status[first] == STOKE_ROW_REPLACED;
         end = first + 1;
         while (end < batch->count && replaced == (batch->status[end] == STOKE_ROW_REPLACED)) end++;
-        if (!replaced) r = evaluate_rows(p, batch, first, end - first, err);
+        if (!replaced) r = (p->confusion ? evaluate_rows : restore_rows)(p, batch, first, end - first, err);
     }
-    if (!r && p->gallery) stk_gallery_take(p->gallery, batch, p->predicted);
+    if (!r && p->gallery && p->confusion) stk_gallery_take(p->gallery, batch, p->predicted);
     return r;
 }
 
@@ -203,7 +251,7 @@ static int next_batch(pass *p, const stoke_batch **batch, stoke_error *err)
     if (r) return r == STOKE_E_END ? r : stk_fail_again(err, r, stoke_loader_error(p->loader));
     const stoke_batch *b = *batch;
     r = check_batch(p, b, err);
-    if (!r && !p->predicted) {
+    if (!r && p->confusion && !p->predicted) {
         p->predicted = stk_calloc((size_t)b->capacity * b->height * b->width, sizeof *p->predicted);
         if (!p->predicted)
             r = stk_fail(err, STOKE_E_NOMEM, "no memory for the predictions of a batch of %u pictures",
@@ -239,16 +287,19 @@ int stk_evaluate(stoke_net *net, stoke_loader *loader, stoke_confusion *confusio
     const uint64_t start = stk_now_ns();
     pass p = { .net = net, .loader = loader, .confusion = confusion, .gallery = gallery, .result = result };
     *result = (stk_evaluate_result){ .loss = NAN };
-    stoke_confusion_reset(confusion);
-    int r = stoke_confusion_create(&p.picture, stoke_net_plan_used(net)->classes,
-                                   stoke_net_params_used(net)->loss.ignore_index, err);
+    if (confusion) stoke_confusion_reset(confusion);
+    int r = confusion ? stoke_confusion_create(&p.picture, stoke_net_plan_used(net)->classes,
+                                               stoke_net_params_used(net)->loss.ignore_index, err)
+                      : stk_restoration_create(&p.restoration, err);
     if (!r) r = run_batches(&p, progress, context, err);
+    if (!r && confusion) result->scores = stoke_confusion_scores(confusion);
+    if (!r && !confusion) stk_restoration_scores(&p.restoration, result);
     stk_free(p.predicted);
     stoke_confusion_destroy(&p.picture);
+    stk_restoration_free(&p.restoration);
     const int back = stoke_loader_set_epoch(loader, 0);
     if (!r && back) r = stk_fail_again(err, back, stoke_loader_error(loader));
     if (r) return r;
-    result->scores = stoke_confusion_scores(confusion);
     result->loss = p.loss / (double)p.losses; /* NaN when no pixel counted */
     result->seconds = 1e-9 * (double)(stk_now_ns() - start);
     return STOKE_OK;
@@ -315,7 +366,7 @@ static int add(comparison *c, const stoke_confusion *confusion, const stoke_pred
         c->losses[predicted->index] = predicted->about.loss;
         c->result->samples++;
         c->result->windows += predicted->about.windows;
-        if (scores.pixels) worst_note(c->result->worst, &c->result->n_worst, &own);
+        if (scores.pixels) stk_worst_note(c->result, &own, 0);
         /* A picture to look at that cannot be made is not shown, and no reason to measure no more. */
         if (c->set->gallery)
             stk_gallery_show(c->set->gallery, &own, predicted->image, predicted->truth, predicted->mask,

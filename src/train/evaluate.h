@@ -5,6 +5,7 @@
 #ifndef STOKE_SRC_TRAIN_EVALUATE_H
 #define STOKE_SRC_TRAIN_EVALUATE_H
 
+#include "src/base/mem.h"
 #include "src/pix/pix.h"
 #include "src/source/pairs.h"
 #include "src/source/quarantine.h"
@@ -13,6 +14,7 @@
 #include <stoke/loader.h>
 #include <stoke/net.h>
 #include <stoke/predict.h>
+#include <stoke/tools/metrics.h>
 #include <stoke/train.h>
 
 /* ---- plan of an eval ---- */
@@ -23,7 +25,8 @@
 
 enum {
     STK_EVAL_MEMORY = 128 << 20, /* stoke_predict_job.memory of a run's validation */
-    STK_EVAL_SIDE = 512          /* of whole pictures that are kept to look at, at most */
+    STK_EVAL_SIDE = 512,         /* of whole pictures that are kept to look at, at most */
+    STK_EVAL_PART = 256          /* of restored ones */
 };
 
 typedef struct stk_eval_plan {
@@ -60,6 +63,8 @@ typedef struct stk_evaluate_worst {
     const char *name; /* the dataset's */
     uint64_t id;
     double miou, accuracy; /* of this picture alone */
+    double psnr, ssim;     /* restore: in place of them */
+    double input_psnr;     /* and of the picture as it came; NaN: it is smaller */
 } stk_evaluate_worst;
 enum { STK_WORST = 16 };
 
@@ -75,6 +80,13 @@ void stk_gallery_undo(stk_evaluate_gallery *gallery, const stk_pix_writer *write
 void stk_gallery_take(stk_evaluate_gallery *gallery, const stoke_batch *batch, const uint16_t *predicted);
 /* Scores for the caption of a sample. */
 void stk_gallery_score(stk_evaluate_gallery *gallery, uint64_t id, double miou, double accuracy);
+/* The same for restored pictures: of each the part in the middle, up to STK_EVAL_PART on a side, at its own
+ * scale, where noise and edges can be seen. */
+int stk_gallery_create_restored(stk_evaluate_gallery **out, uint64_t samples, uint32_t wanted,
+                                stoke_error *err);
+struct stk_restored_item;
+void stk_gallery_take_restored(stk_evaluate_gallery *gallery, const stk_evaluate_worst *own,
+                               const struct stk_restored_item *item);
 /* Keeps a whole picture of any size, if it is wanted: image RGB u8, masks u8 or u16; scaled down to the
  * gallery's height and width, with its proportions. own: whose it is, and the scores for its caption. */
 int stk_gallery_show(stk_evaluate_gallery *gallery, const stk_evaluate_worst *own, const stoke_image *image,
@@ -88,19 +100,46 @@ int stk_gallery_write(const stk_evaluate_gallery *gallery, const char *path, con
 typedef struct stk_evaluate_result {
     double loss; /* mean over the samples */
     stoke_scores scores;
+    stoke_scores input; /* restore: of the pictures as they came; NaN where targets are larger */
     uint64_t samples;
     uint64_t windows; /* the network looked at; 0: pictures were resized to its size */
     double seconds, data_seconds;
-    stk_evaluate_worst worst[STK_WORST]; /* ascending miou */
+    stk_evaluate_worst worst[STK_WORST]; /* ascending miou; restore: psnr */
     size_t n_worst;
 } stk_evaluate_result;
 
 /* Runs the loader's epoch to its end and sets it back to the start (stoke_loader_set_epoch(loader, 0)).
- * `confusion` is reset first. gallery may be NULL. Every sample counts once: rows that stand in for bad files
- * do not. STOKE_E_CANCELLED when progress asks. */
+ * `confusion` is reset first; it is NULL where pictures are restored. gallery may be NULL. Every sample counts
+ * once: rows that stand in for bad files do not. STOKE_E_CANCELLED when progress asks. */
 int stk_evaluate(stoke_net *net, stoke_loader *loader, stoke_confusion *confusion,
                  stk_evaluate_gallery *gallery, stk_evaluate_result *result, stoke_progress_fn progress,
                  void *context, stoke_error *err);
+
+/* ---- restored pictures (evaluate_restored.c) ---- */
+
+/* Their scores, added up; and of the pictures as they came, where these are as large. */
+typedef struct stk_restoration {
+    stoke_restored *output, *input;
+    stk_mem_buffer clipped; /* an output, its values clipped to 0 .. 1 */
+} stk_restoration;
+int stk_restoration_create(stk_restoration *r, stoke_error *err);
+void stk_restoration_free(stk_restoration *r); /* accepts a zeroed struct */
+
+/* A picture of width x height as the network wrote it, its target, and what it was made of (of
+ * image_width x image_height): scores go into `own` and the sums, the three into the gallery, if it is wanted
+ * there. */
+typedef struct stk_restored_item {
+    uint32_t width, height, image_width, image_height;
+    stoke_restored_picture output, target, image; /* f32, 0 .. 1; output: whatever the network gave */
+} stk_restored_item;
+/* Three channels of f32 as a loader writes them: planes of so many floats, or interleaved. */
+stoke_restored_picture stk_float_picture(const float *data, int planar, uint32_t width, size_t plane);
+int stk_restoration_add(stk_restoration *r, const stk_restored_item *item, stk_evaluate_worst *own,
+                        stk_evaluate_gallery *gallery, stoke_error *err);
+void stk_restoration_scores(const stk_restoration *r, stk_evaluate_result *result);
+/* Puts a picture on the list (room for STK_WORST) if it belongs there: by miou, or psnr where `restored`. Of
+ * equal ones that with the lower id first, so that the list does not depend on who comes when. */
+void stk_worst_note(stk_evaluate_result *result, const stk_evaluate_worst *picture, int restored);
 
 /* ---- at the original size ---- */
 

@@ -210,6 +210,7 @@ static int take(const stk_evaluate_result *e, stoke_eval_report *report, stoke_e
     report->windows = e->windows;
     report->seconds = e->seconds;
     report->waited_seconds = e->data_seconds;
+    report->task = STOKE_TASK_SEGMENT;
     report->scores = e->scores;
     report->images_per_s = e->seconds > 0 ? (double)e->samples / e->seconds : 0;
     for (; report->n_worst < e->n_worst; report->n_worst++) {

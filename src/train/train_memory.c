@@ -331,6 +331,31 @@ static int fit(stk_train_memory *m, const stk_setup *setup, uint64_t pictures, u
     return STOKE_OK;
 }
 
+/* Pictures that are kept, each a sample with truth and prediction; drawn, then read again and turned into a
+ * JPEG for the report: the file, the pixels, what inflates them. */
+static uint64_t drawn_bytes(const stk_train_memory *m, const stk_setup *setup, uint64_t pictures)
+{
+    const int restores = stk_setup_restores(setup);
+    const uint32_t height = restores    ? STK_EVAL_PART
+                            : m->slides ? STK_EVAL_SIDE
+                                        : setup->net.height,
+                   width = restores    ? STK_EVAL_PART
+                           : m->slides ? STK_EVAL_SIDE
+                                       : setup->net.width;
+    if (!pictures) return 0;
+    return pictures * height * width * (restores ? 9 : 7) + 3 * stk_comparison_bytes(pictures, setup->classes);
+}
+
+/* The classes of a batch, as they are predicted; or one restored picture, and lines of two for their SSIM. */
+static uint64_t predicted_bytes(const stk_setup *setup)
+{
+    const uint64_t pixels = (uint64_t)setup->net.height * setup->net.width,
+                   scale = setup->net.scale ? setup->net.scale : 1;
+    if (!setup->val_set) return 0;
+    if (!stk_setup_restores(setup)) return (uint64_t)setup->val.batch * pixels * 2;
+    return scale * scale * pixels * 3 * sizeof(float) + 2 * 416 * scale * setup->net.width;
+}
+
 int stk_train_memory_make(stk_train_memory *m, const stk_setup *setup, uint32_t pictures, stoke_error *err)
 {
     const stoke_data_params train = stk_part_data(setup, 0), val = stk_part_data(setup, 1);
@@ -342,16 +367,7 @@ int stk_train_memory_make(stk_train_memory *m, const stk_setup *setup, uint32_t 
     m->val.rests = 1;
     if (setup->val_set && !loads_val(setup)) r = plan_slide(m, setup, &val, err);
     if (r) return r;
-    const uint32_t height = m->slides ? STK_EVAL_SIDE : setup->net.height,
-                   width = m->slides ? STK_EVAL_SIDE : setup->net.width;
-    /* Pictures that are kept, each a sample with truth and prediction; drawn, then read again and turned into
-     * a JPEG for the report: the file, the pixels, what inflates them. */
-    const uint64_t drawn = pictures ? (uint64_t)pictures * height * width * 7 +
-                                          3 * stk_comparison_bytes(pictures, setup->classes)
-                                    : 0;
-    /* The classes of a batch, as they are predicted. */
-    const uint64_t predicted =
-        setup->val_set ? (uint64_t)setup->val.batch * setup->net.height * setup->net.width * 2 : 0;
+    const uint64_t drawn = drawn_bytes(m, setup, pictures), predicted = predicted_bytes(setup);
     const uint64_t process =
         stk_machine_rss("/proc") + STK_CODE_BYTES + STK_RUN_BYTES + m->net.threads * STK_THREAD_BYTES;
     add_up(m, setup, drawn + predicted, process);

@@ -13,7 +13,6 @@
 #include "src/base/option_table.h"
 #include "src/upload/upload_internal.h"
 #include "src/loader/loader.h"
-#include "src/loader/slots.h"
 
 /* ---- create and destroy ---- */
 

@@ -380,9 +380,9 @@ def restoring_within_a_limit():
     net = network.Resnet(path('wide-restorer'), channels=32)
     Image.open(os.path.join(PHOTOS, '000003.jpg')).resize((700, 600)).save(path('large.png'))
     free = predict('free', net.folder, path('large.png'), '--precision', 'fp32')
-    limit = free['planned_bytes'] * 2 // 3
+    limit = free['plan']['bytes'] * 2 // 3
     less = predict('less', net.folder, path('large.png'), '--precision', 'fp32', '--memory-limit', limit)
-    assert less['tile'][0] < free['tile'][0] and less['planned_bytes'] <= limit, less
+    assert less['tile'][0] < free['tile'][0] and less['plan']['bytes'] <= limit, less
     assert np.abs(pixels('free', 'large.png').astype(int) - pixels('less', 'large.png')).max() <= 1
     contains(stoke('predict', net.folder, path('large.png'), '--out', path('none'), '--memory-limit', '4M', code=1).stderr, 'predicting needs')
 

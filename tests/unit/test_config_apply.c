@@ -235,6 +235,11 @@ static void folders(void **state)
     assert_string_equal(r.data.images, text);
     assert_string_equal(r.data.masks, "ann");
     end(&r);
+    assert_int_equal(read_text(state, &r, "pairs.yaml", "dataroot_lq: img\ndataroot_gt: clean\nupscale: 2\n"), 0);
+    assert_string_equal(r.data.images, "img");
+    assert_string_equal(r.data.targets, "clean");
+    assert_int_equal(r.data.scale, 2);
+    end(&r);
     assert_int_equal(read_text(state, &r, "mix.yaml", "batch_size: 2\nuse_mixup: true\nmixup_alpha: 0.4\n"),
                      0);
     assert_string_equal(r.data.augment, "mixup(alpha=0.4)");

@@ -26,7 +26,7 @@ static void configs_have_names(void **state)
     stoke_error err;
     assert_int_equal(stk_network_find(&config, "b6", 2, &err), STOKE_E_NOTFOUND);
     assert_string_equal(err.message,
-                        "no model is called \"b6\": there are b0, b1, b2, b3, b4, b5 and resnet");
+                        "no model is called \"b6\": there are b0, b1, b2, b3, b4, b5, resnet and unet");
     assert_int_equal(stk_network_find(&config, "b0", 0, &err), STOKE_E_INVALID);
     assert_int_equal(stk_network_find(&config, "b0", 65536, &err), STOKE_E_INVALID);
     assert_int_equal(stk_network_find(&config, "b0", 65535, &err), STOKE_OK);

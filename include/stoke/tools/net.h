@@ -69,6 +69,9 @@ STOKE_API void stoke_net_ignore(stoke_net *net, int64_t ignore_index);
 STOKE_API int stoke_net_item_loss(stoke_net *net, uint32_t item, const void *mask, stoke_dtype dtype,
                                   double *loss, stoke_error *err);
 
+/* What the last pass (stoke_net_forward, stoke_net_evaluate) computed: the network's, until the next call. */
+STOKE_API stoke_logits stoke_net_outputs(const stoke_net *net);
+
 /* A network as it is recorded: each operation of a step in order, and each tensor with its life. For `stoke
  * plan`. Bytes are those of the largest batch. */
 typedef struct stoke_net_op {

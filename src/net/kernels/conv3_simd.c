@@ -194,6 +194,8 @@ STK_INLINE void tile_to_points(int lines, const float *from, size_t pixel, size_
                                size_t step)
 {
     vf half[TILE][TILE];
+    STK_UNROLL(36)
+    for (int i = 0; i < POINTS; i++) __builtin_prefetch(to + (size_t)i * step + 2 * LINE, 1, 3);
     STK_UNROLL(6)
     for (int j = 0; j < lines; j++) {
         vf column[TILE], t[TILE];

@@ -160,7 +160,7 @@ typedef struct stk_conv_table {
  *
  * An element of the result does not depend on how the image is cut into parts. */
 
-enum { STK_CONV3_LINES = 4, STK_CONV3_COLUMNS = 128 };
+enum { STK_CONV3_LINES = 4, STK_CONV3_COLUMNS = 256 };
 
 /* What is packed. Element (output, input, tap) is weight[(output * in + input) * 9 + tap] or, turned round,
  * weight[(input * out + output) * 9 + 8 - tap]. */

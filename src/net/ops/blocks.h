@@ -87,9 +87,9 @@ static inline void stk_block_distance(stoke_loss_kind kind, float *d, size_t cou
     float terms[STK_BLOCK];
     if (kind == STOKE_LOSS_L1)
         for (size_t i = 0; i < count; i++) {
-            const float sign = d[i] > 0 ? 1.0f : d[i] < 0 ? -1.0f : d[i];
+            const float sign = (float)((d[i] > 0) - (d[i] < 0));
             terms[i] = fabsf(d[i]);
-            d[i] = scale * sign;
+            d[i] = scale * (sign + 0 * d[i]); /* no branch, so that it becomes vectors; NaN stays */
         }
     else if (kind == STOKE_LOSS_CHARBONNIER)
         for (size_t i = 0; i < count; i++) {
