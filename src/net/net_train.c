@@ -84,8 +84,6 @@ static int loss_of(stoke_net *net, const stoke_net_batch *batch, float factor, d
     const stk_loss_truth truth = net_truth(batch);
     return stk_loss(&net->run, &net->params.loss, &net->loss_shape, net->loss_room, stk_net_logits(net),
                     &truth, factor, loss, d_logits, err);
-<<<<<<< HEAD
-=======
 }
 
 /* Adds the perceptual loss of the last pass, where there is one; `factor` times its gradient is added to that
@@ -99,7 +97,6 @@ static void judge(stoke_net *net, const stoke_net_batch *batch, float factor, do
     stk_net_execute(net, f->value, batch);
     *loss += f->weight * f->distance;
     if (f->factor != 0) stk_net_execute(net, f->back, batch);
->>>>>>> main
 }
 
 /* The logits of a batch. training: batch statistics, dropout, drop path by state.draws. */
