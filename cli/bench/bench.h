@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How `bench` measures. Every subject (a loader with some settings, bare decoding, ...) runs in a process of
- * its own, forked while the parent has no threads but the guard (interrupt.h), and measures when it is asked
+ * its own, forked while the parent has no threads but the guard (interrupt.c), and measures when it is asked
  * to. So its peak memory and CPU time are its own, and subjects take turns: a neighbour on the machine who
  * wakes up in round 3 hurts all of them, and medians and ratios survive it.
  */
@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "cli/lib/output.h"
+#include "cli/lib/page.h"
 #include "cli/lib/upload_options.h"
 #include <stoke/tools/live.h>
 
@@ -80,11 +81,9 @@ int bench_has_jpeg(const stoke_dataset *dataset);
 /* Fills cases[0..] and returns how many. `base` are the user's settings, `workers` what they came to. */
 int bench_sweep_cases(bench_case *cases, const stoke_dataset *dataset, const stoke_data_params *base,
                       unsigned workers, size_t *count, stoke_error *err);
-/* After the run: the table for people or the fields for programs. decode = samples/s of bare decoding by
- * `workers`. */
-void bench_sweep_print(const bench_case *cases, size_t count, int rounds, double decode, unsigned workers);
-void bench_sweep_json(stoke_json *json, const bench_case *cases, size_t count, int rounds, double decode,
-                      unsigned workers);
+/* After the run. decode = samples/s of bare decoding by `workers`. */
+void bench_sweep_print(cli_page *page, const bench_case *cases, size_t count, int rounds, double decode,
+                       unsigned workers);
 
 /* ---- bench_loader.c: --live FILE of the benches that run a loader, a page for `stoke monitor --attach
  * FILE`. Without the option every call here does nothing. ---- */

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "cli/bench/bench.h"
-#include "cli/lib/facts.h"
 #include <stoke/tools/probe.h>
 
 typedef struct bench_options {
@@ -193,46 +192,6 @@ static figures summarize(const bench *b)
     return f;
 }
 
-/* Milliseconds per sample of a stage. */
-static void stage_times(const bench *b, int stage, double *cpu_ms, double *wall_ms)
-{
-    *cpu_ms = bench_median(b->cases[0].stage_cpu_ms[stage], b->rounds);
-    *wall_ms = bench_median(b->cases[0].stage_wall_ms[stage], b->rounds);
-}
-
-static void print_json(const bench *b, const figures *f)
-{
-    const bench_case *ours = &b->cases[0], *bare = &b->cases[1];
-    stoke_json json = cli_json_open();
-    FACTS(&json, FACT("samples_per_s", f->rate), FACT("cpu_ms_per_sample", f->cpu_ms),
-          FACT("decode_only_samples_per_s", f->decode_rate),
-          FACT("decode_only_cpu_ms_per_sample", f->decode_cpu_ms), FACT("ratio_to_decode", f->ratio),
-          FACT_OF(f, ratio_low), FACT_OF(f, ratio_high), FACT("peak_rss_bytes", ours->last.peak_rss),
-          FACT("planned_bytes", ours->opened.plan.total_bytes));
-    cli_json_memory(&json, b->call->planned);
-    stoke_json_uint(&json, "workers", b->data.workers ? b->workers : 0);
-    FACTS(&json, FACT("cpu", stoke_machine_cpu_name()), FACT("pixel_functions", stoke_machine_cpu_table()),
-          FACT("cores_usable", stoke_machine_cores().usable),
-          FACT("samples", stoke_dataset_count(b->set.dataset)), FACT_OF(b, rounds), FACT_IS_OF(b, too_busy),
-          FACT_OF(b, cores_had), FACT_OF(b, seconds), FACT("files_not_comparable", bare->last.not_comparable),
-          FACT("files_failed_bare", bare->last.failed), FACT_OF(&ours->last, bad_samples),
-          FACT_OF(&ours->last, retries));
-    cli_json_cache(&json, &ours->last.cache);
-    if (b->difference.samples) {
-        FACTS(&json, FACT("fast_mean_difference", b->difference.mean),
-              FACT("fast_max_difference", b->difference.most));
-    }
-    JSON_LIST(&json, "stages", i, i < STOKE_STAGES) {
-        double cpu, wall;
-        stage_times(b, i, &cpu, &wall);
-        FACTS_OBJECT(&json, NULL, FACT("name", stoke_stage_name((stoke_stage)i)), FACT("cpu_ms", cpu),
-                     FACT("wall_ms", wall));
-    }
-    if (b->n_cases > 2)
-        bench_sweep_json(&json, b->cases + 2, b->n_cases - 2, b->rounds, f->decode_rate, b->workers);
-    stoke_json_close(&json);
-}
-
 /* For people: what the ops do is part of writing the row. */
 static const char *stage_label(const bench *b, int stage)
 {
@@ -240,19 +199,22 @@ static const char *stage_label(const bench *b, int stage)
 }
 
 /* Returns the stage that takes most CPU time. */
-static int print_stages(const bench *b)
+static int print_stages(cli_page *page, const bench *b)
 {
-    stoke_table *table = CLI_TABLE("stage", "CPU ms/sample", "wall ms/sample");
     double most = -1;
     int longest = 0;
+    cli_page_say(page, "\n");
+    cli_page_table(page, "stages");
     for (int i = 0; i < STOKE_STAGES; i++) {
-        double cpu, wall;
-        stage_times(b, i, &cpu, &wall);
+        const double cpu = bench_median(b->cases[0].stage_cpu_ms[i], b->rounds);
+        const double wall = bench_median(b->cases[0].stage_wall_ms[i], b->rounds);
         if (i <= STOKE_STAGE_WRITE && cpu > most) most = cpu, longest = i; /* the rest are waits */
-        cli_row(table, "%s\t%.3f\t%.3f", stage_label(b, i), cpu, wall);
+        CLI_PAGE_ROW(
+            page, CELL_AS("stage", FACT("name", stoke_stage_name((stoke_stage)i)), "%s", stage_label(b, i)),
+            CELL_REAL("CPU ms/sample", "cpu_ms", "%.3f", cpu),
+            CELL_REAL("wall ms/sample", "wall_ms", "%.3f", wall));
     }
-    putchar('\n');
-    cli_table_end(table);
+    cli_page_table_end(page);
     return longest;
 }
 
@@ -336,7 +298,29 @@ static void print_meaning(const bench *b, const figures *f, int longest)
     print_hints(b, longest);
 }
 
-static void print_people(const bench *b, const figures *f)
+static void put_facts(stoke_json *json, const bench *b, const figures *f)
+{
+    const bench_case *ours = &b->cases[0], *bare = &b->cases[1];
+    FACTS(json, FACT("samples_per_s", f->rate), FACT("cpu_ms_per_sample", f->cpu_ms),
+          FACT("decode_only_samples_per_s", f->decode_rate),
+          FACT("decode_only_cpu_ms_per_sample", f->decode_cpu_ms), FACT("ratio_to_decode", f->ratio),
+          FACT_OF(f, ratio_low), FACT_OF(f, ratio_high), FACT("peak_rss_bytes", ours->last.peak_rss),
+          FACT("planned_bytes", ours->opened.plan.total_bytes));
+    cli_json_memory(json, b->call->planned);
+    FACTS(json, FACT("workers", b->data.workers ? b->workers : 0), FACT("cpu", stoke_machine_cpu_name()),
+          FACT("pixel_functions", stoke_machine_cpu_table()),
+          FACT("cores_usable", stoke_machine_cores().usable),
+          FACT("samples", stoke_dataset_count(b->set.dataset)), FACT_OF(b, rounds), FACT_IS_OF(b, too_busy),
+          FACT_OF(b, cores_had), FACT_OF(b, seconds), FACT("files_not_comparable", bare->last.not_comparable),
+          FACT("files_failed_bare", bare->last.failed), FACT_OF(&ours->last, bad_samples),
+          FACT_OF(&ours->last, retries));
+    cli_json_cache(json, &ours->last.cache);
+    if (b->difference.samples)
+        FACTS(json, FACT("fast_mean_difference", b->difference.mean),
+              FACT("fast_max_difference", b->difference.most));
+}
+
+static void print_figures(const bench *b, const figures *f)
 {
     stoke_cores cores = stoke_machine_cores();
     cli_print("%s, batch %lld, %s; %s, %s, pixel functions %s\n\n",
@@ -355,10 +339,21 @@ static void print_people(const bench *b, const figures *f)
                   "samples)\n",
                   b->difference.mean, b->difference.most, (unsigned long long)b->difference.samples);
     cli_say_cache(b->call, &b->cases[0].last.cache);
-    const int longest = print_stages(b);
+}
+
+static void print(const bench *b, const figures *f)
+{
+    cli_page page;
+    cli_page_begin(&page, b->call->common.json);
+    if (page.as_json)
+        put_facts(&page.json, b, f);
+    else
+        print_figures(b, f);
+    const int longest = print_stages(&page, b);
     if (b->n_cases > 2)
-        bench_sweep_print(b->cases + 2, b->n_cases - 2, b->rounds, f->decode_rate, b->workers);
-    print_meaning(b, f, longest);
+        bench_sweep_print(&page, b->cases + 2, b->n_cases - 2, b->rounds, f->decode_rate, b->workers);
+    if (!page.as_json) print_meaning(b, f, longest);
+    cli_page_end(&page);
 }
 
 static int run(cli_call *call, stoke_error *err)
@@ -380,7 +375,7 @@ static int run(cli_call *call, stoke_error *err)
     bench_set_remove(&b->set); /* before anything is printed: a closed pipe ends the program there */
     if (!r) {
         const figures f = summarize(b);
-        (call->common.json ? print_json : print_people)(b, &f);
+        print(b, &f);
     }
     bench_set_close(&b->set);
     free(b);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cli/bench/bench.h"
-#include "cli/lib/facts.h"
+#include "cli/lib/page.h"
 
 typedef struct pix_options {
     const char *only;
@@ -39,23 +39,6 @@ static int take(void *context, const stoke_pix_figure *figure)
 static int is_absent(const figures *f, size_t i)
 {
     return f->figure[i].state == STOKE_PIX_ABSENT && !strcmp(f->figure[i].function, f->figure[0].function);
-}
-
-static void print_json(const figures *f)
-{
-    stoke_json json = cli_json_open();
-    FACTS(&json, FACT("cpu", stoke_machine_cpu_name()), FACT("pixel_functions", stoke_machine_cpu_table()),
-          FACT_OF(f, memory_gb_per_s));
-    JSON_LIST(&json, "tables_not_measured", i, i < f->count)
-        if (is_absent(f, i)) stoke_json_string(&json, NULL, f->figure[i].table);
-    JSON_LIST(&json, "functions", i, i < f->count) {
-        const stoke_pix_figure *p = &f->figure[i];
-        if (p->state != STOKE_PIX_MEASURED) continue;
-        FACTS_OBJECT(&json, NULL, FACT("name", p->function), FACT_OF(p, table), FACT_OF(p, ns_per_pixel),
-                     FACT_IF(p->ticks_per_pixel > 0, FACT_OF(p, ticks_per_pixel)), FACT_OF(p, speedup),
-                     FACT_OF(p, bytes), FACT_OF(p, place), FACT_OF(p, gb_per_s), FACT_OF(p, memory_share));
-    }
-    stoke_json_close(&json);
 }
 
 /* The function this processor uses: the last of its name that was measured. */
@@ -96,26 +79,46 @@ static void print_meaning(const figures *f)
     free(times);
 }
 
-static void print_people(const figures *f)
+static void print_functions(cli_page *page, const figures *f)
 {
-    cli_print("%s; one core copies memory at %.1f GB/s (read + written)\n\n", stoke_machine_cpu_name(),
-              f->memory_gb_per_s);
-    stoke_table *table =
-        CLI_TABLE("function", "table", "ns/pixel", "times C", "GB/s", "of memory", "bytes", "in");
+    cli_page_table(page, "functions");
     for (size_t i = 0; i < f->count; i++) {
         const stoke_pix_figure *p = &f->figure[i];
         if (p->state != STOKE_PIX_MEASURED) continue;
-        cli_row(table, "%s\t%s\t%.3f\t%.1f\t%.1f\t%.0f %%\t%s\t%s", p->function, p->table, p->ns_per_pixel,
-                p->speedup, p->gb_per_s, 100 * p->memory_share, STOKE_BYTES(p->bytes), p->place);
+        CLI_PAGE_ROW(page, CELL("function", FACT("name", p->function)), CELL("table", FACT_OF(p, table)),
+                     CELL_OF("ns/pixel", p, ns_per_pixel, "%.3f"),
+                     CELL_FACT(FACT_IF(p->ticks_per_pixel > 0, FACT_OF(p, ticks_per_pixel))),
+                     CELL_OF("times C", p, speedup, "%.1f"), CELL_OF("GB/s", p, gb_per_s, "%.1f"),
+                     CELL_AS("of memory", FACT_OF(p, memory_share), "%.0f %%", 100 * p->memory_share),
+                     CELL_AS("bytes", FACT_OF(p, bytes), "%s", STOKE_BYTES(p->bytes)),
+                     CELL("in", FACT_OF(p, place)));
     }
-    cli_table_end(table);
-    putchar('\n');
-    for (size_t i = 0; i < f->count; i++)
-        if (is_absent(f, i)) cli_print("Not measured: %s (not on this processor).\n", f->figure[i].table);
-    puts("A table without a line uses the line above. `of memory`: bytes moved, as a share of what one core "
-         "copies; above 100 %\nthey came from the cache named in the last column. A low share of a slow "
-         "function is room to gain.");
-    print_meaning(f);
+    cli_page_table_end(page);
+}
+
+static void print(const cli_call *call, const figures *f)
+{
+    cli_page about, *page = &about;
+    cli_page_begin(page, call->common.json);
+    CLI_PAGE_FACTS(page, FACT("cpu", stoke_machine_cpu_name()),
+                   FACT("pixel_functions", stoke_machine_cpu_table()), FACT_OF(f, memory_gb_per_s));
+    cli_page_say(page, "%s; one core copies memory at %.1f GB/s (read + written)\n\n",
+                 stoke_machine_cpu_name(), f->memory_gb_per_s);
+    print_functions(page, f);
+    cli_page_say(page, "\n");
+    cli_page_list(page, "tables_not_measured", NULL);
+    for (size_t i = 0; i < f->count; i++) {
+        if (!is_absent(f, i)) continue;
+        if (page->as_json) stoke_json_string(&page->json, NULL, f->figure[i].table);
+        cli_page_say(page, "Not measured: %s (not on this processor).\n", f->figure[i].table);
+    }
+    cli_page_close(page);
+    cli_page_say(page,
+                 "A table without a line uses the line above. `of memory`: bytes moved, as a share of what "
+                 "one core copies; above 100 %%\nthey came from the cache named in the last column. A low "
+                 "share of a slow function is room to gain.\n");
+    if (!page->as_json) print_meaning(f);
+    cli_page_end(page);
 }
 
 static int run(cli_call *call, stoke_error *err)
@@ -128,7 +131,7 @@ static int run(cli_call *call, stoke_error *err)
     int r = stoke_pix_bench(&params, take, &f, &f.memory_gb_per_s, err);
     stoke_progress_destroy(&f.progress);
     if (r == STOKE_E_NOTFOUND) err->code = STOKE_E_INVALID; /* what the user wrote, not a file */
-    if (!r) (call->common.json ? print_json : print_people)(&f);
+    if (!r) print(call, &f);
     free(f.figure);
     return r;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cli/bench/bench.h"
-#include "cli/lib/facts.h"
+#include "cli/lib/page.h"
 
 typedef struct step_options {
     const char *model, *weights;
@@ -170,92 +170,88 @@ static int fits(const bench *b)
     return stoke_memory_total(&b->memory) - b->plan.process <= b->available;
 }
 
-static void print_json(const bench *b)
-{
-    char size[32];
-    snprintf(size, sizeof size, "%ux%u", (unsigned)b->params.height, (unsigned)b->params.width);
-    const double best = b->steps ? b->ms[0] : 0, median = b->steps ? b->ms[b->steps / 2] : 0;
-    const double gflops = median > 0 ? flops(b) / median / 1e6 : 0;
-    stoke_json json = cli_json_open();
-    FACTS(&json, FACT_OF(&b->plan, model), FACT_OF(&b->params, batch), FACT("size", size),
-          FACT_OF(&b->plan, classes), FACT("precision", stoke_precision_name(b->plan.precision)),
-          FACT("memory", memory_names[b->params.memory]), FACT("pass", b->o->forward ? "forward" : "step"),
-          FACT_OF(&b->plan, threads), FACT("planned_bytes", stoke_memory_total(&b->memory)));
-    FACTS_OBJECT(&json, "plan", FACT("parameters_bytes", b->plan.parameters),
-                 FACT("packed_bytes", b->plan.packed), FACT("activations_bytes", b->plan.activations),
-                 FACT("workspace_bytes", b->plan.workspace), FACT("batch_bytes", batch_bytes(b)),
-                 FACT("process_bytes", b->plan.process));
-    /* Afterwards the network itself has taken what is available. */
-    FACTS(&json, FACT_OF(&b->plan, parameter_count), FACT("flops", flops(b)),
-          FACT_IF(b->o->dry_run && b->available < UINT64_MAX, FACT("available_bytes", b->available)),
-          FACT_IF(b->o->dry_run, FACT_IS("fits", fits(b))));
-    if (b->steps) {
-        FACTS(&json, FACT("img_per_s", 1000 * b->params.batch / median), FACT("ms_per_step", median),
-              FACT("best_img_per_s", 1000 * b->params.batch / best), FACT("best_ms_per_step", best),
-              FACT_OF(b, steps), FACT("gflops", gflops), FACT("peak_gflops", b->peak),
-              FACT("share_of_peak", b->peak > 0 ? gflops / b->peak : 0),
-              FACT("peak_rss_bytes", stoke_machine_peak_rss()), FACT_IF(!b->o->forward, FACT_OF(b, loss)));
-    }
-    FACTS(&json, FACT("cpu", stoke_machine_cpu_name()), FACT("table", stoke_net_table_in_use()));
-    JSON_LIST(&json, "parts", i, i < b->n_parts)
-        FACTS_OBJECT(&json, NULL, FACT_OF(&b->parts[i], name), FACT("ms", b->parts[i].ms / (double)b->steps));
-    stoke_json_close(&json);
-}
-
-static void print_parts(const bench *b)
+static void print_parts(cli_page *page, const bench *b)
 {
     double total = 0;
     for (size_t i = 0; i < b->n_parts; i++) total += b->parts[i].ms;
-    stoke_table *table = CLI_TABLE("part", "ms", "of the whole", "calls");
+    cli_page_table(page, "parts");
     for (size_t i = 0; i < b->n_parts; i++) {
         const stoke_net_part *p = &b->parts[i];
-        if (p->calls)
-            cli_row(table, "%s\t%.2f\t%.1f %%\t%.0f", p->name, p->ms / (double)b->steps,
-                    total > 0 ? 100 * p->ms / total : 0, (double)p->calls / (double)b->steps);
+        const double ms = p->ms / (double)b->steps;
+        if (p->calls || page->as_json)
+            CLI_PAGE_ROW(page, CELL("part", FACT_OF(p, name)), CELL_REAL("ms", "ms", "%.2f", ms),
+                         CELL_TEXT("of the whole", "%.1f %%", total > 0 ? 100 * p->ms / total : 0),
+                         CELL_TEXT("calls", "%.0f", (double)p->calls / (double)b->steps));
     }
-    cli_table_end(table);
+    cli_page_table_end(page);
 }
 
-static void print_title(const bench *b)
-{
-    const stoke_net_plan *plan = &b->plan;
-    cli_print("SegFormer %s, %u x %ux%u, %s, %s, %s, memory %s; %s (%s), %s\n\n", plan->model,
-              (unsigned)b->params.batch, (unsigned)b->params.height, (unsigned)b->params.width,
-              STOKE_COUNT(plan->classes, "class"), stoke_precision_name(plan->precision),
-              b->o->forward ? "forward" : "full step", memory_names[b->params.memory],
-              stoke_machine_cpu_name(), stoke_net_table_in_use(), STOKE_COUNT(plan->threads, "thread"));
-}
-
-static void print_people(const bench *b)
+/* Of the steps that were measured. */
+static void print_speed(cli_page *page, const bench *b)
 {
     const double best = b->ms[0], median = b->ms[b->steps / 2], gflops = flops(b) / median / 1e6;
-    char planned[32];
-    stoke_text_memory(stoke_memory_total(&b->memory), planned, sizeof planned);
-    print_title(b);
-    print_parts(b);
-    cli_print("\n%.2f img/s: %.1f ms per %s (best of %zu: %.1f ms, %.2f img/s)\n",
-              1000 * b->params.batch / median, median, b->o->forward ? "pass" : "step", b->steps, best,
-              1000 * b->params.batch / best);
-    cli_print("%.0f GFLOP/s, %.0f %% of the %.0f measured as this processor's peak in this run\n", gflops,
-              b->peak > 0 ? 100 * gflops / b->peak : 0, b->peak);
-    cli_print("memory: %s at most, %s planned (%+.1f %%)\n", STOKE_MEMORY(stoke_machine_peak_rss()), planned,
-              100 * ((double)stoke_machine_peak_rss() / (double)stoke_memory_total(&b->memory) - 1));
+    const double images = 1000 * b->params.batch, peak = b->peak > 0 ? gflops / b->peak : 0;
+    const uint64_t held = stoke_machine_peak_rss(), planned = stoke_memory_total(&b->memory);
+    CLI_PAGE_FACTS(page, FACT("img_per_s", images / median), FACT("ms_per_step", median),
+                   FACT("best_img_per_s", images / best), FACT("best_ms_per_step", best), FACT_OF(b, steps),
+                   FACT("gflops", gflops), FACT("peak_gflops", b->peak), FACT("share_of_peak", peak),
+                   FACT("peak_rss_bytes", held), FACT_IF(!b->o->forward, FACT_OF(b, loss)));
+    cli_page_say(page, "\n%.2f img/s: %.1f ms per %s (best of %zu: %.1f ms, %.2f img/s)\n", images / median,
+                 median, b->o->forward ? "pass" : "step", b->steps, best, images / best);
+    cli_page_say(page, "%.0f GFLOP/s, %.0f %% of the %.0f measured as this processor's peak in this run\n",
+                 gflops, 100 * peak, b->peak);
+    cli_page_say(page, "memory: %s at most, %s planned (%+.1f %%)\n", STOKE_MEMORY(held),
+                 STOKE_MEMORY(planned), 100 * ((double)held / (double)planned - 1));
     if (b->plan.precision != STOKE_PRECISION_FP32 && strcmp(stoke_net_table_in_use(), "amx"))
-        puts("This processor has no unit for 16-bit floats: they halve the memory of activations and cost "
-             "time.");
+        cli_page_say(page,
+                     "This processor has no unit for 16-bit floats: they halve the memory of activations "
+                     "and cost time.\n");
 }
 
-static void print_plan(const bench *b)
+/* Without steps. Afterwards the network itself has taken what is available. */
+static void print_plan(cli_page *page, const bench *b)
 {
     char text[512];
-    print_title(b);
+    const int known = b->available < UINT64_MAX, tera = flops(b) >= 1e13;
     stoke_memory_text(&b->memory, text, sizeof text);
-    cli_print("memory: %s\n", text);
-    if (b->available < UINT64_MAX)
-        cli_print("available: %s; it %s\n", STOKE_MEMORY(b->available), fits(b) ? "fits" : "does not fit");
-    const int tera = flops(b) >= 1e13;
-    cli_print("%llu parameters, %.2f %sFLOP per %s\n", (unsigned long long)b->plan.parameter_count,
-              flops(b) / (tera ? 1e12 : 1e9), tera ? "T" : "G", b->o->forward ? "pass" : "step");
+    CLI_PAGE_FACTS(page, FACT_IF(known, FACT("available_bytes", b->available)),
+                   FACT_IF(known, FACT_IS("fits", fits(b))));
+    cli_page_say(page, "memory: %s\n", text);
+    if (known)
+        cli_page_say(page, "available: %s; it %s\n", STOKE_MEMORY(b->available),
+                     fits(b) ? "fits" : "does not fit");
+    cli_page_say(page, "%llu parameters, %.2f %sFLOP per %s\n", (unsigned long long)b->plan.parameter_count,
+                 flops(b) / (tera ? 1e12 : 1e9), tera ? "T" : "G", b->o->forward ? "pass" : "step");
+}
+
+static void print(const bench *b)
+{
+    cli_page about, *page = &about;
+    const stoke_net_plan *plan = &b->plan;
+    const unsigned height = b->params.height, width = b->params.width;
+    const char *precision = stoke_precision_name(plan->precision), *memory = memory_names[b->params.memory];
+    char size[32];
+    snprintf(size, sizeof size, "%ux%u", height, width);
+    cli_page_begin(page, b->call->common.json);
+    CLI_PAGE_FACTS(page, FACT_OF(plan, model), FACT_OF(&b->params, batch), FACT("size", size),
+                   FACT_OF(plan, classes), FACT("precision", precision), FACT("memory", memory),
+                   FACT("pass", b->o->forward ? "forward" : "step"), FACT_OF(plan, threads),
+                   FACT("planned_bytes", stoke_memory_total(&b->memory)), FACT_OF(plan, parameter_count),
+                   FACT("flops", flops(b)), FACT("cpu", stoke_machine_cpu_name()),
+                   FACT("table", stoke_net_table_in_use()));
+    if (page->as_json)
+        FACTS_OBJECT(&page->json, "plan", FACT("parameters_bytes", plan->parameters),
+                     FACT("packed_bytes", plan->packed), FACT("activations_bytes", plan->activations),
+                     FACT("workspace_bytes", plan->workspace), FACT("batch_bytes", batch_bytes(b)),
+                     FACT("process_bytes", plan->process));
+    cli_page_say(page, "SegFormer %s, %u x %s, %s, %s, %s, memory %s; %s (%s), %s\n\n", plan->model,
+                 (unsigned)b->params.batch, size, STOKE_COUNT(plan->classes, "class"), precision,
+                 b->o->forward ? "forward" : "full step", memory, stoke_machine_cpu_name(),
+                 stoke_net_table_in_use(), STOKE_COUNT(plan->threads, "thread"));
+    if (b->o->dry_run) print_plan(page, b);
+    print_parts(page, b);
+    if (b->steps) print_speed(page, b);
+    cli_page_end(page);
 }
 
 static int work(bench *b, stoke_error *err)
@@ -274,7 +270,7 @@ static int work(bench *b, stoke_error *err)
     r = stoke_memory_check(sum, b->o->forward ? "a pass needs" : "a step needs", "lower batch or size", err);
     if (r) return r;
     if (b->o->dry_run) {
-        (b->call->common.json ? print_json : print_plan)(b);
+        print(b);
         return STOKE_OK;
     }
     cli_say_memory_terms(b->call, sum);
@@ -285,7 +281,7 @@ static int work(bench *b, stoke_error *err)
     /* Twice, and the better one: whoever disturbs one makes it too low. */
     b->peak = fmax(b->peak, stoke_net_peak_gflops(b->params.threads, (stoke_precision)b->plan.precision));
     bench_sort(b->ms, b->steps);
-    (b->call->common.json ? print_json : print_people)(b);
+    print(b);
     return STOKE_OK;
 }
 

@@ -5,10 +5,8 @@
 #include <stdlib.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "cli/bench/bench.h"
-#include "cli/lib/facts.h"
 
 /* ---- bench subject: decoding JPEGs whole, or only a box of half their width and height (256x256 of
  * 512x512), as a random crop needs. The bytes are in memory and one thread works: the decoder alone is
@@ -186,57 +184,37 @@ static double region_speedup(const bench_case *cases, size_t count, int rounds)
                                       : NAN;
 }
 
-/* Only loaders with as many threads as bare decoding had are compared with it. */
-static int comparable(const bench_case *c, unsigned workers)
+void bench_sweep_print(cli_page *page, const bench_case *cases, size_t count, int rounds, double decode,
+                       unsigned workers)
 {
-    return c->subject == &bench_loader && c->opened.plan.workers == workers;
-}
-
-void bench_sweep_print(const bench_case *cases, size_t count, int rounds, double decode, unsigned workers)
-{
-    stoke_table *table =
-        CLI_TABLE("setting", "samples/s", "to decode", "CPU ms/sample", "peak memory", "planned");
+    cli_page_say(page, "\n");
+    cli_page_table(page, "sweep");
     for (size_t i = 0; i < count; i++) {
         const bench_case *c = &cases[i];
-        int loader = c->subject == &bench_loader;
-        const double speed = rate(cases, (int)i, rounds);
-        char ratio[32] = "n/a", peak[32] = "n/a", planned[32] = "n/a";
-        if (comparable(c, workers)) snprintf(ratio, sizeof ratio, "%.2f", speed / decode);
-        if (loader) {
-            stoke_text_memory(c->last.peak_rss, peak, sizeof peak);
-            stoke_text_memory(c->opened.plan.total_bytes, planned, sizeof planned);
-        }
-        cli_row(table, "%s\t%.1f\t%s\t%.2f\t%s\t%s", c->name, speed, ratio, bench_median(c->cpu_ms, rounds),
-                peak, planned);
+        const stoke_memory_plan *plan = &c->opened.plan;
+        const int loader = c->subject == &bench_loader, compared = loader && plan->workers == workers;
+        const double speed = rate(cases, (int)i, rounds), cpu_ms = bench_median(c->cpu_ms, rounds);
+        /* Only loaders with as many threads as bare decoding had are compared with it. */
+        CLI_PAGE_ROW(page, CELL("setting", FACT_OF(c, name)),
+                     CELL_REAL("samples/s", "samples_per_s", "%.1f", speed),
+                     CELL_AS("to decode", FACT_IF(compared, FACT("ratio_to_decode", speed / decode)), "%.2f",
+                             speed / decode),
+                     CELL_REAL("CPU ms/sample", "cpu_ms_per_sample", "%.2f", cpu_ms),
+                     CELL_FACT(FACT_IF(loader, FACT_OF(plan, workers))),
+                     CELL_AS("peak memory", FACT_IF(loader, FACT("peak_rss_bytes", c->last.peak_rss)), "%s",
+                             STOKE_MEMORY(c->last.peak_rss)),
+                     CELL_AS("planned", FACT_IF(loader, FACT("planned_bytes", plan->total_bytes)), "%s",
+                             STOKE_MEMORY(plan->total_bytes)));
     }
-    putchar('\n');
-    cli_table_end(table);
-    putchar('\n');
+    cli_page_table_end(page);
     const double workers_2 = scaling(cases, rounds), region = region_speedup(cases, count, rounds);
+    CLI_PAGE_FACTS(page, FACT("scaling_2_workers", workers_2), FACT("region_speedup", region));
     if (isnan(workers_2))
-        puts("2 workers against 1      n/a (one usable core)");
+        cli_page_say(page, "\n2 workers against 1      n/a (one usable core)\n");
     else
-        cli_print("2 workers against 1      %.2f times\n", workers_2);
+        cli_page_say(page, "\n2 workers against 1      %.2f times\n", workers_2);
     if (isnan(region))
-        puts("box of a JPEG            n/a (no JPEG in the set)");
+        cli_page_say(page, "box of a JPEG            n/a (no JPEG in the set)\n");
     else
-        cli_print("box of a JPEG            %.2f times the speed of decoding it whole\n", region);
-}
-
-void bench_sweep_json(stoke_json *json, const bench_case *cases, size_t count, int rounds, double decode,
-                      unsigned workers)
-{
-    JSON_LIST(json, "sweep", i, i < count) {
-        const bench_case *c = &cases[i];
-        const int loader = c->subject == &bench_loader;
-        FACTS_OBJECT(
-            json, NULL, FACT_OF(c, name), FACT("samples_per_s", rate(cases, (int)i, rounds)),
-            FACT("cpu_ms_per_sample", bench_median(c->cpu_ms, rounds)),
-            FACT_IF(comparable(c, workers), FACT("ratio_to_decode", rate(cases, (int)i, rounds) / decode)),
-            FACT_IF(loader, FACT_OF(&c->opened.plan, workers)),
-            FACT_IF(loader, FACT("peak_rss_bytes", c->last.peak_rss)),
-            FACT_IF(loader, FACT("planned_bytes", c->opened.plan.total_bytes)));
-    }
-    FACTS(json, FACT("scaling_2_workers", scaling(cases, rounds)),
-          FACT("region_speedup", region_speedup(cases, count, rounds)));
+        cli_page_say(page, "box of a JPEG            %.2f times the speed of decoding it whole\n", region);
 }

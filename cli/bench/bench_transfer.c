@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "cli/bench/bench.h"
-#include "cli/lib/facts.h"
+#include "cli/lib/page.h"
 
 typedef struct transfer_options {
     const char *device;
@@ -59,56 +59,55 @@ static int measure(const cli_call *call, const bench_set *set, const stoke_data_
     return r;
 }
 
-static void json_copies(stoke_json *json, const bench_feed_figures *f)
+static void print_ways(cli_page *page, const bench_feed jobs[WAYS])
 {
-    FACTS(json, FACT_OF(f, copy_ms), FACT("overlap_share", f->overlap), FACT("device_busy_share", f->busy));
-}
-
-static void print_json(const bench_feed jobs[WAYS], stoke_device *device)
-{
-    stoke_json json = cli_json_open();
-    FACTS(&json, FACT("device", stoke_device_describe(device)->name),
-          FACT("title", stoke_device_describe(device)->title), FACT("source", bench_feed_source(device)),
-          FACT_OF(&jobs[0], batch), FACT_OF(&jobs[0], height), FACT_OF(&jobs[0], width),
-          FACT("dtype", stoke_dtype_name(jobs[0].dtype)), FACT("bytes_per_batch", jobs[0].figures.bytes),
-          FACT_OF(&jobs[0], step_ms), FACT_OF(&jobs[0], steps),
-          FACT("pageable_gb_s", jobs[PAGEABLE].figures.gb_s), FACT("pinned_gb_s", jobs[PINNED].figures.gb_s));
-    json_copies(&json, &jobs[STREAM].figures);         /* the way of an upload unless told otherwise */
-    stoke_json_real(&json, "augment_ms_per_batch", 0); /* whole batches cross */
-    cli_json_memory(&json, jobs[0].call->planned);
-    JSON_LIST(&json, "transfers", i, i < WAYS) {
-        const bench_feed_figures *f = &jobs[i].figures;
-        stoke_json_object(&json, NULL);
-        FACTS(&json, FACT("transfer", cli_transfer_name(ways[i].transfer)), FACT_OF(f, gb_s));
-        json_copies(&json, f);
-        FACTS(&json, FACT_OF(f, period_ms));
-        stoke_json_close(&json);
-    }
-    stoke_json_close(&json);
-}
-
-static void print_people(const bench_feed jobs[WAYS], stoke_device *device)
-{
-    const stoke_device_info *info = stoke_device_describe(device);
-    cli_print("%s: %s; batches of %u x %ux%u %s, %.1f MB; step %.1f ms; times %s\n\n", info->name,
-              info->title, jobs[0].batch, jobs[0].height, jobs[0].width, stoke_dtype_name(jobs[0].dtype),
-              jobs[0].figures.bytes / 1e6, jobs[0].step_ms, bench_feed_source(device));
-    stoke_table *table = CLI_TABLE("transfer", "GB/s", "copy ms/batch", "hidden", "device busy", "ms/step");
+    cli_page_table(page, "transfers");
     for (int i = 0; i < WAYS; i++) {
         const bench_feed_figures *f = &jobs[i].figures;
-        cli_row(table, "%s\t%.2f\t%.2f\t%.0f %%\t%.1f %%\t%.2f", ways[i].title, f->gb_s, f->copy_ms,
-                100 * f->overlap, 100 * f->busy, f->period_ms);
+        CLI_PAGE_ROW(page, CELL("transfer", FACT(NULL, ways[i].title)),
+                     CELL_FACT(FACT("transfer", cli_transfer_name(ways[i].transfer))),
+                     CELL_OF("GB/s", f, gb_s, "%.2f"), CELL_OF("copy ms/batch", f, copy_ms, "%.2f"),
+                     CELL_AS("hidden", FACT("overlap_share", f->overlap), "%.0f %%", 100 * f->overlap),
+                     CELL_AS("device busy", FACT("device_busy_share", f->busy), "%.1f %%", 100 * f->busy),
+                     CELL_OF("ms/step", f, period_ms, "%.2f"));
     }
-    cli_table_end(table);
-    puts("\nhidden: the share of copying during which the device computed. Only a separate stream hides "
-         "copies; pinned memory alone makes them faster.");
-    if (jobs[STREAM].figures.period_ms > 1.2 * jobs[STREAM].step_ms)
-        cli_print("The loader gave a batch only every %.0f ms, so that copies often had no step to hide "
-                  "behind: take a longer --step-ms.\n",
-                  jobs[STREAM].figures.period_ms);
+    cli_page_table_end(page);
+}
+
+static void print(const cli_call *call, const bench_feed jobs[WAYS], stoke_device *device)
+{
+    cli_page about, *page = &about;
+    const stoke_device_info *info = stoke_device_describe(device);
+    const bench_feed *first = &jobs[0];
+    const bench_feed_figures *stream = &jobs[STREAM].figures; /* the way of an upload unless told otherwise */
+    cli_page_begin(page, call->common.json);
+    cli_page_say(page, "%s: %s; batches of %u x %ux%u %s, %.1f MB; step %.1f ms; times %s\n\n", info->name,
+                 info->title, first->batch, first->height, first->width, stoke_dtype_name(first->dtype),
+                 first->figures.bytes / 1e6, first->step_ms, bench_feed_source(device));
+    CLI_PAGE_FACTS(page, FACT("device", info->name), FACT_OF(info, title),
+                   FACT("source", bench_feed_source(device)), FACT_OF(first, batch), FACT_OF(first, height),
+                   FACT_OF(first, width), FACT("dtype", stoke_dtype_name(first->dtype)),
+                   FACT("bytes_per_batch", first->figures.bytes), FACT_OF(first, step_ms),
+                   FACT_OF(first, steps), FACT("pageable_gb_s", jobs[PAGEABLE].figures.gb_s),
+                   FACT("pinned_gb_s", jobs[PINNED].figures.gb_s), FACT_OF(stream, copy_ms),
+                   FACT("overlap_share", stream->overlap), FACT("device_busy_share", stream->busy),
+                   FACT("augment_ms_per_batch", 0.0)); /* whole batches cross */
+    if (page->as_json) cli_json_memory(&page->json, call->planned);
+    print_ways(page, jobs);
+    cli_page_say(
+        page, "\nhidden: the share of copying during which the device computed. Only a separate stream hides "
+              "copies; pinned memory alone makes them faster.\n");
+    if (stream->period_ms > 1.2 * jobs[STREAM].step_ms)
+        cli_page_say(page,
+                     "The loader gave a batch only every %.0f ms, so that copies often had no step to hide "
+                     "behind: take a longer --step-ms.\n",
+                     stream->period_ms);
     if (info->shares_memory && !info->emulated)
-        puts("This device works in the host's memory: a copy is a copy in memory, and page-locking gains "
-             "nothing.");
+        cli_page_say(
+            page,
+            "This device works in the host's memory: a copy is a copy in memory, and page-locking gains "
+            "nothing.\n");
+    cli_page_end(page);
 }
 
 static int run(cli_call *call, stoke_error *err)
@@ -123,7 +122,7 @@ static int run(cli_call *call, stoke_error *err)
     if (!r) r = bench_set_open(&set, call, &data, 2 * (uint64_t)data.batch, BENCH_SCENE, err);
     if (!r) r = measure(call, &set, &data, device, jobs, err);
     bench_set_close(&set); /* before anything is printed: a closed pipe ends the program there */
-    if (!r) (call->common.json ? print_json : print_people)(jobs, device);
+    if (!r) print(call, jobs, device);
     stoke_device_close(&device);
     free(jobs);
     return r;

@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -27,9 +26,18 @@ static const stoke_option options[] = {
                     "replaced, others stay"),
 };
 
-enum { IMAGES, MASKS, IDS, MASKS_B, LAMBDA };
-/* The last two come with a mixup op in the pipeline. */
-static const char *const kinds[] = { "images", "masks", "ids", "masks_b", "lambda" };
+enum { IMAGES, MASKS, IDS, MASKS_B, LAMBDA, TARGETS };
+static const char *const kinds[] = { "images", "masks", "ids", "masks_b", "lambda", "targets" };
+
+/* Second masks and shares come with a mixup op in the pipeline; targets in place of masks. */
+static int is_in(const stoke_batch *b, size_t kind)
+{
+    const void *const optional[] = {
+        [IMAGES] = b->images,   [MASKS] = b->masks,   [IDS] = b->ids,
+        [MASKS_B] = b->masks_b, [LAMBDA] = b->lambda, [TARGETS] = b->targets,
+    };
+    return optional[kind] != NULL;
+}
 
 /* Whether a name is one that a dump writes: index.json or KIND_NUMBER.npy. */
 static int is_dumped(const char *name)
@@ -91,17 +99,23 @@ typedef struct dump {
     uint64_t written, replaced, skipped;
 } dump;
 
+static void shape_of(const stoke_batch *b, uint32_t height, uint32_t width, char text[96])
+{
+    if (b->layout == STOKE_LAYOUT_CHW)
+        snprintf(text, 96, "(%u, %u, %u, %u)", b->count, b->channels, height, width);
+    else
+        snprintf(text, 96, "(%u, %u, %u, %u)", b->count, height, width, b->channels);
+}
+
 static int write_arrays(const dump *d, const stoke_batch *b, stoke_error *err)
 {
     const char *mask_type = npy_type(b->mask_dtype);
     const size_t pixels = (size_t)b->height * b->width,
                  mask_bytes = pixels * stoke_dtype_bytes(b->mask_dtype);
     const size_t image_bytes = pixels * b->channels * stoke_dtype_bytes(b->image_dtype);
-    char path[CLI_PATH], images[96], masks[96], column[32];
-    if (b->layout == STOKE_LAYOUT_CHW)
-        snprintf(images, sizeof images, "(%u, %u, %u, %u)", b->count, b->channels, b->height, b->width);
-    else
-        snprintf(images, sizeof images, "(%u, %u, %u, %u)", b->count, b->height, b->width, b->channels);
+    char path[CLI_PATH], images[96], targets[96], masks[96], column[32];
+    shape_of(b, b->height, b->width, images);
+    shape_of(b, b->target_height, b->target_width, targets);
     snprintf(masks, sizeof masks, "(%u, %u, %u)", b->count, b->height, b->width);
     snprintf(column, sizeof column, "(%u,)", b->count);
     const struct {
@@ -114,9 +128,12 @@ static int write_arrays(const dump *d, const stoke_batch *b, stoke_error *err)
         [IDS] = { "<u8", column, b->ids, sizeof *b->ids, sizeof *b->ids },
         [MASKS_B] = { mask_type, masks, b->masks_b, mask_bytes, b->mask_row_bytes },
         [LAMBDA] = { "<f4", column, b->lambda, sizeof *b->lambda, sizeof *b->lambda },
+        [TARGETS] = { npy_type(b->image_dtype), targets, b->targets, b->target_row_bytes,
+                      b->target_row_bytes },
     };
     int r = STOKE_OK;
-    for (size_t i = 0; !r && i < (b->masks_b ? CLI_COUNT(arrays) : MASKS_B); i++) {
+    for (size_t i = 0; !r && i < CLI_COUNT(arrays); i++) {
+        if (!is_in(b, i)) continue;
         snprintf(path, sizeof path, "%s/%s_%06llu.npy", d->folder, kinds[i], (unsigned long long)b->index);
         r = cli_write_npy(path, arrays[i].type, arrays[i].shape, arrays[i].rows, b->count,
                           arrays[i].row_bytes, arrays[i].stride, err);
@@ -132,7 +149,8 @@ static void index_batch(dump *d, const stoke_batch *b)
     stoke_batch_digest(b, digest);
     stoke_json_object(json, NULL);
     FACTS(json, FACT_OF(b, index), FACT_OF(b, position), FACT_OF(b, count), FACT("digest", CLI_HEX(digest)));
-    for (size_t i = 0; i < (b->masks_b ? CLI_COUNT(kinds) : MASKS_B); i++) {
+    for (size_t i = 0; i < CLI_COUNT(kinds); i++) {
+        if (!is_in(b, i)) continue;
         snprintf(name, sizeof name, "%s_%06llu.npy", kinds[i], (unsigned long long)b->index);
         stoke_json_string(json, kinds[i], name);
     }
@@ -240,7 +258,8 @@ const cli_command cli_dump = {
         "Writes images_NNNNNN.npy, masks_NNNNNN.npy and ids_NNNNNN.npy for each batch (NNNNNN is its global "
         "index) and, last of all, index.json with names, types and digests of what this run wrote. bfloat16 "
         "images are stored as uint16. With a mixup op there are masks_b_NNNNNN.npy and lambda_NNNNNN.npy "
-        "too: the second masks and the share of the first. Every file appears whole or not at all.",
+        "too: the second masks and the share of the first; with --task restore targets_NNNNNN.npy in place of "
+        "masks. Every file appears whole or not at all.",
     .examples = {
         { "stoke dump demo/data --size 128 --batch 4",
           "dump/images_000000.npy, masks_, ids_ and index.json" },

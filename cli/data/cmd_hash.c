@@ -333,7 +333,7 @@ const cli_command cli_hash = {
     .summary = "digest of every batch of an epoch",
     CLI_TAKES_DIR,
     .description = "Takes the batches of one epoch and prints a 128-bit digest (XXH3) of what a consumer "
-                   "sees in each: ids, pixels, masks. The digests depend on data, settings, seed and epoch "
+                   "sees in each: ids, pixels, masks or targets. The digests depend on data, settings, seed and epoch "
                    "only; use it to prove that two machines, settings or versions deliver the same. `all` is "
                    "over the pairs (index, digest) in order of index. With --world the batches of one rank "
                    "are printed; batches that only keep the ranks in step are marked as padding and left out "

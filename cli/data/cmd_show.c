@@ -31,7 +31,7 @@ static const stoke_option options[] = {
 
 /* Copies of rows: slots go back to the loader at once. */
 typedef struct shown {
-    stoke_image image, mask;
+    stoke_image image, other; /* its mask or its target */
     char caption[256], name[160];
 } shown;
 
@@ -71,6 +71,17 @@ stoke_image show_copy_mask(const stoke_batch *batch, uint32_t row, int second)
                           .depth = depth };
 }
 
+stoke_image show_copy_target(const stoke_batch *batch, uint32_t row)
+{
+    return (stoke_image){ .data = copy((char *)batch->targets + row * batch->target_row_bytes,
+                                       batch->target_row_bytes),
+                          .stride = (size_t)batch->target_width * batch->channels,
+                          .width = batch->target_width,
+                          .height = batch->target_height,
+                          .channels = (uint8_t)batch->channels,
+                          .depth = 1 };
+}
+
 /* The last `parts` parts of a path. */
 static const char *last_parts(const char *path, int parts)
 {
@@ -101,11 +112,15 @@ static void add_rows(gallery *g, const stoke_batch *batch, int has_masks)
         const int second = show_mixed(batch, i, mixed, sizeof mixed);
         const int replaced = batch->status[i] == STOKE_ROW_REPLACED;
         row->image = show_copy_image(batch, i);
-        if (has_masks) row->mask = show_copy_mask(batch, i, second);
+        if (has_masks) row->other = show_copy_mask(batch, i, second);
+        if (batch->targets) row->other = show_copy_target(batch, i);
         g->replaced += (uint64_t)replaced;
         snprintf(row->name, sizeof row->name, "%s%s", batch->names[i], replaced ? " (replacement)" : "");
         snprintf(row->caption, sizeof row->caption, "%s%s%s", row->name, *mixed ? "  " : "", mixed);
-        g->tiles[g->count++] = (stoke_tile){ &row->image, has_masks ? &row->mask : NULL, row->caption };
+        g->tiles[g->count++] = (stoke_tile){ .image = &row->image,
+                                             .mask = has_masks ? &row->other : NULL,
+                                             .caption = row->caption,
+                                             .target = batch->targets ? &row->other : NULL };
     }
 }
 
@@ -220,7 +235,7 @@ static int show_samples(cli_call *call, const char *out, stoke_error *err)
         print_result(call, &g, out);
         cli_say_bad(call, g.replaced, g.skipped);
     }
-    for (size_t i = 0; i < g.count; i++) free(g.rows[i].image.data), free(g.rows[i].mask.data);
+    for (size_t i = 0; i < g.count; i++) free(g.rows[i].image.data), free(g.rows[i].other.data);
     free(g.tiles), free(g.rows);
     cli_session_close(&session);
     return r;
@@ -248,10 +263,10 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_show = {
-    .summary = "write a picture of samples with their masks laid over",
+    .summary = "write a picture of samples with their masks laid over, or with their targets",
     CLI_TAKES_DIR,
-    .description = "Each sample stands beside itself with the mask laid over, its name below; the classes "
-                   "that occur are listed at the end. Samples come from the real loader, with its order, fit "
+    .description = "Each sample stands beside itself with the mask laid over, or beside its target (--task restore), "
+                   "its name below; the classes that occur are listed at the end. Samples come from the real loader, with its order, fit "
                    "and augmentation. With --ops one sample is drawn by every op and preset; --size is then "
                    "half the sample's unless given, so that crops have a choice.",
     .examples = {

@@ -6,10 +6,10 @@
 
 #include "cli/lib/common.h"
 #include "cli/lib/facts.h"
-#include "cli/lib/output.h"
 
 typedef struct synth_options {
-    int64_t count, classes, seed, quality, threads;
+    int64_t count, classes, seed, quality, threads, scale;
+    int task, degrade;
     uint32_t size[2];
     uint64_t memory_limit;
     int force;
@@ -19,9 +19,19 @@ typedef struct synth_options {
 static const stoke_option options[] = {
     CLI_NUMBER(INT, count, "64", 1, 1e9, "N", "Number of scenes"),
     CLI_TEXT(SIZE, size, "512", "N|HxW", "Height and width of a scene, 16 to 16384 pixels"),
+    CLI_CHOICE(
+        task, "segment", "segment|restore",
+        "What the set is for: segment makes images and masks, restore degraded pictures and the clean ones"),
+    CLI_CHOICE(
+        degrade, "noise", "noise|blur|dark|mix|none",
+        "What pictures of --task restore suffer from; mix draws one, two or all three for every scene, none "
+        "leaves --scale alone"),
+    CLI_NUMBER(INT, scale, "1", 1, 4, "N",
+               "Pictures of --task restore are N times smaller than --size, which is that of the clean ones"),
     CLI_NUMBER(INT, classes, "6", 2, 255, "N", "Number of classes; 0 is the background"),
     CLI_NUMBER(INT, seed, "0", 0, 9007199254740991.0, "N", "Other seed, other scenes"),
-    CLI_NUMBER(INT, quality, "90", 1, 100, "N", "JPEG quality of the images"),
+    CLI_NUMBER(INT, quality, "90", 1, 100, "N",
+               "JPEG quality of the images; those of --task restore are PNG"),
     CLI_NUMBER(INT, threads, "0", 0, 1024, "N", "Threads that draw and write; 0 = the cores there are"),
     CLI_TEXT(BYTES, memory_limit, "0", "BYTES",
              "Ceiling of all that the command holds (64M, 2G): fewer threads; 0 = none"),
@@ -29,16 +39,30 @@ static const stoke_option options[] = {
                     "same names that are not as synth wrote them; others stay"),
 };
 
+static const char *const degrades[] = { "noise", "blur", "dark", "mix", "none" };
+
 static void print_result(const cli_call *call, const char *folder, double seconds)
 {
     const synth_options *o = call->options;
     if (call->common.json) {
         stoke_json json = cli_json_open();
         FACTS(&json, FACT("folder", folder), FACT_OF(o, count), FACT("height", o->size[0]),
-              FACT("width", o->size[1]), FACT_OF(o, classes), FACT_OF(o, seed), FACT_OF(o, quality),
-              FACT("seconds", seconds));
+              FACT("width", o->size[1]), FACT("task", o->task ? "restore" : "segment"), FACT_OF(o, classes),
+              FACT_OF(o, seed), FACT_OF(o, quality), FACT_IF(o->task, FACT("degrade", degrades[o->degrade])),
+              FACT_IF(o->task, FACT_OF(o, scale)), FACT("seconds", seconds));
         cli_json_memory(&json, call->planned);
         stoke_json_close(&json);
+        return;
+    }
+    if (o->task) {
+        cli_print("%s: %s of %ux%u to %ux%u (height x width), degraded by %s, in %s\n", folder,
+                  STOKE_COUNT(o->count, "pair"), o->size[0] / (uint32_t)o->scale,
+                  o->size[1] / (uint32_t)o->scale, o->size[0], o->size[1],
+                  o->degrade == STOKE_DEGRADE_NONE ? "scale" : degrades[o->degrade], STOKE_SECONDS(seconds));
+        if (o->scale > 1)
+            cli_say(call, "next: stoke verify %s --scale %lld", STOKE_WORD(folder), (long long)o->scale);
+        else
+            cli_say(call, "next: stoke verify %s", STOKE_WORD(folder));
         return;
     }
     cli_print("%s: %s of %ux%u (height x width), %lld classes, in %s\n", folder,
@@ -58,6 +82,9 @@ static int run(cli_call *call, stoke_error *err)
     params.classes = (uint32_t)o->classes;
     params.seed = (uint64_t)o->seed;
     params.jpeg_quality = (int)o->quality;
+    params.restore = o->task;
+    params.degrade = o->degrade;
+    params.scale = (uint32_t)o->scale;
     params.force = o->force;
     params.memory_limit = o->memory_limit;
     params.planned = cli_memory_planned;
@@ -82,18 +109,21 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_synth = {
-    .summary = "make a synthetic set of images and exact masks",
+    .summary = "make a synthetic set of images and exact masks, or of degraded pictures and clean ones",
     .arguments = "DIR",
     .max_words = 1,
     .description = "Writes DIR/images/NNNNNN.jpg and DIR/masks/NNNNNN.png: scenes of textured shapes with "
-                   "photographic noise, and the class of every pixel. The same settings give the same bytes "
-                   "on every machine. In a folder that synth made before (it has a file .stokehold) pictures "
+                   "photographic noise, and the class of every pixel. With --task restore DIR/images/NNNNNN.png "
+                   "and DIR/targets/NNNNNN.png: the scene as a worse camera takes it, and without any noise. The "
+                   "same settings give the same bytes on every machine. In a folder that synth made before (it has a file .stokehold) pictures "
                    "of the same name are replaced while they are as synth wrote them; what you changed or "
                    "put there stays, and synth ends with its name. Any other folder must be empty.",
     .examples = {
         { "stoke synth demo/data", "64 pairs of 512x512 with 6 classes" },
         { "stoke synth demo/data --count 16 --size 240x320 --classes 12", "fewer, smaller, more classes" },
         { "stoke synth demo/data --seed 7 --json", "other scenes; the result as JSON" },
+        { "stoke synth demo/pairs --task restore --degrade mix --scale 2",
+          "256x256 pictures to restore and enlarge to 512x512" },
     },
     CLI_OWN_OPTIONS_AND_RUN,
 };

@@ -20,6 +20,7 @@ int show_settings(stoke_data_params *data, stoke_error *err);
  * delivers zeros: they are neither drawn nor counted in a legend. */
 stoke_image show_copy_image(const stoke_batch *batch, uint32_t row);
 stoke_image show_copy_mask(const stoke_batch *batch, uint32_t row, int second); /* second: of masks_b */
+stoke_image show_copy_target(const stoke_batch *batch, uint32_t row);
 
 /* A row of mixup has two masks; a picture shows the one with the larger share. Returns 1 when that is the
  * second one, and writes "lambda 0.18, mask of NAME" ("" for a row that is not mixed). */

@@ -30,7 +30,7 @@ typedef struct strip {
 
 /* What a tile shows. */
 typedef struct cell {
-    stoke_image image, mask, detail; /* detail: a view of the image */
+    stoke_image image, other, detail; /* other: its mask or its target; detail: a view of the image */
     char caption[128];
 } cell;
 
@@ -138,6 +138,7 @@ static uint32_t classes_in(const stoke_batch *batch)
     uint32_t n = 0;
     const size_t depth = stoke_dtype_bytes(batch->mask_dtype);
     const uint8_t *ids = batch->masks;
+    if (!ids) return 0;
     for (size_t i = 0; i < batch->mask_row_bytes; i += depth) {
         const uint32_t id = depth == 1 ? ids[i] : ids[i] | (uint32_t)ids[i + 1] << 8;
         n += !seen[id];
@@ -254,8 +255,11 @@ static int take_row(page *p, stoke_loader *loader, size_t at, stoke_error *err)
     p->tiles[at].image = &c->image;
     const int second = show_mixed(batch, 0, c->caption, sizeof c->caption);
     if (stoke_dataset_has_masks(p->dataset)) {
-        c->mask = show_copy_mask(batch, 0, second);
-        p->tiles[at].mask = &c->mask;
+        c->other = show_copy_mask(batch, 0, second);
+        p->tiles[at].mask = &c->other;
+    } else if (batch->targets) {
+        c->other = show_copy_target(batch, 0);
+        p->tiles[at].target = &c->other;
     }
     if (*c->caption) p->tiles[at].caption = c->caption;
     stoke_batch_release(loader, &batch);
@@ -292,7 +296,7 @@ static int choose_size(page *p, stoke_error *err)
     if (r) return r;
     p->data.size[0] = (p->cells[0].image.height + 1) / 2;
     p->data.size[1] = (p->cells[0].image.width + 1) / 2;
-    free(p->cells[0].image.data), free(p->cells[0].mask.data);
+    free(p->cells[0].image.data), free(p->cells[0].other.data);
     p->cells[0] = (cell){ 0 };
     cli_say(p->call, "size: %ux%u, half the sample's, so that crops have a choice; --size N sets it",
             p->data.size[0], p->data.size[1]);
@@ -312,24 +316,30 @@ static void add_note(strip *s, const char *text)
              text);
 }
 
+static const stoke_image *other_of(const stoke_tile *tile)
+{
+    return tile->mask ? tile->mask : tile->target;
+}
+
 /* What can be seen without it is left out: draws that are all the same (a flip with p = 1) but one, and masks
- * that are the sample's own. An op that does nothing here (normalize: the picture has bytes) says so. */
+ * and targets that are the sample's own. An op that does nothing here (normalize: the picture has bytes) says
+ * so. */
 static void tidy(page *p, size_t number)
 {
     strip *s = &p->strips[number];
     stoke_tile *tile = &p->tiles[number * p->columns];
-    int same_masks = 1, same_draws = 1;
+    int same_others = 1, same_draws = 1;
     s->unchanged = 1;
     for (uint32_t i = 1; i < p->columns; i++) {
-        if (tile[0].mask) {
-            same_masks &= !tile[i].caption && same_pixels(tile[0].mask, tile[i].mask);
-            same_draws &= same_pixels(tile[1].mask, tile[i].mask);
+        if (other_of(&tile[0])) {
+            same_others &= !tile[i].caption && same_pixels(other_of(&tile[0]), other_of(&tile[i]));
+            same_draws &= same_pixels(other_of(&tile[1]), other_of(&tile[i]));
         }
-        s->unchanged &= same_pixels(tile[0].image, tile[i].image) && same_masks;
+        s->unchanged &= same_pixels(tile[0].image, tile[i].image) && same_others;
         same_draws &= same_pixels(tile[1].image, tile[i].image);
     }
     for (uint32_t i = 0; i < p->columns; i++) {
-        if (same_masks) tile[i].mask = NULL;
+        if (same_others) tile[i].mask = tile[i].target = NULL;
         if (same_draws && i > 1) tile[i] = (stoke_tile){ 0 };
     }
     if (s->unchanged) add_note(s, "(changes nothing in this picture)");
@@ -484,7 +494,7 @@ int show_ops(const cli_call *call, const char *out, stoke_error *err)
     if (!r) r = write_picture(&p, out, err);
     if (!r) print_result(&p, out);
     for (size_t i = 0; p.cells && i < p.count * p.columns; i++)
-        free(p.cells[i].image.data), free(p.cells[i].mask.data);
+        free(p.cells[i].image.data), free(p.cells[i].other.data);
     free(p.strips), free(p.cells), free(p.tiles);
     stoke_dataset_close(&p.dataset);
     return r;

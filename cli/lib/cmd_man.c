@@ -3,7 +3,6 @@
  * stoke man: man pages in roff, from the command tables. The build runs it and installs the pages.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "cli/lib/common.h"
 #include "cli/lib/help.h"

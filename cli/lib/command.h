@@ -20,7 +20,7 @@ typedef struct cli_common {
 /* The data options come in sections, those of training too; the command's own and the common ones stand
  * around them. */
 enum {
-    CLI_SECTIONS = 13,
+    CLI_SECTIONS = 14,
     CLI_MAX_GROUPS = CLI_SECTIONS + 3,
     CLI_ORIGINS = 64,
     CLI_REMARKS = 8192,

@@ -12,14 +12,11 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define OPTIONS cli_common
@@ -122,7 +119,8 @@ static named_set set_of_flags(const cli_call *call)
 static int repeat_flags(cli_call *call, named_set set, stoke_error *err)
 {
     int ignored;
-    if (set.any) call->data.data = call->data.images = call->data.masks = call->data.list = NULL;
+    stoke_data_params *data = &call->data;
+    if (set.any) data->data = data->images = data->masks = data->targets = data->list = NULL;
     const int r = stoke_options_parse(call->groups, call->n_groups, call->argc, call->argv, call->words,
                                       &call->n_words, &ignored, err);
     if (!r && set.folder) call->data.data = set.folder;
@@ -214,6 +212,8 @@ int cli_call_begin(cli_call *call, const cli_command *command, int argc, char **
     if (!r && takes_folder) call->data.data = call->words[0];
     char settings[CLI_PATH];
     const char *config = cli_settings_file(call, settings);
+    if (!r && config == settings && call->trains && call->train.resume)
+        r = stoke_run_check(call->train.resume, err);
     if (!r && config && !command->any_config) r = load_config(call, config, err);
     /* auto is training's to settle; for the others it has a fixed meaning, in figures they print too. */
     if (!call->trains && call->data.batch < 0) call->data.batch = stoke_data_defaults().batch;

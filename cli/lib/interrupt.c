@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/lib/interrupt.h"
+#include "cli/lib/common.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -7,13 +7,11 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <stoke/tools/machine.h>
 #include <stoke/tools/output.h>
 
-#include "cli/lib/common.h"
 #include "cli/lib/output.h"
 
 enum { GRACE_MS = 3000, ONE_REQUEST_MS = 1000, NOTES = 32 };

@@ -5,8 +5,6 @@
 #include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "cli/lib/common.h"
 #include <stoke/tools/output.h>

@@ -72,7 +72,7 @@ const char *cli_page_tidy(const char *text, char *out, size_t size)
 
 void cli_page_begin(cli_page *page, int as_json)
 {
-    page->as_json = as_json;
+    *page = (cli_page){ .as_json = as_json };
     if (as_json) page->json = cli_json_open();
 }
 
@@ -110,6 +110,60 @@ void cli_page_entry(cli_page *page, const char *title)
 void cli_page_close(cli_page *page)
 {
     if (page->as_json) stoke_json_close(&page->json);
+}
+
+/* ---- tables ---- */
+
+const char *cli_cell_text(char *text, size_t size, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, size, format, args);
+    va_end(args);
+    return text;
+}
+
+void cli_page_table(cli_page *page, const char *key)
+{
+    cli_page_list(page, key, NULL);
+}
+
+/* NULL is n/a. */
+static const char *shown(const cli_cell *cell, char *text, size_t size)
+{
+    const cli_fact *fact = &cell->fact;
+    if (fact->kind == CLI_FACT_NONE || (fact->kind == CLI_FACT_TEXT && !fact->text) ||
+        (fact->kind == CLI_FACT_REAL && isnan(fact->real)))
+        return NULL;
+    if (cell->text || fact->kind == CLI_FACT_TEXT) return cell->text ? cell->text : fact->text;
+    snprintf(text, size, "%lld", (long long)fact->integer);
+    return text;
+}
+
+void cli_page_row(cli_page *page, const cli_cell *cells)
+{
+    enum { COLUMNS_MAX = 16 };
+    const char *headings[COLUMNS_MAX], *texts[COLUMNS_MAX];
+    char numbers[COLUMNS_MAX][24];
+    size_t n = 0;
+    cli_page_entry(page, NULL);
+    for (const cli_cell *c = cells; c->fact.kind != CLI_FACT_END; c++) {
+        if (page->as_json && c->fact.key) cli_json_facts(&page->json, (const cli_fact[]){ c->fact, { 0 } });
+        if (page->as_json || !c->heading) continue;
+        headings[n] = c->heading;
+        texts[n] = shown(c, numbers[n], sizeof numbers[n]);
+        n++;
+    }
+    if (!n) return; /* for programs, or a row for programs alone */
+    if (!page->table) page->table = stoke_table_create(headings, n);
+    stoke_table_row(page->table, texts);
+}
+
+void cli_page_table_end(cli_page *page)
+{
+    if (page->table) cli_table_end(page->table);
+    page->table = NULL;
+    cli_page_close(page);
 }
 
 /* ---- facts ---- */

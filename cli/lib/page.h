@@ -6,8 +6,8 @@
 #ifndef STOKE_CLI_LIB_PAGE_H
 #define STOKE_CLI_LIB_PAGE_H
 
+#include "cli/lib/facts.h"
 #include <stoke/tools/probe.h>
-#include <stoke/tools/report.h>
 
 typedef enum cli_unit {
     CLI_UNIT_NONE,
@@ -30,6 +30,7 @@ typedef enum cli_unit {
 typedef struct cli_page {
     int as_json;
     stoke_json json;
+    stoke_table *table; /* the one whose rows are being told; NULL: none yet */
 } cli_page;
 
 void cli_page_begin(cli_page *page, int as_json);
@@ -48,6 +49,39 @@ void cli_page_section(cli_page *page, const char *key, const char *title);
 void cli_page_list(cli_page *page, const char *key, const char *title);
 void cli_page_entry(cli_page *page, const char *title);
 void cli_page_close(cli_page *page); /* the innermost of them */
+
+/* ---- tables ---- */
+
+/* A row of a table for people is an object of a list for programs: each cell is a fact, the heading of its
+ * column (NULL: for programs alone) and how people see it. */
+typedef struct cli_cell {
+    cli_fact fact; /* without a key it is for people alone; null, or left out, it is n/a to them */
+    const char *heading, *text;
+} cli_cell;
+
+/* A text or a whole number, as it is; FACT(NULL, text) is for people alone. */
+#define CELL(title, value) ((cli_cell){ .fact = value, .heading = title })
+/* Shown by a format: CELL_AS("memory", FACT_COUNT("memory_bytes", n), "%.1f GiB", n / gibi). */
+#define CELL_AS(title, value, ...)                                                                           \
+    ((cli_cell){ .fact = value, .heading = title, .text = cli_cell_text((char[96]){ 0 }, 96, __VA_ARGS__) })
+/* A number, or a member under its own name, that both see: one by the format. */
+#define CELL_REAL(title, key, format, value)   CELL_AS(title, FACT(key, value), format, value)
+#define CELL_OF(title, record, member, format) CELL_REAL(title, #member, format, (record)->member)
+/* For programs alone, for people alone. */
+#define CELL_FACT(value)      ((cli_cell){ .fact = value })
+#define CELL_TEXT(title, ...) CELL_AS(title, FACT(NULL, ""), __VA_ARGS__)
+const char *cli_cell_text(char *text, size_t size, const char *format, ...) STOKE_PRINTF(3, 4);
+
+void cli_page_table(cli_page *page, const char *key);
+/* Every row has the same columns. */
+#define CLI_PAGE_ROW(page, ...) (CLI_PAGE_ROW_OPEN(page, __VA_ARGS__), cli_page_close(page))
+/* More for programs follows, up to cli_page_close. */
+#define CLI_PAGE_ROW_OPEN(page, ...)                                                                         \
+    cli_page_row(page, (const cli_cell[]){ __VA_ARGS__, { .heading = NULL } })
+void cli_page_row(cli_page *page, const cli_cell *cells);
+void cli_page_table_end(cli_page *page);
+
+/* ---- facts with a source ---- */
 
 /* "34 %", "9.4 GiB", "n/a". */
 const char *cli_figure_text(stoke_figure figure, cli_unit unit, char *text, size_t size);

@@ -8,11 +8,9 @@
 #include "cli/lib/output.h"
 #include "cli/lib/settings.h"
 
-#include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #if defined(__GLIBC__)
 #include <malloc.h>
 #endif

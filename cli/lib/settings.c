@@ -15,6 +15,7 @@ static const struct {
     const char *first, *title;
 } sections[] = {
     { "data", "Where samples come from" },
+    { "task", "Pairs of picture and picture" },
     { "classes", "What masks mean" },
     { "decode", "Decoding" },
     { "size", "What a batch holds" },
@@ -49,6 +50,12 @@ static const cli_default train_defaults[] = {
     { "batch", "auto" },
     { 0 },
 };
+
+void cli_leave_augment(cli_call *call)
+{
+    /* The text of the table itself: a word that somebody wrote lies elsewhere. */
+    if (call->data.augment == train_defaults[0].text) call->data.augment = NULL;
+}
 
 stoke_option *cli_own_defaults(const cli_call *call, const stoke_option_group *all)
 {
@@ -105,7 +112,7 @@ int cli_load_settings(cli_call *call, const char *path, int names_set, stoke_err
     char *remarks = cli_alloc(1, CLI_REMARKS);
     const char **given = said_by_flags(call, names_set);
     stoke_config_use use = { .groups = groups, .known = known, .given = given, .remarks = remarks };
-    static const char *const set[] = { "data_root", "images_dir", "masks_dir", NULL };
+    static const char *const set[] = { "data_root", "images_dir", "masks_dir", "targets_dir", NULL };
     use.remarks_size = CLI_REMARKS;
     if (call->command->sees_set) use.also = set;
     use.origins = call->origins;

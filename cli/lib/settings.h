@@ -8,6 +8,8 @@
 #include "cli/lib/common.h"
 #include "cli/lib/output.h"
 
+/* Training chooses its augmentation by the task, where nobody did: the table's default becomes NULL. */
+void cli_leave_augment(cli_call *call);
 /* A copy of the table with the command's own defaults, which --help shows; NULL: it has none. free() it. */
 stoke_option *cli_own_defaults(const cli_call *call, const stoke_option_group *all);
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cli/lib/common.h"
-#include "cli/lib/facts.h"
+#include "cli/lib/page.h"
 #include "cli/lib/help.h"
 #include "cli/lib/output.h"
 #include "cli/lib/settings.h"
@@ -116,47 +116,44 @@ static stoke_eval_params params_of(const cli_call *call, const stoke_trained *tr
 static const char *const modes[] = { "auto", "resize", "slide" };
 static const char *const splits[] = { "all", "train", "val", "test" };
 
-/* "n/a" in tables is NULL. */
-static const char *share_text(double value, char text[16])
-{
-    if (isnan(value)) return NULL;
-    snprintf(text, 16, "%.4f", value);
-    return text;
-}
-
 /* The column of names is left out when no class has one. */
-static stoke_table *class_table(const stoke_eval_report *report)
+static void put_classes(cli_page *page, const stoke_eval_report *report)
 {
-    static const char *const headings[] = { "id", "class", "IoU", "F1", "precision", "recall", "pixels" };
     int names = 0;
     for (uint32_t id = 0; id < report->classes; id++) names |= report->class_names[id] != NULL;
-    const char *shown[CLI_COUNT(headings)] = { names ? "id" : "class" };
-    memcpy(shown + 1, headings + 2 - names, (CLI_COUNT(headings) - 2 + (size_t)names) * sizeof *shown);
-    stoke_table *table = stoke_table_create(shown, CLI_COUNT(headings) - !names);
+    cli_page_table(page, "classes");
     for (uint32_t id = 0; id < report->classes; id++) {
-        const stoke_class_score s = stoke_confusion_class(report->confusion, id);
-        char number[16], pixels[24], text[4][16];
-        snprintf(number, sizeof number, "%u", (unsigned)id);
-        snprintf(pixels, sizeof pixels, "%llu", (unsigned long long)s.truth);
+        const stoke_class_score c = stoke_confusion_class(report->confusion, id);
         const char *name = report->class_names[id];
-        const char *cells[] = { number,
-                                name ? name : "-",
-                                share_text(s.iou, text[0]),
-                                share_text(s.f1, text[1]),
-                                share_text(s.precision, text[2]),
-                                share_text(s.recall, text[3]),
-                                pixels };
-        if (!names) cells[1] = number;
-        stoke_table_row(table, names ? cells : cells + 1);
+        CLI_PAGE_ROW(page, CELL(names ? "id" : "class", FACT("id", id)), CELL_FACT(FACT("name", name)),
+                     CELL(names ? "class" : NULL, FACT(NULL, name ? name : "-")),
+                     CELL_OF("IoU", &c, iou, "%.4f"), CELL_OF("F1", &c, f1, "%.4f"),
+                     CELL_OF("precision", &c, precision, "%.4f"), CELL_OF("recall", &c, recall, "%.4f"),
+                     CELL("pixels", FACT_OF(&c, truth)), CELL_FACT(FACT_OF(&c, predicted)),
+                     CELL_FACT(FACT_OF(&c, hit)));
     }
-    return table;
+}
+
+static void put_worst(cli_page *page, const stoke_eval_report *report, size_t most)
+{
+    if (report->n_worst && most) cli_page_say(page, "\n");
+    cli_page_table(page, "worst");
+    for (size_t i = 0; i < report->n_worst && i < most; i++)
+        CLI_PAGE_ROW(page, CELL("worst pictures", FACT_OF(&report->worst[i], name)),
+                     CELL_OF("mean IoU", &report->worst[i], miou, "%.4f"),
+                     CELL_OF("accuracy", &report->worst[i], accuracy, "%.4f"));
+    cli_page_table_end(page);
 }
 
 static void print_means(const stoke_eval_report *report)
 {
     const stoke_scores *s = &report->scores;
+    const char *comma = "";
     for (int i = 0; i < STOKE_SCORES; i++)
-        cli_print("%s%s %.4f", i ? ", " : "", stoke_score_at(i)->title, stoke_score_value(s, i));
+        if (stoke_metric_fits(i, report->task)) {
+            cli_print("%s%s %.4f", comma, stoke_score_at(i)->title, stoke_score_value(s, i));
+            comma = ", ";
+        }
     cli_print("\n");
     if (!isnan(report->loss)) cli_print("loss %.4f (cross-entropy)\n", report->loss);
     cli_print("over %u of %s, %s of %s, ", (unsigned)s->classes_counted,
@@ -171,57 +168,39 @@ static void print_means(const stoke_eval_report *report)
         cli_print("resized to %ux%u\n", report->height, report->width);
 }
 
-static void print_worst(const stoke_eval_report *report, size_t most)
-{
-    if (!report->n_worst || !most) return;
-    stoke_table *table = CLI_TABLE("worst pictures", "mean IoU", "accuracy");
-    for (size_t i = 0; i < report->n_worst && i < most; i++) {
-        char text[2][16];
-        stoke_table_row(table,
-                        (const char *[]){ report->worst[i].name, share_text(report->worst[i].miou, text[0]),
-                                          share_text(report->worst[i].accuracy, text[1]) });
-    }
-    putchar('\n');
-    cli_table_end(table);
-}
-
 static void write_json(FILE *out, const cli_call *call, const stoke_trained *trained,
                        const stoke_eval_report *report)
 {
     const eval_options *o = call->options;
     const stoke_scores *s = &report->scores;
-    stoke_json json;
-    stoke_json_begin(&json, out, 1);
-    stoke_json_object(&json, NULL);
-    if (out != stdout) stoke_json_string(&json, "comment", STOKE_OUTPUT_MARK);
-    FACTS(&json, FACT("network", stoke_trained_weights(trained)), FACT_OF(&report->plan, model),
+    cli_page page = { .as_json = 1 };
+    stoke_json *json = &page.json;
+    stoke_json_begin(json, out, 1);
+    stoke_json_object(json, NULL);
+    if (out != stdout) stoke_json_string(json, "comment", STOKE_OUTPUT_MARK);
+    FACTS(json, FACT("network", stoke_trained_weights(trained)), FACT_OF(&report->plan, model),
           FACT("run_config", stoke_trained_config(trained)), FACT("data", cli_set_name(&call->data)),
           FACT("split", splits[call->data.split]), FACT_SIZE("size", report->height, report->width),
           FACT_IS_OF(report, original), FACT("mode", modes[report->mode]),
           FACT_COUNT("windows", report->windows),
           FACT("precision_used", stoke_precision_name(report->plan.precision)));
-    cli_json_memory(&json, &report->memory);
-    FACTS(&json, FACT_OF(&call->data, ignore_index), FACT_OF(report, samples), FACT_OF(report, bad),
+    cli_json_memory(json, &report->memory);
+    FACTS(json, FACT_OF(&call->data, ignore_index), FACT_OF(report, samples), FACT_OF(report, bad),
           FACT_TEXT("first_bad", report->first_bad), FACT_TEXT("unrecorded", report->unrecorded),
           FACT_OF(report, seconds), FACT_OF(report, waited_seconds), FACT_OF(report, images_per_s));
     for (int i = 0; i < STOKE_SCORES; i++)
-        stoke_json_real(&json, stoke_score_at(i)->name, stoke_score_value(s, i));
-    FACTS(&json, FACT_OF(report, loss), FACT_OF(s, classes_counted), FACT_OF(s, pixels),
+        if (stoke_metric_fits(i, report->task))
+            stoke_json_real(json, stoke_score_at(i)->name, stoke_score_value(s, i));
+    FACTS(json, FACT_OF(report, loss), FACT_OF(s, classes_counted), FACT_OF(s, pixels),
           FACT("convention", stoke_scores_convention()));
-    JSON_LIST(&json, "classes", id, id < report->classes) {
-        const stoke_class_score c = stoke_confusion_class(report->confusion, id);
-        FACTS_OBJECT(&json, NULL, FACT("id", id), FACT("name", report->class_names[id]), FACT_OF(&c, iou),
-                     FACT_OF(&c, f1), FACT_OF(&c, precision), FACT_OF(&c, recall), FACT_OF(&c, truth),
-                     FACT_OF(&c, predicted), FACT_OF(&c, hit));
+    put_classes(&page, report);
+    cli_page_table_end(&page);
+    JSON_LIST(json, "confusion", t, t < report->classes) /* row = truth */ {
+        JSON_LIST(json, NULL, p, p < report->classes)
+            stoke_json_uint(json, NULL, stoke_confusion_count(report->confusion, t, p));
     }
-    JSON_LIST(&json, "confusion", t, t < report->classes) /* row = truth */ {
-        JSON_LIST(&json, NULL, p, p < report->classes)
-            stoke_json_uint(&json, NULL, stoke_confusion_count(report->confusion, t, p));
-    }
-    JSON_LIST(&json, "worst", i, i < report->n_worst && i < (size_t)o->worst)
-        FACTS_OBJECT(&json, NULL, FACT_OF(&report->worst[i], name), FACT_OF(&report->worst[i], miou),
-                     FACT_OF(&report->worst[i], accuracy));
-    stoke_json_close(&json);
+    put_worst(&page, report, (size_t)o->worst);
+    stoke_json_close(json);
 }
 
 /* ---- files ---- */
@@ -268,9 +247,10 @@ static int write_files(const cli_call *call, const stoke_trained *trained, const
     snprintf(path, sizeof path, "%s/classes.csv", o->out);
     if (!r) r = stoke_output_open(&file, path, err);
     if (!r) {
-        stoke_table *table = class_table(report);
-        stoke_table_csv(table, file.stream);
-        stoke_table_destroy(&table);
+        cli_page page = { .as_json = 0 };
+        put_classes(&page, report);
+        stoke_table_csv(page.table, file.stream);
+        stoke_table_destroy(&page.table);
         r = stoke_output_commit(&file, err);
     }
     snprintf(path, sizeof path, "%s/eval.json", o->out);
@@ -292,11 +272,13 @@ static void print_result(const cli_call *call, const stoke_trained *trained, con
         write_json(stdout, call, trained, report);
         putchar('\n');
     } else {
-        cli_table_end(class_table(report));
+        cli_page page = { .as_json = 0 };
+        put_classes(&page, report);
+        cli_page_table_end(&page);
         putchar('\n');
         print_means(report);
         cli_print_wrapped(stoke_scores_convention(), 100, stdout);
-        print_worst(report, (size_t)o->worst);
+        put_worst(&page, report, (size_t)o->worst);
         if (o->out)
             cli_print("\n%s: confusion.png, %sclasses.csv, eval.json\n", o->out,
                       report->n_worst ? "worst.png, " : "");

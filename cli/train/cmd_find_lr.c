@@ -239,6 +239,7 @@ static int run(cli_call *call, stoke_error *err)
         cli_say(call, "remark: --steps belongs to the run that follows; the sweep has %s (--sweep-steps)",
                 STOKE_COUNT(params.steps, "step"));
     int r = cli_require_data(call, &call->data, err);
+    cli_leave_augment(call);
     if (!r) r = cli_may_write(call, f.o->out, call->train.force, err);
     if (!r) r = stoke_find_lr(&call->data, &call->train, &params, on_event, &f, &f.report, err);
     train_bar_end(&f.bar);

@@ -3,7 +3,6 @@
  * stoke report: curves and report.html of a run, made again from its log.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "cli/lib/common.h"
 #include "cli/lib/facts.h"
@@ -16,8 +15,8 @@ typedef struct report_options {
 #define OPTIONS report_options
 static const stoke_option options[] = { CLI_FORCE };
 
-static const char *const files[] = { "report.html", "curves/loss.svg", "curves/miou.svg", "curves/lr.svg",
-                                     "curves/speed.svg" };
+static const char *const files[] = { "report.html",   "curves/loss.svg", "curves/miou.svg",
+                                     "curves/lr.svg", "curves/psnr.svg", "curves/speed.svg" };
 
 /* A file of a run's report, or what they lie in. */
 static const char *path_of(const char *folder, const char *name, char path[CLI_PATH])
@@ -36,8 +35,9 @@ static void print_result(const cli_call *call, const char *folder)
     }
     stoke_json json = cli_json_open();
     FACTS(&json, FACT("run", folder), FACT("report", path_of(folder, files[0], path)));
+    /* Either task has one name for the curve of its scores. */
     JSON_LIST(&json, "curves", i, i + 1 < CLI_COUNT(files))
-        stoke_json_string(&json, NULL, path_of(folder, files[i + 1], path));
+        if (stoke_there(path_of(folder, files[i + 1], path))) stoke_json_string(&json, NULL, path);
     stoke_json_close(&json);
 }
 

@@ -8,6 +8,7 @@
 
 #include "cli/lib/common.h"
 #include "cli/lib/facts.h"
+#include "cli/lib/settings.h"
 #include "cli/train/train_bar.h"
 #include <stoke/predict.h>
 
@@ -51,15 +52,26 @@ static void say_validation(const cli_call *call, const stoke_train_outlook *o)
             work);
 }
 
+static const char *what_it_makes(const stoke_net_plan *plan, char *text, size_t size)
+{
+    if (plan->task != STOKE_TASK_RESTORE)
+        return snprintf(text, size, "%s", STOKE_COUNT(plan->classes, "class")), text;
+    if (plan->scale > 1)
+        return snprintf(text, size, "pictures %u times as large", (unsigned)plan->scale), text;
+    return "pictures restored";
+}
+
 static void say_outlook(const cli_call *call, const stoke_train_event *e, int terms)
 {
     const stoke_train_outlook *o = e->outlook;
     /* A set that is smaller than a batch fills no more. */
     const uint64_t asked = (uint64_t)o->data->batch,
                    batch = asked < o->train_samples ? asked : o->train_samples;
-    cli_say(call, "network: SegFormer %s, %.1f million parameters, %s, %ux%u pixels, %s, %s", o->plan->model,
-            (double)o->plan->parameter_count / 1e6, STOKE_COUNT(o->plan->classes, "class"), o->data->size[0],
-            o->data->size[1], stoke_precision_name(o->plan->precision),
+    char makes[48];
+    cli_say(call, "network: %s %s, %.*f million parameters, %s, %ux%u pixels, %s, %s", o->plan->family,
+            o->plan->model, o->plan->parameter_count < 1000000 ? 2 : 1,
+            (double)o->plan->parameter_count / 1e6, what_it_makes(o->plan, makes, sizeof makes),
+            o->data->size[0], o->data->size[1], stoke_precision_name(o->plan->precision),
             STOKE_COUNT(o->plan->threads, "thread"));
     if (o->val_samples) say_validation(call, o);
     cli_say(call, "run: %s, %s of %s, %llu per epoch, lr %g", o->folder, STOKE_COUNT(e->steps, "step"),
@@ -76,7 +88,8 @@ static void json_outlook(const stoke_train_event *e)
     FACTS(&json, FACT_OF(o, folder), FACT("device", "processor"), FACT_IS_OF(o, resumes), FACT_OF(e, step),
           FACT_OF(e, steps), FACT_OF(e, epochs), FACT_OF(e, steps_per_epoch), FACT_OF(o, train_samples),
           FACT_OF(o, val_samples), FACT_OF(o->plan, model), FACT("parameters", o->plan->parameter_count),
-          FACT_OF(o->plan, classes), FACT_SIZE("size", o->data->size[0], o->data->size[1]),
+          FACT_OF(o->plan, classes),
+          FACT("task", o->plan->task == STOKE_TASK_RESTORE ? "restore" : "segment"), FACT_SIZE("size", o->data->size[0], o->data->size[1]),
           FACT_OF(o->data, batch), FACT_OF(o->params, accumulate), FACT_OF(o->params, lr),
           FACT_OF(o->data, augment),
           FACT("eval_mode", !o->val_samples ? NULL : eval_modes[o->params->eval_mode]),
@@ -94,6 +107,7 @@ static int on_event(void *context, const stoke_train_event *e)
     if (e->kind == STOKE_TRAIN_READY) {
         say_outlook(t->call, e, t->dry_run);
         t->steps = e->steps;
+        t->bar.task = e->outlook->data->task;
         t->bar.metric = e->outlook->params->metric;
         if (t->dry_run && t->call->common.json) json_outlook(e);
         t->looked = t->dry_run;
@@ -129,8 +143,10 @@ static void json_summary(const training *t, const stoke_trainer *trainer, const 
           FACT_OF(s, best), FACT_OF(s, best_step));
     stoke_json_object(&json, "scores");
     const int have = isfinite(s->best);
+    const int task = t->bar.task == STOKE_TASK_RESTORE ? STOKE_TASK_RESTORE : STOKE_TASK_SEGMENT;
     for (int i = 0; i < STOKE_SCORES; i++)
-        stoke_json_real(&json, stoke_score_at(i)->name, have ? stoke_score_value(&s->scores, i) : NAN);
+        if (stoke_metric_fits(i, task))
+            stoke_json_real(&json, stoke_score_at(i)->name, have ? stoke_score_value(&s->scores, i) : NAN);
     stoke_json_close(&json);
     FACTS_OBJECT(&json, "seconds", FACT("all", s->seconds), FACT("steps", step_seconds(s)),
                  FACT("data", s->data_seconds), FACT("evaluation", s->eval_seconds),
@@ -142,7 +158,7 @@ static void json_summary(const training *t, const stoke_trainer *trainer, const 
 static void print_summary(const training *t, const stoke_trainer *trainer, const stoke_train_summary *s,
                           int interrupted)
 {
-    char metric[TRAIN_BAR_METRIC];
+    char scores[TRAIN_BAR_SCORES];
     const char *folder = stoke_trainer_folder(trainer);
     cli_print("%s: %llu of %s in %s (%s)\n", folder, (unsigned long long)s->step,
               STOKE_COUNT(t->steps, "step"), STOKE_SECONDS(s->seconds), t->why);
@@ -150,9 +166,8 @@ static void print_summary(const training *t, const stoke_trainer *trainer, const
               STOKE_SECONDS(step_seconds(s)), STOKE_SECONDS(s->data_seconds), STOKE_SECONDS(s->eval_seconds),
               STOKE_SECONDS(s->save_seconds));
     if (isfinite(s->best))
-        cli_print("best: mIoU %.4f, F1 %.4f, pixel accuracy %.4f%s at step %llu, in %s/best\n",
-                  s->scores.miou, s->scores.f1_macro, s->scores.pixel_accuracy,
-                  train_bar_metric(&t->bar, &s->scores, metric), (unsigned long long)s->best_step, folder);
+        cli_print("best: %s at step %llu, in %s/best\n", train_bar_scores(&t->bar, &s->scores, scores),
+                  (unsigned long long)s->best_step, folder);
     if (s->reported) cli_print("report: %s/report.html\n", folder);
 }
 
@@ -224,6 +239,7 @@ static int run(cli_call *call, stoke_error *err)
     training t = { .call = call, .dry_run = o->dry_run, .bar = { .call = call } };
     int r = require_one_process(err);
     if (!r) r = cli_require_data(call, &call->data, err);
+    cli_leave_augment(call);
     if (!r) cli_say(call, "device: the processor; `stoke train` uses no graphics card");
     if (!r) r = stoke_trainer_open(&trainer, &call->data, &call->train, on_event, &t, err);
     train_bar_end(&t.bar);

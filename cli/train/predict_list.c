@@ -129,8 +129,8 @@ int predict_list_add_set(predict_list *list, const cli_call *call, const stoke_d
     return r;
 }
 
-/* Shards; or a folder. One with images and masks in it is a data set, and nobody wants masks of masks. What
- * is none is searched as a whole. */
+/* Shards; or a folder. One with images and masks (or targets) in it is a data set, and nobody wants masks of
+ * masks. What is none is searched as a whole. */
 static int add_samples(predict_list *list, const char *path, int shards, stoke_error *err)
 {
     stoke_data_params as_set = stoke_data_defaults(), as_folder = as_set;
@@ -138,7 +138,8 @@ static int add_samples(predict_list *list, const char *path, int shards, stoke_e
     as_set.data = path;
     as_folder.images = path;
     int r = stoke_dataset_open(&set, &as_set, err);
-    if (!r && !shards && !stoke_dataset_has_masks(set)) stoke_dataset_close(&set);
+    if (!r && !shards && !stoke_dataset_has_masks(set) && !stoke_dataset_has_targets(set))
+        stoke_dataset_close(&set);
     if (!set && !shards) r = stoke_dataset_open(&set, &as_folder, err);
     if (!r) add_set(list, set);
     return r;

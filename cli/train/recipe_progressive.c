@@ -8,10 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/lib/common.h"
-#include "cli/lib/facts.h"
+#include "cli/lib/page.h"
 #include "cli/lib/output.h"
 #include "cli/lib/settings.h"
 #include "cli/train/train_bar.h"
@@ -230,61 +229,43 @@ static int run_stage(recipe *r, size_t index, stoke_error *err)
 
 /* ---- the table ---- */
 
-static void print_json(const recipe *r)
+static void print_stage(cli_page *page, const recipe *r, const stage *s)
 {
-    stoke_json json = cli_json_open();
-    FACTS(&json, FACT_OF(r, folder), FACT_IS_OF(r->o, dry_run),
-          FACT_IS("complete", r->stages[r->count - 1].done));
-    JSON_LIST(&json, "stages", i, i < r->count) {
-        const stage *s = &r->stages[i];
-        stoke_json_object(&json, NULL);
-        FACTS(&json, FACT_OF(s, folder), FACT_OF(s, model), FACT_SIZE("size", s->size[0], s->size[1]));
-        if (s->reached) {
-            FACTS(&json, FACT_OF(s, batch), FACT_OF(s, lr), FACT_OF(s, steps),
-                  FACT("memory_bytes", stoke_memory_total(&s->memory)));
-            cli_json_memory(&json, &s->memory);
-            stoke_json_uint(&json, "tensors", s->plan.tensors);
-        }
-        if (s->reached && !r->o->dry_run)
-            FACTS(&json, FACT_OF(&s->plan, carried), FACT_IS("complete", s->done), FACT_OF(&s->summary, step),
-                  FACT("miou", isfinite(s->summary.best) ? s->summary.scores.miou : NAN),
-                  FACT_OF(&s->summary, seconds));
-        stoke_json_close(&json);
-    }
-    stoke_json_close(&json);
+    const int reached = s->reached, ran = reached && !r->o->dry_run;
+    const uint64_t held = stoke_memory_total(&s->memory);
+    const stoke_train_summary *done = &s->summary;
+#define LATER(title) (r->o->dry_run ? NULL : (title)) /* a dry run has no such column */
+    CLI_PAGE_ROW_OPEN(
+        page, CELL("stage", FACT(NULL, s->name)), CELL_FACT(FACT_OF(s, folder)),
+        CELL("model", FACT_OF(s, model)),
+        CELL_AS("size", FACT_SIZE("size", s->size[0], s->size[1]), "%ux%u", s->size[0], s->size[1]),
+        CELL("batch", FACT_IF(reached, FACT_OF(s, batch))),
+        CELL_AS("steps", FACT_IF(reached, FACT_OF(s, steps)), "%llu",
+                (unsigned long long)(ran ? done->step : s->steps)),
+        CELL_AS("lr", FACT_IF(reached, FACT_OF(s, lr)), "%.3g", s->lr),
+        CELL_AS("memory", FACT_IF(reached, FACT("memory_bytes", held)), "%s", STOKE_MEMORY(held)),
+        CELL_FACT(FACT_IF(reached, FACT_OF(&s->plan, tensors))),
+        CELL_AS(LATER("mIoU"), FACT_IF(ran, FACT("miou", isfinite(done->best) ? done->scores.miou : NAN)),
+                "%.4f", done->scores.miou),
+        CELL_AS(LATER("time"), FACT_IF(ran, FACT_OF(done, seconds)), "%s", STOKE_SECONDS(done->seconds)),
+        CELL_AS(LATER("carried over"), FACT_IF(ran, FACT_OF(&s->plan, carried)), "%u of %u tensors",
+                s->plan.carried, s->plan.tensors),
+        CELL_FACT(FACT_IF(ran, FACT_IS("complete", s->done))), CELL_FACT(FACT_IF(ran, FACT_OF(done, step))));
+#undef LATER
+    if (page->as_json && reached) cli_json_memory(&page->json, &s->memory);
+    cli_page_close(page);
 }
 
-enum { STAGE, MODEL, SIZE, BATCH, STEPS, LR, MEMORY, MIOU, TIME, CARRIED, CELLS };
-static const char *const headings[CELLS] = { "stage", "model",  "size", "batch", "steps",
-                                             "lr",    "memory", "mIoU", "time",  "carried over" };
-
-static void table_row(stoke_table *table, const recipe *r, const stage *s)
+static void print(const recipe *r)
 {
-    char text[CELLS][48];
-    const char *cells[CELLS] = { s->name, s->model };
-    const int ran = s->reached && !r->o->dry_run;
-#define CELL(column, condition, ...)                                                                         \
-    (snprintf(text[column], sizeof text[column], __VA_ARGS__),                                               \
-     cells[column] = (condition) ? text[column] : NULL)
-    CELL(SIZE, 1, "%ux%u", s->size[0], s->size[1]);
-    CELL(BATCH, s->reached, "%lld", (long long)s->batch);
-    CELL(STEPS, s->reached, "%llu", (unsigned long long)(ran ? s->summary.step : s->steps));
-    CELL(LR, s->reached, "%.3g", s->lr);
-    CELL(MIOU, ran && isfinite(s->summary.best), "%.4f", s->summary.scores.miou);
-    CELL(CARRIED, ran, "%u of %u tensors", s->plan.carried, s->plan.tensors);
-#undef CELL
-    stoke_text_memory(stoke_memory_total(&s->memory), text[MEMORY], sizeof text[MEMORY]);
-    stoke_text_seconds(s->summary.seconds, text[TIME], sizeof text[TIME]);
-    cells[MEMORY] = s->reached ? text[MEMORY] : NULL;
-    cells[TIME] = ran ? text[TIME] : NULL;
-    stoke_table_row(table, cells);
-}
-
-static void print_table(const recipe *r)
-{
-    stoke_table *table = stoke_table_create(headings, r->o->dry_run ? MIOU : CELLS);
-    for (size_t i = 0; i < r->count; i++) table_row(table, r, &r->stages[i]);
-    cli_table_end(table);
+    cli_page page;
+    cli_page_begin(&page, r->call->common.json);
+    CLI_PAGE_FACTS(&page, FACT_OF(r, folder), FACT_IS_OF(r->o, dry_run),
+                   FACT_IS("complete", r->stages[r->count - 1].done));
+    cli_page_table(&page, "stages");
+    for (size_t i = 0; i < r->count; i++) print_stage(&page, r, &r->stages[i]);
+    cli_page_table_end(&page);
+    cli_page_end(&page);
 }
 
 static int finish(const recipe *r, int status)
@@ -292,7 +273,7 @@ static int finish(const recipe *r, int status)
     const stage *last = &r->stages[r->count - 1];
     const int stopped = status == STOKE_E_CANCELLED && cli_interrupted();
     if (status && !stopped) return status;
-    (r->call->common.json ? print_json : print_table)(r);
+    print(r);
     if (r->o->dry_run)
         cli_say(r->call, "a dry run: nothing was written. What is carried over shows when a stage begins");
     else if (last->done)

@@ -21,7 +21,7 @@ static const stoke_option options[] = {
     CLI_CONFIG_OPTION("The settings to check: a file of `stoke config`, or the YAML of a PyTorch trainer, "
                       "flat or in sections"),
     CLI_TEXT(STRING, data, NULL, "DIR", "The data set, where the file names none or another is meant"),
-    CLI_TEXT(STRING, model, NULL, "b0..b5|smallnet",
+    CLI_TEXT(STRING, model, NULL, "b0..b5|resnet|unet",
              "The network that memory is estimated for, where the file does not tell"),
     CLI_TEXT(SIZE, size, "0", "N|HxW",
              "Size of a picture, where the file does not tell; 0 is as the file says"),

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cli/lib/common.h"
-#include "cli/lib/facts.h"
+#include "cli/lib/page.h"
 
 /* What "auto" comes to here, found by taking it; "" when even the host does not open. */
 static void name_of_auto(char *name, size_t size)
@@ -18,57 +18,45 @@ static void name_of_auto(char *name, size_t size)
     stoke_device_close(&device);
 }
 
-/* ---- for people ---- */
-
-static void print_table(const stoke_device_list *list)
+static void print_usable(cli_page *page, const stoke_device_info *info)
 {
-    stoke_table *table = CLI_TABLE("device", "title", "memory", "units", "times", "bytes", "driver");
-    stoke_device_info info;
-    int problems = 0;
-    for (size_t i = 0; stoke_device_list_at(list, i, &info); i++) {
-        char memory[32] = "n/a", units[16] = "n/a";
-        const int cut = strlen(info.driver) >= 64; /* --json has all of it */
-        if (info.compute_units) snprintf(units, sizeof units, "%u", info.compute_units);
-        if (info.memory_bytes)
-            snprintf(memory, sizeof memory, "%.1f GiB", (double)info.memory_bytes / (1 << 30));
-        if (*info.problem)
-            problems++;
-        else
-            cli_row(table, "%s\t%s\t%s\t%s\t%s\t%s\t%.60s%s", info.name, info.title, memory, units,
-                    info.emulated ? "emulated" : "measured", info.exact_math ? "equal" : "nearly",
-                    info.driver, cut ? "..." : "");
-    }
-    cli_table_end(table);
-    if (problems) puts("\nCannot be used:");
-    for (size_t i = 0; stoke_device_list_at(list, i, &info); i++)
-        if (*info.problem) cli_print("%-8s  %s\n", info.name, info.problem);
-    char name[32];
-    name_of_auto(name, sizeof name);
-    if (*name) cli_print("\n--device auto takes %s. `stoke selftest --device %s` proves it.\n", name, name);
+    const int cut = strlen(info->driver) >= 64; /* --json has all of it */
+    CLI_PAGE_ROW(page, CELL("device", FACT_OF(info, name)), CELL_FACT(FACT_IS("usable", 1)),
+                 CELL_FACT(FACT_TEXT("problem", "")), CELL("title", FACT_OF(info, title)),
+                 CELL_AS("memory", FACT_COUNT("memory_bytes", info->memory_bytes), "%.1f GiB",
+                         (double)info->memory_bytes / (1 << 30)),
+                 CELL("units", FACT_COUNT("compute_units", info->compute_units)),
+                 CELL("times", FACT("source", info->emulated ? "emulated" : "measured")),
+                 CELL_AS("bytes", FACT_IS_OF(info, exact_math), info->exact_math ? "equal" : "nearly"),
+                 CELL_AS("driver", FACT_OF(info, driver), "%.60s%s", info->driver, cut ? "..." : ""),
+                 CELL_FACT(FACT_IS_OF(info, shares_memory)), CELL_FACT(FACT_IS_OF(info, shares_cores)));
 }
 
-/* ---- for programs ---- */
-
-static void print_json(const stoke_device_list *list)
+static void print(const cli_call *call, const stoke_device_list *list)
 {
+    cli_page about, *page = &about;
     stoke_device_info info;
+    int problems = 0;
     char name[32];
     name_of_auto(name, sizeof name);
-    stoke_json json = cli_json_open();
-    FACTS(&json, FACT_TEXT("auto", name));
-    JSON_LIST(&json, "devices", i, stoke_device_list_at(list, i, &info)) {
-        stoke_json_object(&json, NULL);
-        FACTS(&json, FACT_OF(&info, name), FACT_IS("usable", !*info.problem),
-              FACT_TEXT("problem", info.problem));
-        if (!*info.problem)
-            FACTS(&json, FACT_OF(&info, title), FACT_OF(&info, driver),
-                  FACT_COUNT("memory_bytes", info.memory_bytes),
-                  FACT_COUNT("compute_units", info.compute_units),
-                  FACT("source", info.emulated ? "emulated" : "measured"), FACT_IS_OF(&info, exact_math),
-                  FACT_IS_OF(&info, shares_memory), FACT_IS_OF(&info, shares_cores));
-        stoke_json_close(&json);
+    cli_page_begin(page, call->common.json);
+    CLI_PAGE_FACTS(page, FACT_TEXT("auto", name));
+    cli_page_table(page, "devices");
+    for (size_t i = 0; stoke_device_list_at(list, i, &info); i++) {
+        problems += *info.problem != 0;
+        if (*info.problem)
+            CLI_PAGE_ROW(page, CELL_FACT(FACT_OF(&info, name)), CELL_FACT(FACT_IS("usable", 0)),
+                         CELL_FACT(FACT_OF(&info, problem)));
+        else
+            print_usable(page, &info);
     }
-    stoke_json_close(&json);
+    cli_page_table_end(page);
+    if (problems) cli_page_say(page, "\nCannot be used:\n");
+    for (size_t i = 0; stoke_device_list_at(list, i, &info); i++)
+        if (*info.problem) cli_page_say(page, "%-8s  %s\n", info.name, info.problem);
+    if (*name)
+        cli_page_say(page, "\n--device auto takes %s. `stoke selftest --device %s` proves it.\n", name, name);
+    cli_page_end(page);
 }
 
 static int run(cli_call *call, stoke_error *err)
@@ -76,7 +64,7 @@ static int run(cli_call *call, stoke_error *err)
     stoke_device_list *list;
     const int r = stoke_device_list_create(&list, err);
     if (r) return r;
-    (call->common.json ? print_json : print_table)(list);
+    print(call, list);
     stoke_device_list_destroy(&list);
     return CLI_OK;
 }

@@ -37,8 +37,10 @@ static const stoke_option options[] = {
     CLI_TEXT(STRING, html, NULL, "FILE", "Write all of it as one page"),
     CLI_TEXT(STRING, perfetto, NULL, "FILE",
              "Write what happened when as JSON for Perfetto (ui.perfetto.dev)"),
-    CLI_TEXT(STRING, model, NULL, "b0..b5",
-             "The network that --device native trains, where the file does not tell; b0 otherwise"),
+    CLI_TEXT(
+        STRING, model, NULL, "b0..b5|resnet|unet",
+        "The network that --device native trains, where the file does not tell; b0 otherwise, resnet where "
+        "pictures are restored"),
     CLI_MAP_OPTION,
     CLI_FORCE,
 };
@@ -98,7 +100,11 @@ static void settle_setup(diagnose_job *job)
 /* What was named, or the first accelerator that is one, or a simulated GPU. */
 static int open_device(diagnose_job *job, stoke_error *err)
 {
-    if (job->o->device && !strcmp(job->o->device, "native")) {
+    const int restores = !job->o->device && stoke_dataset_has_targets(job->dataset);
+    if (restores)
+        cli_say(job->call,
+                "batches with targets stay in host memory: the loop that is measured is --device native");
+    if (restores || (job->o->device && !strcmp(job->o->device, "native"))) {
         snprintf(job->device_name, sizeof job->device_name, "native");
         snprintf(job->device_title, sizeof job->device_title, "%s", stoke_machine_cpu_name());
         return STOKE_OK;
@@ -150,7 +156,7 @@ const char *diagnose_model(const diagnose_job *job)
 {
     if (job->o->model) return job->o->model;
     const char *model = job->plan ? job->plan->model : NULL;
-    return model ? model : "b0";
+    return model ? model : stoke_dataset_has_targets(job->dataset) ? "resnet" : "b0";
 }
 
 static int diagnose(diagnose_job *job, stoke_error *err)
@@ -164,6 +170,10 @@ static int diagnose(diagnose_job *job, stoke_error *err)
     p.device = job->device;
     p.model = diagnose_model(job);
     p.classes = (uint32_t)p.data.classes;
+    if (job->plan && !o->model) {
+        p.base_channels = job->plan->base_channels;
+        p.num_blocks = job->plan->num_blocks;
+    }
     p.step_ms = job->step_ms ? job->step_ms : &step_ms;
     p.n_steps = job->step_ms ? job->n_steps : 1;
     p.steps = (uint32_t)o->steps;
@@ -368,9 +378,9 @@ static int prepare(diagnose_job *job, stoke_error *err)
         cli_say(job->call, "remark: %s", stoke_run_plan_remark(job->plan, i));
     r = read_what_ifs(job, err);
     if (!r) r = cli_require_data(job->call, &job->call->data, err);
+    if (!r) r = cli_open_settled(job->call, &job->call->data, &job->dataset, err);
     if (!r) r = open_device(job, err);
-    if (!r) r = find_step(job, err);
-    return r ? r : cli_open_settled(job->call, &job->call->data, &job->dataset, err);
+    return r ? r : find_step(job, err);
 }
 
 static int run(cli_call *call, stoke_error *err)

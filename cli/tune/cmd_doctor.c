@@ -12,7 +12,6 @@
 #include <zlib.h>
 
 #include <stoke/tools/image.h>
-#include <stoke/tools/monitor.h>
 
 #include "cli/lib/page.h"
 #include "cli/lib/facts.h"

@@ -18,6 +18,8 @@ typedef struct estimate_options {
     const char *model;
     int64_t batch, classes, prefetch, base_channels, num_blocks;
     uint32_t size[2];
+    int task;
+    int64_t scale;
     int precision, optimizer, freeze_encoder, average;
     double vram;
     const char *gpu;
@@ -25,13 +27,18 @@ typedef struct estimate_options {
 
 #define OPTIONS estimate_options
 static const stoke_option options[] = {
-    CLI_TEXT(STRING, model, "b0", "b0..b5|smallnet",
-             "The network; smallnet is a plain residual one, of --base-channels and --num-blocks"),
+    CLI_TEXT(STRING, model, "b0", "b0..b5|resnet|unet",
+             "The network; resnet is a small residual one, of --base-channels and --num-blocks, unet has "
+             "--base-channels"),
     CLI_NUMBER(AUTO_INT, batch, "8", 1, 65536, "N|auto",
                "Pictures per batch; auto is what `stoke train` takes: up to 8 that fit into this machine"),
     CLI_TEXT(SIZE, size, "288", "N|HxW", "Size of a picture"),
-    CLI_NUMBER(INT, classes, "0", 0, 65535, "N",
-               "Number of classes; of smallnet, channels of its result. 0 is 19, and 3 of smallnet"),
+    CLI_NUMBER(INT, classes, "0", 0, 65535, "N", "Number of classes; 0 is 19"),
+    CLI_CHOICE(
+        task, "auto", "auto|segment|restore",
+        "What the network learns of a picture: its mask, or what it should become; auto is segment, and "
+        "of a resnet without --classes restore"),
+    CLI_NUMBER(INT, scale, "1", 1, 4, "N", "Of --task restore: sides of the result per side of the picture"),
     CLI_CHOICE(precision, "auto", "fp32|bf16|fp16|auto",
                "In PyTorch, bf16 and fp16 are autocast: weights, gradients and moments stay fp32. auto is "
                "what `stoke train` takes on this processor, and autocast in PyTorch"),
@@ -39,8 +46,8 @@ static const stoke_option options[] = {
     CLI_FLAG(freeze_encoder, "Train the decode head only"),
     CLI_FLAG(average, "Keep a moving average of the weights"),
     CLI_NUMBER(INT, prefetch, "2", 0, 1024, "N", "Batches that wait beside the one in use"),
-    CLI_NUMBER(INT, base_channels, "64", 1, 4096, "N", "Of smallnet"),
-    CLI_NUMBER(INT, num_blocks, "6", 1, 1024, "N", "Of smallnet"),
+    CLI_NUMBER(INT, base_channels, "0", 0, 1024, "N", "Of resnet and unet; 0 is 32, and 16 of a unet"),
+    CLI_NUMBER(INT, num_blocks, "0", 0, 256, "N", "Of resnet; 0 is 4"),
     CLI_NUMBER(REAL, vram, "0", 0, 4096, "GB",
                "Memory of a card as it is sold (1 GB is 1024^3 bytes): what is the largest batch, picture "
                "and model that leave 1 GiB of it free"),
@@ -75,6 +82,8 @@ static stoke_estimate_params params_of(const estimate_options *o)
     p.height = o->size[0];
     p.width = o->size[1];
     p.classes = o->classes ? (uint32_t)o->classes : stoke_estimate_classes(o->model);
+    p.task = o->task == STOKE_TASK_AUTO && o->classes ? STOKE_TASK_SEGMENT : o->task;
+    p.scale = (uint32_t)o->scale;
     p.precision = o->precision;
     p.optimizer = o->optimizer;
     p.freeze_encoder = o->freeze_encoder;
@@ -106,22 +115,23 @@ static unsigned complete(const cli_call *call, estimate_options *o)
     return assumed;
 }
 
-/* Only PyTorch's column must work: the native engine does not know every network. */
+/* One of them must work: neither engine knows every network. */
 static int make_columns(column columns[ENGINES], const stoke_estimate_params *p, stoke_error *err)
 {
     columns[0] = (column){ .name = "native" };
     columns[1] = (column){ .name = "torch" };
+    int ok = 0;
     for (int engine = ENGINES - 1; engine >= 0; engine--) {
         column *c = &columns[engine];
         const int r = stoke_estimate_make(&c->estimate, (stoke_engine)engine, p, err);
-        if (r && (engine || r != STOKE_E_UNSUPPORTED)) return r;
-        c->ok = !r;
+        if (r && r != STOKE_E_UNSUPPORTED) return r;
+        ok |= c->ok = !r;
         if (r)
             snprintf(c->problem, sizeof c->problem, "%s", err->message);
         else
             c->precision = stoke_estimate_precision((stoke_engine)engine, p);
     }
-    return STOKE_OK;
+    return ok ? STOKE_OK : STOKE_E_UNSUPPORTED;
 }
 
 static int ask_backwards(inverse *v, const estimate_options *o, stoke_error *err)
@@ -145,7 +155,7 @@ static int ask_backwards(inverse *v, const estimate_options *o, stoke_error *err
     if (!r) r = stoke_estimate_batch(torch, &p, v->memory, SPARE, 8, &v->batch, err);
     if (!r && !v->batch) r = stoke_estimate_batch(torch, &p, v->memory, SPARE, 1, &v->batch, err);
     if (!r) r = stoke_estimate_side(torch, &p, v->memory, SPARE, &v->side, err);
-    if (!strcmp(p.model, "smallnet")) return r;
+    if (!strcmp(p.model, "resnet")) return r;
     for (size_t i = 0; !r && !v->model && i < CLI_COUNT(models); i++) {
         p.model = models[i];
         r = stoke_estimate_make(&estimate, torch, &p, err);
@@ -169,7 +179,7 @@ static void print_terms(const column columns[ENGINES])
     char native[32], torch[32];
     for (int i = 0; i < STOKE_TERMS; i++) {
         const int here = columns[0].ok && columns[0].estimate.dominant == i,
-                  there = columns[1].estimate.dominant == i;
+                  there = columns[1].ok && columns[1].estimate.dominant == i;
         cli_row(table, "%s\t%s\t%s\t%s%s%s\t%s", stoke_memory_term_name(i),
                 cell(native, &columns[0], columns[0].estimate.bytes[i]),
                 cell(torch, &columns[1], columns[1].estimate.bytes[i]), here ? "native" : "",
@@ -183,7 +193,7 @@ static void print_terms(const column columns[ENGINES])
 static void print_columns(const column columns[ENGINES], const stoke_estimate_params *p, unsigned assumed)
 {
     const char *between = "assumed, since nobody says them: ";
-    stoke_estimate_subject(stdout, &columns[1].estimate, p);
+    stoke_estimate_subject(stdout, &columns[columns[1].ok].estimate, p);
     for (int i = 0; i < ASSUMED; i++)
         if (assumed >> i & 1) {
             cli_print("%s%s", between, assumed_names[i]);
@@ -199,6 +209,7 @@ static void print_columns(const column columns[ENGINES], const stoke_estimate_pa
         else
             stoke_estimate_verdict(stdout, &c->estimate, (stoke_engine)i, p);
     }
+    if (!columns[1].ok) return;
     putchar('\n');
     stoke_estimate_levels(stdout, &columns[1].estimate);
 }
@@ -219,7 +230,7 @@ static void print_inverse(const inverse *v, const stoke_estimate_params *p)
                   p->model, (unsigned)p->batch);
     else
         cli_print("  largest size   none, with %s at batch %u\n", p->model, (unsigned)p->batch);
-    if (strcmp(p->model, "smallnet"))
+    if (strcmp(p->model, "resnet"))
         cli_print("  largest model  %s at batch %u and %u x %u\n", v->model ? v->model : "none",
                   (unsigned)p->batch, (unsigned)p->height, (unsigned)p->width);
 }
@@ -249,7 +260,7 @@ static void print_json(const column columns[ENGINES], const inverse *v, const st
                        unsigned assumed)
 {
     stoke_json json = cli_json_open();
-    FACTS(&json, FACT_OF(p, model), FACT_OF(&columns[1].estimate, parameters), FACT_OF(p, batch),
+    FACTS(&json, FACT_OF(p, model), FACT_OF(&columns[columns[1].ok].estimate, parameters), FACT_OF(p, batch),
           FACT_OF(p, height), FACT_OF(p, width), FACT_OF(p, classes));
     JSON_LIST(&json, "assumed", i, i < ASSUMED)
         if (assumed >> i & 1) stoke_json_string(&json, NULL, assumed_names[i]);
@@ -292,7 +303,7 @@ const cli_command cli_estimate = {
     .summary = "where memory will go before anything runs, and what fits",
     .description =
         "Memory for one step of training. The column native is the plan of our own engine, in host memory; "
-        "torch is a model of Hugging Face's SegFormer in PyTorch on a card. The latter agrees with measured "
+        "torch is a model of Hugging Face's SegFormer, or of the same residual network, in PyTorch on a card. The latter agrees with measured "
         "peaks of live tensors in fp32 within 10 %; the driver's context, the workspaces of cuDNN and the "
         "allocator's slack are a range, and autocast was not measured. Other implementations keep more: "
         "mmsegmentation's takes 1.3 to 1.5 times the tensors. What fits is decided by the high end of the "
@@ -305,8 +316,8 @@ const cli_command cli_estimate = {
         { "stoke estimate --model b2 --size 256 --vram 8",
           "also what is the most that a card of 8 GB takes" },
         { "stoke estimate --model b5 --batch 16 --gpu \"RTX 3090\" --json", "the same for programs" },
-        { "stoke estimate --model smallnet --base-channels 96 --num-blocks 8 --batch 32 --size 192",
-          "a plain residual network on patches" },
+        { "stoke estimate --model resnet --base-channels 96 --num-blocks 8 --batch 32 --size 192",
+          "a small residual network on patches" },
     },
     CLI_OWN_OPTIONS_AND_RUN,
 };

@@ -259,22 +259,16 @@ static void print_json(const optimizing *w)
  * the batch is searched with that. A batch found with other settings would be one for another training. */
 
 /* Trials are not made, and the batch stays: of what, and what to do instead. */
-static void say_why_not(optimizing *w, const char *said, const stoke_optimize_params *params)
+static void say_why_not(optimizing *w, const char *said)
 {
     const cli_call *call = w->call;
     w->left = 1;
-    if (!strcmp(said, "smallnet"))
-        cli_say(call,
-                "no trials: the small network does not run here, and no GPU that can be simulated is named "
-                "(--gpu); the batch stays%s",
-                params->memory ? " by the estimate" : "");
-    else
-        cli_say(call, "no trials: %s%s%s not a network that runs here, so the batch stays",
-                *said ? "'" : "the file names no network; a guess is", said, *said ? "' is" : "");
+    cli_say(call, "no trials: %s%s%s not a network that runs here, so the batch stays",
+            *said ? "'" : "the file names no network; a guess is", said, *said ? "' is" : "");
     cli_say(call,
             "next: where your network and its card are, in Python: from stokehold import BatchSizeOptimizer; "
             "BatchSizeOptimizer(model, config).find_optimal_batch_size(sample)%s",
-            *said ? "" : ", or name it: --model b0..b5");
+            *said ? "" : ", or name it: --model b0..b5, resnet or unet");
 }
 
 /* The batch so far, and where trials run unless told: ours on this processor, for a card that is named and
@@ -287,12 +281,9 @@ static int look_at_file(optimizing *w, const stoke_optimize_params *params, stok
     const int r = find_batch_plan(&plan, wish, 0, err);
     if (r) return r;
     const int native = plan->engine == STOKE_ENGINE_NATIVE;
-    const char *model = plan->params.train.model;
-    const int known = plan->known, small = model && !strcmp(model, "smallnet");
     const int simulated = !native && params->gpu && stoke_card_named(params->gpu, &card);
     w->search.before = plan->batch;
-    if (!known || (small && !simulated && !wish->device))
-        say_why_not(w, known ? "smallnet" : plan->said, params);
+    if (!plan->known) say_why_not(w, plan->said);
     stoke_trial_plan_free(&plan);
     if (wish->device || w->left) return STOKE_OK;
     wish->device = w->device;

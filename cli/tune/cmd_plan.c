@@ -12,9 +12,10 @@
 #include <stoke/tools/net.h>
 
 typedef struct plan_options {
-    int64_t classes, batch;
+    const char *model;
+    int64_t classes, batch, base_channels, num_blocks, scale;
     uint32_t size[2];
-    int precision, memory, forward, freeze_encoder, ops, force;
+    int task, precision, memory, forward, freeze_encoder, ops, force;
     const char *svg;
 } plan_options;
 
@@ -22,9 +23,16 @@ enum { COLUMNS = 72, ROWS = 14, MAX_KINDS = 32 };
 
 #define OPTIONS plan_options
 static const stoke_option options[] = {
+    CLI_TEXT(STRING, model, NULL, "b0..b5|resnet|unet",
+             "The network, in place of MODEL; b0 where neither is given"),
     CLI_NUMBER(INT, classes, "19", 1, 65535, "N", "Number of classes"),
     CLI_NUMBER(INT, batch, "4", 1, 65536, "N", "Pictures per batch"),
-    CLI_TEXT(SIZE, size, "256", "N|HxW", "Size of a picture, 29x29 to 32768x32768"),
+    CLI_TEXT(SIZE, size, "256", "N|HxW", "Size of a picture, up to 32768x32768"),
+    CLI_CHOICE(task, "segment", "segment|restore",
+               "What is learned of a picture: its mask, or another picture that it should become (resnet)"),
+    CLI_NUMBER(INT, scale, "1", 1, 4, "N", "Of --task restore: sides of the result per side of the picture"),
+    CLI_NUMBER(INT, base_channels, "0", 0, 1024, "N", "Of resnet and unet; 0 is 32, and 16 of a unet"),
+    CLI_NUMBER(INT, num_blocks, "0", 0, 256, "N", "Of resnet; 0 is 4"),
     CLI_CHOICE(precision, "fp32", "fp32|bf16|fp16|auto", "Of activations and products"),
     CLI_CHOICE(memory, "plain", "plain|lean|min",
                "What is kept for the backward pass: all, less, least (the rest is computed again)"),
@@ -135,10 +143,12 @@ static void print_text(const stoke_net_tape *tape, const plan_options *o)
     size_t worst = 0;
     for (size_t i = 1; i < tape->n_ops; i++)
         if (tape->ops[i].live > tape->ops[worst].live) worst = i;
-    cli_print("SegFormer %s, %lld x %ux%u, %u classes, %s: %llu parameters, %.2f GFLOP in %zu operations\n\n",
-              plan->model, (long long)o->batch, (unsigned)o->size[0], (unsigned)o->size[1],
-              (unsigned)plan->classes, stoke_precision_name(plan->precision),
-              (unsigned long long)plan->parameter_count, plan->step_flops / 1e9, tape->n_ops);
+    const char *learns =
+        plan->task == STOKE_TASK_RESTORE ? "restores pictures" : STOKE_COUNT(plan->classes, "class");
+    cli_print("%s %s, %lld x %ux%u, %s, %s: %llu parameters, %.2f GFLOP in %zu operations\n\n", plan->family,
+              plan->model, (long long)o->batch, (unsigned)o->size[0], (unsigned)o->size[1], learns,
+              stoke_precision_name(plan->precision), (unsigned long long)plan->parameter_count,
+              plan->step_flops / 1e9, tape->n_ops);
     if (o->ops)
         print_ops(tape);
     else
@@ -158,12 +168,12 @@ static void print_json(const stoke_net_tape *tape, const plan_options *o)
 {
     const stoke_net_plan *plan = &tape->plan;
     stoke_json json = cli_json_open();
-    FACTS(&json, FACT_OF(plan, model), FACT_OF(o, batch), FACT_SIZE("size", o->size[0], o->size[1]),
-          FACT_OF(plan, classes), FACT("precision", stoke_precision_name(plan->precision)),
-          FACT_OF(plan, parameter_count), FACT("forward_flops", plan->forward_flops),
-          FACT("flops", plan->step_flops), FACT("parameters_bytes", plan->parameters),
-          FACT("packed_bytes", plan->packed), FACT("tensors_bytes", tape->bytes),
-          FACT("kept_bytes", tape->kept),
+    FACTS(&json, FACT_OF(plan, model), FACT_OF(plan, family), FACT_OF(o, batch),
+          FACT_SIZE("size", o->size[0], o->size[1]), FACT_OF(plan, classes),
+          FACT("precision", stoke_precision_name(plan->precision)), FACT_OF(plan, parameter_count),
+          FACT("forward_flops", plan->forward_flops), FACT("flops", plan->step_flops),
+          FACT("parameters_bytes", plan->parameters), FACT("packed_bytes", plan->packed),
+          FACT("tensors_bytes", tape->bytes), FACT("kept_bytes", tape->kept),
           FACT("workspace_bytes", plan->workspace + plan->activations - tape->bytes), FACT("svg", o->svg));
     JSON_LIST(&json, "ops", i, i < tape->n_ops) {
         const stoke_net_op *op = &tape->ops[i];
@@ -185,8 +195,16 @@ static int run(cli_call *call, stoke_error *err)
     stoke_net_params params = stoke_net_defaults();
     stoke_net_tape *tape = NULL;
     drawing d = { 0 };
-    params.model = call->n_words ? call->words[0] : "b0";
+    if (call->n_words && o->model)
+        return cli_error(err, STOKE_E_INVALID, "the network is named twice: '%s' and --model %s",
+                         call->words[0], o->model);
+    params.model = call->n_words ? call->words[0] : o->model ? o->model : "b0";
     params.classes = (uint32_t)o->classes;
+    params.task = o->task ? STOKE_TASK_RESTORE : STOKE_TASK_SEGMENT;
+    if (o->task) params.loss.kind = STOKE_LOSS_L1;
+    params.scale = (uint32_t)o->scale;
+    params.base_channels = (uint32_t)o->base_channels;
+    params.num_blocks = (uint32_t)o->num_blocks;
     params.batch = (uint32_t)o->batch;
     params.height = o->size[0];
     params.width = o->size[1];
@@ -216,10 +234,10 @@ const cli_command cli_plan = {
     .arguments = "[MODEL]",
     .max_words = 1,
     .description =
-        "Records a training step of SegFormer b0 to b5 as `stoke train` carries it out, without running it: "
+        "Records a training step of a network as `stoke train` carries it out, without running it: "
         "operations with their shapes, arithmetic and bytes, and when each tensor is in memory. A tensor that "
         "the backward pass reads is kept until then; --memory lean and min compute some of them again. MODEL "
-        "is b0 unless it is given. Elementwise arithmetic is not counted, nor are bytes of pictures and weights.",
+        "(or --model) is b0 unless it is given. Elementwise arithmetic is not counted, nor are bytes of pictures and weights.",
     .examples = {
         { "stoke plan b0", "kinds of operations, memory, and how much lives when" },
         { "stoke plan b0 --ops --batch 1", "every operation of a step" },

@@ -10,10 +10,11 @@
 #include "cli/lib/card.h"
 #include "cli/lib/output.h"
 #include "cli/lib/facts.h"
+#include "cli/lib/settings.h"
 #include <stoke/tools/advise.h>
 
 enum { DIALECT_OWN = 0, DIALECT_FLAT = 1, DIALECT_TRAIN_DS = 2 };
-enum { TASK_SEGFORMER = 0, TASK_SMALLNET = 1 };
+enum { TASK_SEGFORMER = 0, TASK_RESNET = 1 };
 
 typedef struct recommend_options {
     const char *gpu, *write;
@@ -31,8 +32,9 @@ static const stoke_option options[] = {
     CLI_NUMBER(REAL, vram, "0", 0, 4096, "GB",
                "Memory of the card as it is sold (1 GB is 1024^3 bytes). Without --gpu and --vram it is the "
                "card found here, or the processor"),
-    CLI_CHOICE(task, "segformer", "segformer|smallnet",
-               "What is trained: a SegFormer, or a small residual network on patches"),
+    CLI_CHOICE(
+        task, "segformer", "segformer|resnet",
+        "What is trained: a SegFormer, or a small residual network on patches; left out, as --config says"),
     CLI_NUMBER(INT, cores, "0", 0, 65536, "N",
                "Cores of the machine with the card; 0 takes those usable here, if the card is here, too"),
     CLI_NUMBER(INT, ranks, "1", 1, 4096, "N", "Processes that share the cores, one per card"),
@@ -224,15 +226,28 @@ static int choose_model(cli_call *call, const stoke_recommend_params *card, stok
     return STOKE_OK;
 }
 
+/* What is trained: as told, else the network that the settings file names. */
+static int resnet_is_meant(const cli_call *call)
+{
+    const recommend_options *o = call->options;
+    stoke_estimate_params p = stoke_estimate_defaults();
+    char model[32];
+    unsigned assumed;
+    if (cli_has_flag(call, "task") || !call->common.config) return o->task == TASK_RESNET;
+    p.model = NULL;
+    return !stoke_estimate_config(&p, call->common.config, model, &assumed, NULL) && !strcmp(model, "resnet");
+}
+
 static int run(cli_call *call, stoke_error *err)
 {
     const recommend_options *o = call->options;
+    const int resnet = resnet_is_meant(call);
     stoke_recommend_params params = stoke_recommend_defaults();
     stoke_advice advice;
     stoke_output output = { 0 };
     cli_card card;
     int elsewhere = 0;
-    params.task = o->task == TASK_SMALLNET ? "smallnet" : "segformer";
+    params.task = resnet ? "resnet" : "segformer";
     params.ranks = (uint32_t)o->ranks;
     int r = cli_may_write(call, o->write, o->force, err);
     /* The card that is meant: named, of the size given, or found here. Its machine's cores, or none. */
@@ -245,9 +260,9 @@ static int run(cli_call *call, stoke_error *err)
     if (!r) r = o->choose_model ? choose_model(call, &params, err) : stoke_recommend(&advice, &params, err);
     if (r) cli_hint_memory(err);
     if (r || o->choose_model) return r;
-    if (o->write && o->task == TASK_SMALLNET && o->dialect == DIALECT_OWN)
+    if (o->write && resnet && o->dialect == DIALECT_OWN)
         return cli_error(err, STOKE_E_INVALID,
-                         "`stoke train` has no smallnet: write its settings with --dialect flat");
+                         "`stoke train` has no sizes of a resnet: write its settings with --dialect flat");
     if (o->write) r = stoke_output_open(&output, o->write, err);
     if (r) return r;
     if (o->write && o->dialect == DIALECT_TRAIN_DS)
@@ -287,7 +302,7 @@ const cli_command cli_recommend = {
         { "stoke recommend --choose-model --gpu \"RTX 3060\" --samples 800", "which SegFormer, and why" },
         { "stoke recommend --vram 8 --write start.yaml",
           "for 8 GB, in a file that `stoke train --config start.yaml` reads" },
-        { "stoke recommend --gpu 4070 --task smallnet --write small.yaml --dialect flat",
+        { "stoke recommend --gpu 4070 --task resnet --write small.yaml --dialect flat",
           "the small network, in the keys of a PyTorch program" },
     },
     CLI_OWN_OPTIONS_AND_RUN,

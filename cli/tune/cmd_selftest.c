@@ -3,7 +3,6 @@
  * stoke selftest: every copy path and kernel of a device against the host.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "cli/lib/common.h"
 #include "cli/lib/facts.h"

@@ -15,7 +15,8 @@ typedef struct trial_options {
     const char *map;
     int64_t batch, net_classes;
     uint64_t memory;
-    int with_loader;
+    int with_loader, task;
+    int64_t scale;
 } trial_options;
 
 #define OPTIONS trial_options
@@ -29,6 +30,8 @@ static const stoke_option options[] = {
     FIND_BATCH_TRIAL_OPTIONS,
     CLI_NUMBER(INT, batch, "1", 1, 65536, "N", "Samples in a batch"),
     CLI_NUMBER(INT, net_classes, "0", 0, 65535, "N", "Of the network, where the data have told them already"),
+    CLI_CHOICE(task, "auto", "auto|segment|restore", "What it learns, where the data have told it already"),
+    CLI_NUMBER(INT, scale, "1", 1, 4, "N", "Of --task restore: sides of the result per side of a picture"),
     CLI_TEXT(BYTES, memory, "0", "BYTES", "That may be taken; 0 is what there is"),
     CLI_FLAG(with_loader, "The set's own batches, by the loader"),
 };
@@ -47,6 +50,8 @@ static int run(cli_call *call, stoke_error *err)
         stoke_trial_params params = find_batch_params(plan, &wish);
         params.memory = o->memory;
         if (o->net_classes) params.classes = (uint32_t)o->net_classes;
+        if (o->task) params.task = o->task;
+        if (o->scale > 1) params.scale = (uint32_t)o->scale;
         params.with_loader = o->with_loader;
         r = stoke_trial_run(&trial, (uint32_t)o->batch, &params, err);
     }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cli/tune/diagnose.h"
-#include "cli/lib/facts.h"
+#include "cli/lib/page.h"
 #include "cli/lib/upload_options.h"
 
 /* A model that is further off on what was measured is not to be trusted on what was not. */
@@ -231,20 +231,42 @@ static void print_fixes(const diagnose_job *job)
                   (long long)job->o->steps);
 }
 
-static void print_what_ifs(const diagnose_job *job)
+/* ---- for people and programs ---- */
+
+static void put_setup(stoke_json *json, const char *key, const stoke_setup *s)
 {
-    if (!job->what_ifs) return;
-    stoke_table *table = CLI_TABLE("what if", "busy % [90 %]", "ms a step [90 %]", "then limited by");
+    FACTS_OBJECT(json, key, FACT_OF(s, batch), FACT_OF(s, workers), FACT_OF(s, prefetch), FACT_OF(s, depth),
+                 FACT("placement", cli_placement_name(s->placement)),
+                 FACT("transfer", cli_transfer_name(s->transfer)), FACT_IS_OF(s, persistent),
+                 FACT_IS_OF(s, sync));
+}
+
+static void put_forecast(stoke_json *json, const char *key, const stoke_forecast *f)
+{
+    FACTS_OBJECT(json, key, FACT("busy_share", f->busy), FACT_OF(f, busy_low), FACT_OF(f, busy_high),
+                 FACT("step_interval_ms", f->step_ms), FACT("step_interval_low_ms", f->low_ms),
+                 FACT("step_interval_high_ms", f->high_ms), FACT("closed_form_ms", f->closed_ms),
+                 FACT("limit", f->limit < 0 ? "device" : stoke_idle_name(f->limit)));
+}
+
+static void put_what_ifs(cli_page *page, const diagnose_job *job)
+{
+    cli_page_table(page, "what_if");
     for (size_t i = 0; i < job->what_ifs; i++) {
         const diagnose_what_if *w = &job->what_if[i];
         const stoke_forecast *f = &w->forecast;
-        cli_row(table, "%s\t%s\t%s\t%s", w->change,
-                RANGE(100 * f->busy, 100 * f->busy_low, 100 * f->busy_high),
-                RANGE(f->step_ms, f->low_ms, f->high_ms),
-                f->limit < 0 ? "the device" : stoke_idle_name(f->limit));
+        CLI_PAGE_ROW_OPEN(
+            page, CELL("what if", FACT_OF(w, change)),
+            CELL_TEXT("busy % [90 %]", "%s", RANGE(100 * f->busy, 100 * f->busy_low, 100 * f->busy_high)),
+            CELL_TEXT("ms a step [90 %]", "%s", RANGE(f->step_ms, f->low_ms, f->high_ms)),
+            CELL("then limited by", FACT(NULL, f->limit < 0 ? "the device" : stoke_idle_name(f->limit))));
+        if (page->as_json) {
+            put_setup(&page->json, "setup", &w->setup);
+            put_forecast(&page->json, "predicted", f);
+        }
+        cli_page_close(page);
     }
-    putchar('\n');
-    cli_table_end(table);
+    cli_page_table_end(page);
 }
 
 /* ---- costs ---- */
@@ -299,7 +321,9 @@ void diagnose_print(const diagnose_job *job)
             cli_print("It is %.0f points off, and predictions may be as far: try again on a quiet machine, "
                       "with more --steps.\n",
                       off);
-        print_what_ifs(job);
+        cli_page page = { .as_json = 0 };
+        if (job->what_ifs) putchar('\n');
+        put_what_ifs(&page, job);
     }
     putchar('\n');
     if (o->bars) cli_print("bars      %s\n", o->bars);
@@ -313,23 +337,6 @@ void diagnose_print(const diagnose_job *job)
 }
 
 /* ---- for programs: the same figures, in ns where they were counted in ns ---- */
-
-static void put_setup(stoke_json *json, const char *key, const stoke_setup *s)
-{
-
-    FACTS_OBJECT(json, key, FACT_OF(s, batch), FACT_OF(s, workers), FACT_OF(s, prefetch), FACT_OF(s, depth),
-                 FACT("placement", cli_placement_name(s->placement)),
-                 FACT("transfer", cli_transfer_name(s->transfer)), FACT_IS_OF(s, persistent),
-                 FACT_IS_OF(s, sync));
-}
-
-static void put_forecast(stoke_json *json, const char *key, const stoke_forecast *f)
-{
-    FACTS_OBJECT(json, key, FACT("busy_share", f->busy), FACT_OF(f, busy_low), FACT_OF(f, busy_high),
-                 FACT("step_interval_ms", f->step_ms), FACT("step_interval_low_ms", f->low_ms),
-                 FACT("step_interval_high_ms", f->high_ms), FACT("closed_form_ms", f->closed_ms),
-                 FACT("limit", f->limit < 0 ? "device" : stoke_idle_name(f->limit)));
-}
 
 static void put_attribution(stoke_json *json, const stoke_attribution *a)
 {
@@ -423,27 +430,22 @@ void diagnose_json(const diagnose_job *job)
     stoke_diagnosis_verdict(job->diagnosis, verdict, sizeof verdict);
     double had, usable;
     const int busy = stoke_diagnosis_too_busy(job->diagnosis, &had, &usable);
-    stoke_json json = cli_json_open();
-    FACTS(&json, FACT("verdict", verdict), FACT_IS("too_busy", busy), FACT("cores_had", had),
+    cli_page page;
+    cli_page_begin(&page, 1);
+    stoke_json *json = &page.json;
+    FACTS(json, FACT("verdict", verdict), FACT_IS("too_busy", busy), FACT("cores_had", had),
           FACT("device", job->device_name), FACT("title", job->device_title),
           FACT("source", diagnose_source(job)), FACT_OF(&job->call->common, config),
           FACT("dialect", job->plan ? job->plan->dialect : NULL));
-    JSON_LIST(&json, "remarks", i, job->plan && stoke_run_plan_remark(job->plan, i))
-        stoke_json_string(&json, NULL, stoke_run_plan_remark(job->plan, i));
-    put_setup(&json, "setup", &job->diagnosis->costs.measured);
-    put_attribution(&json, &job->diagnosis->attribution);
-    put_costs(&json, job);
-    put_fixes(&json, job);
-    JSON_LIST(&json, "what_if", i, i < job->what_ifs) {
-        const diagnose_what_if *w = &job->what_if[i];
-        stoke_json_object(&json, NULL);
-        FACTS(&json, FACT_OF(w, change));
-        put_setup(&json, "setup", &w->setup);
-        put_forecast(&json, "predicted", &w->forecast);
-        stoke_json_close(&json);
-    }
-    cli_json_memory(&json, &job->diagnosis->memory);
-    FACTS(&json, FACT_OF(o, bars), FACT_OF(o, timeline), FACT_OF(o, html), FACT_OF(o, perfetto),
+    JSON_LIST(json, "remarks", i, job->plan && stoke_run_plan_remark(job->plan, i))
+        stoke_json_string(json, NULL, stoke_run_plan_remark(job->plan, i));
+    put_setup(json, "setup", &job->diagnosis->costs.measured);
+    put_attribution(json, &job->diagnosis->attribution);
+    put_costs(json, job);
+    put_fixes(json, job);
+    put_what_ifs(&page, job);
+    cli_json_memory(json, &job->diagnosis->memory);
+    FACTS(json, FACT_OF(o, bars), FACT_OF(o, timeline), FACT_OF(o, html), FACT_OF(o, perfetto),
           FACT_TEXT("next", job->next));
-    stoke_json_close(&json);
+    cli_page_end(&page);
 }

@@ -13,7 +13,7 @@
 #include "cli/lib/child.h"
 #include "cli/lib/settings.h"
 
-enum { NUMBERS = 12 };
+enum { NUMBERS = 13 };
 
 int find_batch_plan(stoke_trial_plan **plan, const find_batch_wish *wish, int look, stoke_error *err)
 {
@@ -89,6 +89,7 @@ static void say_words(words *w, const find_batch *s, uint32_t batch, int with_lo
 {
     const find_batch_wish *wish = &s->wish;
     const stoke_trial_params *p = &s->params;
+    static const char *const tasks[] = { "auto", "segment", "restore" };
     static const char *const precisions[] = { "config", "fp32", "bf16", "fp16", "auto" };
     w->child->words[w->n++] = "stoke";
     w->child->words[w->n++] = "trial";
@@ -106,6 +107,8 @@ static void say_words(words *w, const find_batch *s, uint32_t batch, int with_lo
     add_number(w, "--classes", (double)wish->classes);
     add_number(w, "--ignore-index", (double)wish->ignore_index);
     add_number(w, "--net-classes", p->classes);
+    add(w, "--task", tasks[p->task]);
+    if (p->scale > 1) add_number(w, "--scale", p->scale);
     add_number(w, "--steps", p->steps);
     add_number(w, "--time0", p->time0);
     add_number(w, "--time1", p->time1);
@@ -248,22 +251,18 @@ int find_batch_run(find_batch *s, stoke_error *err)
     if (!s->plan->known && *s->plan->said)
         return cli_error(err, STOKE_E_INVALID,
                          "'%s' is no network that runs here: stokehold.BatchSizeOptimizer finds its batch in "
-                         "Python; --model b0..b5 tries one of ours in its place",
+                         "Python; --model b0..b5, resnet or unet tries one of ours in its place",
                          s->plan->said);
     s->params = find_batch_params(s->plan, &s->wish);
     if (!s->before) s->before = s->plan->batch;
     for (size_t i = 0; (text = stoke_trial_plan_remark(s->plan, i)); i++) cli_say(s->call, "%s", text);
-    const char *model = s->params.train.model, *device = s->wish.device;
+    const char *device = s->wish.device;
     const int native = find_batch_source(s) == STOKE_SOURCE_MEASURED;
     if (!native && !stoke_device_simulated(device))
         return cli_error(err, STOKE_E_INVALID,
                          "no trial runs on '%s': there are native, and simulated GPUs such as sim:rtx3090 "
                          "(`stoke devices` lists them)",
                          device);
-    if (native && model && !strcmp(model, "smallnet"))
-        return cli_error(
-            err, STOKE_E_INVALID,
-            "the native engine trains SegFormer b0 to b5, not smallnet; --device sim:rtx3090 simulates it");
     r = set_limits(s, err);
     if (r) return r;
     if (!native)

@@ -21,8 +21,8 @@ typedef struct find_batch_wish {
 
 /* Of OPTIONS that have a find_batch_wish called `wish`. */
 #define FIND_BATCH_SHAPE_OPTIONS                                                                             \
-    CLI_WITHIN(wish, STRING, model, .argument = "b0..b5|smallnet",                                           \
-               .help = "The network, where the file does not tell; smallnet on simulated GPUs only"),        \
+    CLI_WITHIN(wish, STRING, model, .argument = "b0..b5|resnet|unet",                                        \
+               .help = "The network, where the file does not tell; resnet and unet are at full resolution"), \
         CLI_WITHIN(wish, SIZE, size, .default_text = "0", .argument = "N|HxW",                               \
                    .help = "Size of a picture; 0 is as the file says, or the data"),                         \
         CLI_WITHIN(wish, INT, classes, .default_text = "0", .min = 0, .max = 65535, .argument = "N",         \

@@ -132,10 +132,12 @@ void find_batch_print(const find_batch *s)
 {
     char next[NEXT_BYTES];
     const stoke_trial_params *p = &s->params;
+    const char *learns =
+        p->task == STOKE_TASK_RESTORE ? "restores pictures" : STOKE_COUNT(p->classes, "class");
     cli_print("%s", find_batch_source(s) == STOKE_SOURCE_MEASURED ? "Measured on this processor: "
                                                                   : "Emulated, nothing ran on a card: ");
     cli_print("%s, %ux%u, %s, on %s\n\n", p->train.model ? p->train.model : "b0", (unsigned)p->data.size[0],
-              (unsigned)p->data.size[1], STOKE_COUNT(p->classes, "class"), s->wish.device);
+              (unsigned)p->data.size[1], learns, s->wish.device);
     print_trials(s);
     print_fits(s);
     if (s->result.batch)

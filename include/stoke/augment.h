@@ -31,6 +31,8 @@ typedef struct stoke_draw {
     uint32_t source_width, source_height; /* at least 1, as all sizes here */
     uint32_t out_width, out_height;
     const uint32_t *focus; /* x, y in the source, for the second draw of a plan that wants_focus; else NULL */
+    uint32_t
+        scale; /* of a target that is laid out by the same plan: its finer pixels reach farther; 0 is 1 */
 } stoke_draw;
 
 /* Draws the plan of one sample. Thread-safe. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A set of image/mask pairs: found, matched, ordered, split. Opening reads directory entries only, no pixels.
+ * A set of image/mask or image/target pairs: found, matched, ordered, split. Opening reads directory entries
+ * only, no pixels.
  *
  * Matching is by stem (the path below the folder without its extension, minus the suffix). Order is natural
  * (img2 before img10) on the stem, so it does not depend on the directory's. Nothing is guessed: an
@@ -28,14 +29,18 @@ STOKE_API void stoke_dataset_close(stoke_dataset **dataset);
 
 /* Samples after the split. Ids are 0 .. count-1. */
 STOKE_API uint64_t stoke_dataset_count(const stoke_dataset *dataset);
-/* 1 when samples have masks; 0: masks are zeros. */
+/* 1 when samples have masks; 0: masks are zeros, or there are targets. */
 STOKE_API int stoke_dataset_has_masks(const stoke_dataset *dataset);
+/* 1 when samples have targets: what task auto came to is restore. */
+STOKE_API int stoke_dataset_has_targets(const stoke_dataset *dataset);
 
 typedef struct stoke_sample {
-    const char *name;       /* the stem; unique; what the split hashes */
-    const char *image_path; /* full path, for people: "shards/000000.tar:a/b.jpg" for a member */
-    const char *mask_path;  /* NULL: zeros */
-    stoke_blob image, mask; /* what to read */
+    const char *name;        /* the stem; unique; what the split hashes */
+    const char *image_path;  /* full path, for people: "shards/000000.tar:a/b.jpg" for a member */
+    const char *mask_path;   /* NULL: zeros */
+    stoke_blob image, mask;  /* what to read */
+    const char *target_path; /* task restore: the picture that the image should become; NULL otherwise */
+    stoke_blob target;
 } stoke_sample;
 
 /* Strings belong to the dataset. id must be < count. */
@@ -50,7 +55,7 @@ STOKE_API int stoke_data_labels(stoke_labels **out, const stoke_data_params *par
 
 /* What was left out while matching. */
 typedef enum stoke_note_kind {
-    STOKE_NOTE_IMAGE_WITHOUT_MASK,
+    STOKE_NOTE_IMAGE_WITHOUT_MASK, /* or, with targets, without one; likewise below */
     STOKE_NOTE_MASK_WITHOUT_IMAGE,
     STOKE_NOTE_DUPLICATE,
     STOKE_NOTE_NOT_A_FILE /* a link or device inside a shard */
@@ -79,7 +84,7 @@ typedef struct stoke_verify_report {
     size_t n_bad, n_classes;
     stoke_bad_file *bad;        /* in id order */
     stoke_class_count *classes; /* ascending id */
-    uint64_t image_bytes, mask_bytes;
+    uint64_t image_bytes, mask_bytes, target_bytes;
     uint32_t min_width, min_height, max_width, max_height;
     uint64_t formats[8]; /* images by stoke_format */
     uint64_t images16;   /* those with 16 bits per value, and the range of their values */

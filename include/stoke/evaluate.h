@@ -39,6 +39,7 @@ typedef struct stoke_eval_worst {
 } stoke_eval_worst;
 
 typedef struct stoke_eval_report {
+    int task; /* stoke_task: whose scores they are */
     stoke_confusion *confusion;
     stoke_scores scores;
     uint32_t classes;   /* of the matrix: 2 for a network with one (foreground against background) */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How good a segmentation is: everything from one matrix of counts, truth x prediction, over all pixels of
- * all pictures that are not ignored.
+ * all pictures that are not ignored. And how good restored pictures are: PSNR and SSIM (below).
  *
  * Convention, as torchmetrics 1.0 to 1.9 (tests/parity/metrics_live.py compares): counts are added up over
  * the whole set first, ratios are taken once at the end. A class that occurs neither in truth nor in
@@ -51,7 +51,7 @@ STOKE_API stoke_class_score stoke_confusion_class(const stoke_confusion *confusi
 
 /* What --metric takes: a score, or the loss, of which the lowest is the best. */
 typedef enum stoke_metric_kind {
-#define STOKE_SCORE(id, name, title, metric, charted) STOKE_METRIC_##id,
+#define STOKE_SCORE(id, task, name, title, metric, charted) STOKE_METRIC_##id,
 #include <stoke/scores.def>
 #undef STOKE_SCORE
     STOKE_METRIC_LOSS,
@@ -59,14 +59,27 @@ typedef enum stoke_metric_kind {
 } stoke_metric_kind;
 
 typedef struct stoke_scores {
-#define STOKE_SCORE(id, name, title, metric, charted) double name;
+#define STOKE_SCORE(id, task, name, title, metric, charted) double name;
 #include <stoke/scores.def>
 #undef STOKE_SCORE
     uint32_t classes_counted; /* that occur */
     uint64_t pixels;          /* that counted */
 } stoke_scores;
 
-/* NaN throughout when no pixel counted. */
+/* NaN throughout when no pixel counted. Scores of the other task are NaN always. */
 STOKE_API stoke_scores stoke_confusion_scores(const stoke_confusion *confusion);
+
+/* ---- restored pictures ---- */
+
+/* How close restored pictures are to their targets: PSNR and SSIM, equal to those of torchmetrics 1.9 with
+ * the range of values given as data_range (tests/parity/restored_live.py compares).
+ *
+ * psnr is PeakSignalNoiseRatio: 10 log10(range^2 / the mean of the squared errors of all values of all
+ * pictures), infinite where all are equal; large pictures weigh more. Papers on restoration often give the
+ * mean over pictures of the PSNR of each, which is higher as a rule.
+ * ssim is StructuralSimilarityIndexMeasure: Gaussian window of 11 x 11 with sigma 1.5, k1 0.01, k2 0.03, per
+ * channel, over all pixels of a picture mirrored at its edges, then the mean over pictures. What others do
+ * with the same pictures: torchmetrics up to 1.4 left out 5 pixels along every edge; many papers take the
+ * luma alone (Y of YCbCr). */
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SegFormer b0..b5 as Hugging Face computes it: forward, loss, backward, update, on the processor.
+ * SegFormer b0..b5 as Hugging Face computes it, and a small residual network at full resolution, for masks or
+ * for pictures: forward, loss, backward, update, on the processor.
  *
  *   stoke_net_params p = stoke_net_defaults();
  *   p.model = "b0"; p.classes = 19; p.batch = 4; p.height = p.width = 256;
@@ -88,6 +89,15 @@ typedef struct stoke_net_params {
     /* Names for config.json, as many as there are classes; a NULL name becomes LABEL_3. NULL: those of the
      * weights, where there are as many. Copied. */
     const char *const *class_names;
+    /* Task restore: files of a frozen network by whose features, too, a restored picture is held against its
+     * target. NULL: none. VGG11, 13, 16 or 19 as torchvision names its tensors (the last ReLU of each of the
+     * first four blocks), or a SegFormer or its encoder (the four stages). The loss is
+     *
+     *   loss(output, target) + perceptual_weight * sum of mean |f(output) - f(target)|
+     *
+     * over these maps f, of both pictures with ImageNet's mean taken off and its deviation divided out. */
+    const char *perceptual;
+    double perceptual_weight; /* 0: as without; 0.1 */
 } stoke_net_params;
 /* Batch 1 of 512 x 512, training, precision auto, memory plain, all cores, seed 0, dropout 0.1, drop path
  * 0.1, cross-entropy with ignore_index 255, AdamW; no model, no classes: these are yours to say. */
@@ -95,7 +105,7 @@ STOKE_API stoke_net_params stoke_net_defaults(void);
 
 /* Where memory will go, in bytes. */
 typedef struct stoke_net_plan {
-    uint64_t parameters;  /* masters, gradients, moments, average */
+    uint64_t parameters;  /* masters, gradients, moments, average; a frozen network's weights */
     uint64_t packed;      /* weights as the kernels want them */
     uint64_t activations; /* kept for the backward pass */
     uint64_t workspace;   /* shared by operations, and each thread's own */
@@ -104,10 +114,19 @@ typedef struct stoke_net_plan {
     uint64_t parameter_count;
     /* Of one batch: 2 per multiply-add, what is really computed (folded head). */
     double forward_flops, step_flops;
-    int precision;     /* auto resolved */
-    const char *model; /* "b0": what the weights hold when none was named; lives as long as the library */
+    int precision;      /* auto resolved */
+    const char *model;  /* "b0": what the weights hold when none was named; lives as long as the library */
+    const char *family; /* "SegFormer", for people; as long */
     uint32_t classes;
+    int task;                           /* stoke_task: segment or restore */
+    uint32_t base_channels, num_blocks; /* 0: the model has none */
+    uint32_t scale;                     /* sides of a restored picture per side of the input */
+    uint32_t stride; /* pixels of the input from one element of the logits to the next, where scale is 1 */
+    uint32_t side_multiple; /* sides of pictures are multiples of it */
+    uint32_t reach; /* pixels beyond its own place that an output depends on; 0: all of the picture's */
+    int normalize;  /* stoke_normalize: how its pictures come */
     uint32_t threads;
+    const char *features;      /* the frozen network of the perceptual loss, "VGG16", "b0"; NULL: none */
     uint32_t tensors, carried; /* carried: of them, what params.partial takes from params.weights; else 0 */
 } stoke_net_plan;
 /* Arithmetic only: nothing large is allocated, no thread started. */
@@ -143,8 +162,9 @@ typedef struct stoke_net_batch {
  * until the batch is released. */
 STOKE_API stoke_net_batch stoke_net_batch_of(const struct stoke_batch *batch);
 
-/* Logits of a batch in inference mode (running statistics, no dropout): f32 at a quarter of the size,
- * [count][rows][columns][stride]. The array is the network's, until the next call. */
+/* Logits of a batch in inference mode (running statistics, no dropout): f32, [count][rows][columns][stride],
+ * at the size over plan.stride (SegFormer: a quarter). Task restore: the pictures themselves, normalised as
+ * the input is, `scale` times its size. The array is the network's, until the next call. */
 typedef struct stoke_logits {
     const float *data;
     uint32_t height, width, classes;
@@ -155,7 +175,8 @@ STOKE_API int stoke_net_forward(stoke_net *net, const stoke_net_batch *batch, st
 /* The class of every pixel in full resolution, [count][height][width]. */
 STOKE_API int stoke_net_predict(stoke_net *net, const stoke_net_batch *batch, uint16_t *classes,
                                 stoke_error *err);
-/* Loss without gradients, in inference mode; classes (as stoke_net_predict's) from the same pass, or NULL. */
+/* Loss without gradients, in inference mode, the perceptual part included; classes (as stoke_net_predict's)
+ * from the same pass, or NULL. */
 STOKE_API int stoke_net_evaluate(stoke_net *net, const stoke_net_batch *batch, double *loss,
                                  uint16_t *classes, stoke_error *err);
 

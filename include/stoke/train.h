@@ -33,6 +33,8 @@ typedef enum stoke_schedule_kind {
     STOKE_SCHEDULE_CONSTANT = 2
 } stoke_schedule_kind;
 
+enum { STOKE_TRAIN_LOSS_AUTO = STOKE_LOSS_MSE + 1 };
+
 /* Every field, its default and its meaning stand in the table (src/train/options.c) and so in
  * `stoke help train`; the comments here only add what a programmer must know. The seed is the data's. */
 typedef struct stoke_train_params {
@@ -46,11 +48,14 @@ typedef struct stoke_train_params {
     int64_t threads;        /* 0: all usable cores */
     double dropout, drop_path;
     int freeze_encoder;
+    int64_t base_channels, num_blocks; /* of networks at full resolution; 0: the model's own */
+    int64_t patch_size; /* 0: none; else `size` of the data, and, where it has no augmentation, random crops
+                           of that size with mirrors */
     /* how long: steps > 0 wins over epochs */
     int64_t epochs, steps;
     int64_t accumulate; /* batches per step */
     /* loss */
-    int loss; /* stoke_loss_kind */
+    int loss; /* stoke_loss_kind, or STOKE_TRAIN_LOSS_AUTO: cross-entropy, of restored pictures charbonnier */
     double label_smoothing, focal_gamma, ce_weight, dice_weight;
     const char *class_weights; /* "none", "balanced" (from the masks), or a list "1,2.5,1" */
     /* optimiser */

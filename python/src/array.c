@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "python/src/array.h"
+#include "python/src/extension.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "python/src/batch.h"
 
 #include <stoke/tools/lease.h>
 #include <stoke/tools/loader.h>
@@ -53,12 +52,19 @@ static void *at_offset(PyObject *self, size_t offset)
 
 /* ---- arrays ---- */
 
-py_view py_view_of_images(const stoke_batch *like, void *data, uint32_t n, int channels_last)
+/* Pictures of one size, laid out as the images of a batch. */
+static py_view view_of_pictures(const stoke_batch *like, void *data, uint32_t n, int64_t h, int64_t w,
+                                int channels_last)
 {
-    const int64_t c = like->channels, h = like->height, w = like->width;
+    const int64_t c = like->channels;
     const int hwc = like->layout == STOKE_LAYOUT_HWC, as_nchw = !hwc || channels_last;
     const int64_t nchw[] = { n, c, h, w }, nhwc[] = { n, h, w, c };
     return py_view_of(data, like->image_dtype, 4, as_nchw ? nchw : nhwc, hwc && as_nchw);
+}
+
+py_view py_view_of_images(const stoke_batch *like, void *data, uint32_t n, int channels_last)
+{
+    return view_of_pictures(like, data, n, like->height, like->width, channels_last);
 }
 
 py_view py_view_of_masks(const stoke_batch *like, void *data, uint32_t n)
@@ -77,6 +83,14 @@ static PyObject *batch_images(PyObject *self, void *closure)
 {
     const stoke_batch *b = rows_of(self);
     return array_there(self, py_view_of_images(b, b->images, b->count, ((batch *)self)->channels_last));
+}
+
+static PyObject *batch_targets(PyObject *self, void *closure)
+{
+    const stoke_batch *b = rows_of(self);
+    if (!b->targets) Py_RETURN_NONE;
+    return array_there(self, view_of_pictures(b, b->targets, b->count, b->target_height, b->target_width,
+                                              ((batch *)self)->channels_last));
 }
 
 static PyObject *batch_masks(PyObject *self, void *offset)
@@ -142,7 +156,10 @@ static PyMethodDef methods[] = {
 
 static PyGetSetDef members[] = {
     { "images", batch_images, NULL, "Array of the images.", NULL },
-    { "masks", batch_masks, NULL, "Array of the masks, N x H x W.", (void *)offsetof(stoke_batch, masks) },
+    { "masks", batch_masks, NULL, "Array of the masks, N x H x W; None where there are targets.",
+      (void *)offsetof(stoke_batch, masks) },
+    { "targets", batch_targets, NULL, "Array of what the images should become (task restore), else None.",
+      NULL },
     { "masks_b", batch_masks, NULL, "With mixup the second masks, else None.",
       (void *)offsetof(stoke_batch, masks_b) },
     { "lambda_", batch_per_row, NULL, "With mixup the share of the first masks, by row; else None.",

@@ -10,9 +10,6 @@
 #include <stoke/tools/device_rows.h>
 #include <stoke/tools/device.h>
 
-#include "python/src/batch.h"
-#include "python/src/pinned.h"
-#include "python/src/settings.h"
 #include "python/src/values.h"
 
 enum { ARRAYS = 3 }; /* images, masks, second masks */

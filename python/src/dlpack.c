@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "python/src/array.h"
+#include "python/src/extension.h"
 #include "python/src/dlpack.h"
 
 static const char plain_name[] = PY_DLPACK_PLAIN, versioned_name[] = PY_DLPACK_VERSIONED;

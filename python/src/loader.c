@@ -4,18 +4,13 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <stoke/augment.h>
 #include <stoke/labels.h>
-#include <stoke/tools/data.h>
 #include <stoke/tools/loader.h>
 #include <stoke/tools/report.h>
 #include <stoke/tools/upload.h>
 
-#include "python/src/batch.h"
-#include "python/src/pinned.h"
-#include "python/src/settings.h"
 #include "python/src/values.h"
 
 typedef struct loader {
@@ -228,6 +223,8 @@ static PyObject *loader_two_masks(PyObject *self, void *closure)
 {
     stoke_pipeline *pipeline = NULL;
     int found = 0;
+    if (stoke_dataset_has_targets(stoke_lender_dataset(lender_of(self))))
+        Py_RETURN_FALSE; /* they are mixed */
     if (!stoke_pipeline_create(&pipeline, stoke_lender_params(lender_of(self))->augment, NULL))
         found = py_pipeline_mixes_up(stoke_pipeline_text(pipeline));
     stoke_pipeline_destroy(&pipeline);
@@ -287,13 +284,24 @@ static int draw(const stoke_batch *batch, const stoke_data_params *params, int h
     stoke_image *pictures = calloc(batch->count, 2 * sizeof *pictures); /* two for each tile */
     const int ready = tiles && pictures;
     for (uint32_t i = 0; ready && i < batch->count; i++) {
-        stoke_image *image = &pictures[2 * i], *mask = image + 1;
+        stoke_image *image = &pictures[2 * i], *other = image + 1;
         char *images = batch->images;
         /* Of a mixed row the mask that belongs to the stronger picture. */
         char *masks = batch->lambda && batch->lambda[i] < 0.5f ? batch->masks_b : batch->masks;
         *image = (stoke_image){ images + i * batch->image_row_bytes, (size_t)w * 3, w, h, 3, 1 };
-        *mask = (stoke_image){ masks + i * batch->mask_row_bytes, (size_t)w * depth, w, h, 1, depth };
-        tiles[i] = (stoke_tile){ image, has_masks ? mask : NULL, batch->names[i] };
+        if (batch->targets)
+            *other = (stoke_image){ (char *)batch->targets + i * batch->target_row_bytes,
+                                    (size_t)batch->target_width * 3,
+                                    batch->target_width,
+                                    batch->target_height,
+                                    3,
+                                    1 };
+        else
+            *other = (stoke_image){ masks + i * batch->mask_row_bytes, (size_t)w * depth, w, h, 1, depth };
+        tiles[i] = (stoke_tile){ .image = image,
+                                 .mask = has_masks ? other : NULL,
+                                 .caption = batch->names[i],
+                                 .target = batch->targets ? other : NULL };
     }
     int r = STOKE_E_NOMEM;
     if (ready)
@@ -305,8 +313,8 @@ static int draw(const stoke_batch *batch, const stoke_data_params *params, int h
     return r;
 }
 
-/* Writes a PNG of the first `count` samples of an epoch, each beside itself with its mask laid over. By a
- * second loader, so that the one at work is not disturbed. May wait. */
+/* Writes a PNG of the first `count` samples of an epoch, each beside itself with its mask laid over, or its
+ * target. By a second loader, so that the one at work is not disturbed. May wait. */
 static int write_picture(const stoke_lender *lender, const char *path, uint32_t count, uint64_t epoch,
                          uint32_t columns, uint32_t tile, stoke_error *err)
 {

@@ -3,11 +3,10 @@
  * Two protocols say where an array lies: NumPy's dict and DLPack's capsule. A capsule is only read: it is not
  * renamed, so that it lets go of its memory by itself when we drop it.
  */
-#include "python/src/pixels.h"
+#include "python/src/extension.h"
 
 #include <string.h>
 
-#include "python/src/array.h"
 #include "python/src/dlpack.h"
 
 enum { MAX_DIMS = 3 };

@@ -8,13 +8,9 @@
  */
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "python/src/batch.h"
+#include "python/src/extension.h"
 #include <stoke/tools/lease.h>
-#include "python/src/pinned.h"
-#include "python/src/pixels.h"
-#include "python/src/settings.h"
 
 /* What batches keep alive. */
 typedef struct maker {

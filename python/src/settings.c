@@ -3,7 +3,6 @@
  * Names are those of the option table, and the ones that people bring from PyTorch. Texts are read by the
  * table's own parser, so that a setting means the same in Python, in YAML and on the command line.
  */
-#include "python/src/settings.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,8 +3,6 @@
  * Advice: machine, estimate, recommend, check, optimize; a batch by trials (findbatch.h).
  */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <stoke/tools/findbatch.h>
 #include <stoke/tools/net.h>

@@ -186,9 +186,14 @@ class Batches:
             self._wanted = None
             raise StopIteration
         convert, convert_host = self._convert, self._convert_host
-        images, masks = convert(batch.images), convert(batch.masks)
+        targets, masks = batch.targets, batch.masks
         second, share = batch.masks_b, batch.lambda_
-        result = {"images": images, "masks": masks}
+        result = {"images": convert(batch.images)}
+        if targets is not None:
+            result["targets"] = convert(targets)
+        elif masks is not None:
+            result["masks"] = convert(masks)
+        pair = tuple(result.values())
         if self._as_dict:
             result.update(ids=convert_host(batch.ids), names=batch.names)
         if self._as_dict and second is not None and share is not None:
@@ -196,7 +201,7 @@ class Batches:
             result["lambda"] = convert_host(share)
         if self._copies is not None:
             self._copies.watch(batch, *(value for name, value in result.items() if name != "names"))
-        return result if self._as_dict else (images, masks)
+        return result if self._as_dict else pair
 
     @property
     def epoch(self) -> int:

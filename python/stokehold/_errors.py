@@ -82,7 +82,7 @@ _CLASSES = {
 # Arguments that a message may name as the command's flags. Commands in backquotes stay what they are.
 _FLAGS = re.compile(r"(`[^`]*`)|(?<![\w-])--((?:allow-model-scale|accumulate|augment|batch|cache|cache-ram|classes|cores|data|force|gpu|"
                     r"ignore-index|images|label-map|list|map|mask-dtype|masks|max-bad|measured-batch|memory|memory-limit|model|names|"
-                    r"optimizer|order|placement|policy|precision|prefetch|quarantine|ranks|size|split|steps|task|val-split|vram|window|"
+                    r"optimizer|order|placement|policy|precision|prefetch|quarantine|ranks|scale|size|split|steps|targets|task|val-split|vram|window|"
                     r"workers|world))(?![\w-])")
 _OTHER_NAMES = {"batch": "batch_size", "size": "image_size", "vram": "memory"}
 

@@ -22,7 +22,7 @@ def _dtype_text(value: Any) -> str:
     return _DTYPES.get(name, name)
 
 
-_PATHS = ("data", "images", "masks", "list", "cache", "quarantine", "weights")
+_PATHS = ("data", "images", "masks", "targets", "list", "cache", "quarantine", "weights")
 _TYPES = {option["name"]: option["type"] for option in _stoke.options()}
 _TYPES.update((alias, _TYPES[name]) for alias, name in _stoke.aliases().items() if name is not None)
 

@@ -48,7 +48,8 @@ class Array:
 @final
 class Batch:
     images: Array
-    masks: Array
+    masks: Optional[Array]
+    targets: Optional[Array]
     masks_b: Optional[Array]
     lambda_: Optional[Array]
     ids: Array

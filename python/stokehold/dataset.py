@@ -17,7 +17,8 @@ from .loader import BadFile
 
 _IMAGE_KEYS = ("image", "images", "img", "input", "pixel_values")
 _MASK_KEYS = ("mask", "masks", "label", "labels", "target", "segmentation", "annotation")
-_ABOUT_FILES = {"data", "images", "masks", "list", "split", "cache", "cache_ram", "cache_disk", "quarantine", "weights"}
+_ABOUT_FILES = {"data", "images", "masks", "targets", "task", "scale", "photometric", "list", "split", "cache", "cache_ram", "cache_disk",
+                "quarantine", "weights"}
 _STAGES = ("read", "decode image", "decode mask", "fit", "write", "slot wait", "batch wait")
 _STATE, _TOO_BAD = -11, -10  # of enum stoke_status
 

@@ -137,7 +137,7 @@ class DataModule(_lightning.LightningDataModule):  # type: ignore[misc]
         inherited = dict(self.settings, split="val", augment="none", order="sequential", drop_last=False)
         inherited.pop("shuffle", None)
         if any(name in self.val for name in ("data", "images", "list")):
-            for name in ("data", "images", "masks", "list", "val_split"):
+            for name in ("data", "images", "masks", "targets", "list", "val_split"):
                 inherited.pop(name, None)
             inherited["split"] = "all"
         return {**self._place(), **inherited, **self.val}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loader: batches of image/mask pairs, ready when they are asked for."""
+"""The loader: batches of image/mask or image/target pairs, ready when they are asked for."""
 import os
 import tempfile
 from dataclasses import dataclass
@@ -84,6 +84,13 @@ class Loader(Batches):
             for images, masks in loader:
                 ...
 
+    A set to restore pictures (`task`: a folder with input/target, noisy/clean, LR/HR and the like, or `images` and `targets`)
+    gives images and targets, both as pictures: what an image should become, `scale` times as high and wide, cut and mirrored
+    as it is. Such batches stay on the host. ::
+
+        for images, targets in stokehold.Loader(images="noisy", targets="clean", batch_size=16, image_size=128, augment="crop"):
+            ...
+
     Every iteration is an epoch: the first one is `epoch` (0), then 1, 2, ...; `set_epoch` chooses another for the next
     iteration. Threads work ahead, also over the end of an epoch. The bytes of a batch depend on data, settings, seed,
     epoch and position, not on the number of workers or of processes.
@@ -100,7 +107,7 @@ class Loader(Batches):
     Parameters
     ----------
     data
-        Where samples are; or give `images` and `masks`, or `list`.
+        Where samples are; or give `images` and `masks` (or `targets`), or `list`.
     batch_size, image_size, augment, workers, prefetch, seed
         The settings most people set. image_size is a number or (height, width); left out, that of the first sample.
         augment is a preset (none, light, crop, standard, strong, face, medical), a list of ops such as
@@ -113,7 +120,7 @@ class Loader(Batches):
         "torch", "numpy", or "dlpack" for objects that anything reads through ``__dlpack__``. By default torch where it
         is installed, else NumPy.
     as_dict
-        Batches are dicts: images, masks, ids, names, and with mixup masks_b and lambda (the share of masks).
+        Batches are dicts: images, masks (or targets), ids, names, and with mixup masks_b and lambda (the share of masks).
     channels_last
         Images lie in memory as N, H, W, C and are shown as N, C, H, W: PyTorch's ``torch.channels_last``.
     to
@@ -198,7 +205,7 @@ class Loader(Batches):
         return self._core.remarks() + self._notes + ([short] if short else [])
 
     def show(self, n: int = 8, *, columns: int = 0, tile: int = 0) -> Picture:
-        """A picture of the first n samples of the epoch as they are delivered, beside each its mask laid over it.
+        """A picture of the first n samples of the epoch as they are delivered, beside each its mask laid over it, or its target.
 
         A notebook draws it; elsewhere, ``loader.show().save("samples.png")``. Does not disturb an iteration.
         """

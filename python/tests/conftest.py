@@ -37,6 +37,14 @@ def data(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def restoring(tmp_path_factory):
+    """10 pairs of degraded pictures, 20x24, and clean ones twice as high and wide."""
+    folder = tmp_path_factory.mktemp("restore") / "set"
+    stoke("synth", folder, "--task", "restore", "--degrade", "mix", "--scale", 2, "--count", 10, "--size", "40x48")
+    return str(folder)
+
+
+@pytest.fixture(scope="session")
 def endless(data, tmp_path_factory):
     """A set whose first batch of 4000 takes many seconds: hard links to one larger picture."""
     source = tmp_path_factory.mktemp("large") / "set"

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs pytest and prints TAP, which scripts/test counts: run.py FILE OR PYTEST ARGUMENT..."""
+"""Runs pytest and prints TAP, which scripts/test counts: run.py FILE OR PYTEST ARGUMENT...
+
+STOKE_TEST_PART=2/3 runs the second of three parts, as in tests/tap.py.
+"""
 import os
 import sys
 
@@ -20,6 +23,10 @@ class Tap:
     def line(self, verdict, report, directive=""):
         self.number += 1
         print(f"{verdict} {self.number} - {report.nodeid.rpartition('/')[2]}{directive}", flush=True)
+
+    def pytest_collection_modifyitems(self, items):
+        number, _, count = os.environ.get("STOKE_TEST_PART", "1/1").partition("/")
+        items[:] = items[int(number) - 1::int(count)]
 
     def pytest_runtest_logreport(self, report):
         if report.failed:

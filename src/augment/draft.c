@@ -167,6 +167,14 @@ static void touched(span s, int64_t window, int64_t margin, uint32_t source, uin
     *size = (uint32_t)(high - low + 1);
 }
 
+/* How many more pixels of one axis a target's pixels can touch: their centres begin up to half an output
+ * pixel before that of the first one, and end as far behind the last. */
+static int64_t reach(const int64_t row[3], uint32_t scale)
+{
+    const int64_t across = row[0] < 0 ? -row[0] : row[0], down = row[1] < 0 ? -row[1] : row[1];
+    return scale > 1 ? ((across + down) / 2 + ONE - 1) >> 32 : 0;
+}
+
 static void settle_warp(const stk_draft *draft, const int64_t m[6])
 {
     const stoke_draw *draw = draft->draw;
@@ -183,10 +191,11 @@ static void settle_warp(const stk_draft *draft, const int64_t m[6])
     /* Displacements are weighted means of control points, none larger than alpha; one more pixel covers
      * their rounding to 1/65536. */
     const int64_t margin = plan->elastic_alpha > 0 ? (int64_t)ceil(plan->elastic_alpha) + 1 : 0;
-    touched(span_of(m, draw->out_width, draw->out_height), draft->window_x, margin, draw->source_width,
-            &plan->box.x, &plan->box.width);
-    touched(span_of(m + 3, draw->out_width, draw->out_height), draft->window_y, margin, draw->source_height,
-            &plan->box.y, &plan->box.height);
+    const int64_t finer[2] = { reach(m, draw->scale), reach(m + 3, draw->scale) };
+    touched(span_of(m, draw->out_width, draw->out_height), draft->window_x, margin + finer[0],
+            draw->source_width, &plan->box.x, &plan->box.width);
+    touched(span_of(m + 3, draw->out_width, draw->out_height), draft->window_y, margin + finer[1],
+            draw->source_height, &plan->box.y, &plan->box.height);
     plan->width = plan->box.width;
     plan->height = plan->box.height;
     plan->matrix[2] += (draft->window_x - (int64_t)plan->box.x) * ONE;
@@ -198,6 +207,39 @@ void stk_draft_settle(stk_draft *draft)
     int64_t matrix[6];
     fix_map(draft, matrix);
     if (!settle_plain(draft, matrix)) settle_warp(draft, matrix);
+}
+
+static stoke_box enlarged(const stoke_box *box, uint32_t scale)
+{
+    return (stoke_box){ box->x * scale, box->y * scale, box->width * scale, box->height * scale };
+}
+
+/* x' = s * x + (s - 1) / 2 on both sides of the map, since the centre of a pixel is that of s x s finer ones.
+ * A map that is too wild for 64 bits goes on showing nothing. */
+static void enlarge_map(int64_t row[3], uint32_t scale)
+{
+    const __int128 most = (__int128)1 << 62, turned = (__int128)ONE - row[0] - row[1];
+    const __int128 at = (__int128)scale * row[2] + (scale - 1) * turned / 2;
+    row[2] = (int64_t)(at > most ? most : at < -most ? -most : at);
+}
+
+void stk_plan_enlarge(stoke_augment_plan *plan, uint32_t scale, int colors)
+{
+    if (!colors) plan->n_color_steps = 0;
+    if (scale < 2) return;
+    plan->box = enlarged(&plan->box, scale);
+    plan->width *= scale;
+    plan->height *= scale;
+    plan->place_x *= scale;
+    plan->place_y *= scale;
+    plan->elastic_alpha *= (float)scale;
+    if (plan->warp) {
+        enlarge_map(plan->matrix, scale);
+        enlarge_map(plan->matrix + 3, scale);
+    }
+    plan->mix_box = enlarged(&plan->mix_box, scale);
+    for (uint32_t i = 0; i < plan->n_color_steps; i++)
+        plan->color[i].box = enlarged(&plan->color[i].box, scale);
 }
 
 int stk_random_rectangle(const stk_op_random *random, uint32_t first_draw, const double scale[2],

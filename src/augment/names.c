@@ -5,8 +5,6 @@
 #include <string.h>
 #include <stoke/tools/augment.h>
 
-#include <stoke/augment_plan.h>
-
 #include "src/augment/op.h"
 #include "src/augment/pipeline.h"
 #include "src/base/error.h"

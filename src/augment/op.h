@@ -54,6 +54,11 @@ stoke_color_step *stk_draft_color(stk_draft *draft, stoke_color_kind kind);
 /* Writes box, size, place, flips or matrix. */
 void stk_draft_settle(stk_draft *draft);
 
+/* The plan of a pair's target, `scale` times as high and wide as the image that the plan was drawn for: the
+ * same places, exact to the pixel where nothing is resampled. Its elastic step goes on counting pixels of the
+ * image (stk_elastic_place), and so does what a blur counts. colors 0: without color steps. */
+void stk_plan_enlarge(stoke_augment_plan *plan, uint32_t scale, int colors);
+
 enum {
     STK_OP_ARGS_BYTES = 128, /* room for any op's argument struct */
     STK_SWAP_PAIRS = 64,

@@ -11,7 +11,6 @@
 #include "src/base/mem.h"
 #include "src/base/option_table.h"
 #include "src/base/remarks.h"
-#include "src/settings/yaml_tree.h"
 
 static stoke_option_group arguments(stk_pipeline_step *step)
 {

@@ -7,7 +7,6 @@
 #include <fnmatch.h>
 #include <limits.h>
 #include <pthread.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

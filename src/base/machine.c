@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #include "src/base/clock.h"
-#include "src/base/cpu.h"
 
 enum { PATH_BYTES = 4096, CPUS_MAX = 8192 /* the largest NR_CPUS Linux can be built with */ };
 

@@ -39,7 +39,8 @@ int stk_option_assign(stk_option_hit hit, const char *shown, const char *value, 
 /* What a word of another program stands for as the value of an option of this name: "16-mixed" of precision
  * is "fp16", "nvidia/segformer-b5-finetuned-ade-512-512" of model "b5". The value itself, or a constant. */
 const char *stk_option_word(const char *option, const char *value);
-/* b0 .. b5 where the text names one of the SegFormers; NULL: it does not. */
+/* b0 .. b5 where the text names one of the SegFormers, resnet for that very word; NULL: neither. A literal.
+ */
 const char *stk_network_word(const char *text);
 
 /* Back to its default; also the meaning of null in YAML. */

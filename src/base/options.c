@@ -108,6 +108,8 @@ static int is_segformer(const char *text, size_t length)
 
 const char *stk_network_word(const char *text)
 {
+    /* It was called smallnet before there was one. */
+    if (stk_is_one_of_any_case(text, "resnet smallnet")) return "resnet";
     static const char *const names[] = { "b0", "b1", "b2", "b3", "b4", "b5" };
     for (const char *p = text; *p; p++) {
         const size_t before = (size_t)(p - text);
@@ -123,6 +125,7 @@ const char *stk_option_word(const char *option, const char *value)
         const char *name = stk_network_word(value);
         return name ? name : value;
     }
+    if (!strcmp(option, "task") && !strcasecmp(value, "smallnet")) return "resnet"; /* of recommend */
     for (size_t i = 0; !strcmp(option, "precision") && i < sizeof precisions / sizeof *precisions; i++)
         if (stk_is_one_of_any_case(value, precisions[i][1])) return precisions[i][0];
     return value;

@@ -4,7 +4,6 @@
  * means the same wherever it is written.
  */
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 #include <strings.h>
 

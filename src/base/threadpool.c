@@ -18,7 +18,6 @@
 #include <stdatomic.h>
 #include <stoke/tools/machine.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "src/base/clock.h"

@@ -4,7 +4,6 @@
  * carries its own checksum; what a killed process or a full disk left half-written is stepped over. In memory
  * they are an open-addressing table of (hash of the identity, digest), 32 bytes a slot.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>

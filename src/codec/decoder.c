@@ -8,7 +8,6 @@
 #include <libdeflate.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <stoke/tools/image.h>
 
 #include "src/base/error.h"

@@ -13,8 +13,6 @@
 #include <spng.h>
 #include <string.h>
 
-#include "src/base/error.h"
-
 /* Undoing the row filters of PNG (W3C PNG, section 9): C reference, and SSE2 where it pays. SSE2 is part of
  * every x86-64, so there is no dispatch.
  */

@@ -6,7 +6,6 @@
  */
 #include "src/codec/codec.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <tiffio.h>

@@ -6,7 +6,6 @@
 #include "src/device/cuda.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "src/base/clock.h"
 #include "src/base/error.h"

@@ -3,7 +3,6 @@
  * What all kinds have in common: arguments are checked here and nowhere else, the first failure of a device
  * is kept, its memory is counted.
  */
-#include <string.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"

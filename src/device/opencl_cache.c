@@ -2,7 +2,6 @@
 #include "src/device/opencl.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

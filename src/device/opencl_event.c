@@ -14,7 +14,6 @@
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
-#include "src/base/mem.h"
 
 /* What an event holds now, with a reference of the caller's own to the marker. */
 typedef struct held {

@@ -41,8 +41,10 @@ int stk_cache_lookup_open(stk_loader_config *config, const stoke_data_params *pa
     }
     const stk_cache_settings settings = { params->cache, params->cache_disk, params->cache_ram };
     int r = describe(config, params, err);
+    if (!r && config->target) r = describe(config->target, params, err);
     if (!r) r = stk_cache_open(&config->cache, &settings, err);
     if (r) return r;
+    if (config->target) config->target->cache = config->cache;
     if (!stk_memo_reserve(stk_cache_memo(config->cache), 2 * stoke_dataset_count(config->dataset)))
         return stk_fail(err, STOKE_E_NOMEM, "no memory for the digests of the cache");
     return STOKE_OK;

@@ -60,6 +60,8 @@ static void set_decoding(stk_loader_config *config, const stoke_data_params *par
 {
     stoke_decode_params image = stoke_decode_defaults();
     config->orientation = (stoke_orientation)params->orientation;
+    if (config->dataset && stoke_dataset_has_targets(config->dataset))
+        config->orientation = stk_orientation_of_pictures(config->orientation);
     config->alone = STOKE_ORIENTATION_IGNORE;
     image.alpha = params->alpha;
     image.mode = params->decode;
@@ -156,6 +158,22 @@ static int check_dtypes(const stk_loader_config *config, stoke_error *err)
     return STOKE_OK;
 }
 
+/* What targets are made by. They are blended and pasted themselves, so there is no second one. */
+static int make_target(stk_loader_config *config, const stoke_data_params *params, stoke_error *err)
+{
+    config->two_masks = 0;
+    config->scale = (uint32_t)params->scale;
+    config->colors_both = params->photometric == STOKE_PHOTOMETRIC_BOTH;
+    config->target = stk_alloc(sizeof *config->target);
+    if (!config->target) return stk_fail(err, STOKE_E_NOMEM, "no memory for the settings of targets");
+    *config->target = *config;
+    config->target->target = NULL;
+    config->target->finer = config->scale;
+    config->target->width *= config->scale;
+    config->target->height *= config->scale;
+    return STOKE_OK;
+}
+
 int stk_loader_config_create(stk_loader_config *config, const stoke_dataset *dataset,
                              const stoke_data_params *params, stoke_error *err)
 {
@@ -178,6 +196,7 @@ int stk_loader_config_create(stk_loader_config *config, const stoke_dataset *dat
     r = check_dtypes(config, err);
     if (!r) r = make_swap(config, params, err);
     if (!r && (!config->height || !config->width)) r = first_size(config, err);
+    if (!r && dataset && stoke_dataset_has_targets(dataset)) r = make_target(config, params, err);
     return r;
 }
 
@@ -187,11 +206,14 @@ void stk_loader_config_destroy(stk_loader_config *config)
     stoke_pipeline_destroy(&config->pipeline);
     stoke_labels_destroy(&config->labels);
     stk_free((void *)config->swap);
+    stk_free(config->target); /* what it has beside its sizes is ours */
 }
 
 stoke_batch stk_batch_shape(const stk_loader_config *config, uint32_t capacity)
 {
-    const size_t pixels = (size_t)config->width * config->height;
+    const size_t pixels = (size_t)config->width * config->height,
+                 bytes = stoke_dtype_bytes(config->writer.dtype);
+    const stk_loader_config *target = config->target;
     return (stoke_batch){
         .capacity = capacity,
         .height = config->height,
@@ -200,7 +222,10 @@ stoke_batch stk_batch_shape(const stk_loader_config *config, uint32_t capacity)
         .layout = config->writer.layout,
         .image_dtype = config->writer.dtype,
         .mask_dtype = config->mask_dtype,
-        .image_row_bytes = pixels * 3 * stoke_dtype_bytes(config->writer.dtype),
-        .mask_row_bytes = pixels * stoke_dtype_bytes(config->mask_dtype),
+        .image_row_bytes = pixels * 3 * bytes,
+        .mask_row_bytes = target ? 0 : pixels * stoke_dtype_bytes(config->mask_dtype),
+        .target_row_bytes = target ? (size_t)target->width * target->height * 3 * bytes : 0,
+        .target_width = target ? target->width : 0,
+        .target_height = target ? target->height : 0,
     };
 }

@@ -91,6 +91,17 @@ static void note_size(stk_probe *probe, uint32_t width, uint32_t height)
     probe->largest_height = height;
 }
 
+/* A target is made when its image is done, in the same buffers. */
+static void probe_target(probing *all, prober *p, const stoke_sample *sample)
+{
+    stoke_image_info info;
+    uint64_t size = 0;
+    const stk_scratch_bytes need = probe_file(all, p, &sample->target, &info, &size)
+                                       ? stk_scratch_need(all->config->target, &info, size, NULL, 0)
+                                       : stk_scratch_need_files(size, 0);
+    stk_row_need_raise(&p->own.most, &need);
+}
+
 static void probe_sample(probing *all, prober *p, const stoke_sample *sample)
 {
     stoke_image_info image, mask;
@@ -102,6 +113,7 @@ static void probe_sample(probing *all, prober *p, const stoke_sample *sample)
         has_image ? stk_scratch_need(all->config, &image, image_size, has_mask ? &mask : NULL, mask_size)
                   : stk_scratch_need_files(image_size, mask_size);
     stk_row_need_raise(&p->own.most, &need);
+    if (sample->target_path) probe_target(all, p, sample);
     if (!has_image) return;
     if (image.width > p->own.longest_side) p->own.longest_side = image.width;
     if (image.height > p->own.longest_side) p->own.longest_side = image.height;
@@ -169,6 +181,10 @@ static int run(probing *all, int masks, stoke_error *err)
     if (all->missed || all->looked < all->count) {
         const stk_scratch_bytes largest = largest_need(all->config, masks);
         stk_row_need_raise(&probe->any, &largest);
+        if (all->config->target) {
+            const stk_scratch_bytes of_target = largest_need(all->config->target, 0);
+            stk_row_need_raise(&probe->any, &of_target);
+        }
     }
     return STOKE_OK;
 }

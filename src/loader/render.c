@@ -196,8 +196,9 @@ int stk_render(stk_sample_ctx *ctx)
 {
     const stk_loader_config *config = ctx->config;
     int r = STOKE_OK;
+    ctx->scratch->warper.scale = config->finer;
     if (ctx->plan.warp)
         r = stk_warp_begin(&ctx->scratch->warper, &ctx->plan, config->width, config->height, ctx->err);
     if (!r) r = render_image(ctx);
-    return r ? r : render_mask(ctx);
+    return r || !ctx->mask_row ? r : render_mask(ctx);
 }

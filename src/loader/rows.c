@@ -204,6 +204,10 @@ int stoke_rows_create(stoke_rows **out, const stoke_data_params *params, const s
                       stoke_error *err)
 {
     *out = NULL;
+    if (params->task == STOKE_TASK_RESTORE || (params->targets && *params->targets))
+        return stk_fail(
+            err, STOKE_E_UNSUPPORTED,
+            "`task` restore is for sets of files: pictures in memory come with masks, and no targets");
     if (!params->size[0] || !params->size[1])
         return stk_fail(err, STOKE_E_INVALID, "size must be given: there is no first file to take it from");
     stoke_rows *rows = stk_calloc(1, sizeof *rows);

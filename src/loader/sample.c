@@ -13,6 +13,7 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/rng.h"
+#include "src/source/dataset.h"
 #include "src/source/pairs.h"
 
 /* CPU time first: reading it is a system call, where a busy system likes to switch threads. The wait then
@@ -68,7 +69,7 @@ static int read_files(stk_sample_ctx *ctx, stk_memory_gate *gate)
     if (!r && sample->mask_path)
         r = stk_blob_read(&sample->mask, sample->mask_path, STK_FILE_LIMIT, &scratch->mask_file,
                           &ctx->mask_bytes, ctx->err);
-    if (!r) scratch->bytes_read = ctx->image_bytes + ctx->mask_bytes;
+    if (!r) scratch->bytes_read += ctx->image_bytes + ctx->mask_bytes;
     return r;
 }
 
@@ -206,7 +207,58 @@ stoke_draw stk_sample_begin(stk_sample_ctx *ctx, stk_scratch *scratch, const stk
                          .epoch = slot->batch.epoch,
                          .position = slot->batch.position + row,
                          .out_width = config->width,
-                         .out_height = config->height };
+                         .out_height = config->height,
+                         .scale = config->scale };
+}
+
+stk_sample_ctx stk_target_begin(const stk_sample_ctx *image, void *row)
+{
+    return (stk_sample_ctx){ .scratch = image->scratch,
+                             .config = image->config->target,
+                             .sample = stk_target_as_image(&image->sample),
+                             .image_row = row,
+                             .last = image->last,
+                             .err = image->err };
+}
+
+int stk_target_bring(stk_sample_ctx *target, const stk_sample_ctx *image, stk_memory_gate *gate, int *whole)
+{
+    const uint32_t size[2] = { image->width, image->height };
+    *whole = 0;
+    const int r =
+        target->config->cache ? stk_cache_lookup_bring(target, gate, whole) : stk_fetch(target, gate);
+    if (r) return r;
+    return stk_sample_ctx_in_file(target, target->sample.image_path,
+                                  stk_target_size(size, (uint32_t[2]){ target->width, target->height },
+                                                  image->config->scale, image->sample.image_path,
+                                                  target->err));
+}
+
+void stk_target_count(stk_sample_cache_lookup *image, const stk_sample_cache_lookup *target)
+{
+    const int kept = (image->found || image->stored) && (target->found || target->stored);
+    image->found &= target->found;
+    image->from_ram &= target->from_ram;
+    image->stored = kept && !image->found;
+}
+
+/* Into its row, after its image: in the same place, once its size is known to fit. Its times are those of an
+ * image's stages. */
+static int load_target(stk_sample_ctx *image, stk_memory_gate *gate, void *row)
+{
+    const stk_loader_config *config = image->config;
+    stk_sample_ctx ctx = stk_target_begin(image, row);
+    int whole, r = stk_target_bring(&ctx, image, gate, &whole);
+    if (r) return r;
+    ctx.plan = image->plan;
+    stk_plan_enlarge(&ctx.plan, config->scale, config->colors_both);
+    r = whole ? stk_sample_ctx_in_file(&ctx, ctx.sample.image_path, stk_decode_fit_cut(&ctx))
+              : stk_decode_fit_region(&ctx);
+    if (r) return r;
+    r = stk_render(&ctx);
+    stk_sample_ctx_stamp(&ctx, STOKE_STAGE_WRITE);
+    stk_target_count(&image->kept, &ctx.kept);
+    return stk_sample_ctx_in_file(&ctx, ctx.sample.image_path, r);
 }
 
 int stk_sample_load(stk_scratch *scratch, const stk_loader_config *config, stk_memory_gate *gate,
@@ -223,6 +275,7 @@ int stk_sample_load(stk_scratch *scratch, const stk_loader_config *config, stk_m
         stk_sample_ctx_stamp(&ctx, STOKE_STAGE_WRITE);
         r = stk_sample_ctx_in_file(&ctx, ctx.sample.image_path, r);
     }
+    if (!r && config->target) r = load_target(&ctx, gate, stk_slot_target_row(slot, row));
     stk_memory_gate_leave(gate, scratch);
     scratch->cache_hit = ctx.kept.found;
     scratch->cache_from_ram = ctx.kept.from_ram;

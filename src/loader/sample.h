@@ -8,6 +8,9 @@
  *   render.c        into the rows of the batch, as the plan says
  *   raw.c           or not rendered at all: left to a device
  *   rows.c          or pictures that somebody has already instead of files
+ *
+ * With a target the same way is gone once more, by the target's config and the plan enlarged to it: buffers
+ * and decoder are used again, so that both take the memory of the larger one.
  */
 #ifndef STOKE_SRC_LOADER_SAMPLE_H
 #define STOKE_SRC_LOADER_SAMPLE_H
@@ -43,7 +46,7 @@ typedef struct stk_sample_ctx {
     stoke_orientation orientation; /* of the image: ignore or apply */
     uint32_t width, height;        /* of the source, as decoded */
     stoke_augment_plan plan;
-    void *image_row, *mask_row;   /* of the batch */
+    void *image_row, *mask_row;   /* of the batch; mask_row NULL: it has targets */
     stk_raw_row *raw;             /* what is put there as it is; NULL: rows are laid out */
     stoke_image image, ids;       /* whole, then fitted; ids.data NULL: not decoded yet, or no mask: zeros */
     stk_sample_cache_lookup kept; /* only with a cache */
@@ -63,6 +66,13 @@ int stk_sample_ctx_in_file(const stk_sample_ctx *ctx, const char *path, int stat
  * are large, and refuses what memory_limit does not allow (gate NULL: neither). The only place where a
  * sample's bytes are read. */
 int stk_fetch(stk_sample_ctx *ctx, stk_memory_gate *gate);
+
+/* sample.c: the way of a target (config->target is set), when its image has gone its own. The second is
+ * stk_fetch or stk_cache_lookup_bring, and STOKE_E_SIZE where its size is not `scale` times the image's. */
+stk_sample_ctx stk_target_begin(const stk_sample_ctx *image, void *row);
+int stk_target_bring(stk_sample_ctx *target, const stk_sample_ctx *image, stk_memory_gate *gate, int *whole);
+/* What a cache had or has of both counts as one sample. */
+void stk_target_count(stk_sample_cache_lookup *image, const stk_sample_cache_lookup *target);
 
 /* decode_fit.c: fills ctx->image and ctx->ids with the fitted picture of ctx->plan, decoding no more
  * than its box (and no mask when ctx->ids has the whole one already). */

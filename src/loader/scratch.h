@@ -21,7 +21,8 @@
 
 /* What every sample of a run has in common. Made once from the settings, immutable while workers run. */
 
-typedef struct stk_loader_config {
+typedef struct stk_loader_config stk_loader_config;
+struct stk_loader_config {
     const stoke_dataset *dataset;
     stoke_pipeline *pipeline;
     stoke_labels *labels;
@@ -48,7 +49,13 @@ typedef struct stk_loader_config {
     stk_cache *cache; /* cache_lookup.c; NULL = none, or not opened yet */
     uint64_t cache_ram;
     char transform[256]; /* the part of a cache key that all samples have in common */
-} stk_loader_config;
+    /* Task restore: what a sample's target has in common with all others. It is made as an image is, by a
+     * config of its own that differs in size and borrows everything else; NULL: there are masks. */
+    stk_loader_config *target;
+    uint32_t scale;  /* of targets */
+    uint32_t finer;  /* in a target's config: the same; 0 in an image's */
+    int colors_both; /* color steps are the target's, too */
+};
 
 int stk_loader_config_create(stk_loader_config *config, const stoke_dataset *dataset,
                              const stoke_data_params *params, stoke_error *err);

@@ -18,7 +18,8 @@ static size_t mask_bytes(const stoke_batch *shape)
 
 static size_t pixel_bytes(const stoke_batch *shape, unsigned extras)
 {
-    return image_bytes(shape) + mask_bytes(shape) * (extras & STK_SLOT_TWO_MASKS ? 2 : 1);
+    return image_bytes(shape) + mask_bytes(shape) * (extras & STK_SLOT_TWO_MASKS ? 2 : 1) +
+           stk_slot_aligned(shape->target_row_bytes * shape->capacity);
 }
 
 uint64_t stk_slot_bytes(const stoke_batch *shape, unsigned extras)
@@ -49,7 +50,9 @@ static int slot_create(stk_slots *slots, stk_slot *slot, const stoke_batch *shap
             "no memory for a batch of %.1f MiB: a smaller `batch`, `size` or `prefetch` needs less, and "
             "`memory_limit` tells before the run whether all of it fits",
             STK_MIB(bytes));
-    slot->batch.masks = (char *)slot->batch.images + image_bytes(shape);
+    void *beside = (char *)slot->batch.images + image_bytes(shape);
+    slot->batch.masks = shape->mask_row_bytes ? beside : NULL;
+    slot->batch.targets = shape->target_row_bytes ? beside : NULL;
     if (two_masks) slot->batch.masks_b = (char *)slot->batch.masks + mask_bytes(shape);
     slot->batch.ids = slot->ids;
     slot->batch.names = slot->names;
@@ -142,7 +145,12 @@ void stk_slot_compact(stk_slot *slot)
         if (kept != row) {
             memcpy(stk_slot_image_row(slot, kept), stk_slot_image_row(slot, row),
                    slot->batch.image_row_bytes);
-            memcpy(stk_slot_mask_row(slot, kept), stk_slot_mask_row(slot, row), slot->batch.mask_row_bytes);
+            if (slot->batch.masks)
+                memcpy(stk_slot_mask_row(slot, kept), stk_slot_mask_row(slot, row),
+                       slot->batch.mask_row_bytes);
+            if (slot->batch.targets)
+                memcpy(stk_slot_target_row(slot, kept), stk_slot_target_row(slot, row),
+                       slot->batch.target_row_bytes);
             slot->ids[kept] = slot->ids[row];
             slot->names[kept] = slot->names[row];
             slot->status[kept] = slot->status[row];

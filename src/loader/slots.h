@@ -109,9 +109,16 @@ static inline void *stk_slot_image_row(const stk_slot *slot, uint32_t row)
     return (char *)slot->batch.images + (size_t)row * slot->batch.image_row_bytes;
 }
 
+/* NULL where there are targets. */
 static inline void *stk_slot_mask_row(const stk_slot *slot, uint32_t row)
 {
+    if (!slot->batch.masks) return NULL;
     return (char *)slot->batch.masks + (size_t)row * slot->batch.mask_row_bytes;
+}
+
+static inline void *stk_slot_target_row(const stk_slot *slot, uint32_t row)
+{
+    return (char *)slot->batch.targets + (size_t)row * slot->batch.target_row_bytes;
 }
 
 static inline void *stk_slot_mask_b_row(const stk_slot *slot, uint32_t row)

@@ -100,7 +100,8 @@ void stoke_batch_digest(const stoke_batch *batch, uint8_t digest[16])
     XXH3_128bits_update(state, &count, sizeof count);
     XXH3_128bits_update(state, batch->ids, count * sizeof *batch->ids);
     XXH3_128bits_update(state, batch->images, count * batch->image_row_bytes);
-    XXH3_128bits_update(state, batch->masks, count * batch->mask_row_bytes);
+    if (batch->masks) XXH3_128bits_update(state, batch->masks, count * batch->mask_row_bytes);
+    if (batch->targets) XXH3_128bits_update(state, batch->targets, count * batch->target_row_bytes);
     if (batch->masks_b) {
         XXH3_128bits_update(state, batch->masks_b, count * batch->mask_row_bytes);
         XXH3_128bits_update(state, batch->lambda, count * sizeof *batch->lambda);

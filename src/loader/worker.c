@@ -23,12 +23,13 @@
 
 /* One row, or what was kept of one. */
 typedef struct row_pixels {
-    uint8_t *image, *mask;
+    uint8_t *image, *mask, *target; /* mask or target; the other is NULL */
 } row_pixels;
 
 static row_pixels row_of(const stk_slot *slot, uint32_t i)
 {
-    return (row_pixels){ stk_slot_image_row(slot, i), stk_slot_mask_row(slot, i) };
+    return (row_pixels){ stk_slot_image_row(slot, i), stk_slot_mask_row(slot, i),
+                         slot->batch.targets ? stk_slot_target_row(slot, i) : NULL };
 }
 
 /* A box of `height` lines, `pixel` bytes a pixel, from one picture of `width` pixels a line to another. */
@@ -39,16 +40,25 @@ static void paste_box(uint8_t *to, const uint8_t *from, size_t width, size_t pix
         memcpy(to + at, from + at, box->width * pixel);
 }
 
-static void cut(const stoke_batch *batch, row_pixels own, row_pixels other, const stoke_box *box)
+static void cut_picture(const stoke_batch *batch, uint8_t *own, const uint8_t *other, uint32_t width,
+                        uint32_t height, const stoke_box *box)
 {
     const size_t element = stoke_dtype_bytes(batch->image_dtype);
-    const size_t plane = (size_t)batch->width * batch->height * element;
+    const size_t plane = (size_t)width * height * element;
     if (batch->layout == STOKE_LAYOUT_HWC)
-        paste_box(own.image, other.image, batch->width, 3 * element, box);
+        paste_box(own, other, width, 3 * element, box);
     else
-        for (size_t c = 0; c < 3; c++)
-            paste_box(own.image + c * plane, other.image + c * plane, batch->width, element, box);
-    paste_box(own.mask, other.mask, batch->width, stoke_dtype_bytes(batch->mask_dtype), box);
+        for (size_t c = 0; c < 3; c++) paste_box(own + c * plane, other + c * plane, width, element, box);
+}
+
+static void cut(const stoke_batch *batch, row_pixels own, row_pixels other, const stoke_box *box)
+{
+    cut_picture(batch, own.image, other.image, batch->width, batch->height, box);
+    if (own.mask) paste_box(own.mask, other.mask, batch->width, stoke_dtype_bytes(batch->mask_dtype), box);
+    if (!own.target) return;
+    const uint32_t scale = batch->target_width / batch->width;
+    const stoke_box larger = { box->x * scale, box->y * scale, box->width * scale, box->height * scale };
+    cut_picture(batch, own.target, other.target, batch->target_width, batch->target_height, &larger);
 }
 
 /* `other` is the row before, not mixed yet. */
@@ -60,6 +70,9 @@ static void mix_row(stk_slot *slot, uint32_t i, row_pixels other)
     const size_t elements = (size_t)batch->width * batch->height * 3;
     if (mix->kind == STOKE_MIX_UP)
         stk_pix()->mix[batch->image_dtype](own.image, other.image, elements, mix->lambda);
+    if (mix->kind == STOKE_MIX_UP && own.target)
+        stk_pix()->mix[batch->image_dtype](
+            own.target, other.target, (size_t)batch->target_width * batch->target_height * 3, mix->lambda);
     if (mix->kind == STOKE_MIX_CUT) cut(batch, own, other, &mix->box);
     if (!batch->masks_b) return;
     slot->lambda[i] = mix->kind == STOKE_MIX_UP ? mix->lambda : 1.0f;
@@ -69,7 +82,7 @@ static void mix_row(stk_slot *slot, uint32_t i, row_pixels other)
 
 uint64_t stk_mix_scratch(const stoke_batch *shape)
 {
-    return shape->image_row_bytes + shape->mask_row_bytes;
+    return shape->image_row_bytes + shape->mask_row_bytes + shape->target_row_bytes;
 }
 
 int stk_slot_mix(stk_slot *slot, stk_mem_buffer *copy, stoke_error *err)
@@ -82,9 +95,11 @@ int stk_slot_mix(stk_slot *slot, stk_mem_buffer *copy, stoke_error *err)
     if (count > 1 && slot->mix[0].kind != STOKE_MIX_NONE) {
         uint8_t *kept = stk_buffer_reserve(copy, stk_mix_scratch(batch));
         if (!kept) return stk_fail(err, STOKE_E_NOMEM, "no memory to mix the rows of a batch");
+        uint8_t *beside = kept + batch->image_row_bytes; /* its mask or its target */
         memcpy(kept, last.image, batch->image_row_bytes);
-        memcpy(kept + batch->image_row_bytes, last.mask, batch->mask_row_bytes);
-        last = (row_pixels){ kept, kept + batch->image_row_bytes };
+        if (last.mask) memcpy(beside, last.mask, batch->mask_row_bytes);
+        if (last.target) memcpy(beside, last.target, batch->target_row_bytes);
+        last = (row_pixels){ kept, last.mask ? beside : NULL, last.target ? beside : NULL };
     }
     /* From the end on, so that the row before is still as it was. */
     for (uint32_t i = count - 1; i > 0; i--) mix_row(slot, i, row_of(slot, i - 1));

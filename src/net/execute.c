@@ -5,6 +5,7 @@
  */
 #include "src/base/rng.h"
 #include "src/net/net.h"
+#include "src/net/segformer/segformer_head.h"
 
 /* ---- tensors and views ---- */
 
@@ -143,9 +144,13 @@ static void linear(const stoke_net *net, const stk_tape_op *op, const stoke_net_
     stk_linear_weight(run, op->layer, rows, &x, &dy);
 }
 
-static void head(stoke_net *net, const stk_tape_op *op, void *const in[static STK_TAPE_OPERANDS],
-                 void *const out[static STK_TAPE_OPERANDS])
+static void head(stoke_net *net, const stk_tape_op *op, uint32_t batch,
+                 void *const in[static STK_TAPE_OPERANDS], void *const out[static STK_TAPE_OPERANDS])
 {
+    stk_segformer_head *layer = (stk_segformer_head *)op->layer;
+    layer->batch = batch;
+    layer->dropout = net->dropping ? (float)net->params.dropout : 0;
+    layer->seed = stk_mix64(net->params.seed ^ stk_mix64(net->state.draws + 1));
     const void *features[STK_STAGES];
     float *d_features[STK_STAGES];
     for (int i = 0; i < STK_STAGES; i++) {
@@ -153,10 +158,119 @@ static void head(stoke_net *net, const stk_tape_op *op, void *const in[static ST
         d_features[i] = out[i + 1];
     }
     if (op->kind == STK_TAPE_SEGFORMER_HEAD)
-        stk_segformer_head_forward(&net->run, (stk_segformer_head *)op->layer, features, out[1], out[0]);
+        stk_segformer_head_forward(&net->run, layer, features, out[1], out[0]);
     else
-        stk_segformer_head_backward(&net->run, (stk_segformer_head *)op->layer, features, in[4], in[5],
-                                    out[0], d_features);
+        stk_segformer_head_backward(&net->run, layer, features, in[4], in[5], out[0], d_features);
+}
+
+static stk_conv3_source conv3_source(const stoke_net *net, stk_tape_id id, size_t rows,
+                                     const stoke_net_batch *batch)
+{
+    const stk_tape_tensor *t = &net->tape.tensors[id];
+    if (id == STK_TAPE_PICTURES)
+        return (stk_conv3_source){ .data = batch->images,
+                                   .type = STK_F32,
+                                   .stride = 3,
+                                   .sample_stride = batch->image_row_floats,
+                                   .planar = batch->layout == STOKE_LAYOUT_CHW };
+    return (stk_conv3_source){ .data = stk_net_tensor(net, id),
+                               .type = t->type,
+                               .stride = t->stride,
+                               .sample_stride = rows * t->stride };
+}
+
+static void conv3(const stoke_net *net, const stk_tape_op *op, const stoke_net_batch *batch)
+{
+    const stk_conv3_map map = { batch->count, op->map.height, op->map.width };
+    const stk_conv3_source x = conv3_source(net, op->x.of, op->rows, batch),
+                           dy = conv3_source(net, op->dy.of, op->rows, batch);
+    if (op->kind == STK_TAPE_CONV3_WEIGHT) {
+        stk_conv3_weight(&net->run, op->layer, map, &x, &dy, op->factor);
+        return;
+    }
+    const stk_tape_tensor *out = &net->tape.tensors[op->out[0]];
+    void *data = stk_net_tensor(net, op->out[0]);
+    const stk_conv3_finish finish = { .type = out->type,
+                                      .stride = out->stride,
+                                      .scale = op->factor,
+                                      .relu = op->relu,
+                                      .residual = stk_net_tensor(net, op->in[0]),
+                                      .gate = stk_net_tensor(net, op->in[1]) };
+    if (op->kind == STK_TAPE_CONV3)
+        stk_conv3_forward(&net->run, op->layer, map, &x, &finish, data);
+    else
+        stk_conv3_input(&net->run, op->layer, map, &dy, &finish, data);
+}
+
+static void shuffle(const stoke_net *net, const stk_tape_op *op, uint32_t batch)
+{
+    const int back = op->kind == STK_TAPE_SHUFFLE_BACK;
+    const stk_tape_tensor *narrow = &net->tape.tensors[back ? op->out[0] : op->in[0]],
+                          *wide = &net->tape.tensors[back ? op->in[0] : op->out[0]];
+    const stk_shuffle shape = { .batch = batch,
+                                .height = op->map.height,
+                                .width = op->map.width,
+                                .channels = op->channels,
+                                .scale = op->scale,
+                                .type = wide->type,
+                                .narrow_stride = narrow->stride,
+                                .wide_stride = wide->stride };
+    if (back)
+        stk_shuffle_backward(&net->run, &shape, stk_net_tensor(net, op->in[0]),
+                             stk_net_tensor(net, op->out[0]), op->add);
+    else
+        stk_shuffle_forward(&net->run, &shape, stk_net_tensor(net, op->in[0]),
+                            stk_net_tensor(net, op->out[0]));
+}
+
+static void pool(const stoke_net *net, const stk_tape_op *op, uint32_t batch)
+{
+    const int back = op->kind == STK_TAPE_POOL_BACK;
+    const stk_tape_tensor *large = &net->tape.tensors[op->in[0]],
+                          *small = &net->tape.tensors[back ? op->in[1] : op->out[0]];
+    const stk_pool shape = { .batch = batch,
+                             .height = op->map.height,
+                             .width = op->map.width,
+                             .channels = small->width,
+                             .type = large->type,
+                             .large_stride = large->stride,
+                             .small_stride = small->stride };
+    if (back)
+        stk_pool_backward(&net->run, &shape, stk_net_tensor(net, op->in[0]), stk_net_tensor(net, op->in[1]),
+                          stk_net_tensor(net, op->out[0]), op->add);
+    else
+        stk_pool_forward(&net->run, &shape, stk_net_tensor(net, op->in[0]), stk_net_tensor(net, op->out[0]));
+}
+
+/* ---- the perceptual loss ---- */
+
+static void standardise(const stoke_net *net, const stk_tape_op *op, const stoke_net_batch *batch)
+{
+    const stk_conv3_map map = { batch->count, op->map.height, op->map.width };
+    stk_conv3_source x = { .data = batch->targets,
+                           .stride = 3,
+                           .sample_stride = batch->target_row_floats,
+                           .planar = batch->layout == STOKE_LAYOUT_CHW };
+    if (op->in[0]) x = conv3_source(net, op->in[0], op->rows, batch);
+    stk_standardise(&net->run, map, &x, stk_net_tensor(net, op->out[0]));
+}
+
+static stk_map map_of(const stoke_net *net, stk_tape_id id)
+{
+    const stk_tape_tensor *t = &net->tape.tensors[id];
+    return (stk_map){ stk_net_tensor(net, id), t->type, t->stride };
+}
+
+/* Adds to the sum of distances; the gradient only where it is asked for. */
+static void distance(const stoke_net *net, const stk_tape_op *op, uint32_t batch)
+{
+    stk_features *f = net->features;
+    const stk_feature_shape shape = { op->rows * batch, op->channels };
+    const stk_map x = map_of(net, op->x.of), y = map_of(net, op->dy.of), d = map_of(net, op->out[0]);
+    double apart;
+    stk_feature_distance(&net->run, STOKE_LOSS_L1, &shape, &x, &y, f->factor, &apart,
+                         f->factor != 0 ? &d : NULL, 0);
+    f->distance += apart;
 }
 
 static void execute(stoke_net *net, const stk_tape_op *op, const stoke_net_batch *batch)
@@ -202,9 +316,59 @@ static void execute(stoke_net *net, const stk_tape_op *op, const stoke_net_batch
     case STK_TAPE_DEPTHWISE: stk_depthwise_forward(run, op->layer, map, in[0], out[0]); return;
     case STK_TAPE_DEPTHWISE_BACK: stk_depthwise_backward(run, op->layer, map, in[0], in[1], out[0]); return;
     case STK_TAPE_SEGFORMER_HEAD:
-    case STK_TAPE_SEGFORMER_HEAD_BACK: head(net, op, in, out); return;
+    case STK_TAPE_SEGFORMER_HEAD_BACK: head(net, op, batch->count, in, out); return;
+    case STK_TAPE_CONV3:
+    case STK_TAPE_CONV3_WEIGHT:
+    case STK_TAPE_CONV3_INPUT: conv3(net, op, batch); return;
+    case STK_TAPE_SHUFFLE:
+    case STK_TAPE_SHUFFLE_BACK: shuffle(net, op, batch->count); return;
+    case STK_TAPE_POOL:
+    case STK_TAPE_POOL_BACK: pool(net, op, batch->count); return;
     case STK_TAPE_LOSS: return; /* by who has the masks (net_train.c) */
+    case STK_TAPE_STANDARDISE: standardise(net, op, batch); return;
+    case STK_TAPE_STANDARDISE_BACK:
+        stk_standardise_backward(run, rows, in[0], out[0], tensors[op->out[0]].stride);
+        return;
+    case STK_TAPE_GATE: {
+        const stk_map y = map_of(net, op->x.of), d = map_of(net, op->out[0]);
+        stk_gate(run, rows, tensors[op->out[0]].width, &y, &d);
+        return;
     }
+    case STK_TAPE_DISTANCE: distance(net, op, batch->count); return;
+    }
+}
+
+/* ---- the tape ---- */
+
+void *stk_net_layer(const stoke_net *net, stk_tape_op_kind kind)
+{
+    for (size_t i = 0; i < net->tape.op_count; i++)
+        if (net->tape.ops[i].kind == kind) return (void *)net->tape.ops[i].layer;
+    return NULL;
+}
+
+static void pack_list(const stk_exec *run, const stk_parameters *p)
+{
+    stk_linear_pack(run, (const stk_linear *const *)p->linears, p->linear_count);
+    stk_depthwise_pack(run, (const stk_depthwise *const *)p->depthwises, p->depthwise_count);
+    stk_conv3_pack(run, (const stk_conv3 *const *)p->conv3s, p->conv3_count);
+}
+
+/* SegFormer's head is folded again when it changes between batch statistics and running ones. */
+void stk_net_pack(stoke_net *net, int training)
+{
+    stk_segformer_head *head = stk_net_layer(net, STK_TAPE_SEGFORMER_HEAD);
+    if (head && head->training != training) net->head_packed = 0;
+    if (head) head->training = training;
+    if (net->layers_packed && net->head_packed) return;
+    if (!net->layers_packed) pack_list(&net->run, &net->parameters);
+    if (net->features && !net->features->packed) { /* once and for all */
+        pack_list(&net->run, &net->features->parameters);
+        net->features->packed = 1;
+    }
+    if (head && !net->head_packed) stk_segformer_head_pack(&net->run, head);
+    net->layers_packed = net->head_packed = 1;
+    stk_tape_profile_lap(&net->parts, STK_PART_PACK);
 }
 
 void stk_net_execute(stoke_net *net, stk_tape_span span, const stoke_net_batch *batch)

@@ -13,6 +13,7 @@
 #include "src/base/mem.h"
 #include "src/base/option_table.h"
 #include "src/net/files/pretrained.h"
+#include "src/net/segformer/segformer_head.h"
 #include <stoke/tools/machine.h>
 #include <stoke/tools/net.h>
 
@@ -39,8 +40,8 @@ static size_t arena_bytes(const stk_activation_arena *arena)
     return sum;
 }
 
-/* Ends the measuring: allocates what was measured, on huge pages where the system has them, and starts again.
- * STOKE_E_NOMEM: the system has less; it would hand it out all the same and kill the process later. */
+/* Ends the measuring: allocates what was measured, on huge pages where the system has them. STOKE_E_NOMEM:
+ * the system has less; it would hand it out all the same and kill the process later. */
 static int activation_arena_commit(stk_activation_arena *arena, stoke_error *err)
 {
     const size_t bytes = arena_bytes(arena);
@@ -54,13 +55,19 @@ static int activation_arena_commit(stk_activation_arena *arena, stoke_error *err
             STK_MIB(bytes), STK_MIB(available),
             bytes <= available ? ", but not to this process (ulimit -v?)" : "");
     madvise(arena->base, bytes, MADV_HUGEPAGE); /* a wish: without huge pages all is the same but slower */
+    arena->bytes = bytes;
+    return STOKE_OK;
+}
+
+/* What was measured becomes addresses: the regions one after the other, and handing out begins. */
+static void activation_arena_divide(stk_activation_arena *arena)
+{
     size_t start = 0;
     for (int region = 0; region < STK_REGIONS; region++) {
         arena->start[region] = start;
         start += arena->used[region];
     }
     memset(arena->used, 0, sizeof arena->used);
-    return STOKE_OK;
 }
 
 static void activation_arena_free(stk_activation_arena *arena)
@@ -90,7 +97,13 @@ static const char *const NAMES[STK_PARTS] = {
     [STK_PART_DEPTHWISE_BACKWARD] = "depthwise backward",
     [STK_PART_HEAD_FORWARD] = "head forward",
     [STK_PART_HEAD_BACKWARD] = "head backward",
+    [STK_PART_CONV_FORWARD] = "convolution forward",
+    [STK_PART_CONV_WEIGHT] = "convolution weight",
+    [STK_PART_CONV_INPUT] = "convolution input",
+    [STK_PART_RESAMPLE] = "shuffle and pool",
     [STK_PART_LOSS] = "loss",
+    [STK_PART_FEATURES_FORWARD] = "features forward",
+    [STK_PART_FEATURES_BACKWARD] = "features backward",
     [STK_PART_UPDATE] = "clip and update",
 };
 
@@ -124,6 +137,7 @@ stoke_net_params stoke_net_defaults(void)
         .precision = STOKE_PRECISION_AUTO,
         .dropout = 0.1,
         .drop_path = 0.1,
+        .perceptual_weight = 0.1,
         .loss = { .ce_weight = 1, .dice_weight = 1, .focal_gamma = 2, .ignore_index = 255 }
     };
 }
@@ -133,10 +147,18 @@ static int is_amount(double value)
     return isfinite(value) && value >= 0;
 }
 
-static int check_loss(const stoke_loss *loss, stoke_error *err)
+static int check_loss(const stoke_loss *loss, int task, stoke_error *err)
 {
-    if (loss->kind < STOKE_LOSS_CE || loss->kind > STOKE_LOSS_FOCAL)
+    const int of_pictures = loss->kind == STOKE_LOSS_L1 || loss->kind == STOKE_LOSS_CHARBONNIER ||
+                            loss->kind == STOKE_LOSS_MSE;
+    if (loss->kind < STOKE_LOSS_CE || loss->kind > STOKE_LOSS_MSE)
         return stk_fail(err, STOKE_E_INVALID, "no such loss: %d", (int)loss->kind);
+    if (of_pictures != (task == STOKE_TASK_RESTORE))
+        return stk_fail(err, STOKE_E_INVALID, "%s",
+                        of_pictures ? "l1, charbonnier and mse are losses of pictures that are restored: "
+                                      "segmentation has ce, dice, ce_dice and focal"
+                                    : "ce, dice, ce_dice and focal are losses of masks: pictures are "
+                                      "restored by l1, charbonnier or mse");
     if (!(loss->label_smoothing >= 0 && loss->label_smoothing <= 1))
         return stk_fail(err, STOKE_E_INVALID, "label_smoothing is %g: 0 to 1 will do", loss->label_smoothing);
     if (!is_amount(loss->ce_weight) || !is_amount(loss->dice_weight) || !is_amount(loss->dice_smooth))
@@ -150,11 +172,11 @@ static int check_params(const stoke_net_params *p, stoke_error *err)
 {
     if (!p || p->struct_size != sizeof *p) return stk_fail_struct(err, "stoke_net_defaults");
     if (!p->model && !p->weights)
-        return stk_fail(err, STOKE_E_INVALID, "name a model (b0 to b5) or weights to load");
-    if (!p->classes && !p->weights)
+        return stk_fail(err, STOKE_E_INVALID, "name a model (b0 to b5, resnet, unet) or weights to load");
+    if (!p->classes && !p->weights && p->task != STOKE_TASK_RESTORE)
         return stk_fail(err, STOKE_E_INVALID, "say how many classes there are, or load weights that do");
-    const int status = stk_config_check_batch(p->batch, p->height, p->width, err);
-    if (status) return status;
+    if (p->task < STOKE_TASK_AUTO || p->task > STOKE_TASK_RESTORE)
+        return stk_fail(err, STOKE_E_INVALID, "no such task: %d", p->task);
     if (p->precision < STOKE_PRECISION_FP32 || p->precision > STOKE_PRECISION_AUTO)
         return stk_fail(err, STOKE_E_INVALID, "no such precision: %d", p->precision);
     if (p->memory < STOKE_MEMORY_PLAIN || p->memory > STOKE_MEMORY_MIN)
@@ -164,23 +186,28 @@ static int check_params(const stoke_net_params *p, stoke_error *err)
     if (!(p->dropout >= 0 && p->dropout < 1) || !(p->drop_path >= 0 && p->drop_path < 1))
         return stk_fail(err, STOKE_E_INVALID, "dropout is %g and drop_path %g: 0 or more, below 1",
                         p->dropout, p->drop_path);
-    return check_loss(&p->loss, err);
+    if (!is_amount(p->perceptual_weight))
+        return stk_fail(err, STOKE_E_INVALID, "perceptual_weight is %g: 0 or more will do",
+                        p->perceptual_weight);
+    return STOKE_OK;
 }
 
-/* Model and classes: what is asked for comes before what the file says. */
-static int find_config(stk_segformer_config *config, const stoke_net_params *p, stoke_error *err)
+/* The network that judges, where there is one. */
+static int open_features(stoke_net *net, const stoke_net_params *p, stoke_error *err)
 {
-    if (!p->weights) return stk_config_of(config, p->model, p->classes, err);
-    int status = stk_pretrained_config(p->weights, config, err);
+    if (!p->perceptual || p->perceptual_weight == 0) return STOKE_OK;
+    if (net->config.task != STOKE_TASK_RESTORE)
+        return stk_fail(
+            err, STOKE_E_INVALID,
+            "a perceptual loss compares pictures, and this network labels them: it is for the task "
+            "restore");
+    const int status = stk_features_create(&net->features, p->perceptual, p->perceptual_weight, err);
     if (status) return status;
-    if (!p->partial && p->model && strcmp(p->model, config->model))
-        return stk_fail(err, STOKE_E_INVALID, "%s holds a %s, not the %s that was asked for", p->weights,
-                        config->model, p->model);
-    const uint32_t classes = p->classes ? p->classes : config->classes;
-    if (!classes)
-        return stk_fail(err, STOKE_E_INVALID, "%s is an encoder alone: say how many classes there are",
-                        p->weights);
-    return stk_config_of(config, p->model ? p->model : config->model, classes, err);
+    const uint32_t least = net->features->family->side_min, scale = net->config.scale;
+    if (p->height * scale >= least && p->width * scale >= least) return STOKE_OK;
+    return stk_fail(err, STOKE_E_INVALID, "pictures of %u x %u: %s has features of %u x %u and larger",
+                    (unsigned)(p->height * scale), (unsigned)(p->width * scale), p->perceptual,
+                    (unsigned)least, (unsigned)least);
 }
 
 static int resolve_precision(int wanted, const stk_net_table *table)
@@ -192,19 +219,19 @@ static int resolve_precision(int wanted, const stk_net_table *table)
 static int keep_params(stoke_net *net, const stoke_net_params *params, stoke_error *err)
 {
     net->params = *params;
-    net->params.model = net->params.weights = NULL;
+    net->params.model = net->params.weights = net->params.perceptual = NULL;
     net->params.class_names = NULL;
     net->params.loss.class_weights = NULL;
     if (params->class_names) {
-        net->labels = stk_pretrained_copy_labels(params->class_names, net->segformer->config.classes);
+        net->labels = stk_pretrained_copy_labels(params->class_names, net->config.classes);
         if (!net->labels) return stk_fail(err, STOKE_E_NOMEM, "no memory for the names of classes");
     }
     if (!params->loss.class_weights) return STOKE_OK;
-    const size_t bytes = net->segformer->config.classes * sizeof(float);
+    const size_t bytes = net->config.classes * sizeof(float);
     net->class_weights = stk_alloc(bytes);
     if (!net->class_weights) return stk_fail(err, STOKE_E_NOMEM, "no memory for the weights of classes");
     memcpy(net->class_weights, params->loss.class_weights, bytes);
-    for (uint32_t c = 0; c < net->segformer->config.classes; c++)
+    for (uint32_t c = 0; c < net->config.classes; c++)
         if (!is_amount(net->class_weights[c]))
             return stk_fail(err, STOKE_E_INVALID, "class_weights has %g for class %u: 0 or more will do",
                             (double)net->class_weights[c], (unsigned)c);
@@ -217,20 +244,25 @@ static int keep_params(stoke_net *net, const stoke_net_params *params, stoke_err
 static int record(stoke_net *net, stoke_error *err)
 {
     const stoke_net_params *p = &net->params;
-    stk_segformer *s = net->segformer;
-    const stk_segformer_settings how = { .height = p->height,
-                                         .width = p->width,
-                                         .training = p->training,
-                                         .freeze_encoder = p->freeze_encoder,
-                                         .memory = p->memory,
-                                         .type = net->run.type,
-                                         .drop_path = p->drop_path };
-    stk_segformer_record(s, &how, &net->tape);
-    s->head.batch = p->batch;
+    const stk_network_settings how = { .height = p->height,
+                                       .width = p->width,
+                                       .training = p->training,
+                                       .freeze_encoder = p->freeze_encoder,
+                                       .memory = p->memory,
+                                       .type = net->run.type,
+                                       .drop_path = p->drop_path };
+    if (net->features) stk_features_attach(net->features, &how, &net->tape);
+    net->config.network->record(net->layers, &how, &net->tape);
+    if (net->features && !p->training) {
+        stk_tape_loss(&net->tape);
+        net->tape.loss = stk_tape_span_after(&net->tape, net->tape.forward);
+    }
+    stk_segformer_head *head = stk_net_layer(net, STK_TAPE_SEGFORMER_HEAD);
+    if (head) head->batch = p->batch;
     net->loss_shape = (stk_loss_shape){ .batch = p->batch,
-                                        .classes = s->config.classes,
-                                        .in_height = s->head.height[0],
-                                        .in_width = s->head.width[0],
+                                        .classes = net->config.classes,
+                                        .in_height = net->tape.out_height,
+                                        .in_width = net->tape.out_width,
                                         .height = p->height,
                                         .width = p->width };
     return stk_tape_place(&net->tape, p->batch, err);
@@ -255,32 +287,59 @@ static void lay_parameters(stoke_net *net)
         net->groups = take(net, region, p->count, sizeof *net->groups);
     }
     stk_parameters_bind(p, net->values, net->gradients, net->params.freeze_encoder);
+    stk_features *features = net->features;
+    if (!features) return;
+    features->values = floats(net, region, features->parameters.floats);
+    stk_parameters_bind(&features->parameters, features->values, NULL, 0);
+}
+
+static void lay_packed_list(stoke_net *net, const stk_parameters *p)
+{
+    const stk_arena_region region = STK_REGION_PACKED;
+    for (size_t i = 0; i < p->linear_count; i++)
+        p->linears[i]->forward = take(net, region, stk_linear_packed(&net->run, p->linears[i], 0), 1);
+    for (size_t i = 0; i < p->conv3_count; i++)
+        p->conv3s[i]->forward = take(net, region, stk_conv3_packed(&net->run, p->conv3s[i], 0), 1);
+    for (size_t i = 0; i < p->depthwise_count; i++)
+        p->depthwises[i]->packed = floats(net, region, 10 * (size_t)p->depthwises[i]->channels);
 }
 
 /* The other way round only where the tape asks for the gradient of an input. */
 static void lay_packed(stoke_net *net)
 {
     const stk_arena_region region = STK_REGION_PACKED;
-    const stk_parameters *p = &net->parameters;
-    for (size_t i = 0; i < p->linear_count; i++)
-        p->linears[i]->forward = take(net, region, stk_linear_packed(&net->run, p->linears[i], 0), 1);
-    for (uint32_t i = net->tape.backward.begin; i < net->tape.backward.end; i++) {
+    lay_packed_list(net, &net->parameters);
+    if (net->features) lay_packed_list(net, &net->features->parameters);
+    for (size_t i = net->tape.forward.end; i < net->tape.op_count; i++) {
         const stk_tape_op *op = &net->tape.ops[i];
-        if (op->kind != STK_TAPE_LINEAR_INPUT) continue;
         stk_linear *linear = (stk_linear *)op->layer;
-        linear->backward = take(net, region, stk_linear_packed(&net->run, linear, 1), 1);
+        stk_conv3 *conv3 = (stk_conv3 *)op->layer;
+        if (op->kind == STK_TAPE_LINEAR_INPUT)
+            linear->backward = take(net, region, stk_linear_packed(&net->run, linear, 1), 1);
+        if (op->kind == STK_TAPE_CONV3_INPUT)
+            conv3->backward = take(net, region, stk_conv3_packed(&net->run, conv3, 1), 1);
     }
-    for (size_t i = 0; i < p->depthwise_count; i++)
-        p->depthwises[i]->packed = floats(net, region, 10 * (size_t)p->depthwises[i]->channels);
+}
+
+stk_pixel_shape stk_net_pixel_shape(const stoke_net *net, uint32_t batch)
+{
+    return (stk_pixel_shape){ .batch = batch,
+                              .height = net->tape.out_height,
+                              .width = net->tape.out_width,
+                              .channels = 3,
+                              .stride = stk_logits_stride(3) };
 }
 
 static void lay_scratch(stoke_net *net)
 {
     stk_exec *run = &net->run;
+    const int restores = net->config.task == STOKE_TASK_RESTORE;
     stk_loss_shape shape = net->loss_shape;
     stk_exec_need need = stk_tape_need(&net->tape, run, net->params.batch);
-    for (shape.batch = 1; shape.batch <= net->params.batch; shape.batch++)
-        need = stk_need_most(need, stk_loss_need(run, &shape));
+    for (shape.batch = 1; shape.batch <= net->params.batch; shape.batch++) {
+        const stk_pixel_shape pixels = stk_net_pixel_shape(net, shape.batch);
+        need = stk_need_most(need, restores ? stk_pixel_loss_need(run, &pixels) : stk_loss_need(run, &shape));
+    }
     if (net->params.training)
         need = stk_need_most(need, stk_update_need(run, &(stk_update){ .count = net->parameters.trainable }));
     run->scratch_each = (need.scratch + LINE - 1) / LINE * LINE;
@@ -293,19 +352,30 @@ static void lay_scratch(stoke_net *net)
 static void lay_out(stoke_net *net)
 {
     const stk_arena_region region = STK_REGION_WORKSPACE;
-    stk_segformer_head *head = &net->segformer->head;
+    stk_segformer_head *head = stk_net_layer(net, STK_TAPE_SEGFORMER_HEAD);
     lay_parameters(net);
     lay_packed(net);
     net->maps = take(net, STK_REGION_MAPS, net->tape.bytes, 1);
-    head->room = take(net, region, stk_segformer_head_room(&net->run, head), 1);
+    if (head) head->room = take(net, region, stk_segformer_head_room(&net->run, head), 1);
     net->loss_room = take(net, region, stk_loss_room(&net->loss_shape), 1);
     net->saved_running = floats(net, region, net->parameters.floats - net->parameters.trainable);
     lay_scratch(net);
 }
 
+/* Everything gets its address, and what depends on sizes is computed. */
+static void place(stoke_net *net)
+{
+    activation_arena_divide(&net->arena);
+    lay_out(net);
+    stk_segformer_head *head = stk_net_layer(net, STK_TAPE_SEGFORMER_HEAD);
+    if (head) stk_segformer_head_bind(&net->run, head);
+    stk_loss_bind(&net->loss_shape, net->loss_room);
+}
+
 static void plan_make(stoke_net *net)
 {
     stoke_net_plan *plan = &net->plan;
+    const stk_network *network = net->config.network;
     const size_t *bytes = net->arena.used;
     plan->parameters = bytes[STK_REGION_PARAMETERS];
     plan->packed = bytes[STK_REGION_PACKED];
@@ -314,8 +384,18 @@ static void plan_make(stoke_net *net)
     plan->process = stk_machine_rss("/proc");
     plan->total = plan->process + arena_bytes(&net->arena);
     plan->parameter_count = net->parameters.elements;
-    plan->model = net->segformer->config.model;
-    plan->classes = net->segformer->config.classes;
+    plan->features = net->features ? net->features->title : NULL;
+    plan->model = net->config.model;
+    plan->family = network->family;
+    plan->classes = net->config.classes;
+    plan->task = net->config.task;
+    plan->base_channels = net->config.base_channels;
+    plan->num_blocks = net->config.num_blocks;
+    plan->scale = net->config.scale;
+    plan->stride = network->stride;
+    plan->side_multiple = network->side_multiple;
+    plan->reach = network->reach ? network->reach(&net->config) : 0;
+    plan->normalize = stk_network_normalize(net->config.task);
     const stk_tape_span all = { 0, (uint32_t)net->tape.op_count };
     plan->forward_flops = stk_tape_flops(&net->tape, net->tape.forward, net->params.batch);
     plan->step_flops = stk_tape_flops(&net->tape, all, net->params.batch);
@@ -325,13 +405,19 @@ int stk_net_prepare(stoke_net *net, const stoke_net_params *params, const stk_ne
                     stoke_error *err)
 {
     static const stk_float TYPES[] = { STK_F32, STK_BF16, STK_F16 };
-    stk_segformer_config config;
     int status = check_params(params, err);
-    if (!status) status = find_config(&config, params, err);
-    if (!status) status = stk_segformer_create(&net->segformer, &config, &net->parameters, err);
+    if (!status) status = stk_network_configure(&net->config, params, err);
+    const stk_network *network = net->config.network;
+    const int judges = params && (params->training || net->config.task == STOKE_TASK_SEGMENT);
+    if (!status && judges) status = check_loss(&params->loss, net->config.task, err);
+    if (!status) status = stk_network_check_batch(network, params->batch, params->height, params->width, err);
+    if (!status) status = open_features(net, params, err);
+    if (!status) net->layers = network->create(&net->config, &net->parameters);
+    if (!status && (!net->layers || net->parameters.failed))
+        status = stk_fail(err, STOKE_E_NOMEM, "no memory for the layers of a network");
     if (!status) status = keep_params(net, params, err);
     if (!status && params->weights && params->partial)
-        status = stk_pretrained_carried(params->weights, &net->parameters, &net->plan.carried, err);
+        status = stk_pretrained_carried(params->weights, network, &net->parameters, &net->plan.carried, err);
     if (status) return status;
     net->plan.tensors = (uint32_t)net->parameters.count;
     net->plan.precision = resolve_precision(params->precision, table);
@@ -368,18 +454,19 @@ static int fill(stoke_net *net, const stoke_net_params *params, stoke_error *err
                                          .partial = params->partial,
                                          .remark = stk_remark_keep,
                                          .context = &net->remarks };
-        int status = stk_pretrained_load(params->weights, &net->segformer->config, &net->parameters, &how,
-                                         net->values, &net->state.batches_tracked, err);
+        int status = stk_pretrained_load(params->weights, &net->config, &net->parameters, &how, net->values,
+                                         &net->state.batches_tracked, err);
         if (!status && !net->labels)
-            status =
-                stk_pretrained_labels(params->weights, net->segformer->config.classes, &net->labels, err);
+            status = stk_pretrained_labels(params->weights, net->config.classes, &net->labels, err);
         if (status) return status;
     } else {
         stk_parameters_initialise(&net->parameters, net->values, params->seed, net->run.pool);
     }
+    if (net->features) {
+        const int status = stk_features_load(net->features, params->perceptual, err);
+        if (status) return status;
+    }
     if (net->average) memcpy(net->average, net->values, net->parameters.floats * sizeof(float));
-    stk_segformer_head_bind(&net->run, &net->segformer->head);
-    stk_loss_bind(&net->loss_shape, net->loss_room);
     return STOKE_OK;
 }
 
@@ -392,12 +479,59 @@ int stk_net_open(stoke_net **out, const stoke_net_params *params, const stk_net_
     int status = stk_net_prepare(net, params, table, err);
     if (!status) status = stk_threadpool_create(&net->run.pool, net->run.threads, err);
     if (!status) status = activation_arena_commit(&net->arena, err);
-    if (!status) lay_out(net);
+    if (!status) place(net);
     if (!status) status = fill(net, params, err);
     if (status)
         stoke_net_close(&net);
     else
         *out = net;
+    return status;
+}
+
+/* Parameters and packed weights come first in the arena and are as large at any size: they stay, or move. */
+static int resize(stoke_net *net, stoke_error *err)
+{
+    stk_activation_arena before = net->arena;
+    stk_tape_free(&net->tape);
+    int status = record(net, err);
+    if (status) {
+        stk_tape_free(&net->tape);
+        return status;
+    }
+    net->arena = (stk_activation_arena){ 0 };
+    lay_out(net);
+    const int fits = arena_bytes(&net->arena) <= before.bytes;
+    if (!fits) status = activation_arena_commit(&net->arena, err);
+    if (status) {
+        net->arena = before;
+        return status;
+    }
+    if (fits) {
+        net->arena.base = before.base;
+        net->arena.bytes = before.bytes;
+    } else {
+        memcpy(net->arena.base, before.base, before.start[STK_REGION_MAPS]);
+        activation_arena_free(&before);
+    }
+    place(net);
+    net->head_packed = 0; /* it lies behind the maps */
+    return STOKE_OK;
+}
+
+int stoke_net_resize(stoke_net *net, uint32_t height, uint32_t width, stoke_error *err)
+{
+    const uint32_t before[2] = { net->params.height, net->params.width };
+    if (net->params.training)
+        return stk_fail(err, STOKE_E_STATE, "a network that trains keeps the size it was opened with");
+    int status = stk_network_check_batch(net->config.network, net->params.batch, height, width, err);
+    if (status || (height == before[0] && width == before[1])) return status;
+    net->params.height = height;
+    net->params.width = width;
+    status = resize(net, err);
+    if (!status) return STOKE_OK;
+    net->params.height = before[0];
+    net->params.width = before[1];
+    resize(net, NULL); /* what fitted before fits again; a network without a tape refuses batches */
     return status;
 }
 
@@ -414,8 +548,9 @@ void stoke_net_close(stoke_net **net)
     stk_threadpool_destroy(&n->run.pool);
     activation_arena_free(&n->arena);
     stk_tape_free(&n->tape);
+    stk_features_destroy(&n->features);
     stk_parameters_free(&n->parameters);
-    stk_free(n->segformer);
+    stk_free(n->layers);
     stk_remarks_free(&n->remarks);
     stk_free(n->class_weights);
     stk_free(n->labels);

@@ -3,20 +3,20 @@
  * What a network is made of. A call goes down through these files:
  *
  *   net_train.c     one batch: forward, loss, backward; the step
+ *   net_predict.c   what prediction makes of the logits
  *   execute.c       the tape, operation by operation
  *   ops/ops.h       the operations
  *
- * Opening it: net.c reads the settings, segformer.c declares the layers (parameters.h),
- * segformer_record.c records the tape (tape.h), tape_plan.c places the tensors and adds up what there is to
- * compute.
+ * Opening it: net.c reads the settings, the network's own file (network.h) declares the layers (parameters.h)
+ * and records the tape (tape.h), tape_plan.c places the tensors and adds up what there is to compute.
  */
 #ifndef STOKE_SRC_NET_NET_H
 #define STOKE_SRC_NET_NET_H
 
 #include "src/base/remarks.h"
+#include "src/net/features/features.h"
 #include "src/net/kernels/net_table.h"
-#include "src/net/segformer/segformer.h"
-#include "src/net/tape.h"
+#include "src/net/network.h"
 #include <stoke/common.h>
 #include <stoke/tools/net.h>
 
@@ -38,13 +38,16 @@ typedef struct stk_activation_arena {
     unsigned char *base;       /* NULL while measuring */
     size_t used[STK_REGIONS];  /* bytes */
     size_t start[STK_REGIONS]; /* of the region, once there is memory */
+    size_t bytes;              /* that were allocated */
 } stk_activation_arena;
 
 struct stoke_net {
     stoke_net_params params; /* strings are NULL: they were the caller's */
     float *class_weights;    /* a copy of params.loss.class_weights */
-    stk_segformer *segformer;
+    stk_network_config config;
+    void *layers; /* as config.network made them */
     stk_parameters parameters;
+    stk_features *features; /* of the perceptual loss; NULL: there is none */
     stk_tape tape;
     stoke_net_plan plan;
     stk_exec run;
@@ -57,8 +60,8 @@ struct stoke_net {
     void *loss_room;
     float *saved_running; /* running statistics as they were before a batch that turns out bad */
 
-    int encoder_packed; /* its packed weights are those of the masters */
-    int head_packed;    /* so are the head's, for head.training */
+    int layers_packed;  /* their packed weights are those of the masters */
+    int head_packed;    /* so are those of SegFormer's head, for head.training */
     int dropping;       /* a training batch is on its way: drop path is at work */
     int have_gradients; /* since the last step */
     stoke_net_state state;
@@ -75,12 +78,18 @@ int stk_net_prepare(stoke_net *net, const stoke_net_params *params, const stk_ne
                     stoke_error *err);
 /* Where the loss scale begins: above 1 in fp16 only. */
 double stk_net_first_scale(int precision);
-/* The loss of one picture of the last pass against one mask. */
-int stk_net_item_loss(stoke_net *net, uint32_t item, const stk_loss_truth *truth, double *loss,
-                      stoke_error *err);
-
+/* Task restore: what its loss compares. */
+stk_pixel_shape stk_net_pixel_shape(const stoke_net *net, uint32_t batch);
 /* Where a tensor lies; NULL for none. */
 void *stk_net_tensor(const stoke_net *net, stk_tape_id id);
+static inline float *stk_net_logits(const stoke_net *net)
+{
+    return stk_net_tensor(net, net->tape.logits);
+}
 void stk_net_execute(stoke_net *net, stk_tape_span span, const stoke_net_batch *batch);
+/* Brings the packed weights up to date. */
+void stk_net_pack(stoke_net *net, int training);
+/* The layer of the tape's first operation of a kind; NULL: there is none. */
+void *stk_net_layer(const stoke_net *net, stk_tape_op_kind kind);
 
 #endif

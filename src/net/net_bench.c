@@ -351,10 +351,13 @@ static int over_models(bench *b, int planning, stoke_error *err)
 {
     const char *const given[] = { b->params->model, NULL };
     for (const char *const *model = b->params->model ? given : default_models; *model; model++) {
-        stk_segformer_config config;
+        stk_network_config found;
         layer list[MAX_LAYERS];
-        int r = stk_config_of(&config, *model, b->params->classes, err);
+        int r = stk_network_find(&found, *model, b->params->classes, err);
+        if (!r && found.network != &stk_segformer_network)
+            r = stk_fail(err, STOKE_E_UNSUPPORTED, "only products of SegFormer are measured one by one");
         if (r) return r;
+        const stk_segformer_config config = stk_segformer_sizes(found.model, found.classes);
         const size_t count = list_layers(list, &config, b->params);
         for (size_t i = 0; i < count && !r; i++) {
             if (b->params->only && !strstr(list[i].name, b->params->only)) continue;
@@ -373,7 +376,8 @@ int stoke_net_bench(const stoke_net_bench_params *params, stoke_net_bench_fn eac
 {
     const stoke_net_bench_params defaults = stoke_net_bench_defaults();
     if (!params) params = &defaults;
-    int r = stk_config_check_batch(params->batch, params->height, params->width, err);
+    int r =
+        stk_network_check_batch(&stk_segformer_network, params->batch, params->height, params->width, err);
     if (r) return r;
     bench b = {
         .params = params, .each = each, .context = context, .effort = params->quick ? &quick : &thorough

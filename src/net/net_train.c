@@ -9,14 +9,28 @@
 #include <stoke/tools/net.h>
 
 #include "src/base/error.h"
-#include "src/base/rng.h"
 
 /* ---- forward ---- */
+
+static int check_targets(const stoke_net *net, const stoke_net_batch *batch, stoke_error *err)
+{
+    const stk_tape *tape = &net->tape;
+    const size_t wanted = 3 * (size_t)tape->out_height * tape->out_width;
+    if (!batch->targets) return stk_fail(err, STOKE_E_INVALID, "a loss of restored pictures needs targets");
+    if (batch->target_row_floats < wanted)
+        return stk_fail(err, STOKE_E_INVALID, "target_row_floats is %zu: a target of 3 x %u x %u has %zu",
+                        batch->target_row_floats, (unsigned)tape->out_height, (unsigned)tape->out_width,
+                        wanted);
+    return STOKE_OK;
+}
 
 static int net_check_batch(const stoke_net *net, const stoke_net_batch *batch, int masks, stoke_error *err)
 {
     const size_t pixels = (size_t)net->params.height * net->params.width;
     if (!batch) return stk_fail(err, STOKE_E_INVALID, "there is no batch: it is NULL");
+    if (!net->tape.op_count)
+        return stk_fail(err, STOKE_E_STATE,
+                        "the network lost its size where there was no memory for another");
     if (!batch->count || batch->count > net->params.batch)
         return stk_fail(err, STOKE_E_INVALID, "a batch of %u pictures: the network was opened for 1 to %u",
                         (unsigned)batch->count, (unsigned)net->params.batch);
@@ -27,6 +41,7 @@ static int net_check_batch(const stoke_net *net, const stoke_net_batch *batch, i
                         batch->image_row_floats, (unsigned)net->params.height, (unsigned)net->params.width,
                         3 * pixels);
     if (!masks) return STOKE_OK;
+    if (net->config.task == STOKE_TASK_RESTORE) return check_targets(net, batch, err);
     if (!batch->masks) return stk_fail(err, STOKE_E_INVALID, "a loss needs masks");
     if (batch->masks_b && !batch->lambda)
         return stk_fail(err, STOKE_E_INVALID, "two masks per picture need their shares (lambda)");
@@ -53,40 +68,53 @@ static stk_loss_truth net_truth(const stoke_net_batch *batch)
                              .row_bytes = batch->mask_row_bytes };
 }
 
-/* Brings the packed weights up to date. The head is folded again when it changes between batch statistics and
- * running ones. */
-static void pack(stoke_net *net, int training)
+/* The loss of the last pass and, unless NULL, `factor` times its gradient. */
+static int loss_of(stoke_net *net, const stoke_net_batch *batch, float factor, double *loss, float *d_logits,
+                   stoke_error *err)
 {
-    const stk_parameters *p = &net->parameters;
-    stk_segformer_head *head = &net->segformer->head;
-    if (head->training != training) net->head_packed = 0;
-    head->training = training;
-    if (net->encoder_packed && net->head_packed) return;
-    if (!net->encoder_packed) {
-        stk_linear_pack(&net->run, (const stk_linear *const *)p->linears, p->linear_count);
-        stk_depthwise_pack(&net->run, (const stk_depthwise *const *)p->depthwises, p->depthwise_count);
+    if (net->config.task == STOKE_TASK_RESTORE) {
+        const stk_pixel_target target = { .data = batch->targets,
+                                          .sample_stride = batch->target_row_floats,
+                                          .planar = batch->layout == STOKE_LAYOUT_CHW };
+        const stk_pixel_shape shape = stk_net_pixel_shape(net, batch->count);
+        stk_pixel_loss(&net->run, net->params.loss.kind, &shape, stk_net_logits(net), &target, factor, loss,
+                       d_logits);
+        return STOKE_OK;
     }
-    if (!net->head_packed) stk_segformer_head_pack(&net->run, head);
-    net->encoder_packed = net->head_packed = 1;
-    stk_tape_profile_lap(&net->parts, STK_PART_PACK);
+    const stk_loss_truth truth = net_truth(batch);
+    return stk_loss(&net->run, &net->params.loss, &net->loss_shape, net->loss_room, stk_net_logits(net),
+                    &truth, factor, loss, d_logits, err);
+}
+
+/* Adds the perceptual loss of the last pass, where there is one; `factor` times its gradient is added to that
+ * of the pixel loss, 0: the value only. */
+static void judge(stoke_net *net, const stoke_net_batch *batch, float factor, double *loss)
+{
+    stk_features *f = net->features;
+    if (!f) return;
+    f->distance = 0;
+    f->factor = (float)(factor * f->weight);
+    stk_net_execute(net, f->value, batch);
+    *loss += f->weight * f->distance;
+    if (f->factor != 0) stk_net_execute(net, f->back, batch);
 }
 
 /* The logits of a batch. training: batch statistics, dropout, drop path by state.draws. */
 static void net_logits(stoke_net *net, const stoke_net_batch *batch, int training)
 {
-    stk_segformer_head *head = &net->segformer->head;
     stk_tape_profile_start(&net->parts);
-    pack(net, training);
+    stk_net_pack(net, training);
     net->dropping = training;
-    head->batch = net->loss_shape.batch = batch->count;
-    head->dropout = training ? (float)net->params.dropout : 0;
-    head->seed = stk_mix64(net->params.seed ^ stk_mix64(net->state.draws + 1));
+    net->loss_shape.batch = batch->count;
     stk_net_execute(net, net->tape.forward, batch);
 }
 
-static float *logits_of(const stoke_net *net)
+/* Only who labels pictures has classes to give. */
+static int labels_pictures(const stoke_net *net, const void *classes, stoke_error *err)
 {
-    return stk_net_tensor(net, net->tape.logits);
+    if (!classes || net->config.task == STOKE_TASK_SEGMENT) return STOKE_OK;
+    return stk_fail(err, STOKE_E_INVALID,
+                    "this network restores pictures: they are what stoke_net_forward gives");
 }
 
 static int nowhere(const char *what, stoke_error *err)
@@ -94,52 +122,48 @@ static int nowhere(const char *what, stoke_error *err)
     return stk_fail(err, STOKE_E_INVALID, "nowhere to put the %s: the pointer is NULL", what);
 }
 
+stoke_logits stoke_net_outputs(const stoke_net *net)
+{
+    const stk_loss_shape *shape = &net->loss_shape;
+    return (stoke_logits){ .data = stk_net_logits(net),
+                           .height = shape->in_height,
+                           .width = shape->in_width,
+                           .classes = shape->classes,
+                           .stride = stk_logits_stride(shape->classes) };
+}
+
 int stoke_net_forward(stoke_net *net, const stoke_net_batch *batch, stoke_logits *logits, stoke_error *err)
 {
     const int status = logits ? net_check_batch(net, batch, 0, err) : nowhere("logits", err);
     if (status) return status;
     net_logits(net, batch, 0);
-    const stk_loss_shape *shape = &net->loss_shape;
-    *logits = (stoke_logits){ .data = logits_of(net),
-                              .height = shape->in_height,
-                              .width = shape->in_width,
-                              .classes = shape->classes,
-                              .stride = stk_logits_stride(shape->classes) };
+    *logits = stoke_net_outputs(net);
     return STOKE_OK;
 }
 
 int stoke_net_predict(stoke_net *net, const stoke_net_batch *batch, uint16_t *classes, stoke_error *err)
 {
-    const int status = classes ? net_check_batch(net, batch, 0, err) : nowhere("classes", err);
+    int status = classes ? net_check_batch(net, batch, 0, err) : nowhere("classes", err);
+    if (!status) status = labels_pictures(net, classes, err);
     if (status) return status;
     net_logits(net, batch, 0);
-    stk_classes_of(&net->run, &net->loss_shape, net->loss_room, logits_of(net), classes);
+    stk_classes_of(&net->run, &net->loss_shape, net->loss_room, stk_net_logits(net), classes);
     stk_tape_profile_lap(&net->parts, STK_PART_LOSS);
     return STOKE_OK;
-}
-
-int stk_net_item_loss(stoke_net *net, uint32_t item, const stk_loss_truth *truth, double *loss,
-                      stoke_error *err)
-{
-    stk_loss_shape shape = net->loss_shape;
-    const size_t picture = (size_t)shape.in_height * shape.in_width * stk_logits_stride(shape.classes);
-    shape.batch = 1;
-    return stk_loss(&net->run, &net->params.loss, &shape, net->loss_room, logits_of(net) + item * picture,
-                    truth, 1, loss, NULL, err);
 }
 
 int stoke_net_evaluate(stoke_net *net, const stoke_net_batch *batch, double *loss, uint16_t *classes,
                        stoke_error *err)
 {
     int status = loss ? net_check_batch(net, batch, 1, err) : nowhere("loss", err);
+    if (!status) status = labels_pictures(net, classes, err);
     if (status) return status;
     net_logits(net, batch, 0);
-    const stk_loss_truth truth = net_truth(batch);
-    status = stk_loss(&net->run, &net->params.loss, &net->loss_shape, net->loss_room, logits_of(net), &truth,
-                      1, loss, NULL, err);
+    status = loss_of(net, batch, 1, loss, NULL, err);
     if (!status && classes)
-        stk_classes_of(&net->run, &net->loss_shape, net->loss_room, logits_of(net), classes);
+        stk_classes_of(&net->run, &net->loss_shape, net->loss_room, stk_net_logits(net), classes);
     stk_tape_profile_lap(&net->parts, STK_PART_LOSS);
+    if (!status) judge(net, batch, 0, loss);
     return status;
 }
 
@@ -179,14 +203,14 @@ int stoke_net_backward(stoke_net *net, const stoke_net_batch *batch, uint32_t of
     int status = net_check_batch(net, batch, 1, err);
     if (status) return status;
     double unasked;
+    if (!loss) loss = &unasked;
+    const float factor = (float)(net->state.loss_scale / of);
     float *running = net->values + net->parameters.trainable;
     memcpy(net->saved_running, running, running_bytes(net));
     net_logits(net, batch, 1);
-    const stk_loss_truth truth = net_truth(batch);
-    status = stk_loss(&net->run, &net->params.loss, &net->loss_shape, net->loss_room, logits_of(net), &truth,
-                      (float)(net->state.loss_scale / of), loss ? loss : &unasked,
-                      stk_net_tensor(net, net->tape.d_logits), err);
+    status = loss_of(net, batch, factor, loss, stk_net_tensor(net, net->tape.d_logits), err);
     stk_tape_profile_lap(&net->parts, STK_PART_LOSS);
+    if (!status) judge(net, batch, factor, loss);
     const int tracked = !status && running_are_finite(net);
     if (!tracked) memcpy(running, net->saved_running, running_bytes(net));
     if (status) return status; /* as if it had not been called */
@@ -278,7 +302,8 @@ int stoke_net_step(stoke_net *net, const stoke_update *settings, stoke_step_repo
         if (settings->clip_norm > 0) factor *= fmin(1, settings->clip_norm / (norm + 1e-6));
         stk_update_run(&net->run, &update, settings, ++net->state.step, factor);
         net->head_packed = 0;
-        net->encoder_packed = net->params.freeze_encoder && net->encoder_packed;
+        /* 3x3 convolutions are packed all together, those of the head, too. */
+        net->layers_packed = net->params.freeze_encoder && !net->parameters.conv3_count && net->layers_packed;
     }
     follow_scale(net, overflow);
     net->have_gradients = 0;

@@ -23,13 +23,13 @@ static const double SPREAD = 0.02; /* initializer_range of every published confi
 
 /* ---- declaring ---- */
 
-void stk_declare_in(stk_parameters *parameters, int head, const char *format, ...)
+void stk_declare_in(stk_parameters *parameters, stk_parameter_role role, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     vsnprintf(parameters->prefix, sizeof parameters->prefix, format, args);
     va_end(args);
-    parameters->of_head = head;
+    parameters->role = role;
 }
 
 void stk_declare_tensor(stk_parameters *parameters, const char *name, int norm, uint32_t dims,
@@ -45,7 +45,9 @@ void stk_declare_tensor(stk_parameters *parameters, const char *name, int norm, 
                           .offset = parameters->floats,
                           .count = 1,
                           .trainable = gradients != NULL,
-                          .head = parameters->of_head,
+                          .head = parameters->role != STK_ROLE_BODY,
+                          .output = parameters->role == STK_ROLE_OUTPUT,
+                          .spread = parameters->spread > 0 ? parameters->spread : SPREAD,
                           .norm = norm,
                           .values = values,
                           .gradients = gradients };
@@ -87,13 +89,20 @@ static void declare_part(stk_parameters *parameters, const char *module, uint32_
                                             &layer->d_bias[part] });
 }
 
+/* Room for one more pointer in a list of layers; NULL: no memory. */
+#define MORE(parameters, kind)                                                                               \
+    (stk_grow((void **)&(parameters)->kind##s, &(parameters)->kind##_capacity,                               \
+              (parameters)->kind##_count + 1, sizeof *(parameters)->kind##s)                                 \
+         ? &(parameters)->kind##s[(parameters)->kind##_count++]                                              \
+         : NULL)
+
 static void list_linear(stk_parameters *parameters, stk_linear *layer)
 {
-    if (!stk_grow((void **)&parameters->linears, &parameters->linear_capacity, parameters->linear_count + 1,
-                  sizeof *parameters->linears))
-        parameters->failed = 1;
+    stk_linear **last = MORE(parameters, linear);
+    if (last)
+        *last = layer;
     else
-        parameters->linears[parameters->linear_count++] = layer;
+        parameters->failed = 1;
 }
 
 void stk_declare_linear(stk_parameters *parameters, const char *module, uint32_t outputs, uint32_t inputs,
@@ -119,13 +128,26 @@ void stk_declare_pair(stk_parameters *parameters, const char *const module[stati
 void stk_declare_depthwise(stk_parameters *parameters, const char *module, uint32_t channels,
                            stk_depthwise *layer)
 {
+    stk_depthwise **last = MORE(parameters, depthwise);
     *layer = (stk_depthwise){ .channels = channels };
-    if (!stk_grow((void **)&parameters->depthwises, &parameters->depthwise_capacity,
-                  parameters->depthwise_count + 1, sizeof *parameters->depthwises))
-        parameters->failed = 1;
+    if (last)
+        *last = layer;
     else
-        parameters->depthwises[parameters->depthwise_count++] = layer;
+        parameters->failed = 1;
     stk_declare_both(parameters, module, 0, 4, (const uint32_t[]){ channels, 1, 3, 3 },
+                     (stk_parameter_slots){ &layer->weight, &layer->bias, &layer->d_weight, &layer->d_bias });
+}
+
+void stk_declare_conv3(stk_parameters *parameters, const char *module, uint32_t outputs, uint32_t inputs,
+                       stk_conv3 *layer)
+{
+    stk_conv3 **last = MORE(parameters, conv3);
+    *layer = (stk_conv3){ .in = inputs, .out = outputs };
+    if (last)
+        *last = layer;
+    else
+        parameters->failed = 1;
+    stk_declare_both(parameters, module, 0, 4, (const uint32_t[]){ outputs, inputs, 3, 3 },
                      (stk_parameter_slots){ &layer->weight, &layer->bias, &layer->d_weight, &layer->d_bias });
 }
 
@@ -143,6 +165,7 @@ void stk_parameters_free(stk_parameters *parameters)
     stk_free(parameters->list);
     stk_free(parameters->linears);
     stk_free(parameters->depthwises);
+    stk_free(parameters->conv3s);
     *parameters = (stk_parameters){ 0 };
 }
 
@@ -182,7 +205,7 @@ static void normal_pairs(const uint32_t *words, double *drawn)
 }
 
 /* Elements first .. first + count of a tensor; first a multiple of 4. */
-static void fill_normal(float *values, size_t first, size_t count, uint64_t key)
+static void fill_normal(float *values, size_t first, size_t count, double spread, uint64_t key)
 {
     for (size_t at = 0; at < count; at += DRAWN) {
         uint32_t words[DRAWN];
@@ -193,7 +216,7 @@ static void fill_normal(float *values, size_t first, size_t count, uint64_t key)
         }
         normal_pairs(words, drawn);
         for (size_t i = 0; i < DRAWN && at + i < count; i++)
-            values[first + at + i] = (float)(SPREAD * drawn[i]);
+            values[first + at + i] = (float)(spread * drawn[i]);
     }
 }
 
@@ -202,7 +225,7 @@ static void initialise(const stk_parameter *p, float *values, size_t first, size
     const char *leaf = strrchr(p->name, '.') + 1;
     const int weight = strcmp(leaf, "weight") == 0;
     if (weight && !p->norm) {
-        fill_normal(values, first, count, key_of(seed, p->name));
+        fill_normal(values, first, count, p->spread, key_of(seed, p->name));
         return;
     }
     const float value = weight || strcmp(leaf, "running_var") == 0 ? 1.0f : 0.0f;

@@ -19,7 +19,9 @@ typedef struct stk_parameter {
     size_t offset, count; /* floats; every offset is a multiple of 16 */
     int trainable;        /* 0: running_mean, running_var */
     int head;             /* 1: not of what is pretrained: a rate of its own, and not frozen with the rest */
+    int output;           /* 1: has a row per class: a file may hold it for other classes */
     int norm;             /* 1: of a LayerNorm or BatchNorm: no weight decay */
+    double spread;        /* deviation of the normal numbers that a weight begins with */
     const float **values; /* of the layer that uses it: where its address goes, and that of its gradient */
     float **gradients;    /* NULL: has none */
 } stk_parameter;
@@ -33,15 +35,25 @@ typedef struct stk_parameters {
     /* Layers whose weights are packed for the kernels. */
     stk_linear **linears;
     stk_depthwise **depthwises;
-    size_t linear_count, linear_capacity, depthwise_count, depthwise_capacity;
+    stk_conv3 **conv3s;
+    size_t linear_count, linear_capacity, depthwise_count, depthwise_capacity, conv3_count, conv3_capacity;
+    const char *counter; /* name of the integer that counts batches of the running statistics; NULL: none */
     /* Of the modules that are declared now. */
     char prefix[48];
-    int of_head;
-    int failed; /* memory ran out: every declaration after does nothing */
+    int role;      /* stk_parameter_role */
+    double spread; /* 0: 0.02, initializer_range of every config.json that Hugging Face publishes */
+    int failed;    /* memory ran out: every declaration after does nothing */
 } stk_parameters;
 
-/* How the names of the modules below begin, and whether they are of the head. */
-void stk_declare_in(stk_parameters *parameters, int head, const char *format, ...) STOKE_PRINTF(3, 4);
+typedef enum stk_parameter_role {
+    STK_ROLE_BODY,
+    STK_ROLE_HEAD,
+    STK_ROLE_OUTPUT /* of the head, too */
+} stk_parameter_role;
+
+/* How the names of the modules below begin, and what they are for. */
+void stk_declare_in(stk_parameters *parameters, stk_parameter_role role, const char *format, ...)
+    STOKE_PRINTF(3, 4);
 /* One tensor. gradients NULL: it is kept, not trained. */
 void stk_declare_tensor(stk_parameters *parameters, const char *name, int norm, uint32_t dims,
                         const uint32_t *shape, const float **values, float **gradients);
@@ -62,6 +74,8 @@ void stk_declare_pair(stk_parameters *parameters, const char *const module[stati
                       uint32_t inputs, stk_linear *layer);
 void stk_declare_depthwise(stk_parameters *parameters, const char *module, uint32_t channels,
                            stk_depthwise *layer);
+void stk_declare_conv3(stk_parameters *parameters, const char *module, uint32_t outputs, uint32_t inputs,
+                       stk_conv3 *layer);
 
 /* Gives the layers the addresses in the flat arrays; NULL while there is no memory. frozen: only tensors of
  * the head get gradients. */
@@ -69,8 +83,8 @@ void stk_parameters_bind(const stk_parameters *parameters, float *values, float 
 void stk_parameters_free(stk_parameters *parameters);
 /* NULL when there is none of that name. */
 const stk_parameter *stk_parameters_find(const stk_parameters *parameters, const char *name);
-/* As Hugging Face initialises: normal(0, 0.02) for weights of linear and convolution layers, 0 for biases, 1
- * and 0 for norms; a function of (seed, name, element), so that a tensor gets the same values whatever else
+/* As Hugging Face initialises: normal(0, spread) for weights of linear and convolution layers, 0 for biases,
+ * 1 and 0 for norms; a function of (seed, name, element), so that a tensor gets the same values whatever else
  * is loaded, whoever fills it. All tensors by a team, or one; `values` is the flat array. */
 void stk_parameters_initialise(const stk_parameters *parameters, float *values, uint64_t seed,
                                stk_threadpool *pool);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A network as data: tensors, and the operations on them in the order in which they run. The network's own
- * file records it once, when it is opened (segformer_record.c); all else reads it: what memory is needed and
- * where each tensor lies, how much there is to compute (tape_plan.c), and who carries it out (execute.c).
+ * file records it once, when it is opened (network.h); all else reads it: what memory is needed and where
+ * each tensor lies, how much there is to compute (tape_plan.c), and who carries it out (execute.c).
  *
  * An operation is what a fast kernel does in one go. What it reads may be a view: rows that are made from a
  * tensor when they are needed (patches, a normalisation, a depthwise convolution) and never lie in memory as
@@ -39,7 +39,13 @@ typedef enum stk_tape_part {
     STK_PART_DEPTHWISE_BACKWARD,
     STK_PART_HEAD_FORWARD,
     STK_PART_HEAD_BACKWARD,
+    STK_PART_CONV_FORWARD,
+    STK_PART_CONV_WEIGHT,
+    STK_PART_CONV_INPUT,
+    STK_PART_RESAMPLE,
     STK_PART_LOSS,
+    STK_PART_FEATURES_FORWARD,
+    STK_PART_FEATURES_BACKWARD,
     STK_PART_UPDATE,
     STK_PARTS
 } stk_tape_part;
@@ -77,7 +83,11 @@ typedef struct stk_tape_tensor {
     const char *name; /* a literal, as the network's file calls it: "h1" */
     size_t rows;      /* of a sample */
     uint32_t width;   /* elements of a row */
+    uint32_t stride;  /* elements from row to row: width, or that of the tensor it lies in */
     stk_float type;
+    stk_tape_id of; /* what it lies in, from its column `column` on; NONE: nothing */
+    uint32_t column;
+    uint32_t covered;     /* columns that have been written */
     uint32_t first, last; /* the operations that write it first and read it last */
     size_t at, bytes;     /* where it lies in the network's maps, once placed; bytes of the largest batch */
 } stk_tape_tensor;
@@ -105,7 +115,7 @@ typedef enum stk_tape_op_kind {
     STK_TAPE_LINEAR,              /* view x; [scale, residual] -> y */
     STK_TAPE_LINEAR_WEIGHT,       /* view x, view dy -> the layer's gradients */
     STK_TAPE_LINEAR_INPUT,        /* view dy -> dx, = or += */
-    STK_TAPE_PATCHES_BACK,        /* view x (its patches), d_patches -> dx, = or += */
+    STK_TAPE_PATCHES_BACK,        /* view x (its patches, of nothing), d_patches -> dx, = or += */
     STK_TAPE_NORM,                /* x -> stats [, y] */
     STK_TAPE_NORM_BACK,           /* x, stats, dy [, residual] -> dx */
     STK_TAPE_ATTENTION,           /* q, kv -> context [, log_sum] */
@@ -114,7 +124,18 @@ typedef enum stk_tape_op_kind {
     STK_TAPE_DEPTHWISE_BACK,      /* h1, d_h3 -> d_h1 */
     STK_TAPE_SEGFORMER_HEAD,      /* features 1 to 4 -> logits [, y] */
     STK_TAPE_SEGFORMER_HEAD_BACK, /* features 1 to 4, y, d_logits -> d_y [, gradients of features 1 to 4] */
-    STK_TAPE_LOSS                 /* logits -> d_logits */
+    STK_TAPE_CONV3,               /* view x; [residual] -> y */
+    STK_TAPE_CONV3_WEIGHT,        /* view x, view dy -> the layer's gradients */
+    STK_TAPE_CONV3_INPUT,         /* view dy; [residual, gate] -> dx */
+    STK_TAPE_SHUFFLE,             /* narrow -> wide */
+    STK_TAPE_SHUFFLE_BACK,        /* d_wide -> d_narrow, = or += */
+    STK_TAPE_POOL,                /* large -> small */
+    STK_TAPE_POOL_BACK,           /* large, d_small -> d_large, = or += */
+    STK_TAPE_LOSS,                /* logits -> d_logits */
+    STK_TAPE_STANDARDISE,         /* a picture of 0 .. 1, NONE for the batch's targets -> y */
+    STK_TAPE_STANDARDISE_BACK,    /* dy -> dx, += */
+    STK_TAPE_GATE,                /* view x; d -> d, 0 where x is not above 0 */
+    STK_TAPE_DISTANCE             /* view x, view dy (the other one) [-> gradient of x] */
 } stk_tape_op_kind;
 
 enum { STK_TAPE_OPERANDS = 6 };
@@ -124,11 +145,15 @@ typedef struct stk_tape_op {
     stk_tape_part part; /* whose time it is */
     int add;            /* += */
     size_t rows;        /* of a sample: those of dy, or of the first that is written */
-    const void *layer;  /* stk_linear, stk_layernorm, stk_depthwise, stk_segformer_head */
+    const void *layer;  /* stk_linear, stk_layernorm, stk_depthwise, stk_segformer_head, stk_conv3 */
     stk_tape_view x, dy;
     stk_tape_id in[STK_TAPE_OPERANDS], out[STK_TAPE_OPERANDS];
     stk_attention attention; /* batch is not used */
     stk_depthwise_map map;   /* batch is not used */
+    float factor;            /* of CONV3*: times the sum, or dy */
+    int relu;                /* of CONV3 */
+    uint32_t scale;          /* of SHUFFLE*, */
+    uint32_t channels;       /* and of its wide map: a row may be wider */
     float probability;       /* of DRAW, and the number of its stream of random numbers */
     uint32_t number;
 } stk_tape_op;
@@ -145,18 +170,25 @@ typedef struct stk_tape {
     size_t tensor_count, tensor_capacity, op_count, op_capacity;
     stk_tape_span forward, loss, backward;
     stk_tape_id logits, d_logits;
-    size_t bytes;          /* of all maps together, once placed */
-    size_t kept;           /* of those that outlive the forward pass, for the backward pass */
+    uint32_t out_height, out_width; /* of the logits */
+    size_t bytes;                   /* of all maps together, once placed */
+    size_t kept;                    /* of those that outlive the forward pass, for the backward pass */
+    /* What else a loss is made of records itself behind it; NULL: nothing. */
+    void (*judge)(void *context, struct stk_tape *tape);
+    void *judge_context;
     int failed;            /* no memory: all recording after it does nothing */
     const char *unwritten; /* the tensor that is read before anything writes it; NULL: none is */
 } stk_tape;
 
 stk_tape_id stk_tape_declare(stk_tape *tape, const char *name, size_t rows, uint32_t width, stk_float type);
+/* Columns first .. first + width of another tensor, which lives as long as any of its parts. */
+stk_tape_id stk_tape_columns(stk_tape *tape, const char *name, stk_tape_id of, uint32_t first,
+                             uint32_t width);
 /* Its rows follow from its tensors. */
 void stk_tape_add(stk_tape *tape, stk_tape_op op);
 /* The operations that networks share. y = layer(x); y = residual + factor * layer(x), factor and residual may
- * be STK_TAPE_NONE; the layer's gradients; dx = or += dy W; the gradient of what patches were cut from, added
- * to dx; a norm, y STK_TAPE_NONE for its statistics alone; dx = residual + the norm's gradient. */
+ * be STK_TAPE_NONE; the layer's gradients; dx = or += dy W; the gradient of what patches were cut from, = or
+ * += dx; a norm, y STK_TAPE_NONE for its statistics alone; dx = residual + the norm's gradient. */
 void stk_tape_linear(stk_tape *tape, stk_tape_part part, const stk_linear *layer, stk_tape_view x,
                      stk_tape_id y);
 void stk_tape_linear_add(stk_tape *tape, const stk_linear *layer, stk_tape_view x, stk_tape_id factor,
@@ -166,11 +198,43 @@ void stk_tape_linear_weight(stk_tape *tape, stk_tape_part part, const stk_linear
 void stk_tape_linear_input(stk_tape *tape, stk_tape_part part, const stk_linear *layer, stk_tape_view dy,
                            stk_tape_id dx, int add);
 void stk_tape_patches_back(stk_tape *tape, stk_tape_part part, const stk_conv_patches *patches,
-                           stk_tape_id d_patches, stk_tape_id dx);
+                           stk_tape_id d_patches, stk_tape_id dx, int add);
 void stk_tape_norm(stk_tape *tape, const stk_layernorm *layer, stk_tape_id x, stk_tape_id stats,
                    stk_tape_id y);
 void stk_tape_norm_back(stk_tape *tape, const stk_layernorm *layer, stk_tape_id x, stk_tape_id stats,
                         stk_tape_id dy, stk_tape_id residual, stk_tape_id dx);
+/* y = relu(factor * (layer(x) + bias)) + residual, relu and residual where they are asked for; the layer's
+ * gradients of factor * dy; dx = factor * layer's gradient, 0 where the gate is, + residual. x may be the
+ * pictures. */
+typedef struct stk_tape_conv3_finish {
+    float factor;
+    int relu;
+    stk_tape_id residual, gate;
+} stk_tape_conv3_finish;
+void stk_tape_conv3(stk_tape *tape, const stk_conv3 *layer, stk_depthwise_map map, stk_tape_id x,
+                    stk_tape_conv3_finish finish, stk_tape_id y);
+void stk_tape_conv3_weight(stk_tape *tape, const stk_conv3 *layer, stk_depthwise_map map, stk_tape_id x,
+                           stk_tape_id dy, float factor);
+void stk_tape_conv3_input(stk_tape *tape, const stk_conv3 *layer, stk_depthwise_map map, stk_tape_id dy,
+                          stk_tape_conv3_finish finish, stk_tape_id dx);
+/* A pixel shuffle and a pool of 2x2, and back. `map` is the narrow one of a shuffle, the large one of a pool.
+ */
+void stk_tape_shuffle(stk_tape *tape, stk_depthwise_map map, uint32_t scale, uint32_t channels,
+                      stk_tape_id narrow, stk_tape_id wide);
+void stk_tape_shuffle_back(stk_tape *tape, stk_depthwise_map map, uint32_t scale, uint32_t channels,
+                           stk_tape_id d_wide, stk_tape_id d_narrow);
+void stk_tape_pool(stk_tape *tape, stk_depthwise_map map, stk_tape_id large, stk_tape_id small);
+void stk_tape_pool_back(stk_tape *tape, stk_depthwise_map map, stk_tape_id large, stk_tape_id d_small,
+                        stk_tape_id d_large, int add);
+/* What is between forward and backward: logits -> d_logits, and what the tape's `judge` adds to it. */
+void stk_tape_loss(stk_tape *tape);
+/* Of a perceptual loss. A picture standardised, NONE: the batch's targets; its gradient added to that of the
+ * picture; d becomes 0 where y, made by a ReLU, is 0; the distance of x from y, whose gradient takes the
+ * place of y where `train`. */
+void stk_tape_standardise(stk_tape *tape, stk_depthwise_map map, stk_tape_id picture, stk_tape_id y);
+void stk_tape_standardise_back(stk_tape *tape, stk_tape_id dy, stk_tape_id d_picture);
+void stk_tape_gate(stk_tape *tape, stk_tape_id y, stk_tape_id d);
+void stk_tape_distance(stk_tape *tape, stk_tape_id x, stk_tape_id y, int train);
 /* A span of the tape ends, and the next begins, with what is recorded now. */
 stk_tape_span stk_tape_span_after(const stk_tape *tape, stk_tape_span before);
 

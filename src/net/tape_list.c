@@ -23,7 +23,18 @@ static const char *const KINDS[] = {
     [STK_TAPE_DEPTHWISE_BACK] = "depthwise backward",
     [STK_TAPE_SEGFORMER_HEAD] = "head",
     [STK_TAPE_SEGFORMER_HEAD_BACK] = "head backward",
+    [STK_TAPE_SHUFFLE] = "pixel shuffle",
+    [STK_TAPE_SHUFFLE_BACK] = "pixel shuffle backward",
+    [STK_TAPE_POOL] = "pool",
+    [STK_TAPE_POOL_BACK] = "pool backward",
+    [STK_TAPE_CONV3] = "convolution",
+    [STK_TAPE_CONV3_WEIGHT] = "convolution weight",
+    [STK_TAPE_CONV3_INPUT] = "convolution input",
     [STK_TAPE_LOSS] = "loss",
+    [STK_TAPE_STANDARDISE] = "standardise",
+    [STK_TAPE_STANDARDISE_BACK] = "standardise backward",
+    [STK_TAPE_GATE] = "relu backward",
+    [STK_TAPE_DISTANCE] = "feature distance",
 };
 
 /* The parameter whose address goes into the first pointer of the layer, without its last word. */
@@ -39,14 +50,20 @@ static void name_layer(const stoke_net *net, const stk_tape_op *op, stoke_net_op
     case STK_TAPE_NORM_BACK: slot = &((const stk_layernorm *)layer)->gamma; break;
     case STK_TAPE_DEPTHWISE:
     case STK_TAPE_DEPTHWISE_BACK: slot = &((const stk_depthwise *)layer)->weight; break;
+    case STK_TAPE_CONV3:
+    case STK_TAPE_CONV3_WEIGHT:
+    case STK_TAPE_CONV3_INPUT: slot = &((const stk_conv3 *)layer)->weight; break;
     default: return;
     }
-    for (size_t i = 0; i < net->parameters.count; i++) {
-        const stk_parameter *p = &net->parameters.list[i];
-        if (p->values != (const float **)slot) continue;
-        snprintf(out->layer, sizeof out->layer, "%.*s", (int)(strrchr(p->name, '.') - p->name), p->name);
-        return;
-    }
+    const stk_parameters *const lists[] = { &net->parameters,
+                                            net->features ? &net->features->parameters : NULL };
+    for (int l = 0; l < 2 && lists[l]; l++)
+        for (size_t i = 0; i < lists[l]->count; i++) {
+            const stk_parameter *p = &lists[l]->list[i];
+            if (p->values != (const float **)slot) continue;
+            snprintf(out->layer, sizeof out->layer, "%.*s", (int)(strrchr(p->name, '.') - p->name), p->name);
+            return;
+        }
 }
 
 static void name_shape(const stk_tape_op *op, uint32_t batch, stoke_net_op *out)
@@ -59,6 +76,11 @@ static void name_shape(const stk_tape_op *op, uint32_t batch, stoke_net_op *out)
         op->kind == STK_TAPE_LINEAR_INPUT)
         snprintf(text, sizeof out->shape, "%llu x %u to %u", rows, (unsigned)linear->in,
                  (unsigned)linear->out);
+    else if (op->kind == STK_TAPE_CONV3 || op->kind == STK_TAPE_CONV3_WEIGHT ||
+             op->kind == STK_TAPE_CONV3_INPUT)
+        snprintf(text, sizeof out->shape, "%u x %u x %u, %u to %u", (unsigned)batch, (unsigned)op->map.height,
+                 (unsigned)op->map.width, (unsigned)((const stk_conv3 *)op->layer)->in,
+                 (unsigned)((const stk_conv3 *)op->layer)->out);
     else if (op->kind == STK_TAPE_ATTENTION || op->kind == STK_TAPE_ATTENTION_BACK)
         snprintf(text, sizeof out->shape, "%llu queries, %u keys, %u x %u", rows, (unsigned)a->keys,
                  (unsigned)a->heads, (unsigned)a->head_size);
@@ -88,21 +110,22 @@ static void list(const stoke_net *net, stoke_net_tape *out)
                               .flops = stk_tape_op_flops(op, batch) };
         name_layer(net, op, to);
         name_shape(op, batch, to);
-        to->read = bytes_of(tape, op->kind == STK_TAPE_PATCHES_BACK ? STK_TAPE_NONE : op->x.of) +
-                   bytes_of(tape, op->x.beside) + bytes_of(tape, op->dy.of);
+        to->read = bytes_of(tape, op->x.of) + bytes_of(tape, op->x.beside) + bytes_of(tape, op->dy.of);
         for (int k = 0; k < STK_TAPE_OPERANDS; k++) {
             to->read += bytes_of(tape, op->in[k]) + (op->add ? bytes_of(tape, op->out[k]) : 0);
             to->written += bytes_of(tape, op->out[k]);
         }
     }
-    for (size_t i = 0; i < out->n_maps; i++) {
-        const stk_tape_tensor *t = &tape->tensors[STK_TAPE_PICTURES + 1 + i];
-        out->maps[i] = (stoke_net_map){ .name = t->name,
-                                        .first = t->first,
-                                        .last = t->last,
-                                        .at = t->at,
-                                        .bytes = t->bytes,
-                                        .kept = stk_tape_is_kept(tape, t) };
+    out->n_maps = 0;
+    for (size_t i = STK_TAPE_PICTURES + 1; i < tape->tensor_count; i++) {
+        const stk_tape_tensor *t = &tape->tensors[i];
+        if (t->of) continue; /* a part of one that is listed */
+        out->maps[out->n_maps++] = (stoke_net_map){ .name = t->name,
+                                                    .first = t->first,
+                                                    .last = t->last,
+                                                    .at = t->at,
+                                                    .bytes = t->bytes,
+                                                    .kept = stk_tape_is_kept(tape, t) };
         for (uint32_t k = t->first; k <= t->last; k++) out->ops[k].live += t->bytes;
     }
 }

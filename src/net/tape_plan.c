@@ -50,15 +50,16 @@ int stk_tape_place(stk_tape *tape, uint32_t batch, stoke_error *err)
     if (tape->unwritten)
         return stk_fail(err, STOKE_E_STATE, "the network's recording reads \"%s\" before anything writes it",
                         tape->unwritten);
-    const size_t count =
-        tape->tensor_count > STK_TAPE_PICTURES ? tape->tensor_count - STK_TAPE_PICTURES - 1 : 0;
-    stk_tape_tensor **order = tape->failed ? NULL : stk_alloc((2 * count + 1) * sizeof(stk_tape_tensor *));
+    stk_tape_tensor **order =
+        tape->failed ? NULL : stk_alloc(2 * (tape->tensor_count + 1) * sizeof(stk_tape_tensor *));
     if (!order) return stk_fail(err, STOKE_E_NOMEM, "no memory for the plan of a network");
-    stk_tape_tensor **placed = order + count;
+    stk_tape_tensor **placed = order + tape->tensor_count;
+    size_t count = 0;
     tape->bytes = tape->kept = 0;
-    for (size_t i = 0; i < count; i++) {
-        stk_tape_tensor *t = order[i] = &tape->tensors[STK_TAPE_PICTURES + 1 + i];
+    for (size_t i = STK_TAPE_PICTURES + 1; i < tape->tensor_count; i++) {
+        stk_tape_tensor *t = &tape->tensors[i];
         t->bytes = (t->rows * batch * t->width * stk_float_bytes(t->type) + LINE - 1) / LINE * LINE;
+        if (!t->of) order[count++] = t;
     }
     qsort(order, count, sizeof *order, is_larger);
     for (size_t i = 0; i < count; i++) {
@@ -66,6 +67,10 @@ int stk_tape_place(stk_tape *tape, uint32_t batch, stoke_error *err)
         place(placed, i, t);
         if (t->at + t->bytes > tape->bytes) tape->bytes = t->at + t->bytes;
         if (stk_tape_is_kept(tape, t)) tape->kept += t->bytes;
+    }
+    for (size_t i = STK_TAPE_PICTURES + 1; i < tape->tensor_count; i++) { /* after what they lie in */
+        stk_tape_tensor *t = &tape->tensors[i];
+        if (t->of) t->at = tape->tensors[t->of].at + t->column * stk_float_bytes(t->type);
     }
     stk_free(order);
     return STOKE_OK;
@@ -100,6 +105,7 @@ double stk_tape_op_flops(const stk_tape_op *op, uint32_t batch)
 {
     const size_t rows = op->rows * batch;
     const stk_linear *linear = op->layer;
+    const stk_conv3 *conv3 = op->layer;
     const stk_segformer_head *head = op->layer;
     const stk_attention *a = &op->attention;
     /* scores, or context; backward the scores once more and four gradients */
@@ -119,11 +125,22 @@ double stk_tape_op_flops(const stk_tape_op *op, uint32_t batch)
     case STK_TAPE_SEGFORMER_HEAD_BACK:
         return 2 * (product((double)rows, head->size, head->classes) + head_flops(head, batch, 0)) +
                (op->out[1] ? 2 : 1) * head_flops(head, batch, 1);
+    case STK_TAPE_CONV3:
+    case STK_TAPE_CONV3_WEIGHT:
+    case STK_TAPE_CONV3_INPUT: return product((double)rows, 9.0 * conv3->in, conv3->out);
     case STK_TAPE_DRAW:
     case STK_TAPE_PATCHES_BACK:
     case STK_TAPE_NORM:
     case STK_TAPE_NORM_BACK:
-    case STK_TAPE_LOSS: break;
+    case STK_TAPE_SHUFFLE:
+    case STK_TAPE_SHUFFLE_BACK:
+    case STK_TAPE_POOL:
+    case STK_TAPE_POOL_BACK:
+    case STK_TAPE_LOSS:
+    case STK_TAPE_STANDARDISE:
+    case STK_TAPE_STANDARDISE_BACK:
+    case STK_TAPE_GATE:
+    case STK_TAPE_DISTANCE: break;
     }
     return 0;
 }
@@ -159,9 +176,21 @@ static stk_exec_need need_of(const stk_exec *run, const stk_tape_op *op, uint32_
         head = *(const stk_segformer_head *)op->layer;
         head.batch = batch;
         return stk_segformer_head_need(run, &head);
+    case STK_TAPE_CONV3:
+    case STK_TAPE_CONV3_WEIGHT:
+    case STK_TAPE_CONV3_INPUT:
+        return stk_conv3_need(run, op->layer, (stk_conv3_map){ batch, map.height, map.width });
+    case STK_TAPE_DISTANCE: return stk_feature_distance_need(run, &(stk_feature_shape){ rows, op->channels });
     case STK_TAPE_DRAW:
     case STK_TAPE_PATCHES_BACK:
-    case STK_TAPE_LOSS: break;
+    case STK_TAPE_SHUFFLE:
+    case STK_TAPE_SHUFFLE_BACK:
+    case STK_TAPE_POOL:
+    case STK_TAPE_POOL_BACK:
+    case STK_TAPE_LOSS:
+    case STK_TAPE_STANDARDISE:
+    case STK_TAPE_STANDARDISE_BACK:
+    case STK_TAPE_GATE: break;
     }
     return (stk_exec_need){ 0 };
 }
@@ -172,6 +201,12 @@ static int is_linear(const stk_tape_op *op)
            op->kind == STK_TAPE_LINEAR_INPUT;
 }
 
+static int is_conv3(const stk_tape_op *op)
+{
+    return op->kind == STK_TAPE_CONV3 || op->kind == STK_TAPE_CONV3_WEIGHT ||
+           op->kind == STK_TAPE_CONV3_INPUT;
+}
+
 /* Operations of the same shape need the same. */
 static int alike(const stk_tape_op *a, const stk_tape_op *b)
 {
@@ -179,6 +214,10 @@ static int alike(const stk_tape_op *a, const stk_tape_op *b)
     if (is_linear(a) && is_linear(b)) {
         const stk_linear *x = a->layer, *y = b->layer;
         return x->in == y->in && x->out == y->out;
+    }
+    if (is_conv3(a) && is_conv3(b)) {
+        const stk_conv3 *x = a->layer, *y = b->layer;
+        return x->in == y->in && x->out == y->out && !memcmp(&a->map, &b->map, sizeof a->map);
     }
     if (a->kind != b->kind) return 0;
     if (a->kind == STK_TAPE_NORM || a->kind == STK_TAPE_NORM_BACK)
@@ -188,6 +227,7 @@ static int alike(const stk_tape_op *a, const stk_tape_op *b)
                !memcmp(&a->map, &b->map, sizeof a->map);
     if (a->kind == STK_TAPE_SEGFORMER_HEAD || a->kind == STK_TAPE_SEGFORMER_HEAD_BACK)
         return a->layer == b->layer;
+    if (a->kind == STK_TAPE_DISTANCE) return a->channels == b->channels;
     return !memcmp(&a->attention, &b->attention, sizeof a->attention);
 }
 

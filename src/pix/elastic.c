@@ -75,11 +75,25 @@ static void draw_points(const stk_pix_warper *w, const parts *p)
     }
 }
 
+/* Cell of a column or row of the output. */
+static uint32_t cell_of(const stk_pix_warper *w, uint32_t at, float *t)
+{
+    const float step = w->plan->elastic_step;
+    return k_spline_cell(stk_elastic_place(at, w->scale), w->scale < 2 ? step : step * (2 * (float)w->scale),
+                         t);
+}
+
+static uint64_t points_along(const stk_pix_warper *w, uint32_t size)
+{
+    float t;
+    return (uint64_t)cell_of(w, size - 1, &t) + 4;
+}
+
 static void divide_columns(const stk_pix_warper *w, const parts *p)
 {
     uint32_t next = 0; /* cell whose first column is looked for */
     for (uint32_t j = 0; j < w->width; j++) {
-        const uint32_t cell = k_spline_cell(j, w->plan->elastic_step, &p->t[j]);
+        const uint32_t cell = cell_of(w, j, &p->t[j]);
         while (next <= cell) p->first[next++] = j;
     }
     p->first[next] = w->width;
@@ -104,8 +118,7 @@ int stk_elastic_begin(stk_pix_warper *w, stoke_error *err)
     w->shift_row = 0;
     const int r = stk_elastic_check(plan, err);
     if (r) return r;
-    const uint64_t columns = stk_elastic_points(w->width, plan->elastic_step),
-                   rows = stk_elastic_points(w->height, plan->elastic_step);
+    const uint64_t columns = points_along(w, w->width), rows = points_along(w, w->height);
     if (!stk_buffer_reserve(&w->control, control_bytes(columns, rows, w->width)) ||
         !stk_buffer_reserve(&w->shift, shift_bytes(columns, w->width)))
         return stk_fail(err, STOKE_E_NOMEM, "elastic: no memory for %llu control points",
@@ -139,7 +152,7 @@ void stk_elastic_row(stk_pix_warper *w, uint32_t y)
     const stk_pix_table *table = stk_pix();
     const parts p = parts_of(w);
     float ty, weight[4];
-    const size_t above = (size_t)k_spline_cell(y, w->plan->elastic_step, &ty) * w->columns;
+    const size_t above = (size_t)cell_of(w, y, &ty) * w->columns;
     k_spline_weights(weight, ty);
     weigh_rows(p.line_x, p.x + above, w->columns, weight);
     weigh_rows(p.line_y, p.y + above, w->columns, weight);

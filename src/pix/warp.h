@@ -27,11 +27,14 @@ typedef struct stk_pix_warper {
     stk_mem_buffer shift;   /* displacement of one row: x then y, int32 in 1/65536 px */
     const stoke_augment_plan *plan;
     uint32_t width, height; /* of the output */
+    uint32_t scale;         /* output pixels to one of those that the plan's elastic step counts; 0 is 1 */
     uint32_t columns, rows; /* of the control grid; 0 = no displacement */
     uint64_t shift_row;     /* 1 + the row whose displacement `shift` holds; 0 = none */
 } stk_pix_warper;
 
-/* Prepares for the rows of one plan (which must stay where it is). Computes the control points. */
+/* Prepares for the rows of one plan (which must stay where it is). Computes the control points. warper->scale
+ * is set before by who lays out the larger picture of a pair (stk_plan_enlarge): its displacement is the
+ * smaller one's, read between the pixels. */
 int stk_warp_begin(stk_pix_warper *warper, const stoke_augment_plan *plan, uint32_t out_width,
                    uint32_t out_height, stoke_error *err);
 /* Output row y of an image (3 channels, u8 or u16) as `out_width` interleaved pixels. `src` is the fitted
@@ -57,6 +60,12 @@ uint64_t stk_warp_scratch(uint32_t out_width, uint32_t out_height);
 int stk_elastic_check(const stoke_augment_plan *plan, stoke_error *err);
 /* Control points along `size` pixels. */
 uint64_t stk_elastic_points(uint32_t size, float step);
+/* Where the centre of output pixel `at` lies in the picture of which this one is `scale` times the size, in
+ * steps of 1 / (2 * scale) of its pixels: (at + 1/2) / scale - 1/2. Before the first centre: 0. */
+static inline uint32_t stk_elastic_place(uint32_t at, uint32_t scale)
+{
+    return scale < 2 ? at : 2 * at + 1 > scale ? 2 * at + 1 - scale : 0;
+}
 /* Draws the control points of warper->plan and lays out the buffers for rows of warper->width pixels. */
 int stk_elastic_begin(stk_pix_warper *warper, stoke_error *err);
 /* The largest displacement in 1/65536 px. */

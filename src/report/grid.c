@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The picture grid: title, rows of pairs (sample | sample with mask), captions, legend.
+ * The picture grid: title, rows of pairs (sample | sample with mask, or target), captions, legend.
  *
  *   MARGIN  title
  *           image|overlay  BETWEEN  image|overlay
@@ -35,7 +35,7 @@ typedef struct layout {
     uint32_t half_width, half_height; /* of the largest sample as drawn */
     uint32_t cell_width, cell_height; /* a pair with its caption */
     uint32_t caption_scale;
-    int masks, captions;                            /* whether any tile has one */
+    int partners, captions;                         /* whether any tile has a mask or target, or a caption */
     uint64_t columns, rows, content, width, height; /* content: width within the margins */
     stk_grid_legend legend;
 } layout;
@@ -46,6 +46,9 @@ int stk_tile_check(const stoke_tile *tile, size_t index, stoke_error *err)
     if (!image || !image->data || !image->width || !image->height || image->channels != 3 ||
         image->depth != 1)
         return stk_fail(err, STOKE_E_INVALID, "tile %zu: the image must be RGB with 8 bits", index);
+    if (tile->target && (!tile->target->data || !tile->target->width || !tile->target->height ||
+                         tile->target->channels != 3 || tile->target->depth != 1))
+        return stk_fail(err, STOKE_E_INVALID, "tile %zu: the target must be RGB with 8 bits", index);
     if (!mask) return STOKE_OK;
     if (!mask->data || mask->channels != 1 || (mask->depth != 1 && mask->depth != 2))
         return stk_fail(err, STOKE_E_INVALID, "tile %zu: the mask must have one channel of 8 or 16 bits",
@@ -145,11 +148,11 @@ static int plan(layout *l, stoke_error *err)
         stk_tile_size(&l->p, l->tiles[i].image, &width, &height);
         if (width > l->half_width) l->half_width = width;
         if (height > l->half_height) l->half_height = height;
-        l->masks |= l->tiles[i].mask != NULL;
+        l->partners |= l->tiles[i].mask || l->tiles[i].target;
         l->captions |= l->tiles[i].caption != NULL;
     }
     l->caption_scale = stk_caption_scale(&l->p);
-    l->cell_width = l->masks ? 2 * l->half_width + STK_PAGE_SEAM : l->half_width;
+    l->cell_width = l->partners ? 2 * l->half_width + STK_PAGE_SEAM : l->half_width;
     l->cell_height = l->half_height + (l->captions ? STK_ABOVE_CAPTION + 8 * l->caption_scale : 0);
     int status = stk_legend_count(&l->legend, l->tiles, l->n_tiles, &l->p, 1, err);
     if (status) return status;
@@ -176,12 +179,9 @@ static void draw_tile(const layout *l, stk_canvas *canvas, const stoke_tile *til
     char caption[768];
     stk_tile_size(&l->p, tile->image, &width, &height);
     stk_canvas_blit(canvas, x, y, width, height, tile->image);
-    if (tile->mask) {
-        stk_overlay_draw(canvas, x + width + STK_PAGE_SEAM, y, width, height, tile, l->p.opacity,
-                         l->p.ignore_index);
-    } else if (l->masks) {
-        stk_blank_draw(canvas, x + width + STK_PAGE_SEAM, y, width, height, "no mask", l->caption_scale);
-    }
+    const uint32_t beside = x + width + STK_PAGE_SEAM;
+    if (!stk_partner_draw(canvas, beside, y, width, height, tile, &l->p) && l->partners)
+        stk_blank_draw(canvas, beside, y, width, height, "no mask", l->caption_scale);
     if (!tile->caption) return;
     stk_text_fit(tile->caption, l->caption_scale, l->cell_width, caption, sizeof caption);
     stk_canvas_text(canvas, x, y + height + STK_ABOVE_CAPTION, caption, l->caption_scale, stk_ink);

@@ -54,6 +54,9 @@ static inline uint32_t stk_mask_at(const stoke_image *mask, uint32_t x, uint32_t
 /* The sample with its mask laid over, scaled to the box. */
 void stk_overlay_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
                       const stoke_tile *tile, double opacity, int32_t ignore_index);
+/* What stands beside a sample: itself with its mask laid over, or its target. 0: it has neither. */
+int stk_partner_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                     const stoke_tile *tile, const stoke_grid_params *params);
 /* Where the tile's mask and `truth` differ: right parts dimmed, wrong ones marked, ignored ones hatched. */
 void stk_difference_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
                          const stoke_tile *tile, const stoke_image *truth, int32_t ignore_index);

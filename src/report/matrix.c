@@ -9,7 +9,6 @@
  */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "src/base/error.h"
 #include "src/report/grid.h"

@@ -85,6 +85,16 @@ void stk_overlay_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width
         }
 }
 
+int stk_partner_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                     const stoke_tile *tile, const stoke_grid_params *params)
+{
+    if (tile->target)
+        stk_canvas_blit(canvas, x, y, width, height, tile->target);
+    else if (tile->mask)
+        stk_overlay_draw(canvas, x, y, width, height, tile, params->opacity, params->ignore_index);
+    return tile->target || tile->mask;
+}
+
 void stk_difference_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
                          const stoke_tile *tile, const stoke_image *truth, int32_t ignore_index)
 {

@@ -80,7 +80,7 @@ static uint32_t draw_text(const layout *l, stk_canvas *canvas, const stoke_strip
     return y > top ? y + BELOW_NOTE - top : 0;
 }
 
-/* A sample, its mask, its caption in lines. */
+/* A sample, its mask or target, its caption in lines. */
 static uint32_t draw_tile(const layout *l, stk_canvas *canvas, const stoke_tile *tile, uint32_t x, uint32_t y)
 {
     const uint32_t top = y, scale = stk_caption_scale(&l->p);
@@ -91,11 +91,8 @@ static uint32_t draw_tile(const layout *l, stk_canvas *canvas, const stoke_tile 
     stk_tile_size(&l->p, tile->image, &width, &height);
     stk_canvas_blit(canvas, x, y, width, height, tile->image);
     y += height;
-    if (tile->mask) {
-        y += STK_PAGE_SEAM;
-        stk_overlay_draw(canvas, x, y, width, height, tile, l->p.opacity, l->p.ignore_index);
-        y += height;
-    }
+    if (stk_partner_draw(canvas, x, y + STK_PAGE_SEAM, width, height, tile, &l->p))
+        y += STK_PAGE_SEAM + height;
     if (caption && *caption) y += STK_ABOVE_CAPTION - 2;
     while (stk_text_line(&caption, scale, width, line)) {
         stk_canvas_text(canvas, x, y + 2, line, scale, stk_ink);

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "src/base/error.h"
-#include "src/base/file.h"
 #include "src/base/mem.h"
 #include <stoke/tools/output.h>
 #include <stoke/tools/report.h>

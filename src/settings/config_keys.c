@@ -40,6 +40,17 @@ static int has_key(const stoke_yaml *yaml, const char *name)
     return 0;
 }
 
+/* Names nobody else has. */
+static const char *const ours_alone[] = { "consumer_cores", "clip_norm", "mask_dtype", "label_map",
+                                          "max_bad",        "cache_ram", "mask_suffix" };
+
+int stk_is_ours_alone(const char *key)
+{
+    for (size_t i = 0; i < sizeof ours_alone / sizeof *ours_alone; i++)
+        if (stk_same_word(key, ours_alone[i])) return 1;
+    return stk_same_word(key, "batch");
+}
+
 static int is_own_name(const char *key)
 {
     static const char *const more[] = { "list",  "normalize", "cache",  "label_map", "nesterov",
@@ -51,14 +62,21 @@ static int is_own_name(const char *key)
     return 0;
 }
 
+int stk_is_setting_of_others(const char *key)
+{
+    if (is_own_name(key)) return 0;
+    for (size_t j = 0; j < stk_settings_count; j++)
+        for (size_t k = 0; k < STK_NAMES && stk_settings[j].names[k]; k++)
+            if (stk_same_name(key, stk_settings[j].names[k])) return 1;
+    return 0;
+}
+
 /* Ours is told by names nobody else has; `batch` alone could be anybody's, unless all else is ours too. */
 static int is_own(const stoke_yaml *yaml)
 {
-    static const char *const ours[] = { "consumer_cores", "clip_norm", "mask_dtype", "label_map",
-                                        "max_bad",        "cache_ram", "val_split",  "mask_suffix" };
-    int n = 0, all = 1; /* every key is a name that stoke.yaml has */
+    int n = has_key(yaml, "val_split"), all = 1; /* every key is a name that stoke.yaml has */
     if (has_key(yaml, "batch_size") || has_key(yaml, "num_workers")) return 0;
-    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) n += has_key(yaml, ours[i]);
+    for (size_t i = 0; i < sizeof ours_alone / sizeof *ours_alone; i++) n += has_key(yaml, ours_alone[i]);
     const int loads = has_key(yaml, "batch") || has_key(yaml, "workers");
     if (n || !loads) return n >= 2 || loads;
     for (size_t i = 0; all && i < yaml->n_named; i++) {
@@ -263,10 +281,7 @@ int stk_is_foreign(const stoke_yaml *yaml)
         if (stk_has_section(yaml, sections[i])) return 1;
     for (uint32_t i = 0; i < yaml->n_nodes; i++) {
         const char *key = stk_key_of(yaml, i);
-        if (!key || is_own_name(key)) continue;
-        for (size_t j = 0; j < stk_settings_count; j++)
-            for (size_t k = 0; k < STK_NAMES && stk_settings[j].names[k]; k++)
-                if (stk_same_name(key, stk_settings[j].names[k])) return 1;
+        if (key && stk_is_setting_of_others(key)) return 1;
     }
     return 0;
 }

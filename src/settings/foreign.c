@@ -129,11 +129,10 @@ static int read_model(reader *r, stk_option_hit hit)
     const char *word = stk_model_said(r->yaml, r->use->map, &node);
     if (node == STK_YAML_NONE) return STOKE_OK;
     use_all(r, "model");
-    const int takes_small =
-        hit.option->argument && strstr(hit.option->argument, "smallnet"); /* an estimate does */
+    const int takes_resnet = hit.option->argument && strstr(hit.option->argument, "resnet");
     const char *said = stk_value_text(r->yaml, node, room, sizeof room);
     if (word && names_weights(r, said)) say_drawn(r, node);
-    if (word && (*word == 'b' || takes_small)) return assign(r, hit, word, word, node);
+    if (word && (*word == 'b' || takes_resnet)) return assign(r, hit, word, word, node);
     return stk_yaml_fail(
         r->yaml, line_of(r, node), r->err, STOKE_E_UNSUPPORTED,
         "%s: %.60s is no network that is trained here: there is SegFormer b0 to b5; --model b0 "
@@ -197,11 +196,11 @@ static int is_on_hub(reader *r, uint32_t node)
     return !text || !stoke_there(settle_path(r, text, node, found));
 }
 
-/* images_dir and masks_dir are often said below a root. */
+/* images_dir, masks_dir and targets_dir are often said below a root. */
 static int read_folders(reader *r)
 {
-    static const char *const settings[] = { "images_dir", "masks_dir" }, *const options[] = { "images",
-                                                                                              "masks" };
+    static const char *const settings[] = { "images_dir", "masks_dir", "targets_dir" };
+    static const char *const options[] = { "images", "masks", "targets" };
     char room[PATH_MAX], found[PATH_MAX], joined[PATH_MAX];
     stk_option_hit hit;
     if (stk_config_given(r->use, "data") || !find_option(r, "data", &hit)) return STOKE_OK;
@@ -212,7 +211,7 @@ static int read_folders(reader *r)
     if (root) root = settle_path(r, root, at, found);
     int status = STOKE_OK;
     if (root && images == STK_YAML_NONE) return assign(r, hit, root, root, at);
-    for (size_t i = 0; !status && i < 2; i++) {
+    for (size_t i = 0; !status && i < sizeof options / sizeof *options; i++) {
         char text_room[PATH_MAX], beside[PATH_MAX];
         const uint32_t node = node_of(r, settings[i]);
         if (!find_option(r, options[i], &hit)) continue;
@@ -263,7 +262,9 @@ static int read_setting(reader *r, const stk_setting *s, stk_option_hit hit)
     char room[4096], out[STK_MEANING], remark[160];
     if (s->reading == STK_READ_PRECISION) return read_precision(r, hit);
     if (s->reading == STK_READ_MODEL) return read_model(r, hit);
-    if (!strcmp(s->own, "data") || !strcmp(s->own, "images") || !strcmp(s->own, "masks")) return STOKE_OK;
+    static const char *const folders[] = { "data", "images", "masks", "targets" }; /* read_folders */
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        if (!strcmp(s->own, folders[i])) return STOKE_OK;
     int status = stk_setting_node(r->yaml, s, r->use->map, &node, r->err);
     if (status == STOKE_E_INVALID && !r->use->map) { /* there is no --map: the flag itself says it */
         stk_list_candidates(r->yaml, s, room);
@@ -351,6 +352,7 @@ int stk_foreign_read(const stoke_yaml *yaml, stoke_config_use *use, stoke_option
     reader r = { .yaml = yaml, .use = use, .err = err };
     *storage = NULL;
     int status = stk_yaml_check(yaml, err);
+    if (!status) status = stk_foreign_check_names(yaml, use, err);
     if (status) return status;
     r.storage = stk_option_storage();
     r.used = stk_calloc(yaml->n_nodes, 1);

@@ -76,6 +76,9 @@ const char *stk_setting_text(const stoke_yaml *yaml, const char *setting, const 
 /* Whether the file has a section of this name at its top. */
 int stk_has_section(const stoke_yaml *yaml, const char *name);
 
+/* A key that no other trainer has; one that others have and we have not. */
+int stk_is_ours_alone(const char *key);
+int stk_is_setting_of_others(const char *key);
 /* Whether anything in the file shows that it is another trainer's: then its unknown keys are none of ours. */
 int stk_is_foreign(const stoke_yaml *yaml);
 
@@ -99,7 +102,7 @@ int stk_truth(const char *text);
 /* "fp32", "fp16", "bf16" by all keys that have to do with it; "" = nothing says it; NULL: not understood.
  * `node` is the value that counts. */
 const char *stk_precision_said(const stoke_yaml *yaml, const char *const *map, uint32_t *node);
-/* b0 .. b5 or smallnet; NULL: none is named, or none that is known. `node` is the value that names it or,
+/* b0 .. b5 or resnet; NULL: none is named, or none that is known. `node` is the value that names it or,
  * where it is not known, the first that names one; STK_YAML_NONE: there is none. */
 const char *stk_model_said(const stoke_yaml *yaml, const char *const *map, uint32_t *node);
 

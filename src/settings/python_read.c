@@ -8,7 +8,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/words.h"
 #include "src/settings/yaml_tree.h"

@@ -26,6 +26,9 @@ int stk_yaml_is_section(const char *key);
  * known, and a setting that stands there twice, an error. */
 int stk_foreign_read(const stoke_yaml *yaml, stoke_config_use *use, stoke_option_storage **storage,
                      stoke_error *err);
+/* STOKE_E_NOTFOUND, with its line: a key that is one of ours but for a slip, in a file that is ours but for a
+ * key of others. In any other file their keys are theirs. */
+int stk_foreign_check_names(const stoke_yaml *yaml, const stoke_config_use *use, stoke_error *err);
 /* A line of the remarks. */
 void stk_config_remark(const stoke_config_use *use, const char *format, ...) STOKE_PRINTF(2, 3);
 /* Whether an option is said above the file. */

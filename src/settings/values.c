@@ -211,10 +211,9 @@ const char *stk_model_said(const stoke_yaml *yaml, const char *const *map, uint3
         const char *word = stk_network_word(text);
         if (word || *node == STK_YAML_NONE) *node = found[i];
         if (word) return word;
-        if (!strcasecmp(text, "smallnet")) return "smallnet";
     }
     const char *channels = stk_setting_text(yaml, "base_channels", map, room, sizeof room);
     if (*node != STK_YAML_NONE || !channels) return NULL;
     stk_setting_node(yaml, stk_setting_named("base_channels"), map, node, NULL);
-    return "smallnet";
+    return "resnet";
 }

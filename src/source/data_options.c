@@ -16,7 +16,8 @@ static const stoke_option table[] = {
     /* where samples come from */
     { "data", STOKE_OPT_STRING, FIELD(data), .argument = "DIR|TAR",
       .help = "Root of a set with the usual folder names (images/masks, image/label, train/trainannot, "
-              "img/ann, JPEGImages/SegmentationClass, ...), or a folder of images without masks, or tar "
+              "img/ann, JPEGImages/SegmentationClass, ...; input/target, noisy/clean, LR/HR, ... for --task "
+              "restore), or a folder of images without masks, or tar "
               "shards: a folder of them, a file, or a pattern such as train-{000000..000009}.tar" },
     { "images", STOKE_OPT_STRING, FIELD(images), .argument = "DIR",
       .help = "Folder of images; folders below it are read too" },
@@ -25,13 +26,17 @@ static const stoke_option table[] = {
               "masks "
               "have a suffix" },
     { "list", STOKE_OPT_STRING, FIELD(list), .argument = "FILE",
-      .help = "CSV file with an image path and a mask path per line, relative to the folder of the file" },
+      .help =
+          "CSV file with an image path and a mask path (or, with --task restore, a target path) per line, "
+          "relative to the folder of the file" },
     { "image_suffix", STOKE_OPT_STRING, FIELD(image_suffix), .default_text = "auto", .argument = "TEXT",
       .help = "What image names have at the end and mask names do not; auto is none, or _leftImg8bit in a "
               "set with leftImg8bit/gtFine folders" },
     { "mask_suffix", STOKE_OPT_STRING, FIELD(mask_suffix), .default_text = "auto", .argument = "TEXT",
-      .help = "What mask names have at the end and image names do not; auto takes the very same stem, else "
-              "_mask _gt _label _seg and the like; an empty text asks for the same stem" },
+      .help =
+          "What mask names have at the end and image names do not; auto takes the very same stem, else "
+          "_mask _gt _label _seg and the like; an empty text asks for the same stem. Of targets the same: "
+          "auto tries _gt _target _clean _sharp _hr and the like" },
     { "split", STOKE_OPT_CHOICE, FIELD(split), .default_text = "all", .choices = "all|train|val|test",
       .help = "Which part of the set; a set with its own train and val folders is split by them, others by "
               "--val-split; test is the set's own test folder, which no other part has" },
@@ -43,6 +48,20 @@ static const stoke_option table[] = {
     { "split_seed", STOKE_OPT_INT, FIELD(split_seed), .default_text = "0", .argument = "N",
       .help = "Key of the hash of --val-split; apart from --seed, so that another training seed keeps the "
               "split" },
+    /* pairs of picture and picture */
+    { "task", STOKE_OPT_CHOICE, FIELD(task), .default_text = "auto", .choices = "auto|segment|restore",
+      .help =
+          "What is learned from an image: segment its mask, restore another picture that it should become "
+          "(denoise, deblur, enhance, enlarge); auto is restore where --targets is given or the set has "
+          "such folders, else segment" },
+    { "targets", STOKE_OPT_STRING, FIELD(targets), .argument = "DIR",
+      .help = "Folder of the pictures that those in --images should become, paired by name as masks are" },
+    { "scale", STOKE_OPT_INT, FIELD(scale), .default_text = "1", .min = 1, .max = 4, .argument = "N",
+      .help = "Targets are N times as high and wide as their images; --size is that of the images" },
+    { "photometric", STOKE_OPT_CHOICE, FIELD(photometric), .default_text = "input", .choices = "input|both",
+      .help =
+          "Whether colour ops of --augment change the image only, or the target too, with the same numbers; "
+          "geometry is always that of both" },
     /* what masks mean */
     { "classes", STOKE_OPT_INT, FIELD(classes), .default_text = "0", .min = 0, .max = 65536, .argument = "N",
       .help = "Number of classes; mask values from N on are errors. 0 does not check; "
@@ -66,8 +85,8 @@ static const stoke_option table[] = {
       .choices = "ignore|apply|auto",
       .help = "Whether the orientation stored in an image (EXIF) turns it; apply turns masks by their own. "
               "auto turns an image whose mask has the size of the turned one, takes all others as they are "
-              "stored (those whose mask cannot tell as the rest of the set), and turns pictures upright that "
-              "`stoke predict` labels" },
+              "stored (those whose mask cannot tell as the rest of the set), and turns upright what `stoke "
+              "predict` labels, and both pictures of a pair to restore" },
     { "alpha", STOKE_OPT_CHOICE, FIELD(alpha), .default_text = "drop", .choices = "drop|composite",
       .help = "Transparency of images is dropped, or composited over black" },
     { "window", STOKE_OPT_STRING, FIELD(window), .default_text = "none", .argument = "LO:HI",

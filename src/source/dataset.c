@@ -30,15 +30,18 @@ int stk_dataset_add_sample(stoke_dataset *dataset, const stoke_sample *sample, s
     return STOKE_OK;
 }
 
-int stk_dataset_add(stoke_dataset *dataset, const char *name, const char *image, const char *mask,
+int stk_dataset_add(stoke_dataset *dataset, const char *name, const char *image, const char *partner,
                     stoke_error *err)
 {
+    const char *mask = dataset->restores ? NULL : partner, *target = dataset->restores ? partner : NULL;
     const stoke_sample sample = {
         .name = name,
         .image_path = image,
         .mask_path = mask,
         .image = { image, 0, UINT64_MAX },
         .mask = { mask, 0, UINT64_MAX },
+        .target_path = target,
+        .target = { target, 0, UINT64_MAX },
     };
     return stk_dataset_add_sample(dataset, &sample, err);
 }
@@ -94,15 +97,39 @@ static int given(const char *text)
     return text && *text;
 }
 
+/* What contradicts before the set is looked at. */
+static int check_task(const stoke_data_params *p, stoke_error *err)
+{
+    if (p->task < STOKE_TASK_AUTO || p->task > STOKE_TASK_RESTORE)
+        return stk_fail(err, STOKE_E_INVALID, "task must be auto, segment or restore");
+    if (p->scale < 1 || p->scale > 4) return stk_fail(err, STOKE_E_INVALID, "scale must be 1 to 4");
+    if (given(p->masks) && given(p->targets))
+        return stk_fail(err, STOKE_E_INVALID,
+                        "give masks (task segment) or targets (task restore), not both");
+    if (p->task == STOKE_TASK_SEGMENT && given(p->targets))
+        return stk_fail(err, STOKE_E_INVALID, "targets are for task restore, and `task` is segment");
+    if (p->task == STOKE_TASK_RESTORE && given(p->masks))
+        return stk_fail(err, STOKE_E_INVALID,
+                        "masks are for task segment, and `task` is restore: give `targets`");
+    if (p->task == STOKE_TASK_RESTORE && given(p->images) && !given(p->targets))
+        return stk_fail(
+            err, STOKE_E_INVALID,
+            "`task` restore needs targets, the pictures that the images should become: give their "
+            "folder by `targets`");
+    return STOKE_OK;
+}
+
 static int check_params(const stoke_data_params *p, stoke_error *err)
 {
     if (p->struct_size != sizeof *p) return stk_fail_struct(err, "stoke_data_defaults");
     if (given(p->data) + given(p->images) + given(p->list) != 1)
         return stk_fail(err, STOKE_E_INVALID, "give exactly one of data, images and list%s",
                         given(p->data) + given(p->images) + given(p->list) ? "" : " (none is given)");
-    if (given(p->masks) && !given(p->images))
-        return stk_fail(err, STOKE_E_INVALID, "masks goes with images only, not with %s",
-                        given(p->data) ? "data" : "list");
+    if ((given(p->masks) || given(p->targets)) && !given(p->images))
+        return stk_fail(err, STOKE_E_INVALID, "%s goes with images only, not with %s",
+                        given(p->masks) ? "masks" : "targets", given(p->data) ? "data" : "list");
+    const int r = check_task(p, err);
+    if (r) return r;
     if (!(p->val_split >= 0 && p->val_split <= 1))
         return stk_fail(err, STOKE_E_INVALID, "val_split must be between 0 and 1");
     if (p->split < STOKE_SPLIT_ALL || p->split > STOKE_SPLIT_TEST)
@@ -112,7 +139,7 @@ static int check_params(const stoke_data_params *p, stoke_error *err)
             err, STOKE_E_INVALID,
             "`split` test is the test folder of a set that is given by `data`: give that, or leave "
             "`split` out");
-    const char *paths[] = { p->data, p->images, p->masks, p->list };
+    const char *paths[] = { p->data, p->images, p->masks, p->targets, p->list };
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         if (paths[i] && strlen(paths[i]) >= PATH_MAX)
             return stk_fail(err, STOKE_E_LIMIT, "%.200s...: the path is too long", paths[i]);
@@ -144,13 +171,14 @@ static int fill_from_parts(stoke_dataset *dataset, const stoke_data_params *p, c
 {
     int r = STOKE_OK, masks = 0;
     for (size_t i = 0; r == STOKE_OK && i < n_parts; i++) {
-        dataset->has_masks = parts[i].masks != NULL;
+        dataset->paired = parts[i].masks != NULL;
         dataset->prefixed = *parts[i].prefix != 0;
         /* names are sorted within a part, and "train/" comes before "val/" */
-        r = shards->count ? stk_shards_read(dataset, shards, &parts[i], err)
-                          : stk_match_part(dataset, &parts[i], p->image_suffix, p->mask_suffix, err);
-        if (i == 0) masks = dataset->has_masks;
-        if (r == STOKE_OK && dataset->has_masks != masks)
+        r = shards->count
+                ? stk_shards_read(dataset, shards, &parts[i], err)
+                : stk_match_part(dataset, &parts[i], p->image_suffix, p->mask_suffix, p->scale, err);
+        if (i == 0) masks = dataset->paired;
+        if (r == STOKE_OK && dataset->paired != masks)
             r = stk_fail(err, STOKE_E_INVALID, "%s: one of %s and %s has masks, the other has none", p->data,
                          parts[0].images, parts[i].images);
     }
@@ -162,14 +190,20 @@ static int find_folders(stoke_dataset *dataset, const stoke_data_params *p, stk_
                         size_t *n_parts, int *split, stoke_error *err)
 {
     stk_layout_part test;
+    stoke_task task = (stoke_task)p->task;
+    int r;
     if (p->split == STOKE_SPLIT_TEST) {
         *n_parts = 1;
         *split = STOKE_SPLIT_ALL;
-        return stk_layout_find_test(p->data, &dataset->arena, &parts[0], err);
+        r = stk_layout_find_test(p->data, &task, &dataset->arena, &parts[0], err);
+        dataset->restores = task == STOKE_TASK_RESTORE;
+        return r;
     }
-    const int r = stk_layout_find(p->data, &dataset->arena, parts, n_parts, err);
+    r = stk_layout_find(p->data, &task, &dataset->arena, parts, n_parts, err);
+    dataset->restores = task == STOKE_TASK_RESTORE;
+    if (task == STOKE_TASK_AUTO) task = STOKE_TASK_SEGMENT;
     /* One that is odd is told to who asks for it. */
-    if (r || stk_layout_find_test(p->data, &dataset->arena, &test, NULL)) return r;
+    if (r || stk_layout_find_test(p->data, &task, &dataset->arena, &test, NULL)) return r;
     dataset->test = test.images;
     for (size_t i = 0; i < *n_parts; i++) {
         const size_t n = strlen(parts[i].images);
@@ -181,14 +215,19 @@ static int find_folders(stoke_dataset *dataset, const stoke_data_params *p, stk_
 
 static int fill_from_folders(stoke_dataset *dataset, const stoke_data_params *p, int *split, stoke_error *err)
 {
-    stk_layout_part parts[STK_MAX_PARTS] = {
-        { .images = p->images, .masks = given(p->masks) ? p->masks : NULL, .prefix = "" }
-    };
+    const char *partners = given(p->targets) ? p->targets : given(p->masks) ? p->masks : NULL;
+    stk_layout_part parts[STK_MAX_PARTS] = { { .images = p->images, .masks = partners, .prefix = "" } };
     stk_shard_list shards = { 0 };
     size_t n_parts = 1;
     int r = STOKE_OK;
     if (given(p->data)) {
         r = stk_shards_find(p->data, &dataset->arena, &shards, err);
+        if (r == STOKE_OK && shards.count && p->task == STOKE_TASK_RESTORE)
+            r = stk_fail(
+                err, STOKE_E_UNSUPPORTED,
+                "%s: tar shards hold images and masks, and no targets: `task` restore reads folders (by "
+                "`data`, or by `images` and `targets`) and lists",
+                p->data);
         if (r == STOKE_OK && shards.count && p->split == STOKE_SPLIT_TEST)
             r = stk_fail(
                 err, STOKE_E_INVALID,
@@ -295,10 +334,17 @@ int stoke_dataset_open(stoke_dataset **out, const stoke_data_params *params, sto
     stoke_dataset *dataset = stk_calloc(1, sizeof *dataset);
     if (!dataset) return stk_dataset_no_memory(err);
     int split = params->split;
+    dataset->restores = params->task == STOKE_TASK_RESTORE || given(params->targets);
     r = given(params->list) ? stk_list_read(dataset, params->list, err)
                             : fill_from_folders(dataset, params, &split, err);
     if (r == STOKE_OK && dataset->count == 0)
         r = stk_fail(err, STOKE_E_NOTFOUND, "every sample shares its name with another, and was left out");
+    if (r == STOKE_OK && !dataset->restores && params->scale != 1)
+        r = stk_fail(
+            err, STOKE_E_INVALID,
+            "`scale` %lld is that of targets, and these samples have none: set `task` restore and give "
+            "`targets`, or leave `scale` out",
+            (long long)params->scale);
     if (r == STOKE_OK) r = apply_split(dataset, params, split, err);
     if (r != STOKE_OK) {
         stoke_dataset_close(&dataset);
@@ -332,7 +378,12 @@ uint64_t stoke_dataset_count(const stoke_dataset *dataset)
 
 int stoke_dataset_has_masks(const stoke_dataset *dataset)
 {
-    return dataset->has_masks;
+    return dataset->paired && !dataset->restores;
+}
+
+int stoke_dataset_has_targets(const stoke_dataset *dataset)
+{
+    return dataset->restores;
 }
 
 stoke_sample stoke_dataset_sample(const stoke_dataset *dataset, uint64_t id)

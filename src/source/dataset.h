@@ -15,6 +15,15 @@ int stk_split_is_val(const char *name, size_t length, double part, int64_t seed)
 /* Whether a set, opened whole, comes with a train and a val part. */
 int stk_dataset_has_parts(const stoke_dataset *all);
 
+/* The target of a sample in place of its image: for who reads it as one. */
+static inline stoke_sample stk_target_as_image(const stoke_sample *sample)
+{
+    stoke_sample target = *sample;
+    target.image_path = sample->target_path;
+    target.image = sample->target;
+    return target;
+}
+
 /* Weights of samples for STOKE_ORDER_WEIGHTED, as running sums in id order. */
 
 /* CSV lines `name,weight`: every sample once, and nothing else; weights >= 0, not all 0. Names are those of

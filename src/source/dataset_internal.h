@@ -84,7 +84,8 @@ struct stoke_dataset {
     stoke_note *notes;
     size_t n_notes, notes_capacity;
     uint64_t fingerprint;
-    int has_masks;
+    int paired;             /* samples have masks; or targets, where the set restores */
+    int restores;           /* task restore */
     int prefixed;           /* names begin with "train/", "val/" or "test/", the parts they come from */
     stk_scan_unread unread; /* pictures beside the samples that no decoder reads */
     const char *test;       /* the images of a test part that was left alone; NULL: there is none */
@@ -92,7 +93,8 @@ struct stoke_dataset {
 
 /* All keep the strings they are given: these must live in the arena or be constants. A remark without a % is
  * kept as it is, any other printed into the arena. */
-int stk_dataset_add(stoke_dataset *dataset, const char *name, const char *image, const char *mask,
+/* partner: the mask, or the target where the set restores; NULL: none. */
+int stk_dataset_add(stoke_dataset *dataset, const char *name, const char *image, const char *partner,
                     stoke_error *err);
 int stk_dataset_add_sample(stoke_dataset *dataset, const stoke_sample *sample, stoke_error *err);
 int stk_dataset_remark(stoke_dataset *dataset, stoke_error *err, stoke_note_kind kind, const char *path,
@@ -106,7 +108,7 @@ int stk_dataset_settle(stoke_dataset *dataset, size_t from, stoke_error *err);
 
 /* A pair of folders. A set with its own split has two of them. */
 typedef struct stk_layout_part {
-    const char *images, *masks;             /* masks NULL: zeros */
+    const char *images, *masks;             /* masks, or targets; NULL: zeros */
     const char *prefix;                     /* of sample names: "", "train/", "val/" or "test/" */
     const char *image_suffix, *mask_suffix; /* what `auto` means here; NULL = nothing special */
     stoke_split split;                      /* ALL: no ready-made split */
@@ -115,19 +117,22 @@ typedef struct stk_layout_part {
 
 enum { STK_MAX_PARTS = 2, STK_SPLITS = STOKE_SPLIT_TEST + 1 };
 
-/* Finds the parts of the set below `root`; strings go to the arena. Order: train before val. Errors:
- * STOKE_E_NOTFOUND with what was looked for, STOKE_E_INVALID when two layouts fit. */
-int stk_layout_find(const char *root, stk_string_arena *arena, stk_layout_part parts[STK_MAX_PARTS],
-                    size_t *n_parts, stoke_error *err);
+/* Finds the parts of the set below `root`; strings go to the arena. Order: train before val. Of task auto it
+ * tells which it is: masks come before targets, and these before images alone. Errors: STOKE_E_NOTFOUND with
+ * what was looked for, STOKE_E_INVALID when two layouts fit. */
+int stk_layout_find(const char *root, stoke_task *task, stk_string_arena *arena,
+                    stk_layout_part parts[STK_MAX_PARTS], size_t *n_parts, stoke_error *err);
 /* The part to test on, which the others leave alone. STOKE_E_NOTFOUND: there is none. */
-int stk_layout_find_test(const char *root, stk_string_arena *arena, stk_layout_part *part, stoke_error *err);
+int stk_layout_find_test(const char *root, stoke_task *task, stk_string_arena *arena, stk_layout_part *part,
+                         stoke_error *err);
 
-/* Which mask belongs to which image. */
+/* Which mask (or target) belongs to which image. */
 
 /* Reads the folders of a part and adds its samples, sorted. `image_suffix` and `mask_suffix` are the user's
- * ("auto" or an exact text). STOKE_E_NOTFOUND when nothing matches; the message shows a stem of each side. */
+ * ("auto" or an exact text); scale tells the suffix of images that were made smaller (x2). STOKE_E_NOTFOUND
+ * when nothing matches; the message shows a stem of each side. */
 int stk_match_part(stoke_dataset *dataset, const stk_layout_part *part, const char *image_suffix,
-                   const char *mask_suffix, stoke_error *err);
+                   const char *mask_suffix, int64_t scale, stoke_error *err);
 
 /* ---- csv ---- */
 
@@ -152,7 +157,8 @@ int stk_csv_next(stk_csv *csv, stoke_error *err);
 
 /* ---- lists and shards ---- */
 
-/* Samples from a CSV list: an image path and, optionally, a mask path per line. */
+/* Samples from a CSV list: an image path and, optionally, a mask path per line; where the set restores, a
+ * target's path, which must be there. */
 
 /* Reads the file and adds its samples. The files named are not looked at. */
 int stk_list_read(stoke_dataset *dataset, const char *path, stoke_error *err);
@@ -183,7 +189,7 @@ int stk_shards_find(const char *data, stk_string_arena *arena, stk_shard_list *s
 int stk_shards_parts(const stk_shard_list *shards, stk_layout_part parts[STK_MAX_PARTS], size_t *n_parts,
                      stoke_error *err);
 
-/* Reads the shards of a part and adds its samples, sorted. Sets dataset->has_masks. STOKE_E_NOTFOUND when
+/* Reads the shards of a part and adds its samples, sorted. Sets dataset->paired. STOKE_E_NOTFOUND when
  * nothing makes a sample; the message shows what there is. */
 int stk_shards_read(stoke_dataset *dataset, const stk_shard_list *shards, const stk_layout_part *part,
                     stoke_error *err);

@@ -27,10 +27,32 @@ static const struct known_pair {
     { "leftImg8bit", "gtFine", "_leftImg8bit", "_gtFine_labelIds" }, /* Cityscapes */
 };
 
+/* Task restore: degraded pictures, and what they should become. */
+static const struct known_pair restoring[] = {
+    { "images", "targets target", NULL, NULL },
+    { "image", "targets target", NULL, NULL },
+    { "inputs", "targets target outputs gt groundtruth", NULL, NULL },
+    { "input", "target targets output gt groundtruth", NULL,
+      NULL }, /* as repackaged for Restormer and others */
+    { "noisy", "clean gt", NULL, NULL },
+    { "blur", "sharp gt", NULL, NULL },
+    { "blurry", "sharp gt", NULL, NULL },
+    { "low", "high", NULL, NULL }, /* LOL */
+    { "LR", "HR", NULL, NULL },
+    { "lq", "gt hq", NULL, NULL }, /* BasicSR */
+    { "hazy", "clear clean gt", NULL, NULL },
+    { "rain", "norain clean gt", NULL, NULL },
+    { "degraded", "clean gt", NULL, NULL },
+};
+
 /* The same for sets whose folder names carry the split themselves: `train` has "annot" (CamVid), "_labels" or
  * "_masks" at its end, or "_images" has "_masks" or "_labels". */
 static const char *const split_pairs[][2] = {
     { "", "annot" }, { "", "_labels" }, { "", "_masks" }, { "_images", "_masks" }, { "_images", "_labels" },
+};
+static const char *const restoring_split_pairs[][2] = {
+    { "_images", "_targets" }, { "_input", "_target" }, { "_noisy", "_clean" },
+    { "_blur", "_sharp" },     { "_low", "_high" },     { "_LR", "_HR" },
 };
 
 /* The last that is there counts. The test part is read when it is asked for, or where nothing else is. */
@@ -49,6 +71,7 @@ static const struct split_word {
  * error. */
 typedef struct search {
     const char *root;
+    int restores; /* targets are looked for, not masks */
     stk_string_arena *arena;
     stk_layout_part part[STK_SPLITS]; /* by stoke_split; images NULL: not found */
     stoke_error *err;
@@ -69,9 +92,9 @@ static int record(search *s, const stk_layout_part *part)
         for (int i = 0; i < STK_SPLITS && !s->part[part->split].images; i++)
             if (s->part[i].images) other = &s->part[i];
         return stk_fail(s->err, STOKE_E_INVALID,
-                        "%s: two layouts fit: %s with %s, and %s with %s; say which by images and masks",
+                        "%s: two layouts fit: %s with %s, and %s with %s; say which by images and %s",
                         s->root, other->images, other->masks ? other->masks : "no masks", part->images,
-                        part->masks ? part->masks : "no masks");
+                        part->masks ? part->masks : "no masks", s->restores ? "targets" : "masks");
     }
     s->part[part->split] = *part;
     return STOKE_OK;
@@ -176,16 +199,20 @@ static int record_pairs(search *s, const char *folder, const stk_scan_name_list 
 static int find_pairs(search *s, const char *folder, const stk_scan_name_list *names, stoke_split split,
                       int *found)
 {
+    const struct known_pair *pair = s->restores ? restoring : pairs;
+    const struct known_pair *end = pair + (s->restores ? COUNT(restoring) : COUNT(pairs));
     int r = STOKE_OK;
-    for (const struct known_pair *pair = pairs; !r && pair < pairs + COUNT(pairs); pair++)
+    for (; !r && pair < end; pair++)
         r = record_pairs(s, folder, names, pair->images, pair->masks, pair, split, found);
     return r;
 }
 
-/* images (or image, img, imgs, ...) without any known partner: masks will be zeros. */
+/* images (or image, img, imgs, ...) without any known partner: masks will be zeros, and nothing is restored.
+ */
 static int find_images_only(search *s, const char *folder, const stk_scan_name_list *names, stoke_split split)
 {
     int r = STOKE_OK;
+    if (s->restores) return r;
     for (const struct known_pair *pair = pairs; !r && pair < pairs + COUNT(pairs); pair++)
         r = record_pairs(s, folder, names, pair->images, NULL, pair, split, NULL);
     return r;
@@ -195,11 +222,13 @@ static int find_images_only(search *s, const char *folder, const stk_scan_name_l
 static int find_split_pairs(search *s, const stk_scan_name_list *names, const char *word, stoke_split split,
                             int *found)
 {
+    const char *const(*known)[2] = s->restores ? restoring_split_pairs : split_pairs;
+    const size_t n = s->restores ? COUNT(restoring_split_pairs) : COUNT(split_pairs);
     int r = STOKE_OK;
-    for (size_t p = 0; !r && p < COUNT(split_pairs); p++) {
+    for (size_t p = 0; !r && p < n; p++) {
         char name[2][32];
         for (int side = 0; side < 2; side++)
-            snprintf(name[side], sizeof name[side], "%s%s", word, split_pairs[p][side]);
+            snprintf(name[side], sizeof name[side], "%s%s", word, known[p][side]);
         r = record_pairs(s, s->root, names, name[0], name[1], NULL, split, found);
     }
     return r;
@@ -243,15 +272,23 @@ static void stand_alone(search *s)
     s->part[STOKE_SPLIT_TEST] = (stk_layout_part){ 0 };
 }
 
-int stk_layout_find_test(const char *root, stk_string_arena *arena, stk_layout_part *part, stoke_error *err)
+static int find_test(const char *root, int restores, stk_string_arena *arena, stk_layout_part *part,
+                     stoke_error *err)
 {
-    search s = { .root = root, .arena = arena, .err = err };
+    search s = { .root = root, .restores = restores, .arena = arena, .err = err };
     stk_scan_name_list names = { 0 };
     int has_files = 0, found = 0;
     int r = stk_list_folders(root, arena, &names, &has_files, err);
     if (r == STOKE_OK) r = find_test_folders(&s, &names, &found);
     if (r == STOKE_OK && !found) r = find_pairs(&s, root, &names, STOKE_SPLIT_TEST, &found);
-    if (r == STOKE_OK && !s.part[STOKE_SPLIT_TEST].images)
+    if (r == STOKE_OK && !s.part[STOKE_SPLIT_TEST].images && restores)
+        r = stk_fail(
+            err, STOKE_E_NOTFOUND,
+            "%s has no test part: looked for test/input with test/target, input/test with target/test, "
+            "test_input with test_target and other names of such pairs; folders with other names are "
+            "given by `images` DIR and `targets` DIR",
+            root);
+    else if (r == STOKE_OK && !s.part[STOKE_SPLIT_TEST].images)
         r = stk_fail(
             err, STOKE_E_NOTFOUND,
             "%s has no test part: looked for test/testannot, test_images/test_masks, test/images with "
@@ -263,16 +300,39 @@ int stk_layout_find_test(const char *root, stk_string_arena *arena, stk_layout_p
     return r;
 }
 
+int stk_layout_find_test(const char *root, stoke_task *task, stk_string_arena *arena, stk_layout_part *part,
+                         stoke_error *err)
+{
+    stk_layout_part restored;
+    int r = find_test(root, *task == STOKE_TASK_RESTORE, arena, part, err);
+    if (*task == STOKE_TASK_AUTO && (r == STOKE_E_NOTFOUND || (!r && !part->masks)) &&
+        !find_test(root, 1, arena, &restored, NULL)) {
+        *task = STOKE_TASK_RESTORE;
+        *part = restored;
+        r = STOKE_OK;
+    }
+    return r;
+}
+
 static int nothing_found(search *s, const stk_scan_name_list *names)
 {
     enum { SHOWN = 6 };
-    stk_fail(
-        s->err, STOKE_E_NOTFOUND,
-        "%s: no images found. Looked for pairs of folders (images/masks, image/label, images/annotations, "
-        "img/ann, imgs/masks, JPEGImages/SegmentationClass, leftImg8bit/gtFine, train/trainannot, "
-        "train/images with train/masks, ...) and for " STOKE_FORMATS_OR " files or .tar shards directly "
-        "in it; folders with other names are given by `images` DIR and `masks` DIR",
-        s->root);
+    if (s->restores)
+        stk_fail(
+            s->err, STOKE_E_NOTFOUND,
+            "%s: no images with targets found. Looked for pairs of folders (images/targets, input/target, "
+            "noisy/clean, blur/sharp, low/high, LR/HR, lq/gt, train/input with train/target, ...); folders "
+            "with other names are given by `images` DIR and `targets` DIR",
+            s->root);
+    else
+        stk_fail(s->err, STOKE_E_NOTFOUND,
+                 "%s: no images found. Looked for pairs of folders (images/masks, image/label, "
+                 "images/annotations, "
+                 "img/ann, imgs/masks, JPEGImages/SegmentationClass, leftImg8bit/gtFine, train/trainannot, "
+                 "train/images with train/masks, ...) and for " STOKE_FORMATS_OR
+                 " files or .tar shards directly "
+                 "in it; folders with other names are given by `images` DIR and `masks` DIR",
+                 s->root);
     for (size_t i = 0; i < names->count && i < SHOWN; i++)
         stk_error_add(s->err, "%s%s", i ? ", " : ". There are: ", names->items[i]);
     if (names->count > SHOWN) stk_error_add(s->err, " and %zu more", names->count - SHOWN);
@@ -282,10 +342,10 @@ static int nothing_found(search *s, const stk_scan_name_list *names)
     return STOKE_E_NOTFOUND;
 }
 
-int stk_layout_find(const char *root, stk_string_arena *arena, stk_layout_part parts[STK_MAX_PARTS],
-                    size_t *n_parts, stoke_error *err)
+static int find_set(const char *root, int restores, stk_string_arena *arena,
+                    stk_layout_part parts[STK_MAX_PARTS], size_t *n_parts, stoke_error *err)
 {
-    search s = { .root = root, .arena = arena, .err = err };
+    search s = { .root = root, .restores = restores, .arena = arena, .err = err };
     stk_scan_folder_id id;
     int r = stk_folder_identify(root, &id, err);
     if (r != STOKE_OK) return r;
@@ -302,7 +362,7 @@ int stk_layout_find(const char *root, stk_string_arena *arena, stk_layout_part p
      * them. */
     if (r == STOKE_OK && !found) r = find_images_only(&s, root, &names, STOKE_SPLIT_ALL);
     found |= s.part[STOKE_SPLIT_ALL].images != NULL;
-    if (r == STOKE_OK && !found && has_files)
+    if (r == STOKE_OK && !found && has_files && !restores)
         r = record(&s, &(stk_layout_part){ .images = root, .prefix = "", .bare = 1 });
     *n_parts = 0;
     for (int i = 0; r == STOKE_OK && i < STK_SPLITS; i++)
@@ -310,4 +370,20 @@ int stk_layout_find(const char *root, stk_string_arena *arena, stk_layout_part p
     if (r == STOKE_OK && !*n_parts) r = nothing_found(&s, &names);
     stk_free(names.items);
     return r;
+}
+
+int stk_layout_find(const char *root, stoke_task *task, stk_string_arena *arena,
+                    stk_layout_part parts[STK_MAX_PARTS], size_t *n_parts, stoke_error *err)
+{
+    stk_layout_part restored[STK_MAX_PARTS];
+    stoke_error why = { 0 };
+    size_t n = 0;
+    int r = find_set(root, *task == STOKE_TASK_RESTORE, arena, parts, n_parts, err);
+    if (*task != STOKE_TASK_AUTO || (r && r != STOKE_E_NOTFOUND) || (!r && parts[0].masks)) return r;
+    const int other = find_set(root, 1, arena, restored, &n, &why);
+    if (other == STOKE_E_NOTFOUND) return r;
+    *task = STOKE_TASK_RESTORE;
+    *n_parts = n;
+    for (size_t i = 0; i < n; i++) parts[i] = restored[i];
+    return other ? stk_fail_again(err, other, why.message) : STOKE_OK;
 }

@@ -120,8 +120,11 @@ static int add_record(stoke_dataset *dataset, const stk_csv *csv, const char *li
     const char *image = csv->field[0], *mask = csv->field[1];
     unsigned long long line = csv->line;
     if (!*image) return stk_fail(err, STOKE_E_FORMAT, "%s:%llu: no image path", list, line);
-    if (dataset->count == 0) dataset->has_masks = *mask != 0;
-    if (dataset->has_masks != (*mask != 0))
+    if (dataset->restores && !*mask)
+        return stk_fail(err, STOKE_E_FORMAT, "%s:%llu: no target path, and restoring needs one in every line",
+                        list, line);
+    if (dataset->count == 0) dataset->paired = *mask != 0;
+    if (dataset->paired != (*mask != 0))
         return stk_fail(err, STOKE_E_FORMAT,
                         "%s:%llu: this line has %s mask, the lines before have %s; either all or none", list,
                         line, *mask ? "a" : "no", *mask ? "none" : "one");

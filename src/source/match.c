@@ -7,6 +7,7 @@
 #include "src/source/dataset_internal.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +43,14 @@ static const char *const auto_suffixes[] = {
     "_L",
 };
 
+/* And off a target's. */
+static const char *const target_suffixes[] = {
+    "_target", "_targets", "-target", "_gt",   "_GT",   "-gt", "_groundtruth", "_ground_truth", "_clean",
+    "-clean",  "_sharp",   "-sharp",  "_high", "-high", "_hr", "_HR",          "-hr",           "_hq",
+};
+
+#define COUNT(table) (sizeof(table) / sizeof *(table))
+
 #define NONE  UINT32_MAX /* no image */
 #define NOTED (NONE - 1) /* in claims: no image either, and the reason is already noted */
 #define TWIN  UINT32_MAX /* in fit.exact: the image shares its stem with another */
@@ -50,6 +59,7 @@ typedef struct matcher {
     stoke_dataset *dataset;
     const stk_layout_part *part;
     stk_scan_file_list images, masks;
+    const char *noun; /* what masks are called: mask, or target */
     const char *image_suffix;
     const char *const *suffixes; /* for masks, besides the exact stem */
     size_t n_suffixes;
@@ -111,9 +121,8 @@ static int read_folders(matcher *m)
     if (images.device == masks.device && images.node == masks.node) {
         if (!m->n_suffixes)
             return stk_fail(m->err, STOKE_E_INVALID,
-                            "%s: images and masks are one folder, so mask_suffix must tell "
-                            "them apart",
-                            part->images);
+                            "%s: images and %ss are one folder, so mask_suffix must tell them apart",
+                            part->images, m->noun);
         m->exact = 0;
         r = stk_scan(part->images, NULL, &m->dataset->arena, &m->images, m->err);
         return r == STOKE_OK ? part_one_folder(m) : r;
@@ -255,10 +264,10 @@ static int settle_images(matcher *m)
             r = add_sample(m, image, m->masks.items[fit->mask].path);
         else if (fit_count(fit) == 0)
             r = stk_dataset_remark(m->dataset, m->err, STOKE_NOTE_IMAGE_WITHOUT_MASK, image->path,
-                                   "no mask has its stem");
+                                   "no %s has its stem", m->noun);
         else
             r = stk_dataset_remark(m->dataset, m->err, STOKE_NOTE_DUPLICATE, image->path,
-                                   "more than one mask fits it");
+                                   "more than one %s fits it", m->noun);
     }
     return r;
 }
@@ -275,7 +284,7 @@ static int note_mask(matcher *m, size_t index)
         return stk_dataset_remark(m->dataset, m->err, STOKE_NOTE_MASK_WITHOUT_IMAGE, path,
                                   "the images with its stem were left out");
     return stk_dataset_remark(m->dataset, m->err, STOKE_NOTE_DUPLICATE, path,
-                              "one of several masks that fit %s", m->images.items[image].path);
+                              "one of several %ss that fit %s", m->noun, m->images.items[image].path);
 }
 
 static int by_mask_stem(const void *a, const void *b, void *context)
@@ -317,10 +326,10 @@ static int pair_up(matcher *m)
     const stk_scan_file *mask = m->masks.count ? &m->masks.items[0] : &none;
     return stk_fail(
         m->err, STOKE_E_NOTFOUND,
-        "no image in %s has a mask in %s: %zu images (stem of one: %.*s), %zu masks (stem of one: %.*s); "
+        "no image in %s has a %s in %s: %zu images (stem of one: %.*s), %zu %ss (stem of one: %.*s); "
         "see mask_suffix and image_suffix",
-        m->part->images, m->part->masks, m->images.count, (int)image->stem_length, stk_found_stem(image),
-        m->masks.count, (int)mask->stem_length, stk_found_stem(mask));
+        m->part->images, m->noun, m->part->masks, m->images.count, (int)image->stem_length,
+        stk_found_stem(image), m->masks.count, m->noun, (int)mask->stem_length, stk_found_stem(mask));
 }
 
 /* x.png beside x_mask.png in one folder that was only called `data`: taking all for images would be a guess.
@@ -358,16 +367,33 @@ static int add_unpaired(matcher *m)
     return r == STOKE_OK ? stk_dataset_settle(m->dataset, from, m->err) : r;
 }
 
-int stk_match_part(stoke_dataset *dataset, const stk_layout_part *part, const char *image_suffix,
-                   const char *mask_suffix, stoke_error *err)
+/* Sets for super-resolution have 0001x2.png beside 0001.png (DIV2K): `x2` is a suffix where all images have
+ * it and no target has. */
+static void find_scale_suffix(matcher *m, int64_t scale, char suffix[4])
 {
+    size_t alike = 0;
+    if (!m->dataset->restores || scale < 2) return;
+    snprintf(suffix, 4, "x%d", (int)(scale % 10));
+    for (size_t i = 0; i < m->masks.count; i++)
+        if (ends_with(stk_found_stem(&m->masks.items[i]), m->masks.items[i].stem_length, suffix)) return;
+    while (alike < m->images.count &&
+           ends_with(stk_found_stem(&m->images.items[alike]), m->images.items[alike].stem_length, suffix))
+        alike++;
+    if (alike == m->images.count) m->image_suffix = suffix;
+}
+
+int stk_match_part(stoke_dataset *dataset, const stk_layout_part *part, const char *image_suffix,
+                   const char *mask_suffix, int64_t scale, stoke_error *err)
+{
+    char by_scale[4];
     int image_auto = !image_suffix || strcmp(image_suffix, "auto") == 0;
     int mask_auto = !mask_suffix || strcmp(mask_suffix, "auto") == 0;
     const char *one = mask_auto ? part->mask_suffix : mask_suffix;
     matcher m = { .dataset = dataset, .part = part, .err = err };
+    m.noun = dataset->restores ? "target" : "mask";
     m.image_suffix = !image_auto ? image_suffix : part->image_suffix ? part->image_suffix : "";
-    m.suffixes = one ? &one : auto_suffixes;
-    m.n_suffixes = !one ? sizeof auto_suffixes / sizeof *auto_suffixes : *one ? 1 : 0;
+    m.suffixes = one ? &one : dataset->restores ? target_suffixes : auto_suffixes;
+    m.n_suffixes = one ? *one != 0 : dataset->restores ? COUNT(target_suffixes) : COUNT(auto_suffixes);
     m.exact = !one || !*one;
     int r = read_folders(&m);
     if (r == STOKE_OK && m.images.count == 0) {
@@ -379,6 +405,7 @@ int stk_match_part(stoke_dataset *dataset, const stk_layout_part *part, const ch
     for (size_t i = 0; i < STK_SCAN_ENDINGS; i++)
         dataset->unread.count[i] += m.images.unread.count[i] + m.masks.unread.count[i];
     if (r == STOKE_OK && !stk_found_sort(&m.images)) r = stk_dataset_no_memory(err);
+    if (r == STOKE_OK && image_auto && !part->image_suffix) find_scale_suffix(&m, scale, by_scale);
     if (r == STOKE_OK) r = strip_suffix(&m);
     if (r == STOKE_OK && part->bare) r = refuse_masks_among_images(&m);
     if (r == STOKE_OK) r = part->masks ? pair_up(&m) : add_unpaired(&m);

@@ -78,6 +78,28 @@ int stk_pair_sizes(stoke_orientation wanted, const stoke_image_info *image, cons
                     mask_w, shown ? shown : "", shown ? " " : "", h, w, cure(wanted, image, mask));
 }
 
+stoke_orientation stk_orientation_of_pictures(stoke_orientation wanted)
+{
+    return wanted == STOKE_ORIENTATION_AUTO ? STOKE_ORIENTATION_APPLY : wanted;
+}
+
+int stk_target_size(const uint32_t image[2], const uint32_t target[2], uint32_t scale, const char *shown,
+                    stoke_error *err)
+{
+    const uint64_t wide = (uint64_t)image[0] * scale, high = (uint64_t)image[1] * scale;
+    if (target[0] == wide && target[1] == high) return STOKE_OK;
+    stk_fail(err, STOKE_E_SIZE, "the target is %ux%u (height x width), its image %s is %ux%u", target[1],
+             target[0], shown, image[1], image[0]);
+    stk_error_add(err, "; with `scale` %u it has to be %" PRIu64 "x%" PRIu64, scale, high, wide);
+    for (uint32_t fits = 1; fits <= 4; fits++)
+        if (target[0] == (uint64_t)image[0] * fits && target[1] == (uint64_t)image[1] * fits)
+            stk_error_add(err, ", and `scale` %u would fit", fits);
+    if (target[0] == high && target[1] == wide)
+        stk_error_add(err, ": one of them is turned. The orientation stored in pictures (EXIF) counts with "
+                           "`orientation` apply, and not with ignore");
+    return STOKE_E_SIZE;
+}
+
 int stk_header_read(stoke_decoder *decoder, stk_mem_buffer *buffer, const stoke_blob *blob, uint64_t limit,
                     stoke_image_info *info)
 {
@@ -158,6 +180,7 @@ void stk_pair_remarks(const stk_pair_counts *counts, stoke_orientation wanted, s
 typedef struct looking {
     const stoke_dataset *dataset;
     stoke_orientation wanted;
+    uint32_t scale; /* of targets */
     uint64_t limit; /* of a file that is read whole */
     pthread_mutex_t lock;
     stk_pairs *pairs;
@@ -191,6 +214,41 @@ static void look_behind(const looking *l, stk_reader *self, const stoke_blob *bl
         *image = whole;
 }
 
+/* The size of one picture of a pair, as decoded; by all of its bytes where `whole`. 0: it cannot be read. */
+static int picture_size(const looking *l, stk_reader *self, const stoke_blob *blob, int whole,
+                        uint32_t size[2])
+{
+    stoke_image_info info;
+    size_t bytes;
+    if (whole ? stk_blob_read(blob, blob->path, l->limit, &self->file, &bytes, NULL) ||
+                    stoke_decoder_probe(self->decoder, self->file.data, bytes, &info, NULL)
+              : !stk_header_read(self->decoder, &self->file, blob, l->limit, &info))
+        return 0;
+    stk_size_shown(&info, stk_orientation_of_pictures(l->wanted), &size[0], &size[1]);
+    return 1;
+}
+
+/* Image and target. Where their headers do not agree they are read whole: what turns one of them may stand
+ * behind its pixels. */
+static void look_at_target(looking *l, stk_reader *self, const stoke_sample *sample, uint64_t id)
+{
+    uint32_t *image = l->pairs->size[id], target[2];
+    stoke_error why = { 0 };
+    for (int whole = 0; whole < 2; whole++)
+        if (!picture_size(l, self, &sample->image, whole, image) ||
+            !picture_size(l, self, &sample->target, whole, target) ||
+            !stk_target_size(image, target, l->scale, sample->image_path, &why))
+            return;
+    stk_error_prefix(&why, sample->target_path);
+    pthread_mutex_lock(&l->lock);
+    l->pairs->counts.differ++;
+    if (id < l->pairs->first_id) {
+        l->pairs->first_id = id;
+        l->pairs->first = why;
+    }
+    pthread_mutex_unlock(&l->lock);
+}
+
 /* A file that cannot be read is a matter of who loads it. */
 static int look(void *context, void *member, uint64_t id, stoke_error *err)
 {
@@ -200,6 +258,10 @@ static int look(void *context, void *member, uint64_t id, stoke_error *err)
     stoke_image_info image, mask;
     stoke_error why;
     (void)err;
+    if (sample.target_path) {
+        look_at_target(l, self, &sample, id);
+        return STOKE_OK;
+    }
     if (!stk_header_read(self->decoder, &self->file, &sample.image, l->limit, &image)) return STOKE_OK;
     const int has_mask =
         sample.mask_path && stk_header_read(self->decoder, &self->file, &sample.mask, l->limit, &mask);
@@ -227,6 +289,7 @@ int stk_pairs_look(stk_pairs *pairs, const stoke_dataset *dataset, const stoke_d
     if (!pairs->size) return stk_fail(err, STOKE_E_NOMEM, "no memory for the sizes of the images");
     looking l = { .dataset = dataset,
                   .wanted = (stoke_orientation)params->orientation,
+                  .scale = (uint32_t)params->scale,
                   .limit = WHOLE_BYTES,
                   .pairs = pairs };
     pthread_mutex_init(&l.lock, NULL);
@@ -253,6 +316,7 @@ int stoke_dataset_orientation(const stoke_dataset *dataset, const stoke_data_par
     stk_pairs pairs = { 0 };
     *settled = (stoke_orientation)params->orientation;
     *remarks = 0;
+    if (stoke_dataset_has_targets(dataset)) *settled = stk_orientation_of_pictures(*settled);
     if (*settled != STOKE_ORIENTATION_AUTO) return STOKE_OK;
     const int r = stk_pairs_look(&pairs, dataset, params, NULL, NULL, err);
     if (!r) stk_pair_remarks(&pairs.counts, *settled, add_line, &out);

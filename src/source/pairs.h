@@ -27,9 +27,17 @@ void stk_size_shown(const stoke_image_info *info, stoke_orientation orientation,
 int stk_pair_sizes(stoke_orientation wanted, const stoke_image_info *image, const stoke_image_info *mask,
                    const char *shown, stoke_error *err);
 
+/* Task restore: pictures that have a target, and targets, are turned upright by what is stored in each,
+ * unless they are to be taken as they are. */
+stoke_orientation stk_orientation_of_pictures(stoke_orientation wanted);
+/* STOKE_E_SIZE with both sizes (width, height, as decoded) where the target is not `scale` times its image;
+ * and the scale that would fit, if there is one. shown: the image's path. */
+int stk_target_size(const uint32_t image[2], const uint32_t target[2], uint32_t scale, const char *shown,
+                    stoke_error *err);
+
 /* How the pairs of a set lie to each other. */
 typedef struct stk_pair_counts {
-    uint64_t differ;  /* masks of another size than their image */
+    uint64_t differ;  /* masks of another size than their image, targets that `scale` does not fit */
     uint64_t upright; /* images that are turned, since their mask has the size of the turned one */
     uint64_t stored;  /* that say they should be turned, with a mask of the size they are stored in */
     uint64_t either;  /* whose mask fits both ways, or that have none */

@@ -102,7 +102,8 @@ static char *make_record(uint64_t id, const stoke_sample *sample, const stoke_er
 {
     const char *const fields[][2] = { { "name", sample->name },
                                       { "image", sample->image_path },
-                                      { "mask", sample->mask_path },
+                                      { sample->target_path ? "target" : "mask",
+                                        sample->target_path ? sample->target_path : sample->mask_path },
                                       { "reason", error->message },
                                       { "code", stoke_status_name(error->code) } };
     enum { FIELDS = sizeof fields / sizeof *fields, HEAD = 96, KEY = 16 };

@@ -93,12 +93,13 @@ static stoke_decode_params decoding(const stoke_data_params *params, stoke_orien
     return how;
 }
 
-/* An image that may have to be turned asks its mask. */
+/* An image that may have to be turned asks its mask; one that has a target asks nobody. */
 static stoke_orientation orientation_of(stk_reader *reader, const stoke_data_params *params,
                                         const stoke_sample *sample, const stoke_image_info *image)
 {
     const stoke_orientation wanted = (stoke_orientation)params->orientation;
     stoke_image_info mask;
+    if (sample->target_path) return stk_orientation_of_pictures(wanted);
     if (wanted != STOKE_ORIENTATION_AUTO) return wanted;
     const int known =
         image->orientation > 1 && sample->mask_path &&

@@ -219,7 +219,8 @@ static int find_in_folder(const char *folder, stk_string_arena *arena, stk_shard
     if (r != STOKE_OK || (!shards->count && !compressed)) return r;
     stk_layout_part parts[STK_MAX_PARTS];
     size_t n_parts = 0;
-    r = stk_layout_find(folder, arena, parts, &n_parts, err);
+    stoke_task task = STOKE_TASK_AUTO; /* folders of any kind */
+    r = stk_layout_find(folder, &task, arena, parts, &n_parts, err);
     if (r != STOKE_OK && r != STOKE_E_NOTFOUND) return r;
     if (r == STOKE_OK && !parts[0].bare) shards->count = 0;
     if (r == STOKE_OK || shards->count) return STOKE_OK;

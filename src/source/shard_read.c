@@ -171,7 +171,7 @@ static int add_shard(reading *x)
     for (size_t i = 0, n; r == STOKE_OK && i < x->count; i += n) {
         n = group_size(x, i);
         const group g = sides_of(x->pieces + i, n);
-        const int whole = g.images == 1 && g.masks == (size_t)x->dataset->has_masks;
+        const int whole = g.images == 1 && g.masks == (size_t)x->dataset->paired;
         r = whole ? add_sample(x, &x->pieces[i], &g) : note_group(x, x->pieces + i, n, &g);
     }
     return r;
@@ -197,16 +197,16 @@ static int each_shard(reading *x, const stk_shard_list *shards, int (*work)(read
 static int look_for_masks(reading *x)
 {
     int r = collect(x, 0);
-    for (size_t i = 0, n; r == STOKE_OK && i < x->count && !x->dataset->has_masks; i += n) {
+    for (size_t i = 0, n; r == STOKE_OK && i < x->count && !x->dataset->paired; i += n) {
         n = group_size(x, i);
-        x->dataset->has_masks = sides_of(x->pieces + i, n).masks > 0;
+        x->dataset->paired = sides_of(x->pieces + i, n).masks > 0;
         const char *member = x->pieces[i].member->name;
         if (!stk_shard_name_like_mask(member, &x->pieces[i].name))
             x->unlike = 1;
         else if (!x->like_mask && !(x->like_mask = shown(x, member)))
             return stk_dataset_no_memory(x->err);
     }
-    return r == STOKE_OK ? x->dataset->has_masks : r;
+    return r == STOKE_OK ? x->dataset->paired : r;
 }
 
 int stk_shards_read(stoke_dataset *dataset, const stk_shard_list *shards, const stk_layout_part *part,
@@ -214,11 +214,11 @@ int stk_shards_read(stoke_dataset *dataset, const stk_shard_list *shards, const 
 {
     reading x = { .dataset = dataset, .part = part, .err = err };
     const size_t from = dataset->count;
-    dataset->has_masks = 0;
+    dataset->paired = 0;
     int r = each_shard(&x, shards, look_for_masks);
     /* A set packed as it lay, `tar cf set.tar images masks`: taken for images alone, it would train on its
      * own masks. */
-    if (r == STOKE_OK && !dataset->has_masks && x.like_mask && x.unlike)
+    if (r == STOKE_OK && !dataset->paired && x.like_mask && x.unlike)
         r = stk_fail(
             err, STOKE_E_UNSUPPORTED,
             "%s: looks like a mask, but no image belongs to it: in shards a mask is KEY.mask.png beside "
@@ -232,7 +232,7 @@ int stk_shards_read(stoke_dataset *dataset, const stk_shard_list *shards, const 
             err, STOKE_E_NOTFOUND,
             "%s: no member is an image%s. Looked for KEY.jpg (jpeg, png, webp, tif) with KEY.mask.png (seg, "
             "label, gt, ann); the key ends at the first dot of the name%s%s",
-            part->images, dataset->has_masks ? " with a mask" : "",
+            part->images, dataset->paired ? " with a mask" : "",
             x.stranger ? ". One that is something else: " : "", x.stranger ? x.stranger : "");
     return stk_dataset_settle(dataset, from, err);
 }

@@ -14,6 +14,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/threadpool.h"
+#include "src/source/dataset.h"
 #include "src/source/dataset_internal.h"
 #include "src/source/labels_internal.h"
 #include "src/source/mask_rules.h"
@@ -23,7 +24,7 @@
 #include "src/source/reader.h"
 
 typedef struct bad_line {
-    uint64_t order; /* twice the sample's id, plus one for its mask */
+    uint64_t order; /* twice the sample's id, plus one for its mask or target */
     int by_label;   /* of values that are no class, and nothing else */
     stoke_bad_file file;
 } bad_line;
@@ -283,7 +284,7 @@ static void book_image(verification *v, const stoke_image_info *info, const stok
     if (image->height < report->min_height) report->min_height = image->height;
     if (image->width > report->max_width) report->max_width = image->width;
     if (image->height > report->max_height) report->max_height = image->height;
-    if (!stoke_dataset_has_masks(v->dataset))
+    if (!stoke_dataset_has_masks(v->dataset) && !stoke_dataset_has_targets(v->dataset))
         stk_pair_count(&v->counts, (stoke_orientation)v->params->orientation, info, NULL, NULL);
     pthread_mutex_unlock(&v->lock);
 }
@@ -310,6 +311,24 @@ static int check_mask(verification *v, verifier *self, uint64_t id, const stoke_
     if (v->values && v->params->classes) r = stk_labels_check(v->labels, &ids, why);
     *by_label = r == STOKE_E_LABEL;
     if (r == STOKE_OK || *by_label) stk_tally_add(r ? &self->odd : &self->tally, &ids);
+    return r;
+}
+
+/* A target is read as its image is; `image` is what that is like, width 0: it could not be read. */
+static int check_target(verification *v, verifier *self, const stoke_sample *sample, const stoke_image *image,
+                        stoke_error *why)
+{
+    const stoke_sample as_image = stk_target_as_image(sample);
+    const uint32_t size[2] = { image->width, image->height };
+    stoke_image_info info;
+    stoke_image target;
+    int r = stk_reader_image(&self->reader, v->params, &as_image, &info, &target, why);
+    pthread_mutex_lock(&v->lock);
+    v->report->target_bytes += self->reader.file_bytes;
+    pthread_mutex_unlock(&v->lock);
+    if (!r && image->width)
+        r = stk_target_size(size, (uint32_t[2]){ target.width, target.height }, (uint32_t)v->params->scale,
+                            sample->image_path, why);
     return r;
 }
 
@@ -347,19 +366,21 @@ static int check_sample(void *context, void *member, uint64_t id, stoke_error *e
     if (!bad_image) {
         book_image(v, &info, &image);
     } else {
-        info.width = 0;
+        info.width = image.width = 0;
         const int r = note_bad(v, 2 * id, 0, sample.image_path, &why, err);
         if (r != STOKE_OK) return r;
     }
-    const int bad_mask =
-        sample.mask_path ? check_mask(v, self, id, &sample, &info, &by_label, &why) : STOKE_OK;
-    if (bad_mask) {
-        const int r = note_bad(v, 2 * id + 1, by_label, sample.mask_path, &why, err);
+    const char *partner = sample.target_path ? sample.target_path : sample.mask_path;
+    const int bad_partner = sample.target_path ? check_target(v, self, &sample, &image, &why)
+                            : sample.mask_path ? check_mask(v, self, id, &sample, &info, &by_label, &why)
+                                               : STOKE_OK;
+    if (bad_partner) {
+        const int r = note_bad(v, 2 * id + 1, by_label, partner, &why, err);
         if (r != STOKE_OK) return r;
     }
     pthread_mutex_lock(&v->lock);
     v->report->image_bytes += image_bytes;
-    v->report->ok += !bad_image && !bad_mask;
+    v->report->ok += !bad_image && !bad_partner;
     v->ok_but_label += !bad_image && by_label;
     pthread_mutex_unlock(&v->lock);
     return STOKE_OK;

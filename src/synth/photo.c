@@ -162,9 +162,7 @@ static void color_row(const stk_synth_scene *scene, const stoke_image *indices, 
 
 /* ---- lens and sensor ---- */
 
-/* 1 2 1 in both directions. `rows` are the row above, the row, the row below; each has a pixel of border left
- * and right. */
-static void soften(const uint8_t *const rows[3], uint16_t *sums, uint8_t *out, size_t width)
+void stk_soften_row(const uint8_t *const rows[3], uint16_t *sums, uint8_t *out, size_t width)
 {
     for (size_t i = 0; i < (width + 2) * 3; i++)
         sums[i] = (uint16_t)(rows[0][i] + 2 * rows[1][i] + rows[2][i]);
@@ -181,15 +179,26 @@ static uint32_t root(uint32_t n)
     return r;
 }
 
-/* One Philox block keys a row; the bytes come from mixing its counter, four samples per 64 bits. */
-static void add_noise(const stk_synth_scene *scene, uint32_t y, const uint16_t strength[256], uint8_t *row)
+/* Photons come by chance: the deviation grows with the root of the light, 0.9 + 0.30 sqrt(value) levels. A
+ * draw is the sum of two bytes less 255, deviation 104.5: strength = levels * 4096 / 104.5 for a shift by 12.
+ */
+void stk_noise_strength(uint32_t eighths, uint16_t strength[256])
 {
-    stk_rng key = stk_philox(scene->noise_seed, scene->index, (uint64_t)y + 1, STK_STREAM_SYNTH, 0);
+    for (uint32_t v = 0; v < 256; v++)
+        strength[v] =
+            (uint16_t)((90 * 256 + 30 * root(v * 65536)) * UINT64_C(4096) * eighths / (8 * 2675200));
+}
+
+/* One Philox block keys a row; the bytes come from mixing its counter, four samples per 64 bits. */
+void stk_noise_row(uint64_t seed, uint64_t index, uint32_t y, uint32_t draw, const uint16_t strength[256],
+                   uint8_t *row, uint32_t width)
+{
+    stk_rng key = stk_philox(seed, index, (uint64_t)y + 1, STK_STREAM_SYNTH, draw);
     uint64_t counter = stk_pair(key.word[0], key.word[1]), bits = 0;
-    for (size_t i = 0; i < (size_t)scene->width * 3; i++, bits >>= 16) {
+    for (size_t i = 0; i < (size_t)width * 3; i++, bits >>= 16) {
         if (i % 4 == 0) bits = stk_mix64(counter += UINT64_C(0x9e3779b97f4a7c15)); /* odd: every value once */
-        int32_t draw = (int32_t)(bits & 255) + (int32_t)(bits >> 8 & 255) - 255;
-        row[i] = stk_clamp_byte(row[i] + ((draw * strength[row[i]] + 2048) >> 12));
+        int32_t chance = (int32_t)(bits & 255) + (int32_t)(bits >> 8 & 255) - 255;
+        row[i] = stk_clamp_byte(row[i] + ((chance * strength[row[i]] + 2048) >> 12));
     }
 }
 
@@ -198,11 +207,7 @@ static void render_rows(const stk_synth_scene *scene, const stoke_image *indices
 {
     uint16_t strength[256];
     size_t line = ((size_t)scene->width + 2) * 3;
-    /* Photons come by chance: the deviation grows with the root of the light, 0.9 + 0.30 sqrt(value) levels.
-     * A draw is the sum of two bytes less 255, deviation 104.5: strength = levels * 4096 / 104.5 for a shift
-     * by 12. */
-    for (uint32_t v = 0; v < 256; v++)
-        strength[v] = (uint16_t)((90 * 256 + 30 * root(v * 65536)) * 4096 / 2675200);
+    stk_noise_strength(8, strength);
     for (uint32_t y = 0; y <= scene->height; y++) { /* colours are one row ahead of the lens */
         if (y < scene->height) {
             uint8_t *fresh = lines + y % 3 * line;
@@ -215,8 +220,9 @@ static void render_rows(const stk_synth_scene *scene, const stoke_image *indices
         const uint8_t *const rows[3] = { lines + above % 3 * line, lines + (y - 1) % 3 * line,
                                          lines + below % 3 * line };
         uint8_t *out = (uint8_t *)image->data + (size_t)(y - 1) * image->stride;
-        soften(rows, sums, out, scene->width);
-        add_noise(scene, y - 1, strength, out);
+        stk_soften_row(rows, sums, out, scene->width);
+        if (!scene->clean)
+            stk_noise_row(scene->noise_seed, scene->index, y - 1, 0, strength, out, scene->width);
     }
 }
 

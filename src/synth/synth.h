@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Synthetic scenes. A scene is a list of shapes from bottom to top (the ground and the sky are shapes too);
- * scene.c invents the list and paints the mask, photo.c turns both into a picture.
+ * scene.c invents the list and paints the mask, photo.c turns both into a picture, and degrade.c makes a
+ * worse one of that.
  *
  * The bytes must be the same on every machine, so there is no libm here (glibc's sinf and expf differ by
  * processor) and no float: fixed point throughout. "Qn" means n bits behind the point.
@@ -73,6 +74,7 @@ typedef struct stk_synth_scene {
     int32_t shadow_x, shadow_y;      /* Q8 pixels */
     int32_t light, light_x, light_y; /* Q8 at the centre, Q16 per pixel */
     uint64_t noise_seed, index;
+    int clean; /* no noise of a sensor */
     stk_synth_shape shapes[STK_SHAPES];
 } stk_synth_scene;
 
@@ -92,5 +94,18 @@ void stk_scene_paint(const stk_synth_scene *scene, stoke_image *indices);
 /* Renders the picture from the painted indices. */
 int stk_photo_render(const stk_synth_scene *scene, const stoke_image *indices, stoke_image *image,
                      stoke_error *err);
+
+/* A lens: 1 2 1 in both directions. `rows` are the row above, the row, the row below; each has a pixel of
+ * border left and right. sums: room for (width + 2) * 3. */
+void stk_soften_row(const uint8_t *const rows[3], uint16_t *sums, uint8_t *out, size_t width);
+/* A sensor: noise by value, in eighths of what a good camera has (4 levels in the middle of the range). */
+void stk_noise_strength(uint32_t eighths, uint16_t strength[256]);
+/* Adds it to row y; another `draw` is other noise. */
+void stk_noise_row(uint64_t seed, uint64_t index, uint32_t y, uint32_t draw, const uint16_t strength[256],
+                   uint8_t *row, uint32_t width);
+
+/* Makes the picture of a pair from its target. */
+int stk_degrade(const stoke_synth_params *params, uint64_t index, const stoke_image *target,
+                const stoke_image *image, stoke_error *err);
 
 #endif

@@ -20,7 +20,8 @@ stoke_synth_params stoke_synth_defaults(void)
                                  .height = 512,
                                  .width = 512,
                                  .classes = 6,
-                                 .jpeg_quality = 90 };
+                                 .jpeg_quality = 90,
+                                 .scale = 1 };
 }
 
 int stk_synth_check(const stoke_synth_params *p, stoke_error *err)
@@ -35,13 +36,46 @@ int stk_synth_check(const stoke_synth_params *p, stoke_error *err)
         return stk_fail(err, STOKE_E_INVALID, "%u classes: must be 2 to 255", (unsigned)p->classes);
     if (p->jpeg_quality < 1 || p->jpeg_quality > 100)
         return stk_fail(err, STOKE_E_INVALID, "jpeg quality %d: must be 1 to 100", p->jpeg_quality);
+    if (p->degrade < STOKE_DEGRADE_NOISE || p->degrade > STOKE_DEGRADE_NONE)
+        return stk_fail(err, STOKE_E_INVALID, "degrade %d: there is no such kind", p->degrade);
+    if (p->scale < 1 || p->scale > 4)
+        return stk_fail(err, STOKE_E_INVALID, "scale %u: must be 1 to 4", (unsigned)p->scale);
+    if (!p->restore && p->scale != 1)
+        return stk_fail(err, STOKE_E_INVALID, "scale %u is that of targets: set `task` restore",
+                        (unsigned)p->scale);
+    if (p->width % p->scale || p->height % p->scale)
+        return stk_fail(err, STOKE_E_INVALID, "a scene of %u x %u: `scale` %u must divide its sides",
+                        (unsigned)p->height, (unsigned)p->width, (unsigned)p->scale);
+    if (p->restore && p->degrade == STOKE_DEGRADE_NONE && p->scale == 1)
+        return stk_fail(err, STOKE_E_INVALID,
+                        "`degrade` none with `scale` 1 leaves nothing to restore: choose another of them");
     return STOKE_OK;
 }
 
-static int fits(const stoke_image *image, const stoke_synth_params *p, uint8_t channels)
+static int fits(const stoke_image *image, const stoke_synth_params *p, uint32_t scale, uint8_t channels)
 {
-    return image->data && image->width == p->width && image->height == p->height &&
-           image->channels == channels && image->depth == 1 && image->stride >= (size_t)p->width * channels;
+    return image->data && image->width == p->width / scale && image->height == p->height / scale &&
+           image->channels == channels && image->depth == 1 &&
+           image->stride >= (size_t)image->width * channels;
+}
+
+/* The picture, and in `mask` the class of every pixel. */
+static int draw(const stoke_synth_params *params, uint64_t index, int clean, stoke_image *image,
+                stoke_image *mask, stoke_error *err)
+{
+    stk_synth_scene *scene = stk_alloc(sizeof *scene);
+    if (!scene) return stk_fail(err, STOKE_E_NOMEM, "out of memory for a scene");
+    stk_scene_invent(scene, params, index);
+    scene->clean = clean;
+    /* The mask holds indices of shapes until the picture is rendered, then their classes. */
+    stk_scene_paint(scene, mask);
+    const int status = stk_photo_render(scene, mask, image, err);
+    for (uint32_t y = 0; !status && y < mask->height; y++) {
+        uint8_t *row = (uint8_t *)mask->data + y * mask->stride;
+        for (uint32_t x = 0; x < mask->width; x++) row[x] = scene->shapes[row[x]].class_id;
+    }
+    stk_free(scene);
+    return status;
 }
 
 int stoke_synth_draw(const stoke_synth_params *params, uint64_t index, stoke_image *image, stoke_image *mask,
@@ -49,21 +83,27 @@ int stoke_synth_draw(const stoke_synth_params *params, uint64_t index, stoke_ima
 {
     int status = stk_synth_check(params, err);
     if (status) return status;
-    if (!fits(image, params, 3) || !fits(mask, params, 1))
+    if (!fits(image, params, 1, 3) || !fits(mask, params, 1, 1))
         return stk_fail(err, STOKE_E_INVALID, "image and mask must be u8, 3 and 1 channels, %u x %u",
                         (unsigned)params->height, (unsigned)params->width);
-    stk_synth_scene *scene = stk_alloc(sizeof *scene);
-    if (!scene) return stk_fail(err, STOKE_E_NOMEM, "out of memory for a scene");
-    stk_scene_invent(scene, params, index);
-    /* The mask holds indices of shapes until the picture is rendered, then their classes. */
-    stk_scene_paint(scene, mask);
-    status = stk_photo_render(scene, mask, image, err);
-    for (uint32_t y = 0; !status && y < mask->height; y++) {
-        uint8_t *row = (uint8_t *)mask->data + y * mask->stride;
-        for (uint32_t x = 0; x < mask->width; x++) row[x] = scene->shapes[row[x]].class_id;
-    }
-    stk_free(scene);
-    return status;
+    return draw(params, index, 0, image, mask, err);
+}
+
+int stoke_synth_draw_pair(const stoke_synth_params *params, uint64_t index, stoke_image *image,
+                          stoke_image *target, stoke_error *err)
+{
+    int status = stk_synth_check(params, err);
+    if (status) return status;
+    if (!params->restore || !fits(image, params, params->scale, 3) || !fits(target, params, 1, 3))
+        return stk_fail(err, STOKE_E_INVALID,
+                        "target and image must be u8 of 3 channels, %u x %u and %u times smaller",
+                        (unsigned)params->height, (unsigned)params->width, (unsigned)params->scale);
+    const size_t pixels = (size_t)params->width * params->height;
+    stoke_image mask = { stk_alloc(pixels), params->width, params->width, params->height, 1, 1 };
+    if (!mask.data) return stk_fail(err, STOKE_E_NOMEM, "out of memory for a scene");
+    status = draw(params, index, 1, target, &mask, err);
+    stk_free(mask.data);
+    return status ? status : stk_degrade(params, index, target, image, err);
 }
 
 static uint8_t tiles[STK_TEXTURES][STK_TILE_PIXELS];

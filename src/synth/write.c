@@ -30,14 +30,15 @@ typedef struct set {
 
 /* What one thread needs, allocated before its first scene. */
 typedef struct desk {
-    stoke_image image, mask;
+    stoke_image image, other; /* its mask or its target */
     char *path;
 } desk;
 
-static stoke_image picture(const stoke_synth_params *p, uint8_t channels)
+static stoke_image picture(const stoke_synth_params *p, uint32_t scale, uint8_t channels)
 {
-    const size_t stride = (size_t)p->width * channels;
-    return (stoke_image){ stk_alloc(stride * p->height), stride, p->width, p->height, channels, 1 };
+    const uint32_t width = p->width / scale, height = p->height / scale;
+    const size_t stride = (size_t)width * channels;
+    return (stoke_image){ stk_alloc(stride * height), stride, width, height, channels, 1 };
 }
 
 static int start(void *context, void *member, stoke_error *err)
@@ -45,8 +46,8 @@ static int start(void *context, void *member, stoke_error *err)
     const set *whole = context;
     const stoke_synth_params *p = whole->params;
     desk *d = member;
-    *d = (desk){ picture(p, 3), picture(p, 1), stk_alloc(whole->path_room) };
-    if (d->image.data && d->mask.data && d->path) return STOKE_OK;
+    *d = (desk){ picture(p, p->scale, 3), picture(p, 1, p->restore ? 3 : 1), stk_alloc(whole->path_room) };
+    if (d->image.data && d->other.data && d->path) return STOKE_OK;
     return stk_fail(err, STOKE_E_NOMEM, "out of memory for a scene of %u x %u", (unsigned)p->height,
                     (unsigned)p->width);
 }
@@ -56,36 +57,43 @@ static void finish(void *context, void *member)
     desk *d = member;
     (void)context;
     stk_free(d->image.data);
-    stk_free(d->mask.data);
+    stk_free(d->other.data);
     stk_free(d->path);
 }
 
-static void name_file(char *path, size_t room, const char *folder, uint64_t index, int mask)
+/* Pictures to be restored are kept as they are: JPEG would take of their noise and add to it. */
+static void name_file(char *path, size_t room, const char *folder, uint64_t index, int restore, int other)
 {
-    snprintf(path, room, mask ? "%s/masks/%06" PRIu64 ".png" : "%s/images/%06" PRIu64 ".jpg", folder, index);
+    static const char *const parts[2][2] = { { "images", "masks" }, { "images", "targets" } };
+    snprintf(path, room, "%s/%s/%06" PRIu64 ".%s", folder, parts[restore != 0][other], index,
+             other || restore ? "png" : "jpg");
 }
 
 static int write_scene(void *context, void *member, uint64_t index, stoke_error *err)
 {
     const set *whole = context;
     desk *d = member;
-    int status = stoke_synth_draw(whole->params, index, &d->image, &d->mask, err);
+    const stoke_synth_params *p = whole->params;
+    int status = (p->restore ? stoke_synth_draw_pair : stoke_synth_draw)(p, index, &d->image, &d->other, err);
     if (status) return status;
-    name_file(d->path, whole->path_room, whole->folder, index, 0);
-    status = stk_sealed_write_jpeg(d->path, &d->image, whole->params->jpeg_quality, err);
+    name_file(d->path, whole->path_room, whole->folder, index, p->restore, 0);
+    status = p->restore ? stk_sealed_write_png(d->path, &d->image, err)
+                        : stk_sealed_write_jpeg(d->path, &d->image, p->jpeg_quality, err);
     if (status) return status;
-    name_file(d->path, whole->path_room, whole->folder, index, 1);
-    return stk_sealed_write_png(d->path, &d->mask, err);
+    name_file(d->path, whole->path_room, whole->folder, index, p->restore, 1);
+    return stk_sealed_write_png(d->path, &d->other, err);
 }
 
 /* What a thread holds while it draws and writes: image, mask and shadows by the pixel, rows of renderer and
- * encoders, and what deflates a PNG (0.3 MB) with a stack. */
+ * encoders, and what deflates a PNG (0.3 MB) with a stack; of a pair the clean picture softened, too. */
 static uint64_t scene_bytes(const stoke_synth_params *p)
 {
     enum { ROWS = 160, ENCODER = 1 << 19 };
     const uint64_t pixels = (uint64_t)p->width * p->height, shadows = (pixels + p->width + p->height) / 4 + 1;
     const uint64_t side = p->width < p->height ? p->width : p->height;
-    return 4 * pixels + shadows + p->width * (ROWS + side / 320) + ENCODER;
+    const uint64_t picture = 4 * pixels + shadows + p->width * (ROWS + side / 320) + ENCODER;
+    if (!p->restore) return picture;
+    return picture + 3 * pixels + 3 * pixels / (p->scale * p->scale); /* softened, and degraded */
 }
 
 /* *threads becomes how many there will be. */
@@ -120,7 +128,7 @@ int stoke_synth_others(const stoke_synth_params *params, const char *folder, sto
     struct stat st;
     int r = path ? STOKE_OK : stk_fail(err, STOKE_E_NOMEM, "out of memory");
     for (uint64_t i = 0; !r && i < 2 * params->count; i++) {
-        name_file(path, room, folder, i / 2, i % 2);
+        name_file(path, room, folder, i / 2, params->restore, i % 2);
         if (i && i % NEWS == 0 && progress && progress(context, 0, params->count))
             r = stk_fail(err, STOKE_E_CANCELLED, "cancelled");
         else if ((stoke_lstat(path, &st) == 0 || !stoke_is_absent(errno)) && !stk_sealed(path) && !(*count)++)
@@ -154,16 +162,28 @@ static int claim(const stoke_synth_params *params, const char *folder, stoke_err
     return r;
 }
 
+/* Pairs of both kinds in one folder would be one set of neither. */
+static int check_kind(const stoke_synth_params *params, const char *folder, char *path, size_t room,
+                      stoke_error *err)
+{
+    struct stat st;
+    snprintf(path, room, "%s/%s", folder, params->restore ? "masks" : "targets");
+    if (stoke_lstat(path, &st) != 0) return STOKE_OK; /* what cannot be asked for is said by who writes */
+    return stk_fail(err, STOKE_E_STATE, "%s has a set of the other task (%s): name another folder", folder,
+                    path + strlen(folder) + 1);
+}
+
 int stoke_synth_write(const stoke_synth_params *params, const char *folder, unsigned threads,
                       stoke_progress_fn progress, void *context, stoke_error *err)
 {
-    static const char *const parts[] = { "images", "masks" };
+    const char *const parts[] = { "images", params->restore ? "targets" : "masks" };
     int status = stk_synth_check(params, err);
     if (status) return status;
     set whole = { params, folder, strlen(folder) + PATH_EXTRA };
     char *path = stk_alloc(whole.path_room);
     if (!path) return stk_fail(err, STOKE_E_NOMEM, "out of memory");
-    if (params->count) status = plan_memory(params, &threads, err);
+    status = check_kind(params, folder, path, whole.path_room, err);
+    if (!status && params->count) status = plan_memory(params, &threads, err);
     if (!status) status = claim(params, folder, err);
     uint64_t others;
     if (!status && !params->force)

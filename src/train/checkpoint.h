@@ -8,7 +8,7 @@
 #ifndef STOKE_SRC_TRAIN_CHECKPOINT_H
 #define STOKE_SRC_TRAIN_CHECKPOINT_H
 
-#include "src/net/segformer/segformer.h"
+#include "src/net/network.h"
 #include <stoke/tools/net.h>
 #include <stoke/train.h>
 

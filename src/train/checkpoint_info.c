@@ -17,8 +17,8 @@
 
 enum { VERSION = 1 };
 
-/* SCORE: a real that is NaN where the state of an older program has none. */
-typedef enum field_kind { COUNT, COUNT32, REAL, SCORE, TEXT } field_kind;
+/* SCORE_: a real that is NaN where the state has none: an older program's, or a run's of the other task. */
+typedef enum field_kind { COUNT, COUNT32, REAL, SCORE_SEGMENT, SCORE_RESTORE, TEXT } field_kind;
 
 typedef struct field {
     const char *name;
@@ -40,7 +40,7 @@ static const field FIELDS[] = {
     FIELD("images", COUNT, progress.images),
     FIELD("best", REAL, progress.best),
     FIELD("best_step", COUNT, progress.best_step),
-#define STOKE_SCORE(id, name, title, metric, charted) FIELD("best_" #name, SCORE, progress.best_scores.name),
+#define STOKE_SCORE(id, task, name, ...) FIELD("best_" #name, SCORE_##task, progress.best_scores.name),
 #include <stoke/scores.def>
 #undef STOKE_SCORE
     FIELD("best_classes_counted", COUNT32, progress.best_scores.classes_counted),
@@ -94,13 +94,21 @@ static void write_real(stoke_json *json, const char *name, double value)
         stoke_json_real(json, name, value); /* the shortest text that reads back to it; null for NaN */
 }
 
+/* Of a run that segments they are NaN, and are left out: its states are those of programs that know no other
+ * task, to the byte. */
+static void write_restored(stoke_json *json, const char *name, double value)
+{
+    if (!isnan(value)) write_real(json, name, value);
+}
+
 static void write_field(stoke_json *json, const field *f, const void *at)
 {
     switch (f->kind) {
     case COUNT: stoke_json_uint(json, f->name, *(const uint64_t *)at); break;
     case COUNT32: stoke_json_uint(json, f->name, *(const uint32_t *)at); break;
     case REAL:
-    case SCORE: write_real(json, f->name, *(const double *)at); break;
+    case SCORE_SEGMENT: write_real(json, f->name, *(const double *)at); break;
+    case SCORE_RESTORE: write_restored(json, f->name, *(const double *)at); break;
     case TEXT: stoke_json_string(json, f->name, at); break;
     }
 }
@@ -156,7 +164,8 @@ static int read_field(const stk_json *json, const field *f, const stk_json_value
         *(uint32_t *)at = (uint32_t)count;
         return 1;
     case REAL:
-    case SCORE: return read_real(json, value, at);
+    case SCORE_SEGMENT:
+    case SCORE_RESTORE: return read_real(json, value, at);
     case TEXT: break;
     }
     const char *text = value->kind == STK_JSON_STRING ? stk_json_text(json, value) : NULL;
@@ -181,7 +190,7 @@ static int read_fields(stk_checkpoint_info *info, const stk_json *json, stoke_er
     for (size_t i = 0; i < FIELD_COUNT; i++) {
         const stk_json_value *value = stk_json_find(json, root, FIELDS[i].name);
         void *at = (char *)info + FIELDS[i].offset;
-        if (!value && FIELDS[i].kind == SCORE) {
+        if (!value && (FIELDS[i].kind == SCORE_SEGMENT || FIELDS[i].kind == SCORE_RESTORE)) {
             *(double *)at = NAN;
             missing++;
         } else if (!value || !read_field(json, &FIELDS[i], value, at))

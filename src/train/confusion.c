@@ -226,7 +226,7 @@ stoke_class_score stoke_confusion_class(const stoke_confusion *confusion, uint32
 
 stoke_scores stoke_confusion_scores(const stoke_confusion *confusion)
 {
-    stoke_scores s = { 0 };
+    stoke_scores s = { .psnr = NAN, .ssim = NAN };
     uint64_t hits = 0;
     uint32_t in_miou = 0;
     for (uint32_t id = 0; id < confusion->classes; id++) {
@@ -252,8 +252,8 @@ stoke_scores stoke_confusion_scores(const stoke_confusion *confusion)
 }
 
 static const stoke_score scores[STOKE_SCORES] = {
-#define STOKE_SCORE(id, name, title, metric, charted)                                                        \
-    { #name, title, metric, offsetof(stoke_scores, name), charted },
+#define STOKE_SCORE(id, task, name, title, metric, charted)                                                  \
+    { #name, title, metric, offsetof(stoke_scores, name), STOKE_TASK_##task, charted },
 #include <stoke/scores.def>
 #undef STOKE_SCORE
 };
@@ -268,6 +268,11 @@ double stoke_score_value(const stoke_scores *all, int metric)
     double value;
     memcpy(&value, (const char *)all + scores[metric].offset, sizeof value);
     return value;
+}
+
+int stoke_metric_fits(int metric, int task)
+{
+    return metric == STOKE_METRIC_LOSS || scores[metric].task == task;
 }
 
 const char *stoke_scores_convention(void)

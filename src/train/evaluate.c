@@ -14,10 +14,10 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/loader/loader.h"
-#include "src/net/net.h"
 #include "src/train/predict.h"
 #include <stoke/tools/machine.h>
 #include <stoke/tools/metrics.h>
+#include <stoke/tools/net.h>
 
 /* ---- how it is to be done ---- */
 
@@ -39,22 +39,32 @@ static void measure(stk_eval_plan *plan, const uint32_t picture[2], const uint32
     const uint64_t pixels = (uint64_t)picture[0] * picture[1];
     if (more > plan->larger) plan->larger = more;
     if (picture[0] > plan->width) plan->width = picture[0];
+    if (picture[1] > plan->height) plan->height = picture[1];
     if (pixels > plan->pixels) plan->pixels = pixels;
-    plan->windows += (double)stk_slide_windows(picture[0], picture[1], size[1], size[0]);
+    plan->windows += plan->restores
+                         ? (double)pixels / ((double)size[0] * size[1])
+                         : (double)stk_slide_windows(picture[0], picture[1], size[1], size[0], plan->raster);
 }
 
 int stk_eval_plan_make(stk_eval_plan *plan, const stk_pairs *pairs, uint64_t count,
-                       const stoke_data_params *data, int wanted, stoke_error *err)
+                       const stoke_data_params *data, const stoke_net_plan *net, int wanted, stoke_error *err)
 {
-    const int possible = data->size[0] % STK_GRID == 0 && data->size[1] % STK_GRID == 0;
+    const stk_predict_raster raster = stk_predict_raster_of(net);
+    const int restores = data->task == STOKE_TASK_RESTORE;
+    const int possible = restores || stk_raster_has(raster, data->size[0], data->size[1]);
     stoke_pipeline *pipeline = NULL;
     uint64_t n = 0;
-    *plan = (stk_eval_plan){ .mode = wanted };
+    *plan = (stk_eval_plan){ .mode = wanted, .raster = raster, .restores = restores };
+    if (restores && (data->size[0] < STOKE_RESTORED_SIDE || data->size[1] < STOKE_RESTORED_SIDE))
+        return stk_fail(err, STOKE_E_INVALID,
+                        "pictures of %ux%u have no SSIM: %d pixels a side are the least (`size`, "
+                        "`patch_size`; `eval_every` 0 trains without validation)",
+                        data->size[0], data->size[1], STOKE_RESTORED_SIDE);
     if (wanted == STOKE_PREDICT_SLIDE && !possible)
         return stk_fail(err, STOKE_E_INVALID,
                         "windows of %ux%u cannot be slid over pictures: height and width must be multiples "
-                        "of %d (`size`)",
-                        data->size[0], data->size[1], STK_GRID);
+                        "of %u (`size`)",
+                        data->size[0], data->size[1], raster.unit);
     const int r = stoke_pipeline_create(&pipeline, data->augment, err);
     if (r) return r;
     plan->own_scale = stk_pipeline_own_scale(pipeline) != NULL;
@@ -63,7 +73,8 @@ int stk_eval_plan_make(stk_eval_plan *plan, const stk_pairs *pairs, uint64_t cou
     for (uint64_t i = 0; i < count; i++)
         if (pairs->size[i][0]) measure(plan, pairs->size[i], data->size), n++;
     if (wanted == STOKE_PREDICT_AUTO) {
-        const int slide = plan->own_scale && possible && plan->larger > stk_much_larger;
+        const int slide =
+            plan->own_scale && possible && (restores || plan->larger > stk_much_larger);
         plan->mode = slide ? STOKE_PREDICT_SLIDE : STOKE_PREDICT_RESIZE;
     }
     plan->windows = plan->mode == STOKE_PREDICT_SLIDE && n ? plan->windows / (double)n : 1;
@@ -73,8 +84,9 @@ int stk_eval_plan_make(stk_eval_plan *plan, const stk_pairs *pairs, uint64_t cou
 uint64_t stk_eval_plan_bytes(const stk_eval_plan *plan, const stoke_net_params *net, uint32_t pictures)
 {
     if (plan->mode != STOKE_PREDICT_SLIDE) return 0;
+    if (plan->restores) return stk_whole_bytes(plan, net->scale, pictures);
     const stk_predict_windows across =
-        stk_windows_of(plan->width, net->width, stoke_predict_defaults().overlap);
+        stk_windows_of(plan->width, net->width, plan->raster, stoke_predict_defaults().overlap);
     const uint64_t window = (uint64_t)net->height * net->width;
     const uint64_t band = stk_slide_band(&across, net->height, net->classes);
     const uint64_t rows = (uint64_t)net->batch * window * 3 * sizeof(float);
@@ -93,6 +105,7 @@ typedef struct pass {
     stoke_net *net;
     stoke_loader *loader;
     stoke_confusion *confusion, *picture; /* of the set, of one picture */
+    stk_restoration restoration;          /* in place of the two, without `confusion` */
     stk_evaluate_gallery *gallery;
     stk_evaluate_result *result;
     uint16_t *predicted; /* a batch of the loader's, row by row; made for the first one */
@@ -110,7 +123,9 @@ stoke_net_batch stoke_net_batch_of(const stoke_batch *batch)
                               .masks_b = batch->masks_b,
                               .lambda = batch->lambda,
                               .mask_dtype = batch->mask_dtype,
-                              .mask_row_bytes = batch->mask_row_bytes };
+                              .mask_row_bytes = batch->mask_row_bytes,
+                              .targets = batch->targets,
+                              .target_row_floats = batch->target_row_bytes / sizeof(float) };
 }
 
 static const void *mask_of(const stoke_batch *batch, uint32_t row)
@@ -118,17 +133,20 @@ static const void *mask_of(const stoke_batch *batch, uint32_t row)
     return (const char *)batch->masks + row * batch->mask_row_bytes;
 }
 
-/* Puts a picture on the list (room for STK_WORST) if it belongs there. Ascending; of equal ones that with the
- * lower id first, so that the list does not depend on who comes when. */
-static void worst_note(stk_evaluate_worst *list, size_t *count, const stk_evaluate_worst *picture)
+static int is_worse(const stk_evaluate_worst *a, const stk_evaluate_worst *b, int restored)
 {
-    size_t at = *count;
-    while (at && (picture->miou < list[at - 1].miou ||
-                  (picture->miou == list[at - 1].miou && picture->id < list[at - 1].id)))
-        at--;
+    const double x = restored ? a->psnr : a->miou, y = restored ? b->psnr : b->miou;
+    return x < y || (x == y && a->id < b->id);
+}
+
+void stk_worst_note(stk_evaluate_result *result, const stk_evaluate_worst *picture, int restored)
+{
+    stk_evaluate_worst *list = result->worst;
+    size_t at = result->n_worst;
+    while (at && is_worse(picture, &list[at - 1], restored)) at--;
     if (at == STK_WORST) return;
-    if (*count < STK_WORST) ++*count;
-    memmove(list + at + 1, list + at, (*count - at - 1) * sizeof *list);
+    if (result->n_worst < STK_WORST) ++result->n_worst;
+    memmove(list + at + 1, list + at, (result->n_worst - at - 1) * sizeof *list);
     list[at] = *picture;
 }
 
@@ -156,12 +174,48 @@ static int evaluate_rows(pass *p, const stoke_batch *batch, uint32_t first, uint
                                          .id = batch->ids[first + i],
                                          .miou = scores.miou,
                                          .accuracy = scores.pixel_accuracy };
-        if (scores.pixels) worst_note(p->result->worst, &p->result->n_worst, &own);
+        if (scores.pixels) stk_worst_note(p->result, &own, 0);
         if (p->gallery) stk_gallery_score(p->gallery, own.id, own.miou, own.accuracy);
     }
     if (r) return r;
     p->loss += loss * with_pixels;
     p->losses += with_pixels;
+    p->result->samples += count;
+    return STOKE_OK;
+}
+
+/* The same of pictures that are restored. */
+static int restore_rows(pass *p, const stoke_batch *batch, uint32_t first, uint32_t count, stoke_error *err)
+{
+    const size_t in = (size_t)batch->width * batch->height,
+                 out = (size_t)batch->target_width * batch->target_height;
+    const int planar = batch->layout == STOKE_LAYOUT_CHW;
+    stoke_net_batch rows = stoke_net_batch_of(batch);
+    double loss;
+    rows.count = count;
+    rows.images += first * rows.image_row_floats;
+    rows.targets += first * rows.target_row_floats;
+    int r = stoke_net_evaluate(p->net, &rows, &loss, NULL, err);
+    const stoke_logits restored = stoke_net_outputs(p->net);
+    for (uint32_t i = 0; !r && i < count; i++) {
+        stk_evaluate_worst own = { .name = batch->names[first + i], .id = batch->ids[first + i] };
+        const stk_restored_item item = {
+            .width = restored.width,
+            .height = restored.height,
+            .image_width = batch->width,
+            .image_height = batch->height,
+            .output = { restored.data + i * restored.stride * out, STOKE_DTYPE_F32,
+                        restored.stride * restored.width, restored.stride, 1 },
+            .target = stk_float_picture(rows.targets + i * rows.target_row_floats, planar,
+                                        batch->target_width, out),
+            .image = stk_float_picture(rows.images + i * rows.image_row_floats, planar, batch->width, in),
+        };
+        r = stk_restoration_add(&p->restoration, &item, &own, p->gallery, err);
+        if (!r) stk_worst_note(p->result, &own, 1);
+    }
+    if (r) return r;
+    p->loss += loss * count;
+    p->losses += count;
     p->result->samples += count;
     return STOKE_OK;
 }
@@ -174,15 +228,15 @@ static int evaluate_batch(pass *p, const stoke_batch *batch, stoke_error *err)
         const int replaced = batch->status[first] == STOKE_ROW_REPLACED;
         end = first + 1;
         while (end < batch->count && replaced == (batch->status[end] == STOKE_ROW_REPLACED)) end++;
-        if (!replaced) r = evaluate_rows(p, batch, first, end - first, err);
+        if (!replaced) r = (p->confusion ? evaluate_rows : restore_rows)(p, batch, first, end - first, err);
     }
-    if (!r && p->gallery) stk_gallery_take(p->gallery, batch, p->predicted);
+    if (!r && p->gallery && p->confusion) stk_gallery_take(p->gallery, batch, p->predicted);
     return r;
 }
 
 static int check_batch(const pass *p, const stoke_batch *batch, stoke_error *err)
 {
-    const stoke_net_params *net = &p->net->params;
+    const stoke_net_params *net = stoke_net_params_used(p->net);
     if (batch->image_dtype != STOKE_DTYPE_F32)
         return stk_fail(err, STOKE_E_INVALID, "the network takes pictures as f32, and the loader delivers %s",
                         stoke_dtype_name(batch->image_dtype));
@@ -202,7 +256,7 @@ static int next_batch(pass *p, const stoke_batch **batch, stoke_error *err)
     if (r) return r == STOKE_E_END ? r : stk_fail_again(err, r, stoke_loader_error(p->loader));
     const stoke_batch *b = *batch;
     r = check_batch(p, b, err);
-    if (!r && !p->predicted) {
+    if (!r && p->confusion && !p->predicted) {
         p->predicted = stk_calloc((size_t)b->capacity * b->height * b->width, sizeof *p->predicted);
         if (!p->predicted)
             r = stk_fail(err, STOKE_E_NOMEM, "no memory for the predictions of a batch of %u pictures",
@@ -238,15 +292,19 @@ int stk_evaluate(stoke_net *net, stoke_loader *loader, stoke_confusion *confusio
     const uint64_t start = stk_now_ns();
     pass p = { .net = net, .loader = loader, .confusion = confusion, .gallery = gallery, .result = result };
     *result = (stk_evaluate_result){ .loss = NAN };
-    stoke_confusion_reset(confusion);
-    int r = stoke_confusion_create(&p.picture, net->plan.classes, net->params.loss.ignore_index, err);
+    if (confusion) stoke_confusion_reset(confusion);
+    int r = confusion ? stoke_confusion_create(&p.picture, stoke_net_plan_used(net)->classes,
+                                               stoke_net_params_used(net)->loss.ignore_index, err)
+                      : stk_restoration_create(&p.restoration, err);
     if (!r) r = run_batches(&p, progress, context, err);
+    if (!r && confusion) result->scores = stoke_confusion_scores(confusion);
+    if (!r && !confusion) stk_restoration_scores(&p.restoration, result);
     stk_free(p.predicted);
     stoke_confusion_destroy(&p.picture);
+    stk_restoration_free(&p.restoration);
     const int back = stoke_loader_set_epoch(loader, 0);
     if (!r && back) r = stk_fail_again(err, back, stoke_loader_error(loader));
     if (r) return r;
-    result->scores = stoke_confusion_scores(confusion);
     result->loss = p.loss / (double)p.losses; /* NaN when no pixel counted */
     result->seconds = 1e-9 * (double)(stk_now_ns() - start);
     return STOKE_OK;
@@ -261,25 +319,31 @@ typedef struct comparison {
     double *losses; /* of each picture, NaN without one: added up in the order of the set */
     stoke_progress_fn progress;
     void *context;
-    uint64_t count, allowed; /* samples; of them bad */
-    pthread_mutex_t lock;    /* of everything that is added up, and of the gallery */
+    uint64_t count;       /* samples */
+    pthread_mutex_t lock; /* of everything that is added up, and of the gallery */
 } comparison;
 
-/* `policy` and `max_bad` say how far a set may be bad, as to a loader. The message names the file. */
-static int note_bad(comparison *c, const stoke_predicted *predicted, stoke_error *err)
+int stk_original_bad(const stk_original *set, uint64_t id, const stoke_error *why, stoke_error *err)
 {
-    stoke_error why = { .code = predicted->status };
-    uint64_t bad = 0;
-    snprintf(why.message, sizeof why.message, "%s", predicted->message);
-    const int r = stk_quarantine_add(c->set->quarantine, predicted->index, predicted->index, predicted->file,
-                                     &why, &bad, err);
+    const uint64_t count = stoke_dataset_count(set->dataset);
+    const stoke_sample file = stoke_dataset_sample(set->dataset, id);
+    uint64_t bad = 0, allowed = 0;
+    int r = stk_max_bad_limit(set->data->max_bad, count, &allowed, err);
+    if (!r) r = stk_quarantine_add(set->quarantine, id, id, &file, why, &bad, err);
     if (r) return r;
-    if (c->set->data->policy == STOKE_POLICY_STOP) return stk_fail_again(err, why.code, why.message);
-    if (bad <= c->allowed) return STOKE_OK;
+    if (set->data->policy == STOKE_POLICY_STOP) return stk_fail_again(err, why->code, why->message);
+    if (bad <= allowed) return STOKE_OK;
     return stk_fail(err, STOKE_E_TOO_BAD,
                     "%llu of %llu samples are bad, more than max_bad allows (%llu); the first: %s",
-                    (unsigned long long)bad, (unsigned long long)c->count, (unsigned long long)c->allowed,
-                    stk_quarantine_get(c->set->quarantine, 0).reason);
+                    (unsigned long long)bad, (unsigned long long)count, (unsigned long long)allowed,
+                    stk_quarantine_get(set->quarantine, 0).reason);
+}
+
+static int note_bad(const comparison *c, const stoke_predicted *predicted, stoke_error *err)
+{
+    stoke_error why = { .code = predicted->status };
+    snprintf(why.message, sizeof why.message, "%s", predicted->message);
+    return stk_original_bad(c->set, predicted->index, &why, err);
 }
 
 /* A line at a time, as wide as the counting wants it. */
@@ -313,7 +377,7 @@ static int add(comparison *c, const stoke_confusion *confusion, const stoke_pred
         c->losses[predicted->index] = predicted->about.loss;
         c->result->samples++;
         c->result->windows += predicted->about.windows;
-        if (scores.pixels) worst_note(c->result->worst, &c->result->n_worst, &own);
+        if (scores.pixels) stk_worst_note(c->result, &own, 0);
         /* A picture to look at that cannot be made is not shown, and no reason to measure no more. */
         if (c->set->gallery)
             stk_gallery_show(c->set->gallery, &own, predicted->image, predicted->truth, predicted->mask,
@@ -386,10 +450,10 @@ int stk_evaluate_original(const stk_original *set, stoke_confusion *confusion, s
                      .progress = progress,
                      .context = context,
                      .count = stoke_dataset_count(set->dataset) };
+    int r = STOKE_OK;
     *result = (stk_evaluate_result){ .loss = NAN };
+    if (!confusion) return stk_evaluate_whole(set, result, progress, context, err);
     stoke_confusion_reset(confusion);
-    int r = stk_max_bad_limit(set->data->max_bad, c.count, &c.allowed, err);
-    if (r) return r;
     stoke_sample *files = stk_calloc(c.count, sizeof *files);
     c.losses = stk_calloc(c.count, sizeof *c.losses);
     if (!files || !c.losses)

@@ -5,6 +5,7 @@
 #ifndef STOKE_SRC_TRAIN_EVALUATE_H
 #define STOKE_SRC_TRAIN_EVALUATE_H
 
+#include "src/base/mem.h"
 #include "src/pix/pix.h"
 #include "src/source/pairs.h"
 #include "src/source/quarantine.h"
@@ -13,6 +14,7 @@
 #include <stoke/loader.h>
 #include <stoke/net.h>
 #include <stoke/predict.h>
+#include <stoke/tools/metrics.h>
 #include <stoke/train.h>
 
 /* ---- plan of an eval ---- */
@@ -23,26 +25,32 @@
 
 enum {
     STK_EVAL_MEMORY = 128 << 20, /* stoke_predict_job.memory of a run's validation */
-    STK_EVAL_SIDE = 512          /* of whole pictures that are kept to look at, at most */
+    STK_EVAL_SIDE = 512,         /* of whole pictures that are kept to look at, at most */
+    STK_EVAL_PART = 256          /* of restored ones */
 };
 
 typedef struct stk_eval_plan {
     int mode;          /* resize (at the network's size) or slide (at the pictures' own) */
     int own_scale;     /* samples of training are windows at the pictures' own scale */
     double most_shown; /* see stk_pipeline_most_shown */
-    double windows;    /* of a picture, in the mean; 1 with resize */
+    double windows;    /* of a picture, in the mean; 1 with resize. Restored: its size over that of a sample */
     double larger;     /* than what the network sees, in height or width, a picture is at most */
     uint32_t width;    /* of the widest; 0: no header could be read */
+    uint32_t height;   /* of the tallest */
+    int restores;      /* pictures: slide takes them whole, by exact tiles */
     uint64_t pixels;   /* of the largest */
+    stk_predict_raster raster;
 } stk_eval_plan;
 
 const char *stk_eval_mode_name(int mode);
 
 /* wanted: stoke_predict_mode. auto slides where training looks at windows at the pictures' own scale
  * (augment) and one of the pictures is more than stk_much_larger times data->size: what
- * `stoke predict` does with that one. STOKE_E_INVALID: slide with windows that are no multiples of 4. */
+ * `stoke predict` does with that one. STOKE_E_INVALID: slide with windows that are no multiples of what the
+ * network asks for (raster.unit). */
 int stk_eval_plan_make(stk_eval_plan *plan, const stk_pairs *pairs, uint64_t count,
-                       const stoke_data_params *data, int wanted, stoke_error *err);
+                       const stoke_data_params *data, const stoke_net_plan *net, int wanted,
+                       stoke_error *err);
 
 /* Bytes that an evaluation by this plan takes besides the network, at most: pictures and masks on their way,
  * windows, sums of logits, the pictures that are kept to look at. With resize the loader's own plan says it,
@@ -57,6 +65,8 @@ typedef struct stk_evaluate_worst {
     const char *name; /* the dataset's */
     uint64_t id;
     double miou, accuracy; /* of this picture alone */
+    double psnr, ssim;     /* restore: in place of them */
+    double input_psnr;     /* and of the picture as it came; NaN: it is smaller */
 } stk_evaluate_worst;
 enum { STK_WORST = 16 };
 
@@ -72,6 +82,13 @@ void stk_gallery_undo(stk_evaluate_gallery *gallery, const stk_pix_writer *write
 void stk_gallery_take(stk_evaluate_gallery *gallery, const stoke_batch *batch, const uint16_t *predicted);
 /* Scores for the caption of a sample. */
 void stk_gallery_score(stk_evaluate_gallery *gallery, uint64_t id, double miou, double accuracy);
+/* The same for restored pictures: of each the part in the middle, up to STK_EVAL_PART on a side, at its own
+ * scale, where noise and edges can be seen. */
+int stk_gallery_create_restored(stk_evaluate_gallery **out, uint64_t samples, uint32_t wanted,
+                                stoke_error *err);
+struct stk_restored_item;
+void stk_gallery_take_restored(stk_evaluate_gallery *gallery, const stk_evaluate_worst *own,
+                               const struct stk_restored_item *item);
 /* Keeps a whole picture of any size, if it is wanted: image RGB u8, masks u8 or u16; scaled down to the
  * gallery's height and width, with its proportions. own: whose it is, and the scores for its caption. */
 int stk_gallery_show(stk_evaluate_gallery *gallery, const stk_evaluate_worst *own, const stoke_image *image,
@@ -85,19 +102,46 @@ int stk_gallery_write(const stk_evaluate_gallery *gallery, const char *path, con
 typedef struct stk_evaluate_result {
     double loss; /* mean over the samples */
     stoke_scores scores;
+    stoke_scores input; /* restore: of the pictures as they came; NaN where targets are larger */
     uint64_t samples;
     uint64_t windows; /* the network looked at; 0: pictures were resized to its size */
     double seconds, data_seconds;
-    stk_evaluate_worst worst[STK_WORST]; /* ascending miou */
+    stk_evaluate_worst worst[STK_WORST]; /* ascending miou; restore: psnr */
     size_t n_worst;
 } stk_evaluate_result;
 
 /* Runs the loader's epoch to its end and sets it back to the start (stoke_loader_set_epoch(loader, 0)).
- * `confusion` is reset first. gallery may be NULL. Every sample counts once: rows that stand in for bad files
- * do not. STOKE_E_CANCELLED when progress asks. */
+ * `confusion` is reset first; it is NULL where pictures are restored. gallery may be NULL. Every sample counts
+ * once: rows that stand in for bad files do not. STOKE_E_CANCELLED when progress asks. */
 int stk_evaluate(stoke_net *net, stoke_loader *loader, stoke_confusion *confusion,
                  stk_evaluate_gallery *gallery, stk_evaluate_result *result, stoke_progress_fn progress,
                  void *context, stoke_error *err);
+
+/* ---- restored pictures (evaluate_restored.c) ---- */
+
+/* Their scores, added up; and of the pictures as they came, where these are as large. */
+typedef struct stk_restoration {
+    stoke_restored *output, *input;
+    stk_mem_buffer clipped; /* an output, its values clipped to 0 .. 1 */
+} stk_restoration;
+int stk_restoration_create(stk_restoration *r, stoke_error *err);
+void stk_restoration_free(stk_restoration *r); /* accepts a zeroed struct */
+
+/* A picture of width x height as the network wrote it, its target, and what it was made of (of
+ * image_width x image_height): scores go into `own` and the sums, the three into the gallery, if it is wanted
+ * there. */
+typedef struct stk_restored_item {
+    uint32_t width, height, image_width, image_height;
+    stoke_restored_picture output, target, image; /* f32, 0 .. 1; output: whatever the network gave */
+} stk_restored_item;
+/* Three channels of f32 as a loader writes them: planes of so many floats, or interleaved. */
+stoke_restored_picture stk_float_picture(const float *data, int planar, uint32_t width, size_t plane);
+int stk_restoration_add(stk_restoration *r, const stk_restored_item *item, stk_evaluate_worst *own,
+                        stk_evaluate_gallery *gallery, stoke_error *err);
+void stk_restoration_scores(const stk_restoration *r, stk_evaluate_result *result);
+/* Puts a picture on the list (room for STK_WORST) if it belongs there: by miou, or psnr where `restored`. Of
+ * equal ones that with the lower id first, so that the list does not depend on who comes when. */
+void stk_worst_note(stk_evaluate_result *result, const stk_evaluate_worst *picture, int restored);
 
 /* ---- at the original size ---- */
 
@@ -112,13 +156,27 @@ typedef struct stk_original {
     const stoke_data_params *data; /* decoding, policy, max_bad, ignore_index */
     stk_quarantine *quarantine;    /* gets what is bad; kept from pass to pass, it has every sample once */
     stk_evaluate_gallery *gallery; /* may be NULL */
+    int loss;                      /* restore: stoke_loss_kind */
     uint64_t memory;               /* see stoke_predict_job; 0: the usual */
     uint32_t helpers;              /* likewise */
 } stk_original;
 
-/* As stk_evaluate. result->loss: the mean over pictures of what their windows lost, NaN unless all were slid
+/* As stk_evaluate; pictures that are restored go whole. result->loss: the mean over pictures of what their windows lost, NaN unless all were slid
  * over. The scores depend neither on threads nor on who comes when, nor does the loss. */
 int stk_evaluate_original(const stk_original *set, stoke_confusion *confusion, stk_evaluate_result *result,
                           stoke_progress_fn progress, void *context, stoke_error *err);
+
+/* A sample that cannot be used: `policy` and `max_bad` say how far a set may be bad, as to a loader. The
+ * message names the file. */
+int stk_original_bad(const stk_original *set, uint64_t id, const stoke_error *why, stoke_error *err);
+
+/* The same of pictures that are restored (evaluate_restored.c), one after the other. */
+int stk_evaluate_whole(const stk_original *set, stk_evaluate_result *result, stoke_progress_fn progress,
+                       void *context, stoke_error *err);
+/* Bytes that this takes besides the network, with so many pictures that are kept to look at. */
+uint64_t stk_whole_bytes(const stk_eval_plan *plan, uint32_t scale, uint32_t pictures);
+/* The settings of a network that takes whole pictures in tiles: that of a run, for inference. */
+stoke_net_params stk_whole_net(const stk_eval_plan *plan, const stoke_net_params *net,
+                               const stoke_net_plan *trained);
 
 #endif

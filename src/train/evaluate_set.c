@@ -10,7 +10,6 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/net/net.h"
 #include "src/report/grid.h"
 #include "src/source/reader.h"
 #include "src/loader/loader.h"
@@ -18,6 +17,7 @@
 #include "src/train/train_memory.h"
 #include <stoke/tools/dataset.h>
 #include <stoke/tools/loader.h>
+#include <stoke/tools/net.h>
 #include <stoke/tools/terminal.h>
 
 enum { NORMALIZATION = 160 };
@@ -210,6 +210,7 @@ static int take(const stk_evaluate_result *e, stoke_eval_report *report, stoke_e
     report->windows = e->windows;
     report->seconds = e->seconds;
     report->waited_seconds = e->data_seconds;
+    report->task = STOKE_TASK_SEGMENT;
     report->scores = e->scores;
     report->images_per_s = e->seconds > 0 ? (double)e->samples / e->seconds : 0;
     for (; report->n_worst < e->n_worst; report->n_worst++) {
@@ -278,7 +279,7 @@ static int settle_mode(evaluation_set *set)
         r = stk_pairs_look(&pairs, set->dataset, &trained, NULL, NULL, err);
         if (!r)
             r = stk_eval_plan_make(&plan, &pairs, stoke_dataset_count(set->dataset), &trained,
-                                   params->network.mode, err);
+                                   stoke_net_plan_used(set->predictor->net), params->network.mode, err);
         stk_pairs_free(&pairs);
     }
     set->original = params->original || plan.mode == STOKE_PREDICT_SLIDE;
@@ -309,7 +310,7 @@ static int open_set(evaluation_set *set, const stoke_data_params *data)
                         (long long)classes, (long long)data->classes);
     set->data = plain(data, &network);
     set->data.augment = normalization(set->predictor, set->normalization);
-    set->predictor->net->params.loss.ignore_index = data->ignore_index;
+    stoke_net_ignore(set->predictor->net, data->ignore_index);
     report->classes = (uint32_t)set->data.classes;
     report->height = network.height;
     report->width = network.width;

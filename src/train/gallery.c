@@ -15,26 +15,33 @@
 
 typedef struct keepsake {
     uint64_t id;
-    const char *name;                    /* the dataset's; NULL: not seen yet */
-    stoke_image image, truth, predicted; /* RGB u8, u16, u16: one size, up to the gallery's */
-    double miou, accuracy;               /* NaN: no pixel counts */
+    const char *name; /* the dataset's; NULL: not seen yet */
+    /* RGB u8, u16, u16: one size, up to the gallery's. Restored: all RGB u8, the image smaller by `scale`. */
+    stoke_image image, truth, predicted;
+    double miou, accuracy; /* NaN: no pixel counts */
+    double psnr, ssim, input_psnr;
 } keepsake;
 
 struct stk_evaluate_gallery {
+    int restored;
     uint32_t count, height, width;
     keepsake *kept;           /* ascending ids */
     void *pixels;             /* of all of them */
     double scale[3], bias[3]; /* of samples in 0..1, by the loader */
 };
 
-int stk_gallery_create(stk_evaluate_gallery **out, uint64_t samples, uint32_t wanted, uint32_t height,
-                       uint32_t width, stoke_error *err)
+/* depth, channels: of a pixel of truth and prediction. */
+static int gallery_create(stk_evaluate_gallery **out, uint64_t samples, uint32_t wanted, uint32_t height,
+                          uint32_t width, uint32_t channels, uint32_t depth, stoke_error *err)
 {
     stk_evaluate_gallery *g = *out = stk_calloc(1, sizeof *g);
     const uint32_t count = samples < wanted ? (uint32_t)samples : wanted;
+    const size_t result = (size_t)channels * depth;
     size_t pixels = 0, bytes = 0;
-    int fits = stk_mul(height, width, &pixels) && stk_mul(pixels, 7, &bytes) && stk_mul(bytes, count, &bytes);
+    int fits = stk_mul(height, width, &pixels) && stk_mul(pixels, 2 * result + 3, &bytes) &&
+               stk_mul(bytes, count, &bytes);
     if (g && fits) {
+        g->restored = channels == 3;
         g->count = count;
         g->height = height;
         g->width = width;
@@ -49,19 +56,32 @@ int stk_gallery_create(stk_evaluate_gallery **out, uint64_t samples, uint32_t wa
     stk_pix_writer imagenet;
     stk_writer_init(&imagenet, STOKE_DTYPE_F32, STOKE_LAYOUT_CHW, STOKE_NORMALIZE_IMAGENET);
     stk_gallery_undo(g, &imagenet);
-    uint16_t *ids = g->pixels; /* 2 + 2 bytes per pixel of every picture, then 3 */
-    uint8_t *rgb = (uint8_t *)(ids + 2 * pixels * count);
+    uint8_t *results = g->pixels, *rgb = results + 2 * result * pixels * count;
     for (uint32_t i = 0; i < count; i++) {
         keepsake *k = &g->kept[i];
         /* The middle of each of `count` equal parts of the set. count < 2^32, so double is exact enough to
          * keep ids apart and below `samples` where samples * 2 * count would overflow. */
         k->id = (uint64_t)((i + 0.5) * (double)samples / count);
         k->image = (stoke_image){ .data = rgb + 3 * pixels * i, .channels = 3, .depth = 1 };
-        k->truth = (stoke_image){ .data = ids + 2 * pixels * i, .channels = 1, .depth = 2 };
-        k->predicted = (stoke_image){ .data = ids + (2 * i + 1) * pixels, .channels = 1, .depth = 2 };
+        k->truth = (stoke_image){ .channels = channels, .depth = depth };
+        k->predicted = k->truth;
+        k->truth.data = results + 2 * result * pixels * i;
+        k->predicted.data = results + result * pixels * (2 * i + 1);
         k->miou = NAN;
     }
     return STOKE_OK;
+}
+
+int stk_gallery_create(stk_evaluate_gallery **out, uint64_t samples, uint32_t wanted, uint32_t height,
+                       uint32_t width, stoke_error *err)
+{
+    return gallery_create(out, samples, wanted, height, width, 1, 2, err);
+}
+
+int stk_gallery_create_restored(stk_evaluate_gallery **out, uint64_t samples, uint32_t wanted,
+                                stoke_error *err)
+{
+    return gallery_create(out, samples, wanted, STK_EVAL_PART, STK_EVAL_PART, 3, 1, err);
 }
 
 void stk_gallery_destroy(stk_evaluate_gallery **gallery)
@@ -109,14 +129,18 @@ static keepsake *find(const stk_evaluate_gallery *gallery, uint64_t id)
     return NULL;
 }
 
+static void shape(stoke_image *view, uint32_t width, uint32_t height)
+{
+    view->width = width;
+    view->height = height;
+    view->stride = (size_t)width * view->channels * view->depth;
+}
+
 static void set_size(keepsake *k, uint32_t width, uint32_t height)
 {
-    stoke_image *const views[] = { &k->image, &k->truth, &k->predicted };
-    for (size_t i = 0; i < 3; i++) {
-        views[i]->width = width;
-        views[i]->height = height;
-        views[i]->stride = (size_t)width * views[i]->channels * views[i]->depth;
-    }
+    shape(&k->image, width, height);
+    shape(&k->truth, width, height);
+    shape(&k->predicted, width, height);
 }
 
 void stk_gallery_take(stk_evaluate_gallery *gallery, const stoke_batch *batch, const uint16_t *predicted)
@@ -171,6 +195,52 @@ int stk_gallery_show(stk_evaluate_gallery *gallery, const stk_evaluate_worst *ow
     return STOKE_OK;
 }
 
+/* ---- restored pictures ---- */
+
+/* A part of a picture whose values are 0 .. 1; NaN is black. */
+static void cut(const stoke_restored_picture *from, uint32_t left, uint32_t top, const stoke_image *part)
+{
+    uint8_t *to = part->data;
+    for (uint32_t y = 0; y < part->height; y++) {
+        const float *line = (const float *)from->data + (size_t)(top + y) * from->row;
+        for (uint32_t x = 0; x < part->width; x++)
+            for (size_t c = 0; c < 3; c++) {
+                const float v = line[(size_t)(left + x) * from->column + c * from->plane];
+                *to++ = v > 0 ? (uint8_t)((v < 1 ? v : 1) * 255 + 0.5f) : 0;
+            }
+    }
+}
+
+void stk_gallery_take_restored(stk_evaluate_gallery *gallery, const stk_evaluate_worst *own,
+                               const stk_restored_item *item)
+{
+    keepsake *k = find(gallery, own->id);
+    if (!k) return;
+    const uint32_t scale = item->width / item->image_width;
+    const uint32_t width = (uint32_t)stk_least(item->image_width, gallery->width / scale),
+                   height = (uint32_t)stk_least(item->image_height, gallery->height / scale);
+    const uint32_t left = (item->image_width - width) / 2, top = (item->image_height - height) / 2;
+    set_size(k, width * scale, height * scale);
+    shape(&k->image, width, height);
+    cut(&item->image, left, top, &k->image);
+    cut(&item->target, left * scale, top * scale, &k->truth);
+    cut(&item->output, left * scale, top * scale, &k->predicted);
+    k->name = own->name;
+    k->psnr = own->psnr;
+    k->ssim = own->ssim;
+    k->input_psnr = own->input_psnr;
+}
+
+static const char *restored_caption(stk_string_arena *captions, const keepsake *k)
+{
+    return isnan(k->input_psnr)
+               ? stk_string_arena_print(captions, "%.150s: PSNR %.2f dB, SSIM %.3f", k->name, k->psnr, k->ssim)
+               : stk_string_arena_print(captions, "%.150s: PSNR %.2f dB (input %.2f dB), SSIM %.3f", k->name,
+                                        k->psnr, k->input_psnr, k->ssim);
+}
+
+/* ---- all of them ---- */
+
 void stk_gallery_score(stk_evaluate_gallery *gallery, uint64_t id, double miou, double accuracy)
 {
     keepsake *k = find(gallery, id);
@@ -202,7 +272,8 @@ int stk_gallery_write(const stk_evaluate_gallery *gallery, const char *path, con
     for (const keepsake *k = gallery->kept; whole && k < gallery->kept + gallery->count; k++) {
         if (!k->name) continue; /* samples that were bad have not been seen */
         const char *caption =
-            isnan(k->miou) ? stk_string_arena_print(&captions, "%.150s", k->name)
+            gallery->restored ? restored_caption(&captions, k)
+            : isnan(k->miou) ? stk_string_arena_print(&captions, "%.150s", k->name)
                            : stk_string_arena_print(&captions, "%.150s: mean IoU %.3f, accuracy %.1f %%",
                                                     k->name, k->miou, 100 * k->accuracy);
         whole = caption != NULL;

@@ -47,7 +47,8 @@ static uint64_t files_digest(const stoke_dataset *set)
         const char *last = NULL; /* shards hold many samples: they are asked for once in a row */
         for (uint64_t i = 0; i < count; i++) {
             const stoke_sample sample = stoke_dataset_sample(set, i);
-            const char *path = masks ? sample.mask.path : sample.image.path;
+            const stoke_blob *truth = sample.target_path ? &sample.target : &sample.mask;
+            const char *path = masks ? truth->path : sample.image.path;
             int64_t what[2];
             if (!path || (last && !strcmp(last, path))) continue;
             last = path;
@@ -70,7 +71,8 @@ int stk_files_newer_text(const stk_setup *setup, int64_t since_ns, char *text, s
     for (size_t i = 0; i < 2; i++)
         for (uint64_t k = 0; paths && sets[i] && k < stoke_dataset_count(sets[i]); k++) {
             const stoke_sample sample = stoke_dataset_sample(sets[i], k);
-            const stoke_blob *const blobs[] = { &sample.image, &sample.mask };
+            const stoke_blob *const blobs[] = { &sample.image,
+                                                sample.target_path ? &sample.target : &sample.mask };
             for (size_t side = 0; side < 2; side++) {
                 if (!blobs[side]->path) continue;
                 paths[n++] = blobs[side]->path;
@@ -134,22 +136,33 @@ static const char *const left_out[] = {
     "cache",     "cache_disk",     "cache_ram", "max_pixels", "model",        "pretrained",  "partial",
     "threads",   "epochs",         "steps",     "eval_every", "patience",     "runs",        "name",
     "resume",    "force",          "log_every", "save_every", "stop_after",   "pictures",    "tensorboard",
-    "eval_mode", "names",
+    "eval_mode", "names",          "targets",   "patch_size",
 };
 
-static int counts(const char *name)
+/* Settings that came later than runs there are, and that say nothing of segmentation by a model with sizes of
+ * its own: such a run's lines are what they were. */
+static int is_silent(const char *name, const stk_setup *setup)
+{
+    static const char *const of_restoration[] = { "task", "scale", "photometric" };
+    for (size_t i = 0; i < sizeof of_restoration / sizeof *of_restoration; i++)
+        if (!strcmp(name, of_restoration[i])) return !stk_setup_restores(setup);
+    if (!strcmp(name, "base_channels")) return !setup->params.base_channels;
+    return !strcmp(name, "num_blocks") && !setup->params.num_blocks;
+}
+
+static int counts(const char *name, const stk_setup *setup)
 {
     for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
         if (!strcmp(name, left_out[i])) return 0;
-    return 1;
+    return !is_silent(name, setup);
 }
 
-static void write_group(const stoke_option_group *group, FILE *out)
+static void write_group(const stoke_option_group *group, const stk_setup *setup, FILE *out)
 {
     char text[STK_OPTION_TEXT];
     for (size_t i = 0; i < group->count; i++) {
         const stoke_option *option = &group->options[i];
-        const char *value = counts(option->name) ? stk_option_text(option, group->target, text) : NULL;
+        const char *value = counts(option->name, setup) ? stk_option_text(option, group->target, text) : NULL;
         if (value) fprintf(out, "%s=%s\n", option->name, value);
     }
 }
@@ -184,7 +197,7 @@ char *stk_setup_identity(const stk_setup *setup)
     stk_mem_buffer file = { 0 };
     FILE *out = open_memstream(&text, &size);
     if (!out) return NULL;
-    write_group(&groups[0], out);
+    write_group(&groups[0], setup, out);
     /* The map by what it does, a file of ops by what is in it, as a list is. */
     if (!stk_labels_of(&labels, &data, NULL)) stk_labels_digest(labels, map);
     fprintf(out, "classes=%u\nlabel_map=%016llx%016llx\n", setup->classes, (unsigned long long)map[0],
@@ -199,7 +212,7 @@ char *stk_setup_identity(const stk_setup *setup)
     stoke_pipeline_destroy(&pipeline);
     stk_buffer_free(&file);
     fprintf(out, "model=%s\n", params.model);
-    write_group(&groups[1], out);
+    write_group(&groups[1], setup, out);
     fprintf(out, "steps=%llu\n", (unsigned long long)setup->steps);
     if (setup->params.eval_mode == STOKE_PREDICT_SLIDE) fputs(slides, out); /* see stk_setup_eval_mode */
     write_set("train_set", setup->train_set, out);

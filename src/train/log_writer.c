@@ -270,9 +270,11 @@ static void put_quoted(FILE *out, const char *text)
 
 static void put_table_head(FILE *out, const stk_setup *setup)
 {
+    const int task = stk_setup_task(setup);
     fputs("step,epoch,seconds,loss", out);
-    for (int i = 0; i < STOKE_SCORES; i++) fprintf(out, ",%s", stoke_score_at(i)->name);
-    for (uint32_t i = 0; i < stk_setup_matrix_classes(setup); i++) {
+    for (int i = 0; i < STOKE_SCORES; i++)
+        if (stoke_metric_fits(i, task)) fprintf(out, ",%s", stoke_score_at(i)->name);
+    for (uint32_t i = 0; task == STOKE_TASK_SEGMENT && i < stk_setup_matrix_classes(setup); i++) {
         const char *name = stk_setup_class_name(setup, i);
         if (name) {
             fputs(",\"iou_", out);
@@ -285,6 +287,12 @@ static void put_table_head(FILE *out, const stk_setup *setup)
     fputs("\r\n", out);
 }
 
+/* Classes that an evaluation counted; 0 where there is no matrix (restore). */
+static uint32_t classes_of(const stk_log_eval_note *note)
+{
+    return note->confusion ? stoke_confusion_classes(note->confusion) : 0;
+}
+
 /* A score that is not defined is an empty field. */
 static void put_real(FILE *out, double value)
 {
@@ -293,13 +301,14 @@ static void put_real(FILE *out, double value)
     if (isfinite(value)) fputs(stk_format_real(value, text), out);
 }
 
-static void put_table_row(FILE *out, const stk_log_eval_note *note)
+static void put_table_row(FILE *out, int task, const stk_log_eval_note *note)
 {
     fprintf(out, "%" PRIu64 ",%" PRIu64, note->step, note->epoch);
     put_real(out, note->t);
     put_real(out, note->evaluation->loss);
-    for (int i = 0; i < STOKE_SCORES; i++) put_real(out, stoke_score_value(&note->evaluation->scores, i));
-    for (uint32_t i = 0; i < stoke_confusion_classes(note->confusion); i++)
+    for (int i = 0; i < STOKE_SCORES; i++)
+        if (stoke_metric_fits(i, task)) put_real(out, stoke_score_value(&note->evaluation->scores, i));
+    for (uint32_t i = 0; i < classes_of(note); i++)
         put_real(out, stoke_confusion_class(note->confusion, i).iou);
     fputs("\r\n", out);
 }
@@ -365,6 +374,7 @@ void stk_log_writer_start(stk_log_writer *j, const stk_setup *setup, const stoke
     stoke_json_uint(&json, "cores", stoke_machine_cores().usable);
     stoke_json_string(&json, "data", data->data ? data->data : data->list ? data->list : data->images);
     const int metric = setup->params.metric;
+    if (stk_setup_task(setup) == STOKE_TASK_RESTORE) stoke_json_string(&json, "task", "restore");
     stoke_json_string(&json, "metric", metric == STOKE_METRIC_LOSS ? "loss" : stoke_score_at(metric)->name);
     if (setup->val_set) stoke_json_string(&json, "eval_mode", stk_eval_mode_name(setup->eval.mode));
     stoke_json_bool(&json, "resumed", resumed);
@@ -431,7 +441,27 @@ static void put_matrix(stoke_json *json, const stoke_confusion *confusion)
     stoke_json_close(json);
 }
 
-static void put_evaluation(stk_log_writer *j, const stk_log_eval_note *note)
+/* The pictures that are worst, each by its own scores. */
+static void put_worst(stoke_json *json, int task, const stk_evaluate_result *e)
+{
+    stoke_json_array(json, "worst");
+    for (size_t i = 0; i < e->n_worst; i++) {
+        const stk_evaluate_worst *worst = &e->worst[i];
+        stoke_json_object(json, NULL);
+        stoke_json_string(json, "name", worst->name);
+        if (task == STOKE_TASK_RESTORE) {
+            stoke_json_real(json, "psnr", worst->psnr);
+            stoke_json_real(json, "ssim", worst->ssim);
+        } else {
+            stoke_json_real(json, "miou", worst->miou);
+            stoke_json_real(json, "accuracy", worst->accuracy);
+        }
+        stoke_json_close(json);
+    }
+    stoke_json_close(json);
+}
+
+static void put_evaluation(stk_log_writer *j, int task, const stk_log_eval_note *note)
 {
     const stk_evaluate_result *e = note->evaluation;
     stoke_json json = begin(j, "eval", note->step);
@@ -439,24 +469,17 @@ static void put_evaluation(stk_log_writer *j, const stk_log_eval_note *note)
     stoke_json_real(&json, "t", note->t);
     stoke_json_real(&json, "loss", e->loss);
     for (int i = 0; i < STOKE_SCORES; i++)
-        stoke_json_real(&json, stoke_score_at(i)->name, stoke_score_value(&e->scores, i));
-    put_classes(&json, note->confusion);
+        if (stoke_metric_fits(i, task))
+            stoke_json_real(&json, stoke_score_at(i)->name, stoke_score_value(&e->scores, i));
+    if (note->confusion) put_classes(&json, note->confusion);
     stoke_json_bool(&json, "best", note->best);
     stoke_json_bool(&json, "average", note->average);
     stoke_json_uint(&json, "samples", e->samples);
     stoke_json_real(&json, "seconds", e->seconds);
     stoke_json_real(&json, "data_seconds", e->data_seconds);
     if (note->picture) stoke_json_string(&json, "picture", note->picture);
-    put_matrix(&json, note->confusion);
-    stoke_json_array(&json, "worst");
-    for (size_t i = 0; i < e->n_worst; i++) {
-        stoke_json_object(&json, NULL);
-        stoke_json_string(&json, "name", e->worst[i].name);
-        stoke_json_real(&json, "miou", e->worst[i].miou);
-        stoke_json_real(&json, "accuracy", e->worst[i].accuracy);
-        stoke_json_close(&json);
-    }
-    stoke_json_close(&json);
+    if (note->confusion) put_matrix(&json, note->confusion);
+    put_worst(&json, task, e);
     end(j, &json);
 }
 
@@ -474,7 +497,7 @@ static void send_picture(stk_log_writer *j, const stk_log_eval_note *note)
  * curve. */
 static void send_evaluation(stk_log_writer *j, const stk_setup *setup, const stk_log_eval_note *note)
 {
-    const int64_t classes = stoke_confusion_classes(note->confusion);
+    const int64_t classes = classes_of(note);
     const size_t most = 1 + STOKE_SCORES + (size_t)classes;
     stk_string_arena strings = { 0 };
     const char **tags = stk_calloc(most, sizeof *tags);
@@ -483,6 +506,7 @@ static void send_evaluation(stk_log_writer *j, const stk_setup *setup, const stk
     size_t n = 0;
     for (int64_t i = -1 - STOKE_SCORES; whole && i < classes; i++) {
         const int score = (int)i + STOKE_SCORES;
+        if (i < 0 && score >= 0 && !stoke_metric_fits(score, stk_setup_task(setup))) continue;
         const char *name = i >= 0      ? stk_setup_class_name(setup, (uint32_t)i)
                            : score < 0 ? "loss"
                                        : stoke_score_at(score)->name;
@@ -508,8 +532,9 @@ static void send_evaluation(stk_log_writer *j, const stk_setup *setup, const stk
 void stk_log_writer_evaluation(stk_log_writer *j, const stk_setup *setup, const stk_log_eval_note *note)
 {
     const paper *table = &j->paper[STK_LOG_FILE_TABLE];
-    put_evaluation(j, note);
-    if (table->stream) put_table_row(table->stream, note);
+    const int task = stk_setup_task(setup);
+    put_evaluation(j, task, note);
+    if (table->stream) put_table_row(table->stream, task, note);
     finish_line(j, STK_LOG_FILE_TABLE);
     if (j->with_events) send_evaluation(j, setup, note);
     if (j->events && note->picture) send_picture(j, note);

@@ -18,6 +18,9 @@
  *    "data_seconds":0.1,"picture":"predictions/000092.png","confusion":[[..]],"worst":[{"name":..,"miou":..}]}
  *                                                        confusion: up to 64 classes; undefined scores are
  * null; seconds with drawing the picture and saving best/
+ *   A run that restores pictures has "task":"restore" in its first line, and of an evaluation "psnr" and
+ * "ssim" in place of the scores and classes from "miou" to "f1", no confusion, and psnr and ssim of the
+ * worst.
  *   {"kind":"save","step":92,"t":18.3,"seconds":0.11,"bytes":59500000}
  *   {"kind":"remark","step":0,"t":0,"text":".."}         what was chosen or is odd, a sentence
  *   {"kind":"end","step":900,"t":..,"why":"all steps done"}
@@ -74,7 +77,8 @@ typedef struct stk_log_step_note {
 #define STK_LOG_STEP_FIELDS(WHOLE, REAL, COUNT, SUM)                                                         \
     WHOLE(epoch)                                                                                             \
     REAL(t)                                                                                                  \
-    REAL(loss) REAL(lr) REAL(gradient_norm) REAL(loss_scale) COUNT(skipped) COUNT(images) SUM(seconds)       \
+    REAL(loss)                                                                                               \
+    REAL(lr) REAL(gradient_norm) REAL(loss_scale) COUNT(skipped) COUNT(images) SUM(seconds)                  \
         SUM(data_seconds)
 
 /* An evaluation with everything that is written about it. */
@@ -82,13 +86,13 @@ typedef struct stk_log_eval_note {
     uint64_t step, epoch;
     double t;
     const stk_evaluate_result *evaluation;
-    const stoke_confusion *confusion;
+    const stoke_confusion *confusion; /* NULL: restore */
     int best, average;
     const char *picture; /* relative to the folder; NULL: none */
 } stk_log_eval_note;
 
 /* The files of a journal. metrics.csv: step,epoch,seconds,loss,miou,...,iou_NAME,... A class without a name
- * is iou_3. */
+ * is iou_3. restore: step,epoch,seconds,loss,psnr,ssim. */
 typedef enum stk_log_file {
     STK_LOG_FILE_LOG,
     STK_LOG_FILE_TABLE,

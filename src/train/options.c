@@ -25,16 +25,17 @@
 
 /* clang-format off: one entry, one paragraph */
 static const char METRICS[] =
-#define STOKE_SCORE(id, name, title, metric, charted) metric "|"
+#define STOKE_SCORE(id, task, name, title, metric, charted) metric "|"
 #include <stoke/scores.def>
 #undef STOKE_SCORE
     "loss";
 
 static const stoke_option table[] = {
     /* the network */
-    STRING(model, NULL, "b0..b5",
-           "Size of the SegFormer, from b0 (3.7 million parameters) to b5 (84 million); left out, what "
-           "--pretrained holds, else b0")
+    STRING(model, NULL, "b0..b5|resnet|unet",
+           "A SegFormer, from b0 (3.7 million parameters) to b5 (84 million); resnet, a small residual "
+           "network at full resolution; or unet, a U-Net. Left out, what --pretrained holds, else b0, and "
+           "resnet for --task restore")
     STRING(pretrained, NULL, "DIR|FILE",
            "Weights to start from, as Hugging Face stores them: the folder of a whole network or of an "
            "encoder (mit-b0), or the best/ folder of another run. Left out, weights start random, from --seed")
@@ -54,7 +55,16 @@ static const stoke_option table[] = {
          "Share of samples for which the last block of the encoder is passed over in training; it grows "
          "from 0 at the first block")
     FLAG(freeze_encoder, "false",
-         "Train the head alone: faster, for few pictures and good pretrained weights")
+         "Train the head alone (of resnet its last layer): faster, for few pictures and good pretrained "
+         "weights")
+    INT(base_channels, "0", 0, 1024, "N",
+        "Of resnet and unet: channels at full resolution; 0 takes those of --pretrained, else 32 and 16")
+    INT(num_blocks, "0", 0, 256, "N",
+        "Of resnet: residual blocks, of two layers each; 0 takes those of --pretrained, else 4")
+    INT(patch_size, "0", 0, 32768, "N",
+        "Train on patches of NxN: sets --size and, unless --augment says otherwise, takes them at random "
+        "places, mirrored at random. 0 leaves --size as it is; for --task restore without --size it chooses: "
+        "the pictures' smaller side, up to 192")
     /* how long */
     INT(epochs, "50", 1, ANY, "N", "How often training goes over the set")
     INT(steps, "0", 0, ANY, "N", "Updates of the weights in all; above 0 it counts instead of --epochs")
@@ -62,8 +72,9 @@ static const stoke_option table[] = {
         "Batches per step: the gradients of N batches are added up, which equals one batch N times as "
         "large in the memory of one")
     /* loss */
-    CHOICE(loss, "ce", "ce|dice|ce_dice|focal",
-           "Cross-entropy, Dice, their sum, or focal loss; pixels of --ignore-index count in none")
+    CHOICE(loss, "auto", "ce|dice|ce_dice|focal|l1|charbonnier|mse|auto",
+           "Of masks cross-entropy, Dice, their sum, or focal loss; pixels of --ignore-index count in none. Of "
+           "restored pictures |d|, sqrt(d^2 + 0.001^2) or d^2. auto is ce, or charbonnier")
     REAL(label_smoothing, "0", 0, 1, "PART",
          "Share of the target that is spread over all classes; cross-entropy only")
     REAL(focal_gamma, "2", 0, 100, "X",
@@ -111,7 +122,8 @@ static const stoke_option table[] = {
            "`stoke predict` does. A run that goes on keeps what it had")
     CHOICE(metric, "miou", METRICS,
            "What decides which network is kept in best/: the score on val that is highest (miou: mean IoU; "
-           "f1: mean F1 of the classes; accuracy: share of right pixels; ...), or the lowest loss")
+           "f1: mean F1 of the classes; accuracy: share of right pixels; ...), or the lowest loss. Networks that "
+           "restore pictures have psnr, which stands for miou there, and ssim")
     INT(patience, "0", 0, ANY, "N",
         "Stop after N evaluations in a row without a better one; 0 goes on to the end")
     /* the run folder */

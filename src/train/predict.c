@@ -14,8 +14,9 @@
 #include "src/base/json_read.h"
 #include "src/base/retry.h"
 #include "src/net/files/pretrained.h"
-#include "src/net/net.h"
-#include "src/net/segformer/segformer.h"
+#include "src/net/network.h"
+#include "src/net/ops/ops.h"
+#include <stoke/tools/net.h>
 #include <stoke/tools/predict.h>
 
 /* ---- what the files beside the weights say ---- */
@@ -34,8 +35,8 @@ static int bad(const reading *r, const char *what)
 static int side(const reading *r, const stk_json_value *value, uint32_t *out)
 {
     uint64_t pixels;
-    if (!stk_json_uint(r->json, value, &pixels) || pixels < STK_NET_SIDE_MIN || pixels > STK_NET_SIDE_MAX)
-        return bad(r, "\"size\" is not 29 to 32768 pixels");
+    if (!stk_json_uint(r->json, value, &pixels) || !pixels || pixels > STK_NET_SIDE_MAX)
+        return bad(r, "\"size\" is not 1 to 32768 pixels");
     *out = (uint32_t)pixels;
     return STOKE_OK;
 }
@@ -116,12 +117,12 @@ static int make_swap(stoke_predictor *p, const stoke_pipeline *pipeline, stoke_e
 }
 
 /* Sets writer, own_scale and swap; augment may be NULL. Values are normalised as the training said, else as
- * the files beside the weights, else ImageNet's. */
+ * the files beside the weights, else as is usual for the task. */
 static int predict_learn(stoke_predictor *p, const char *augment, const stk_predict_preset *preset,
                          stoke_error *err)
 {
     double mean[3], deviation[3];
-    stk_writer_init(&p->writer, STOKE_DTYPE_F32, STOKE_LAYOUT_CHW, STOKE_NORMALIZE_IMAGENET);
+    stk_writer_init(&p->writer, STOKE_DTYPE_F32, STOKE_LAYOUT_CHW, stoke_net_plan_used(p->net)->normalize);
     if (preset->deviation[0] > 0) stk_writer_normalize(&p->writer, preset->mean, preset->deviation);
     if (!augment) return STOKE_OK;
     stoke_pipeline *pipeline = NULL;
@@ -163,6 +164,25 @@ static int check(const stoke_predict_params *params, stoke_error *err)
     return STOKE_OK;
 }
 
+/* A tile has nothing to do with the size that was trained with: what is beside the weights says nothing. */
+static int settle_tile(stoke_predictor *p, const stoke_net_plan *net, stoke_error *err)
+{
+    const uint32_t least = stk_restore_least(net);
+    if (p->params.mode == STOKE_PREDICT_RESIZE)
+        return stk_fail(err, STOKE_E_INVALID, "mode resize is for masks: pictures are restored as they are");
+    p->restores = 1;
+    p->height = p->params.size[0];
+    p->width = p->params.size[1];
+    p->size_from = "as set";
+    if (!p->height || !p->width) {
+        p->height = p->width = stk_restore_tile(net);
+        p->size_from = "the usual one";
+    }
+    if (p->height >= least && p->width >= least) return STOKE_OK;
+    return stk_fail(err, STOKE_E_INVALID, "tiles of %u x %u: this network needs %u x %u at least", p->height,
+                    p->width, least, least);
+}
+
 static void settle_size(stoke_predictor *p, const stk_predict_preset *preset)
 {
     p->height = p->params.size[0];
@@ -177,6 +197,21 @@ static void settle_size(stoke_predictor *p, const stk_predict_preset *preset)
     p->size_from = "the usual one, nothing else is said beside the weights";
 }
 
+/* What the files say of the network, before it has a size. 0: nothing, opening it will tell why. */
+static int look(const char *weights, stoke_net_plan *net)
+{
+    stoke_net_params params = stoke_net_defaults();
+    params.weights = weights;
+    params.training = 0;
+    return !stoke_net_plan_of(&params, net, NULL);
+}
+
+int stk_predict_restores(const char *weights)
+{
+    stoke_net_plan net;
+    return look(weights, &net) && net.task == STOKE_TASK_RESTORE;
+}
+
 static int open_network(stoke_predictor *p, const char *weights, stoke_error *err)
 {
     stoke_net_params net = stoke_net_defaults();
@@ -184,7 +219,7 @@ static int open_network(stoke_predictor *p, const char *weights, stoke_error *er
     /* About a million pixels: below it, passes of more rows are faster; above it, they only take memory. */
     const uint64_t fit = stk_least(stk_most((1u << 20) / ((uint64_t)p->height * p->width), 1), 16);
     p->batch = p->params.batch ? p->params.batch : (uint32_t)fit;
-    p->batch = p->batch < views ? views : p->batch / views * views;
+    p->batch = p->batch < views || p->restores ? views : p->batch / views * views;
     net.weights = weights;
     net.batch = p->batch;
     net.height = p->height;
@@ -199,15 +234,16 @@ static int open_network(stoke_predictor *p, const char *weights, stoke_error *er
 static int equip(stoke_predictor *p, const char *augment, const stk_predict_preset *preset, stoke_error *err)
 {
     const size_t row = 3 * (size_t)p->height * p->width;
-    const size_t threads = stk_threadpool_size(p->net->run.pool);
-    p->classes = p->net->plan.classes;
+    const stoke_net_plan *plan = stoke_net_plan_used(p->net);
+    p->classes = plan->classes;
     p->stride = stk_logits_stride(p->classes);
-    p->grid_height = p->net->loss_shape.in_height;
+    p->raster = stk_predict_raster_of(plan);
+    p->restores = plan->task == STOKE_TASK_RESTORE;
     const int status = predict_learn(p, augment, preset, err);
     if (status) return status;
     p->resizer = stk_resizer_create();
     p->rows = stk_alloc_aligned(row * p->batch * sizeof *p->rows, 64);
-    if (p->resizer && p->rows && stk_buffer_reserve(&p->merged, threads * p->stride * sizeof(float)))
+    if (p->resizer && p->rows && stk_buffer_reserve(&p->merged, plan->threads * p->stride * sizeof(float)))
         return STOKE_OK;
     return stk_fail(err, STOKE_E_NOMEM, "no memory for %u pictures of %u x %u", p->batch, p->height,
                     p->width);
@@ -224,13 +260,18 @@ int stoke_predictor_open(stoke_predictor **out, const stoke_predict_params *para
     if (!p) return stk_fail(err, STOKE_E_NOMEM, "no memory for a predictor");
     p->params = *params;
     p->params.weights = p->params.augment = NULL;
-    settle_size(p, &preset);
-    if (params->mode == STOKE_PREDICT_SLIDE && (p->height % STK_GRID || p->width % STK_GRID))
-        status = stk_fail(err, STOKE_E_INVALID,
-                          "windows of %u x %u: height and width must be multiples of %d, set `size`",
-                          p->height, p->width, STK_GRID);
+    stoke_net_plan net;
+    if (look(params->weights, &net) && net.task == STOKE_TASK_RESTORE)
+        status = settle_tile(p, &net, err);
+    else
+        settle_size(p, &preset);
     if (!status) status = open_network(p, params->weights, err);
     if (!status) status = equip(p, params->augment, &preset, err);
+    if (!status && !p->restores && params->mode == STOKE_PREDICT_SLIDE &&
+        !stk_raster_has(p->raster, p->height, p->width))
+        status = stk_fail(err, STOKE_E_INVALID,
+                          "windows of %u x %u: height and width must be multiples of %u, set `size`",
+                          p->height, p->width, p->raster.unit);
     if (status)
         stoke_predictor_close(&p);
     else
@@ -241,16 +282,17 @@ int stoke_predictor_open(stoke_predictor **out, const stoke_predict_params *para
 int stk_predictor_borrow(stoke_predictor **out, stoke_net *net, const char *augment, stoke_error *err)
 {
     const stk_predict_preset nothing = { 0 };
+    const stoke_net_params *params = stoke_net_params_used(net);
     stoke_predictor *p = *out = stk_calloc(1, sizeof *p);
     if (!p) return stk_fail(err, STOKE_E_NOMEM, "no memory for a predictor");
     p->params = stoke_predict_defaults();
     p->params.mode = STOKE_PREDICT_SLIDE;
     p->net = net;
     p->borrowed = 1;
-    p->height = net->params.height;
-    p->width = net->params.width;
+    p->height = params->height;
+    p->width = params->width;
     p->size_from = "the network's";
-    p->batch = net->params.batch < STK_PREDICT_BATCH ? net->params.batch : STK_PREDICT_BATCH;
+    p->batch = (uint32_t)stk_least(params->batch, STK_PREDICT_BATCH);
     const int status = equip(p, augment, &nothing, err);
     if (status) stoke_predictor_close(out);
     return status;
@@ -284,7 +326,7 @@ stoke_predictor_info stoke_predictor_about(const stoke_predictor *p)
 
 const char *stoke_predictor_class(const stoke_predictor *p, uint32_t id)
 {
-    return p->net->labels && id < p->classes ? p->net->labels[id] : NULL;
+    return stoke_net_label(p->net, id);
 }
 
 const char *stoke_predictor_remark(const stoke_predictor *p, size_t index)
@@ -296,20 +338,30 @@ const char *stoke_predictor_remark(const stoke_predictor *p, size_t index)
 
 static int mode_of(const stoke_predictor *p, uint32_t width, uint32_t height)
 {
+    if (p->restores) return STOKE_PREDICT_SLIDE;
     if (p->params.mode != STOKE_PREDICT_AUTO) return p->params.mode;
     const int large = width > stk_much_larger * p->width || height > stk_much_larger * p->height;
-    const int possible = p->width % STK_GRID == 0 && p->height % STK_GRID == 0;
+    const int possible = stk_raster_has(p->raster, p->height, p->width);
     return p->own_scale && large && possible ? STOKE_PREDICT_SLIDE : STOKE_PREDICT_RESIZE;
 }
 
 stoke_predict_plan stoke_predictor_plan(const stoke_predictor *p, uint32_t width, uint32_t height)
 {
     stoke_predict_plan plan = { .mode = mode_of(p, width, height), .windows = 1 };
-    if (plan.mode == STOKE_PREDICT_SLIDE)
+    const uint32_t tile[2] = { p->height, p->width };
+    if (p->restores)
+        plan.bytes = stk_restore_bytes(stoke_net_plan_used(p->net), tile, width, height, &plan.windows);
+    else if (plan.mode == STOKE_PREDICT_SLIDE)
         plan.bytes = stk_slide_bytes(p, width, height, &plan.windows);
     else
         plan.bytes = (uint64_t)width * height * sizeof(uint16_t) + 3 * (uint64_t)p->width * p->height;
     return plan;
+}
+
+int stk_predict_check_image(const stoke_image *image, stoke_error *err)
+{
+    if (image->data && image->channels == 3 && (image->depth == 1 || image->depth == 2)) return STOKE_OK;
+    return stk_fail(err, STOKE_E_INVALID, "a picture needs 3 channels of 1 or 2 bytes");
 }
 
 int stk_predict_check_mask(const stoke_predictor *p, uint32_t width, uint32_t height, const stoke_image *mask,
@@ -390,9 +442,11 @@ int stk_predictor_run(stoke_predictor *p, const stoke_image *image, const stoke_
     stoke_image fitted;
     stoke_logits logits;
     if (!about) about = &unused;
-    if (!image->data || image->channels != 3 || (image->depth != 1 && image->depth != 2))
-        return stk_fail(err, STOKE_E_INVALID, "a picture needs 3 channels of 1 or 2 bytes");
-    int status = stk_predict_check_mask(p, image->width, image->height, mask, err);
+    if (p->restores)
+        return stk_fail(err, STOKE_E_INVALID,
+                        "this network restores pictures: stoke_predictor_restore gives them");
+    int status = stk_predict_check_image(image, err);
+    if (!status) status = stk_predict_check_mask(p, image->width, image->height, mask, err);
     if (status) return status;
     if (mode_of(p, image->width, image->height) == STOKE_PREDICT_SLIDE)
         return stk_slide(p, image, truth, mask, about, progress, context, err);

@@ -3,7 +3,8 @@
  * A picture window by window. Windows come row by row, and only a band of the sums is held: what one row of
  * windows sees, and the line above. Once a row is done, lines above the next row of windows are final: their
  * classes are made and they make room. So a picture takes memory by its width, not by its height: 19 classes,
- * windows of 512, 4000 pixels wide: 129 lines of 96 KB of sums and 4 MB of classes.
+ * windows of 512, a SegFormer's stride of 4, 4000 pixels wide: 129 lines of 96 KB of sums and 4 MB of
+ * classes.
  */
 #include "src/train/predict.h"
 
@@ -12,10 +13,11 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/net/net.h"
+#include "src/net/ops/ops.h"
 #include "src/pix/pix_table.h"
 #include <stoke/tools/image.h>
 #include <stoke/tools/machine.h>
+#include <stoke/tools/net.h>
 
 /* ---- rows through the network ---- */
 
@@ -119,7 +121,7 @@ void stk_predict_add(stoke_predictor *p, const stoke_logits *logits, uint32_t it
                      const stk_predict_sums *sums)
 {
     const adding a = { p, logits, sums, columns, items, p->merged.data };
-    stk_threadpool_run(p->net->run.pool, add_line, &a, logits->height);
+    stoke_net_run(p->net, add_line, &a, logits->height);
 }
 
 /* ---- from the grid to classes ---- */
@@ -130,22 +132,14 @@ void stk_predict_add(stoke_predictor *p, const stoke_logits *logits, uint32_t it
 const uint16_t *stk_grid_classes(stoke_predictor *p, const stk_predict_grid *grid, uint32_t width,
                                  uint32_t height, stoke_error *err)
 {
-    const stk_loss_shape shape = { .batch = 1,
-                                   .classes = p->classes,
-                                   .in_height = grid->height,
-                                   .in_width = grid->width,
-                                   .height = height,
-                                   .width = width };
+    const stoke_logits logits = { grid->data, grid->height, grid->width, p->classes, p->stride };
     uint16_t *labels = stk_buffer_reserve(&p->labels, stoke_image_bytes(width, height, 1, 2));
-    void *taps = stk_buffer_reserve(&p->taps, stk_loss_room(&shape));
+    void *taps = stk_buffer_reserve(&p->taps, stoke_net_class_room(&logits, height, width));
     if (!labels || !taps) {
         stk_fail(err, STOKE_E_NOMEM, "no memory for the classes of %u x %u pixels", width, height);
         return NULL;
     }
-    stk_loss_bind(&shape, taps);
-    /* Of the thread's scratch it takes two planes, [classes][lanes], whatever the shape: the network's own is
-     * enough. */
-    stk_classes_of(&p->net->run, &shape, taps, grid->data, labels);
+    stoke_net_classes_of(p->net, &logits, height, width, taps, labels);
     return labels;
 }
 
@@ -195,7 +189,7 @@ double stk_grid_confidence(stoke_predictor *p, const stk_predict_grid *grid, uin
     double *sums = stk_buffer_reserve(&p->lines, lines * sizeof *sums);
     if (!sums) return NAN;
     const sureness s = { p, grid, columns, sums };
-    stk_threadpool_run(p->net->run.pool, sum_line, &s, lines);
+    stoke_net_run(p->net, sum_line, &s, lines);
     double sum = 0;
     for (uint32_t i = 0; i < lines; i++) sum += sums[i];
     return sum;
@@ -203,12 +197,20 @@ double stk_grid_confidence(stoke_predictor *p, const stk_predict_grid *grid, uin
 
 /* ---- windows ---- */
 
-stk_predict_windows stk_windows_of(uint32_t side, uint32_t window, double overlap)
+/* A network halves its maps as often as side_multiple says, and what it sees of a window depends on where in
+ * it the halving begins: two windows agree most where they overlap when they begin at multiples of it. */
+stk_predict_raster stk_predict_raster_of(const stoke_net_plan *net)
 {
-    stk_predict_windows w = { .window = window, .length = (side + STK_GRID - 1) / STK_GRID * STK_GRID };
+    return (stk_predict_raster){ net->stride, (uint32_t)stk_most(net->stride, net->side_multiple) };
+}
+
+stk_predict_windows stk_windows_of(uint32_t side, uint32_t window, stk_predict_raster raster, double overlap)
+{
+    const uint32_t unit = raster.unit;
+    stk_predict_windows w = { .raster = raster, .window = window, .length = (side + unit - 1) / unit * unit };
     if (w.length < window) w.length = window;
-    w.step = (uint32_t)(window * (1 - overlap)) / STK_GRID * STK_GRID;
-    if (w.step < STK_GRID) w.step = STK_GRID;
+    w.step = (uint32_t)(window * (1 - overlap)) / unit * unit;
+    if (w.step < unit) w.step = unit;
     w.count = (w.length - window + w.step - 1) / w.step + 1;
     return w;
 }
@@ -220,21 +222,26 @@ static uint32_t windows_start(const stk_predict_windows *windows, uint32_t index
     return (uint64_t)index * windows->step < last ? index * windows->step : last;
 }
 
-/* shares[i] = 1 / the number of windows that see element i of the grid; length / STK_GRID of them. */
-static void windows_shares(const stk_predict_windows *windows, float *shares)
+/* Elements of the grid. */
+static uint32_t windows_columns(const stk_predict_windows *windows)
 {
-    memset(shares, 0, windows->length / STK_GRID * sizeof *shares);
-    for (uint32_t i = 0; i < windows->count; i++) {
-        float *first = shares + windows_start(windows, i) / STK_GRID;
-        for (uint32_t k = 0; k < windows->window / STK_GRID; k++) first[k] += 1;
-    }
-    for (uint32_t i = 0; i < windows->length / STK_GRID; i++) shares[i] = 1 / shares[i];
+    return windows->length / windows->raster.stride;
 }
 
-/* The pixels of a window that begins inside the image: a view where it ends there too, else a copy in `room`,
- * continued by the mirror image. */
-static int window_pixels(const stoke_image *image, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
-                         stk_mem_buffer *room, stoke_image *pixels, stoke_error *err)
+/* shares[i] = 1 / the number of windows that see element i of the grid. */
+static void windows_shares(const stk_predict_windows *windows, float *shares)
+{
+    const uint32_t columns = windows_columns(windows), stride = windows->raster.stride;
+    memset(shares, 0, columns * sizeof *shares);
+    for (uint32_t i = 0; i < windows->count; i++) {
+        float *first = shares + windows_start(windows, i) / stride;
+        for (uint32_t k = 0; k < windows->window / stride; k++) first[k] += 1;
+    }
+    for (uint32_t i = 0; i < columns; i++) shares[i] = 1 / shares[i];
+}
+
+int stk_predict_window(const stoke_image *image, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                       stk_mem_buffer *room, stoke_image *pixels, stoke_error *err)
 {
     const size_t pixel = (size_t)image->channels * image->depth;
     *pixels = *image;
@@ -289,31 +296,34 @@ static uint64_t all_windows(const band *b)
     return (uint64_t)b->across.count * b->down.count;
 }
 
-static uint32_t grid_of(uint32_t pixels)
+/* Elements of the grid that pixels lie in. */
+static uint32_t grid_of(uint32_t pixels, uint32_t stride)
 {
-    return (pixels + STK_GRID - 1) / STK_GRID;
+    return (pixels + stride - 1) / stride;
 }
 
 uint64_t stk_slide_band(const stk_predict_windows *across, uint32_t height, uint32_t classes)
 {
-    const uint64_t lines = height / STK_GRID + 1;
-    return lines * (across->length / STK_GRID) * stk_logits_stride(classes) * sizeof(float) +
-           lines * STK_GRID * across->length * sizeof(uint16_t);
+    const uint32_t stride = across->raster.stride;
+    const uint64_t lines = height / stride + 1;
+    return lines * windows_columns(across) * stk_logits_stride(classes) * sizeof(float) +
+           lines * stride * across->length * sizeof(uint16_t);
 }
 
 uint64_t stk_slide_bytes(const stoke_predictor *p, uint32_t width, uint32_t height, uint64_t *windows)
 {
-    const stk_predict_windows across = stk_windows_of(width, p->width, p->params.overlap);
-    const stk_predict_windows down = stk_windows_of(height, p->height, p->params.overlap);
+    const stk_predict_windows across = stk_windows_of(width, p->width, p->raster, p->params.overlap);
+    const stk_predict_windows down = stk_windows_of(height, p->height, p->raster, p->params.overlap);
     *windows = (uint64_t)across.count * down.count;
     return stk_slide_band(&across, p->height, p->classes);
 }
 
-uint64_t stk_slide_windows(uint32_t width, uint32_t height, uint32_t window_width, uint32_t window_height)
+uint64_t stk_slide_windows(uint32_t width, uint32_t height, uint32_t window_width, uint32_t window_height,
+                           stk_predict_raster raster)
 {
     const double overlap = stoke_predict_defaults().overlap;
-    return (uint64_t)stk_windows_of(width, window_width, overlap).count *
-           stk_windows_of(height, window_height, overlap).count;
+    return (uint64_t)stk_windows_of(width, window_width, raster, overlap).count *
+           stk_windows_of(height, window_height, raster, overlap).count;
 }
 
 /* What a band takes grows with the width alone: 16 million pixels by 1 are 48 MB, and 330 GB of sums with 150
@@ -338,10 +348,10 @@ static int reserve(band *b)
     stoke_predictor *p = b->predictor;
     const int status = check_memory(b);
     if (status) return status;
-    const size_t columns = b->across.length / STK_GRID, rows = b->down.length / STK_GRID;
+    const size_t columns = windows_columns(&b->across), rows = windows_columns(&b->down);
     float *shares = stk_buffer_reserve(&p->shares, (columns + rows) * sizeof *shares);
     b->line = columns * p->stride;
-    b->lines = p->grid_height + 1;
+    b->lines = p->height / p->raster.stride + 1;
     const size_t bytes = b->lines * b->line * sizeof *b->sums;
     b->sums = stk_buffer_reserve(&p->sums, bytes);
     if (!shares || !b->sums)
@@ -360,7 +370,7 @@ static int reserve(band *b)
 /* The mask of a window, its lines close together; returns how many of its pixels count. */
 static uint64_t pack_truth(const band *b, const stoke_image *window, void *packed)
 {
-    const int64_t ignored = b->predictor->net->params.loss.ignore_index;
+    const int64_t ignored = stoke_net_params_used(b->predictor->net)->loss.ignore_index;
     const size_t line = (size_t)window->width * window->depth;
     uint64_t counted = 0;
     for (uint32_t y = 0; y < window->height; y++) {
@@ -381,15 +391,14 @@ static int add_loss(band *b, uint32_t item, uint32_t x, uint32_t y)
     const size_t pixels = (size_t)p->width * p->height;
     stoke_image window;
     double loss = 0;
-    int status = window_pixels(b->truth, x, y, p->width, p->height, &p->window, &window, b->err);
+    int status = stk_predict_window(b->truth, x, y, p->width, p->height, &p->window, &window, b->err);
     void *packed = stk_buffer_reserve(&p->truth, pixels * b->truth->depth);
     if (!status && !packed) status = stk_fail(b->err, STOKE_E_NOMEM, "no memory for the mask of a window");
     if (status) return status;
+    const stoke_dtype type = b->truth->depth == 1 ? STOKE_DTYPE_U8 : STOKE_DTYPE_U16;
     const uint64_t counted = pack_truth(b, &window, packed);
-    const stk_loss_truth truth = { .masks = packed,
-                                   .dtype = b->truth->depth == 1 ? STOKE_DTYPE_U8 : STOKE_DTYPE_U16,
-                                   .row_bytes = pixels * b->truth->depth };
-    if (counted) status = stk_net_item_loss(p->net, item * stk_predict_views(p), &truth, &loss, b->err);
+    if (counted)
+        status = stoke_net_item_loss(p->net, item * stk_predict_views(p), packed, type, &loss, b->err);
     b->loss += loss * (double)counted;
     b->counted += counted;
     return status;
@@ -401,8 +410,8 @@ static int add_loss(band *b, uint32_t item, uint32_t x, uint32_t y)
 static int add_row(band *b, uint32_t y)
 {
     stoke_predictor *p = b->predictor;
-    const uint32_t top = y / STK_GRID, most = p->batch / stk_predict_views(p);
-    const stk_predict_sums sums = { b->sums + (top - b->first) * b->line, b->across.length / STK_GRID,
+    const uint32_t stride = p->raster.stride, top = y / stride, most = p->batch / stk_predict_views(p);
+    const stk_predict_sums sums = { b->sums + (top - b->first) * b->line, windows_columns(&b->across),
                                     b->across_shares, b->down_shares + top };
     for (uint32_t i = 0, n; i < b->across.count; i += n) {
         uint32_t columns[STK_PREDICT_BATCH];
@@ -411,13 +420,13 @@ static int add_row(band *b, uint32_t y)
         for (n = 0; !status && n < most && i + n < b->across.count; n++) {
             const uint32_t x = windows_start(&b->across, i + n);
             stoke_image pixels;
-            status = window_pixels(b->image, x, y, p->width, p->height, &p->window, &pixels, b->err);
+            status = stk_predict_window(b->image, x, y, p->width, p->height, &p->window, &pixels, b->err);
             if (!status) stk_predict_put(p, n, &pixels);
-            columns[n] = x / STK_GRID;
+            columns[n] = x / stride;
         }
         if (!status) status = stk_predict_pass(p, n, &logits, b->err);
         for (uint32_t k = 0; !status && b->truth && k < n; k++)
-            status = add_loss(b, k, columns[k] * STK_GRID, y);
+            status = add_loss(b, k, columns[k] * stride, y);
         if (status) return status;
         stk_predict_add(p, &logits, n, columns, &sums);
         b->done += n;
@@ -429,29 +438,30 @@ static int add_row(band *b, uint32_t y)
 
 static void sum_confidence(band *b, uint32_t end)
 {
-    const uint32_t seen = grid_of(b->image->height);
+    const uint32_t stride = b->across.raster.stride, seen = grid_of(b->image->height, stride);
     const uint32_t lines = (end < seen ? end : seen) - b->sure;
     if (!lines) return;
     const stk_predict_grid grid = { b->sums + (b->sure - b->first) * b->line, lines,
-                                    b->across.length / STK_GRID };
-    b->confidence += stk_grid_confidence(b->predictor, &grid, lines, grid_of(b->image->width));
+                                    windows_columns(&b->across) };
+    b->confidence += stk_grid_confidence(b->predictor, &grid, lines, grid_of(b->image->width, stride));
     b->sure += lines;
 }
 
-/* Lines below `end` are final. Pixels lie between two lines, 2 above and 2 below each; the first and the last
- * two pixels of the picture beyond the grid. */
+/* Lines below `end` are final. Pixels lie around their line, half of them above it and half below: those
+ * below the last final one wait for the next. The picture's first and last lie beyond the grid. With stride 1
+ * a pixel is its line, and none waits. */
 static int finish(band *b, uint32_t end)
 {
-    const uint32_t all = b->down.length / STK_GRID, lines = end - b->first;
-    const stk_predict_grid grid = { b->sums, lines, b->across.length / STK_GRID };
-    const uint32_t skip = b->first ? STK_GRID / 2 : 0, keep = end < all ? STK_GRID / 2 : 0;
-    const uint32_t first = b->first * STK_GRID + skip;
-    uint32_t count = lines * STK_GRID - skip - keep;
+    const uint32_t stride = b->across.raster.stride, half = stride / 2;
+    const uint32_t all = windows_columns(&b->down), lines = end - b->first;
+    const stk_predict_grid grid = { b->sums, lines, windows_columns(&b->across) };
+    const uint32_t skip = b->first ? stride - half : 0, keep = end < all ? half : 0;
+    const uint32_t first = b->first * stride + skip;
+    uint32_t count = lines * stride - skip - keep;
     if (b->predictor->params.confidence) sum_confidence(b, end);
     if (first >= b->mask->height) return STOKE_OK; /* what continues the picture */
     if (count > b->mask->height - first) count = b->mask->height - first;
-    const uint16_t *classes =
-        stk_grid_classes(b->predictor, &grid, b->across.length, lines * STK_GRID, b->err);
+    const uint16_t *classes = stk_grid_classes(b->predictor, &grid, b->across.length, lines * stride, b->err);
     if (!classes) return STOKE_E_NOMEM;
     stk_grid_copy(classes + (size_t)skip * b->across.length, b->across.length, count, b->mask, first);
     return STOKE_OK;
@@ -473,15 +483,15 @@ int stk_slide(stoke_predictor *p, const stoke_image *image, const stoke_image *t
                .image = image,
                .truth = truth,
                .mask = mask,
-               .across = stk_windows_of(image->width, p->width, p->params.overlap),
-               .down = stk_windows_of(image->height, p->height, p->params.overlap),
+               .across = stk_windows_of(image->width, p->width, p->raster, p->params.overlap),
+               .down = stk_windows_of(image->height, p->height, p->raster, p->params.overlap),
                .progress = progress,
                .context = context,
                .err = err };
     int status = reserve(&b);
     for (uint32_t row = 0; !status && row < b.down.count; row++) {
         const int last = row + 1 == b.down.count;
-        const uint32_t end = (last ? b.down.length : windows_start(&b.down, row + 1)) / STK_GRID;
+        const uint32_t end = (last ? b.down.length : windows_start(&b.down, row + 1)) / p->raster.stride;
         status = add_row(&b, windows_start(&b.down, row));
         if (!status) status = finish(&b, end);
         if (!status && !last) roll(&b, end);
@@ -491,6 +501,7 @@ int stk_slide(stoke_predictor *p, const stoke_image *image, const stoke_image *t
                                  .confidence = NAN,
                                  .loss = b.counted ? b.loss / (double)b.counted : NAN };
     if (p->params.confidence)
-        about->confidence = b.confidence / grid_of(image->width) / grid_of(image->height);
+        about->confidence =
+            b.confidence / grid_of(image->width, p->raster.stride) / grid_of(image->height, p->raster.stride);
     return status;
 }

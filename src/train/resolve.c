@@ -15,6 +15,7 @@
 #include "src/base/mem.h"
 #include "src/base/threadpool.h"
 #include "src/base/retry.h"
+#include "src/net/network.h"
 #include "src/source/labels.h"
 #include "src/source/mask_rules.h"
 #include "src/source/reader.h"
@@ -23,11 +24,27 @@
 #include "src/train/train_memory.h"
 #include <stoke/tools/labels.h>
 #include <stoke/tools/machine.h>
+#include <stoke/tools/metrics.h>
 #include <stoke/tools/order.h>
 #include <stoke/tools/report.h>
 #include <stoke/tools/terminal.h>
 
 /* ---- evaluation ---- */
+
+/* What validation looks at, of pictures that are restored. */
+static void say_restored(const stk_resolve_ctx *s)
+{
+    const stk_eval_plan *e = &s->setup->eval;
+    const uint32_t *size = s->setup->train.size;
+    if (e->mode == STOKE_PREDICT_SLIDE) return;
+    if (e->own_scale)
+        stk_resolve_say(s, "Validation scores the %ux%u in the middle of each picture.", size[0], size[1]);
+    else if (e->larger != 1)
+        stk_resolve_say(s,
+                        "Training and validation bring pictures and targets to %ux%u, and resizing changes "
+                        "what noise and edges look like: `patch_size` %u takes windows at their own scale.",
+                        size[0], size[1], size[0] < size[1] ? size[0] : size[1]);
+}
 
 /* Where things look larger or smaller in validation than in training. */
 static void say_scale(const stk_resolve_ctx *s)
@@ -36,6 +53,10 @@ static void say_scale(const stk_resolve_ctx *s)
     const stk_eval_plan *e = &setup->eval;
     const uint32_t *size = setup->train.size;
     const int slides = e->mode == STOKE_PREDICT_SLIDE;
+    if (stk_setup_restores(setup)) {
+        say_restored(s);
+        return;
+    }
     if (slides && e->own_scale)
         stk_resolve_say(s,
                         "Training sees windows of %ux%u at the pictures' own scale, so validation slides "
@@ -68,6 +89,7 @@ int stk_resolve_eval(stk_resolve_ctx *s)
 {
     stk_setup *setup = s->setup;
     int mode = setup->params.eval_mode, r = STOKE_OK;
+    stoke_net_plan net;
     if (!setup->val_set) return STOKE_OK;
     if (mode == STOKE_PREDICT_AUTO && setup->goes_on) {
         /* It keeps what it had: its scores, best/ and patience are to mean the same to its end. */
@@ -78,13 +100,30 @@ int stk_resolve_eval(stk_resolve_ctx *s)
         if (!r) mode = stk_setup_eval_mode(identity);
         stk_free(identity);
     }
+    if (!r) r = stoke_net_plan_of(&setup->net, &net, s->err);
     if (!r)
         r = stk_eval_plan_make(&setup->eval, &s->val, stoke_dataset_count(setup->val_set), &setup->train,
-                               mode, s->err);
+                               &net, mode, s->err);
     if (r) return r;
     setup->params.eval_mode = setup->eval.mode;
+    if (stk_setup_restores(setup) && setup->eval.mode == STOKE_PREDICT_SLIDE)
+        setup->viewer = stk_whole_net(&setup->eval, &setup->net, &net);
     say_scale(s);
     return STOKE_OK;
+}
+
+/* What decides is a score of the run's task; a run that restores pictures takes PSNR where nobody said. */
+int stk_resolve_metric(stk_resolve_ctx *s)
+{
+    stoke_train_params *p = &s->setup->params;
+    const int task = stk_setup_task(s->setup), restore = task == STOKE_TASK_RESTORE;
+    if (restore && p->metric == STOKE_METRIC_MIOU)
+        p->metric = STOKE_METRIC_PSNR; /* the default of `metric` */
+    if (stoke_metric_fits(p->metric, task)) return STOKE_OK;
+    return stk_fail(s->err, STOKE_E_INVALID, "metric %s is of networks that %s: a run that %s takes %s",
+                    stoke_score_at(p->metric)->metric, restore ? "segment" : "restore pictures",
+                    restore ? "restores pictures" : "segments",
+                    restore ? "psnr, ssim or loss" : "miou, f1, accuracy or loss");
 }
 
 /* ---- values ---- */
@@ -338,9 +377,12 @@ int stk_resolve_length(stk_resolve_ctx *s)
 
 /* ---- learning rate ---- */
 
+/* Pretrained weights with a new head get the paper's rate; others, which are all of this task, a larger one. */
 double stk_usual_rate(const stoke_train_params *p)
 {
-    return p->optimizer == STOKE_OPTIMIZER_SGD ? 0.01 : p->pretrained ? 6e-5 : 1e-3;
+    stk_network_config config;
+    const int encoder = stk_network_find(&config, p->model, 1, NULL) || config.network->head_lr > 1;
+    return p->optimizer == STOKE_OPTIMIZER_SGD ? 0.01 : !p->pretrained ? 1e-3 : encoder ? 6e-5 : 2e-4;
 }
 
 /* The paper's for weights that know pictures already; from nothing everything has the same way to go. */
@@ -350,7 +392,7 @@ void stk_resolve_rates(stk_resolve_ctx *s)
     if (p->lr > 0 && p->head_lr > 0) return;
     const double lr = p->lr, head = p->head_lr;
     if (!(p->lr > 0)) p->lr = stk_usual_rate(p);
-    if (!(p->head_lr > 0)) p->head_lr = p->pretrained ? 10 : 1;
+    if (!(p->head_lr > 0)) p->head_lr = p->pretrained ? s->network->head_lr : 1;
     const char *weights = p->pretrained ? "pretrained" : "untrained";
     if (lr > 0)
         stk_resolve_say(s, "The head learns at %g times the learning rate: usual for %s weights.", p->head_lr,

@@ -24,6 +24,7 @@ typedef struct stk_resolve_ctx {
     stoke_progress_fn progress;
     void *context; /* of both */
     stoke_error *err;
+    const struct stk_network *network; /* once the model is settled */
     stk_pairs val; /* headers of the validation set, from stk_resolve_pairs on; its user frees them */
 } stk_resolve_ctx;
 
@@ -42,10 +43,13 @@ int stk_resolve_counted(void *count, uint64_t done, uint64_t total);
 /* resolve_data.c: train_set, val_set, and the settings of both. */
 int stk_resolve_sets(stk_resolve_ctx *s);
 
+/* patch_size: the size, and windows of it; what `augment` is where nobody said. */
+int stk_resolve_patch(stk_resolve_ctx *s);
+
 /* Reads all headers. Sizes of pairs, orientation, a size where none was given. */
 int stk_resolve_pairs(stk_resolve_ctx *s);
 
-/* Of the masks of a set that were looked at, so many cannot be used: a remark, or, beyond max_bad, the error
+/* Of the masks (or targets) of a set that were looked at, so many cannot be used: a remark, or, beyond max_bad, the error
  * that a loader would come to one by one. "N of M masks DO WHAT". */
 int stk_resolve_unusable(const stk_resolve_ctx *s, int val, uint64_t bad, uint64_t looked, int code,
                          const char *does, const char *do_, const char *what, const char *first);
@@ -79,6 +83,9 @@ void stk_survey_free(stk_resolve_survey *survey);
 /* resolve.c: setup->eval and params.eval_mode; a sentence where training and validation differ in scale.
  */
 int stk_resolve_eval(stk_resolve_ctx *s);
+
+/* resolve.c: params.metric, once the task is known; STOKE_E_INVALID: it is of the other task. */
+int stk_resolve_metric(stk_resolve_ctx *s);
 
 /* resolve.c */
 int stk_resolve_batch(stk_resolve_ctx *s);

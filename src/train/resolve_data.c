@@ -11,6 +11,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/net/network.h"
 #include "src/source/pairs.h"
 #include "src/source/quarantine.h"
 #include "src/source/reader.h"
@@ -88,8 +89,9 @@ int stk_resolve_names(stk_resolve_ctx *s)
  * size they are brought to. */
 
 enum {
-    SIZE_MULTIPLE = 32, /* the last stage sees a 32nd of the picture */
-    SIZE_MOST = 512     /* a b0 then trains 8 pictures in 1.6 GB, loaders included */
+    SIZE_MULTIPLE = 32, /* the last stage of an encoder sees a 32nd of the picture */
+    SIZE_MOST = 512,    /* a b0 then trains 8 pictures in 1.6 GB, loaders included */
+    PATCH_MOST = 192    /* chosen for restoration: what is learned is as large as a few pixels */
 };
 
 /* ---- size ---- */
@@ -100,10 +102,16 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static uint32_t rounded(double side)
+/* What sides are rounded to: networks at full resolution take nearly any. */
+static uint32_t size_unit(const stk_resolve_ctx *s)
 {
-    const uint32_t n = (uint32_t)(side / SIZE_MULTIPLE + 0.5);
-    return (n ? n : 1) * SIZE_MULTIPLE;
+    return s->network->stride == 1 ? s->network->side_multiple : SIZE_MULTIPLE;
+}
+
+static uint32_t rounded(double side, uint32_t unit)
+{
+    const uint32_t n = (uint32_t)(side / unit + 0.5);
+    return (n ? n : 1) * unit;
 }
 
 static void choose_size(stk_resolve_ctx *s, uint32_t height, uint32_t width, int alike)
@@ -111,17 +119,60 @@ static void choose_size(stk_resolve_ctx *s, uint32_t height, uint32_t width, int
     stoke_data_params *p = &s->setup->train;
     const uint32_t longer = height > width ? height : width;
     const double scale = longer > SIZE_MOST ? (double)SIZE_MOST / longer : 1;
-    p->size[0] = rounded(height * scale);
-    p->size[1] = rounded(width * scale);
+    const uint32_t unit = size_unit(s);
+    p->size[0] = rounded(height * scale, unit);
+    p->size[1] = rounded(width * scale, unit);
     if (p->size[0] == height && p->size[1] == width)
         stk_resolve_say(s, "Pictures are taken at %ux%u (height x width), %s (`size` sets it).", height,
                         width, alike ? "as they are" : "the size in the middle");
     else
         stk_resolve_say(s,
                         "Pictures are brought to %ux%u (height x width): %s %ux%u, and the network likes "
-                        "multiples of %d up to %d (`size` sets it).",
+                        "multiples of %u up to %d (`size` sets it).",
                         p->size[0], p->size[1], alike ? "they are" : "the one in the middle is", height,
-                        width, SIZE_MULTIPLE, SIZE_MOST);
+                        width, unit, SIZE_MOST);
+}
+
+/* Where nobody chose an augmentation: restoration knows no up and down. */
+static void take_patches(stk_resolve_ctx *s)
+{
+    stoke_data_params *p = &s->setup->train;
+    if (p->augment && *p->augment && strcmp(p->augment, "none") != 0) return;
+    p->augment = stk_setup_restores(s->setup) ? "random_crop,hflip,vflip" : "random_crop,hflip";
+}
+
+int stk_resolve_patch(stk_resolve_ctx *s)
+{
+    stoke_data_params *p = &s->setup->train;
+    const uint32_t side = (uint32_t)s->setup->params.patch_size;
+    const int restores = stk_setup_restores(s->setup);
+    if (!side) { /* of restored pictures it may yet be chosen */
+        if (!p->augment && (!restores || p->size[0])) p->augment = restores ? "hflip,vflip" : "standard";
+        return STOKE_OK;
+    }
+    if (p->size[0] && (p->size[0] != side || p->size[1] != side))
+        return stk_fail(s->err, STOKE_E_INVALID,
+                        "`patch_size` %u and `size` %ux%u: both say how large samples are; give one of them",
+                        side, p->size[0], p->size[1]);
+    p->size[0] = p->size[1] = side;
+    take_patches(s);
+    return STOKE_OK;
+}
+
+/* Of pictures to be restored: the smaller side of the picture in the middle, up to PATCH_MOST. */
+static void choose_patch(stk_resolve_ctx *s, uint32_t height, uint32_t width)
+{
+    stoke_data_params *p = &s->setup->train;
+    const uint32_t unit = s->network->side_multiple;
+    uint32_t side = height < width ? height : width;
+    if (side > PATCH_MOST) side = PATCH_MOST;
+    if (side > unit) side -= side % unit;
+    p->size[0] = p->size[1] = side;
+    take_patches(s);
+    stk_resolve_say(s,
+                    "Training takes windows of %ux%u out of the pictures (`augment` %s), at their own scale "
+                    "(`patch_size` sets it; `size` alone brings whole pictures to a size).",
+                    side, side, p->augment);
 }
 
 /* The picture in the middle of those that could be read, by height and by width, with its proportions. */
@@ -149,7 +200,10 @@ static int settle_size(stk_resolve_ctx *s, const stk_pairs *pairs)
                         "`size` is not set, and none of the pictures can be read to choose it (%s): `stoke "
                         "verify` says why",
                         stoke_dataset_sample(set, 0).image_path);
-    choose_size(s, middle[1], middle[0], alike);
+    if (stk_setup_restores(s->setup))
+        choose_patch(s, middle[1], middle[0]);
+    else
+        choose_size(s, middle[1], middle[0], alike);
     return STOKE_OK;
 }
 
@@ -160,17 +214,18 @@ int stk_resolve_unusable(const stk_resolve_ctx *s, int val, uint64_t bad, uint64
 {
     const uint64_t count = bad ? stoke_dataset_count(val ? s->setup->val_set : s->setup->train_set) : 0;
     uint64_t allowed;
+    const char *noun = stk_setup_restores(s->setup) ? "targets" : "masks";
     if (!bad) return STOKE_OK;
     const int r = stk_max_bad_limit(s->setup->train.max_bad, count, &allowed, s->err);
     if (r) return r;
     /* Of a large set only some masks were looked at: twice the share that is allowed is no accident. */
     if (bad > allowed || (double)bad / (double)looked > 2 * (double)allowed / (double)count)
-        return stk_fail(s->err, code, "%llu of %llu masks %s %s, and `max_bad` allows %s. The first: %s",
-                        (unsigned long long)bad, (unsigned long long)looked, do_, what,
+        return stk_fail(s->err, code, "%llu of %llu %s %s %s, and `max_bad` allows %s. The first: %s",
+                        (unsigned long long)bad, (unsigned long long)looked, noun, do_, what,
                         STOKE_COUNT(allowed, "bad sample"), first);
     stk_resolve_say(s,
-                    "%llu of %llu masks %s %s and cannot be used, the first: %s; `stoke verify` lists them.",
-                    (unsigned long long)bad, (unsigned long long)looked, bad == 1 ? does : do_, what, first);
+                    "%llu of %llu %s %s %s and cannot be used, the first: %s; `stoke verify` lists them.",
+                    (unsigned long long)bad, (unsigned long long)looked, noun, bad == 1 ? does : do_, what, first);
     return STOKE_OK;
 }
 
@@ -191,7 +246,10 @@ int stk_resolve_pairs(stk_resolve_ctx *s)
     for (int i = 0; !r && i < 2 && sets[i]; i++) {
         stk_pair_counts_add(&both, &pairs[i]->counts);
         r = stk_resolve_unusable(s, i, pairs[i]->counts.differ, stoke_dataset_count(sets[i]), STOKE_E_SIZE,
-                                 "has", "have", "another size than their image", pairs[i]->first.message);
+                                 "has", "have",
+                                 stk_setup_restores(setup) ? "another size than `scale` asks for"
+                                                           : "another size than their image",
+                                 pairs[i]->first.message);
     }
     if (!r) {
         stk_pair_remarks(&both, (stoke_orientation)p->orientation, s->say, s->context);
@@ -246,7 +304,6 @@ static void force_data(const stk_resolve_ctx *s)
             s, "Pictures go to the network as f32 in chw layout, whatever `dtype` and `layout` say.");
     p->dtype = STOKE_IMAGE_DTYPE_F32;
     p->layout = STOKE_LAYOUT_CHW;
-    p->normalize = STOKE_NORMALIZE_IMAGENET;
 }
 
 static uint64_t count_val(const stoke_dataset *all, double share, int64_t seed)
@@ -319,7 +376,7 @@ static int open_parts(const stk_resolve_ctx *s)
 static int check_sets(const stk_resolve_ctx *s)
 {
     const stk_setup *setup = s->setup;
-    if (!stoke_dataset_has_masks(setup->train_set))
+    if (!stoke_dataset_has_masks(setup->train_set) && !stoke_dataset_has_targets(setup->train_set))
         return stk_fail(s->err, STOKE_E_INVALID,
                         "%s has images and no masks: training needs a mask for every image (in a folder "
                         "beside them, such as images/ and masks/)",

@@ -106,6 +106,12 @@ static int keep_again(stk_json *place, const char *text, size_t length, stoke_er
     return r;
 }
 
+int stk_run_task(const stk_run_log *log)
+{
+    const char *task = stk_run_text(&log->start, "task");
+    return task && !strcmp(task, "restore") ? STOKE_TASK_RESTORE : STOKE_TASK_SEGMENT;
+}
+
 static int add_evaluation(stk_run_log *log, stk_json *json, uint64_t step, const char *text, size_t length,
                           stoke_error *err)
 {

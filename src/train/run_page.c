@@ -141,7 +141,12 @@ static void put_head(const stk_run_page *page)
     FILE *out = page->out;
     stk_html_begin(out, page->name, ": report of a training", style);
     stk_html_print(out, "<header><h1>%s</h1>\n", page->name);
-    if (model)
+    if (model && page->curves->task == STOKE_TASK_RESTORE)
+        stk_html_print(out, "<p class=\"sub\">%s%s%s: %s to train, %" PRIu64 " to validate</p>\n", model,
+                       data ? " on " : "", data ? data : "",
+                       STOKE_COUNT(stk_run_uint(start, "train_samples"), "image"),
+                       stk_run_uint(start, "val_samples"));
+    else if (model)
         stk_html_print(
             out, "<p class=\"sub\">SegFormer %s%s%s: %s, %s to train, %" PRIu64 " to validate</p>\n", model,
             data ? " on " : "", data ? data : "", STOKE_COUNT(stk_run_uint(start, "classes"), "class"),
@@ -152,20 +157,42 @@ static void put_head(const stk_run_page *page)
 
 /* ---- headline numbers ---- */
 
+/* The first card: the score that tells most, and whose step it is. */
+static void put_first_card(const stk_run_page *page, const stk_json *shown, const char *value, int first)
+{
+    const char *metric = stk_run_text(&page->log->start, "metric"), *title = stoke_score_at(first)->title;
+    char label[96];
+    if (metric && page->log->best.values && strcmp(metric, stoke_score_at(first)->name) != 0)
+        snprintf(label, sizeof label, "%s at step %" PRIu64 ", the best by %.24s", title,
+                 stk_run_uint(shown, "step"), metric);
+    else
+        snprintf(label, sizeof label, "%s %s, at step %" PRIu64, page->log->best.values ? "best" : "last",
+                 title, stk_run_uint(shown, "step"));
+    put_card(page->out, value, label);
+}
+
+static void put_restored_cards(const stk_run_page *page)
+{
+    const stk_json *shown = shown_of(page->log);
+    char value[32];
+    if (!shown) return;
+    const double psnr = stk_run_real(shown, shown->values, "psnr");
+    stk_text_fixed(psnr, 2, value, sizeof value);
+    if (isfinite(psnr)) strcat(value, " dB");
+    put_first_card(page, shown, value, STOKE_METRIC_PSNR);
+    stk_text_fixed(stk_run_real(shown, shown->values, "ssim"), 4, value, sizeof value);
+    put_card(page->out, value, "SSIM there");
+    stk_text_fixed(stk_run_real(shown, shown->values, "loss"), 4, value, sizeof value);
+    put_card(page->out, value, "loss there");
+}
+
 static void put_score_cards(const stk_run_page *page)
 {
     const stk_json *shown = shown_of(page->log);
-    char value[32], label[96];
+    char value[32];
     if (!shown) return;
     stk_text_fixed(stk_run_real(shown, shown->values, "miou"), 3, value, sizeof value);
-    const char *metric = stk_run_text(&page->log->start, "metric");
-    if (metric && page->log->best.values && strcmp(metric, "miou") != 0)
-        snprintf(label, sizeof label, "mIoU at step %" PRIu64 ", the best by %.24s",
-                 stk_run_uint(shown, "step"), metric);
-    else
-        snprintf(label, sizeof label, "%s mIoU, at step %" PRIu64, page->log->best.values ? "best" : "last",
-                 stk_run_uint(shown, "step"));
-    put_card(page->out, value, label);
+    put_first_card(page, shown, value, STOKE_METRIC_MIOU);
     stk_text_fixed(stk_run_real(shown, shown->values, "f1_macro"), 3, value, sizeof value);
     put_card(page->out, value, "F1 (macro) there");
     const double accuracy = 100 * stk_run_real(shown, shown->values, "pixel_accuracy");
@@ -179,7 +206,10 @@ static void put_cards(const stk_run_page *page)
     const stk_run_log *log = page->log;
     char value[48];
     fputs("<div class=\"cards\">\n", page->out);
-    put_score_cards(page);
+    if (page->curves->task == STOKE_TASK_RESTORE)
+        put_restored_cards(page);
+    else
+        put_score_cards(page);
     if (!log->n_evals && log->n_steps) {
         stk_text_fixed(page->curves->smooth[log->n_steps - 1], 3, value, sizeof value);
         put_card(page->out, value, is_done(log) ? "training loss at the end" : "training loss so far");
@@ -446,19 +476,25 @@ static void put_worst(const stk_run_page *page)
 {
     const stk_json *json = shown_of(page->log);
     const stk_json_value *at = stk_json_first(json, member(json, "worst"));
+    const int restore = page->curves->task == STOKE_TASK_RESTORE;
     FILE *out = page->out;
     if (!json || !at) return;
-    fputs("<section><h2>Worst images</h2>\n<p class=\"note\">Of the validation set, each image by itself: "
-          "the first place "
-          "to look for wrong masks.</p>\n<table class=\"narrow\"><thead><tr><th>image</th><th "
-          "class=\"n\">mIoU</th>"
-          "<th></th><th class=\"n\">pixel accuracy</th></tr></thead><tbody>\n",
-          out);
+    fprintf(out,
+            "<section><h2>Worst images</h2>\n<p class=\"note\">Of the validation set, each image by itself: "
+            "the first place "
+            "to look for wrong %s.</p>\n<table "
+            "class=\"narrow\"><thead><tr><th>image</th>%s</tr></thead><tbody>\n",
+            restore ? "targets" : "masks",
+            restore ? "<th class=\"n\">SSIM</th><th></th><th class=\"n\">PSNR</th>"
+                    : "<th class=\"n\">mIoU</th><th></th><th class=\"n\">pixel accuracy</th>");
     for (int n = 0; at && n < WORST_SHOWN; n++, at = stk_json_next(json, at)) {
         const char *name = stk_json_text(json, stk_json_find(json, at, "name"));
         stk_html_print(out, "<tr><td class=\"file\">%s</td>", name ? name : "n/a");
-        put_score(out, stk_run_real(json, at, "miou"), 1);
-        put_score(out, stk_run_real(json, at, "accuracy"), 0);
+        put_score(out, stk_run_real(json, at, restore ? "ssim" : "miou"), 1);
+        if (restore)
+            stk_html_print(out, "<td class=\"n\">%.2f dB</td>", stk_run_real(json, at, "psnr"));
+        else
+            put_score(out, stk_run_real(json, at, "accuracy"), 0);
         fputs("</tr>\n", out);
     }
     fputs("</tbody></table></section>\n", out);
@@ -481,12 +517,14 @@ static void put_machine(const stk_run_page *page)
     if (!start->values) return;
     if (stk_json_real(start, stk_json_first(start, size), &height))
         stk_json_real(start, stk_json_next(start, stk_json_first(start, size)), &width);
+    const int restore = page->curves->task == STOKE_TASK_RESTORE;
     stk_html_print(out,
-                   "<dl>\n<dt>network</dt><dd>SegFormer %s, %.1f million parameters, %s</dd>\n"
+                   "<dl>\n<dt>network</dt><dd>%s%s, %.1f million parameters, %s</dd>\n"
                    "<dt>images</dt><dd>%.0f x %.0f pixels, batches of %" PRIu64 "%s</dd>\n"
                    "<dt>length</dt><dd>%s, %" PRIu64 " per epoch</dd>\n",
-                   stk_run_text(start, "model"), (double)stk_run_uint(start, "parameters") / 1e6,
-                   stk_run_text(start, "precision"), height, width, stk_run_uint(start, "batch"),
+                   restore ? "" : "SegFormer ", stk_run_text(start, "model"),
+                   (double)stk_run_uint(start, "parameters") / 1e6, stk_run_text(start, "precision"), height,
+                   width, stk_run_uint(start, "batch"),
                    stk_run_uint(start, "accumulate") > 1 ? ", several per step" : "",
                    STOKE_COUNT(stk_run_uint(start, "steps"), "step"), stk_run_uint(start, "steps_per_epoch"));
     put_term(out, "processor", stk_run_text(start, "machine"));

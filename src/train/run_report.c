@@ -12,12 +12,14 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
 #include "src/codec/write.h"
 #include "src/report/chart.h"
 #include <stoke/tools/chart.h>
 #include <stoke/tools/metrics.h>
 #include <stoke/tools/output.h>
 #include <stoke/tools/terminal.h>
+#include <stoke/tools/train.h>
 
 /* ---- pictures ---- */
 
@@ -83,9 +85,12 @@ static void put_picture(const stk_run_page *page, const stk_json *eval, const ch
     if ((size_t)snprintf(path, sizeof path, "%s/%s", page->folder, relative) >= sizeof path) return;
     const int there = !stk_file_read(path, FILE_BYTES, &bytes, &size, NULL) && size > 8 &&
                       !memcmp(bytes.data, "\x89PNG\r\n\x1a\n", 8);
-    stk_html_print(page->out,
-                   "<figure><figcaption>The %s evaluation: step %" PRIu64 ", mIoU %.3f</figcaption>\n", which,
-                   stk_run_uint(eval, "step"), stk_run_real(eval, eval->values, "miou"));
+    stk_html_print(page->out, "<figure><figcaption>The %s evaluation: step %" PRIu64 ", ", which,
+                   stk_run_uint(eval, "step"));
+    if (page->curves->task == STOKE_TASK_RESTORE)
+        stk_html_print(page->out, "PSNR %.2f dB</figcaption>\n", stk_run_real(eval, eval->values, "psnr"));
+    else
+        stk_html_print(page->out, "mIoU %.3f</figcaption>\n", stk_run_real(eval, eval->values, "miou"));
     if (there) {
         fprintf(page->out, "<img alt=\"Predictions of the %s evaluation\" src=\"", which);
         if (size <= SMALL || !embed_as_jpeg(page->out, bytes.data, size))
@@ -128,7 +133,13 @@ void stk_run_pictures(const stk_run_page *page)
 
 /* ---- curves ---- */
 
-const char *const stk_curve_files[STK_CURVES + 1] = { "loss.svg", "miou.svg", "lr.svg", "speed.svg" };
+const char *const stk_curve_files[STK_CURVES + 2] = { "loss.svg", "miou.svg", "lr.svg", "speed.svg",
+                                                      "psnr.svg" };
+
+const char *stk_curve_file(int which, int task)
+{
+    return stk_curve_files[which == STK_CURVE_SCORES && task == STOKE_TASK_RESTORE ? STK_CURVES : which];
+}
 
 enum {
     STEP_ARRAYS = 6,
@@ -154,7 +165,9 @@ static void smoothen(const double *raw, double *smooth, size_t count)
 
 int stk_curves_make(stk_run_curves *c, const stk_run_log *log, stoke_error *err)
 {
-    *c = (stk_run_curves){ .steps = log->n_steps, .evals = log->n_evals, .best_step = NAN };
+    *c = (stk_run_curves){
+        .task = stk_run_task(log), .steps = log->n_steps, .evals = log->n_evals, .best_step = NAN
+    };
     const size_t n = log->n_steps, m = log->n_evals;
     double *p = c->block = stk_calloc(n * STEP_ARRAYS + m * EVAL_ARRAYS + 1, sizeof *p);
     if (!p) return stk_fail(err, STOKE_E_NOMEM, "no memory for the curves of a run");
@@ -182,8 +195,13 @@ int stk_curves_make(stk_run_curves *c, const stk_run_log *log, stoke_error *err)
     if (!log->best.values) return STOKE_OK;
     char number[32];
     c->best_step = (double)stk_run_uint(&log->best, "step");
-    stk_text_fixed(stk_run_real(&log->best, log->best.values, "miou"), 3, number, sizeof number);
-    snprintf(c->best_text, sizeof c->best_text, "best: mIoU %s", number);
+    if (c->task == STOKE_TASK_RESTORE) {
+        stk_text_fixed(stk_run_real(&log->best, log->best.values, "psnr"), 2, number, sizeof number);
+        snprintf(c->best_text, sizeof c->best_text, "best: PSNR %s dB", number);
+    } else {
+        stk_text_fixed(stk_run_real(&log->best, log->best.values, "miou"), 3, number, sizeof number);
+        snprintf(c->best_text, sizeof c->best_text, "best: mIoU %s", number);
+    }
     return STOKE_OK;
 }
 
@@ -223,29 +241,51 @@ static size_t loss_series(const stk_run_curves *c, stoke_series series[3])
 }
 
 /* Two quantities with different units: two frames, one above the other. */
+static int write_two(const stoke_chart chart[2], FILE *out, stoke_error *err)
+{
+    const uint32_t whole = chart[0].height + chart[1].height;
+    fprintf(out,
+            "<!-- " STOKE_OUTPUT_MARK " -->\n"
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %u %u\" width=\"%u\" height=\"%u\">\n",
+            (unsigned)chart[0].width, (unsigned)whole, (unsigned)chart[0].width, (unsigned)whole);
+    int r = stoke_chart_svg(&chart[0], out, err);
+    fprintf(out, "<g transform=\"translate(0 %u)\">\n", (unsigned)chart[0].height);
+    if (!r) r = stoke_chart_svg(&chart[1], out, err);
+    fputs("</g>\n</svg>\n", out);
+    return r;
+}
+
+/* One half of two frames. */
+static stoke_chart half_of(stoke_chart chart, const char *title, const char *y_label, const stoke_series *y)
+{
+    chart.height /= 2;
+    chart.title = title;
+    chart.y_label = y_label;
+    chart.series = y;
+    chart.n_series = 1;
+    return chart;
+}
+
 static int write_speed(const stk_run_curves *c, stoke_chart chart, FILE *out, stoke_error *err)
 {
     const stoke_series speed = along_steps(c, "images per second", c->speed),
                        wait = along_steps(c, "waiting for data", c->wait);
-    const uint32_t whole = chart.height;
-    chart.title = "Speed";
-    chart.y_label = "images/s";
-    chart.height = whole / 2;
     chart.y_min = 0;
-    chart.series = &speed;
-    chart.n_series = 1;
-    fprintf(out,
-            "<!-- " STOKE_OUTPUT_MARK " -->\n"
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %u %u\" width=\"%u\" height=\"%u\">\n",
-            (unsigned)chart.width, (unsigned)whole, (unsigned)chart.width, (unsigned)whole);
-    int r = stoke_chart_svg(&chart, out, err);
-    fprintf(out, "<g transform=\"translate(0 %u)\">\n", (unsigned)chart.height);
-    chart.title = "Waiting for data";
-    chart.y_label = "% of a step's time";
-    chart.series = &wait;
-    if (!r) r = stoke_chart_svg(&chart, out, err);
-    fputs("</g>\n</svg>\n", out);
-    return r;
+    return write_two((stoke_chart[]){ half_of(chart, "Speed", "images/s", &speed),
+                                      half_of(chart, "Waiting for data", "% of a step's time", &wait) },
+                     out, err);
+}
+
+/* PSNR has no end, SSIM ends at 1. */
+static int write_restored(const stk_run_curves *c, stoke_chart chart, FILE *out, stoke_error *err)
+{
+    const stoke_series psnr = along_evals(c, "PSNR", c->score[STOKE_METRIC_PSNR]),
+                       ssim = along_evals(c, "SSIM", c->score[STOKE_METRIC_SSIM]);
+    stoke_chart two[] = { half_of(chart, "Validation PSNR", "dB", &psnr),
+                          half_of(chart, "Validation SSIM", "score, up to 1", &ssim) };
+    two[0].n_marks = !isnan(c->best_step);
+    two[1].y_max = 1;
+    return write_two(two, out, err);
 }
 
 int stk_curve_write(const stk_run_curves *c, int which, uint32_t width, FILE *out, stoke_error *err)
@@ -258,6 +298,7 @@ int stk_curve_write(const stk_run_curves *c, int which, uint32_t width, FILE *ou
     chart.series = series;
     chart.marks = &best;
     if (which == STK_CURVE_SPEED) return write_speed(c, chart, out, err);
+    if (which == STK_CURVE_SCORES && c->task == STOKE_TASK_RESTORE) return write_restored(c, chart, out, err);
     if (which == STK_CURVE_LOSS) {
         chart.title = "Loss";
         chart.n_series = loss_series(c, series);
@@ -267,7 +308,7 @@ int stk_curve_write(const stk_run_curves *c, int which, uint32_t width, FILE *ou
         chart.y_min = 0;
         chart.y_max = 1;
         for (int i = 0; i < STOKE_SCORES; i++)
-            if (stoke_score_at(i)->charted)
+            if (stoke_score_at(i)->charted && stoke_metric_fits(i, c->task))
                 series[chart.n_series++] = along_evals(c, stoke_score_at(i)->title, c->score[i]);
     } else {
         chart.title = "Learning rate";
@@ -293,6 +334,7 @@ static int read_log(stk_run_log *log, const char *folder, stoke_error *err)
     char path[PATH];
     int r = make_path(path, folder, "log.jsonl", err);
     if (!r) r = stk_run_log_read(log, path, err);
+    if (r == STOKE_E_NOTFOUND && !stoke_there(folder)) return stoke_run_missing(folder, err);
     if (r == STOKE_E_NOTFOUND)
         return stk_fail(err, r, "%s: no log.jsonl there: name the folder of a run, e.g. runs/NAME", folder);
     if (!r && log->lines == log->damaged)
@@ -302,21 +344,21 @@ static int read_log(stk_run_log *log, const char *folder, stoke_error *err)
 }
 
 /* The curves, then the page. */
-static int file_path(char path[PATH], const char *folder, int file, stoke_error *err)
+static int file_path(char path[PATH], const char *folder, int file, int task, stoke_error *err)
 {
     char name[64] = "report.html";
-    if (file < STK_CURVES) snprintf(name, sizeof name, "curves/%s", stk_curve_files[file]);
+    if (file < STK_CURVES) snprintf(name, sizeof name, "curves/%s", stk_curve_file(file, task));
     return make_path(path, folder, name, err);
 }
 
 /* All files before the first is written: one that somebody else wrote, or changed, stays. */
-static int check_files(const char *folder, int force, stoke_error *err)
+static int check_files(const char *folder, int task, int force, stoke_error *err)
 {
     int r = STOKE_OK;
     for (int i = 0; i <= STK_CURVES && !r; i++) {
         char path[PATH];
         int replaces;
-        r = file_path(path, folder, (i + STK_CURVES) % (STK_CURVES + 1), err); /* the page first */
+        r = file_path(path, folder, (i + STK_CURVES) % (STK_CURVES + 1), task, err); /* the page first */
         if (!r) r = stoke_output_check(path, force, &replaces, err);
         if (r == STOKE_E_STATE)
             return stk_fail(err, r,
@@ -334,7 +376,7 @@ static int write_files(stk_run_page *page, stoke_error *err)
     if (!r) r = stoke_make_folders(path, err);
     for (int i = 0; i <= STK_CURVES && !r; i++) {
         stoke_output file = { 0 };
-        r = file_path(path, page->folder, i, err);
+        r = file_path(path, page->folder, i, page->curves->task, err);
         if (!r) r = stoke_output_open(&file, path, err);
         page->out = file.stream;
         if (!r)
@@ -362,7 +404,7 @@ int stoke_run_report(const char *folder, int force, stoke_error *err)
     if (!*folder) return stk_fail(err, STOKE_E_INVALID, "the name of the run's folder is empty");
     int r = read_log(&log, folder, err);
     if (!r) r = stk_curves_make(&curves, &log, err);
-    if (!r) r = check_files(folder, force, err);
+    if (!r) r = check_files(folder, curves.task, force, err);
     stk_run_page page = { .folder = folder, .name = name, .log = &log, .curves = &curves };
     if (!r) r = write_files(&page, err);
     stk_curves_free(&curves);

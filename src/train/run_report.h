@@ -52,6 +52,8 @@ int stk_run_log_read(stk_run_log *log, const char *path, stoke_error *err);
 int stk_run_log_line(stk_run_log *log, const char *text, size_t length, stoke_error *err);
 void stk_run_log_free(stk_run_log *log); /* accepts a zeroed struct */
 
+/* stoke_task of the run: segment, unless its first line says restore. */
+int stk_run_task(const stk_run_log *log);
 /* NaN when the member is absent or no number. */
 double stk_run_real(const stk_json *json, const stk_json_value *object, const char *key);
 /* 0 when it is absent or no whole number. */
@@ -62,9 +64,13 @@ const char *stk_run_text(const stk_json *json, const char *key);
 /* ---- curves ---- */
 
 enum { STK_CURVE_LOSS, STK_CURVE_SCORES, STK_CURVE_LR, STK_CURVE_SPEED, STK_CURVES };
-extern const char *const stk_curve_files[STK_CURVES + 1]; /* "loss.svg" ... below curves/, and NULL */
+/* "loss.svg" ... below curves/: of both tasks, and NULL. */
+extern const char *const stk_curve_files[STK_CURVES + 2];
+/* That of a curve: its scores have another name in a run that restores pictures. */
+const char *stk_curve_file(int which, int task);
 
 typedef struct stk_run_curves {
+    int task;
     double *block; /* all of the arrays */
     size_t steps, evals;
     double *step, *loss, *smooth, *lr, *speed, *wait;

@@ -17,7 +17,7 @@
 #include "src/base/option_table.h"
 #include "src/base/retry.h"
 #include "src/net/files/pretrained.h"
-#include "src/net/segformer/segformer.h"
+#include "src/net/network.h"
 #include "src/train/resolve.h"
 #include <stoke/tools/data.h>
 #include <stoke/tools/loader.h>
@@ -117,23 +117,70 @@ static int take_settings(stk_resolve_ctx *s, const stoke_data_params *data, cons
     return STOKE_OK;
 }
 
-/* Which network: as told, else what the weights hold, else the smallest. */
-static int settle_model(stk_resolve_ctx *s)
+/* A size that the network has none of. */
+static int check_network_size(const stk_resolve_ctx *s, const char *name, int64_t asked, uint32_t own)
+{
+    if (!asked || own) return STOKE_OK;
+    return stk_fail(s->err, STOKE_E_INVALID, "`%s` %lld: model %s has its own sizes; this is one of resnet",
+                    name, (long long)asked, s->setup->params.model);
+}
+
+/* Which network: as told, else what the weights hold; NULL until the task is known, when nobody says. */
+static int name_model(stk_resolve_ctx *s)
 {
     stoke_train_params *p = &s->setup->params;
-    stk_segformer_config config;
+    stk_network_config config;
     int r = STOKE_OK;
     if (p->pretrained && !p->model) {
         r = stk_pretrained_config(p->pretrained, &config, s->err);
         if (!r) p->model = config.model; /* a constant */
-    } else if (!p->model) {
-        p->model = "b0";
     }
-    if (!r) r = stk_config_of(&config, p->model, 2, s->err);
+    return r || !p->model ? r : stk_network_find(&config, p->model, 2, s->err);
+}
+
+/* Left out, the smallest that knows the task. */
+static int settle_model(stk_resolve_ctx *s)
+{
+    stoke_train_params *p = &s->setup->params;
+    stk_network_config config;
+    if (!p->model) p->model = stk_setup_restores(s->setup) ? "resnet" : "b0";
+    int r = stk_network_find(&config, p->model, 2, s->err);
+    if (r) return r;
+    s->network = config.network;
+    r = check_network_size(s, "base_channels", p->base_channels, config.base_channels);
+    if (!r) r = check_network_size(s, "num_blocks", p->num_blocks, config.num_blocks);
     if (!r && p->freeze_encoder && !p->pretrained)
         stk_resolve_say(s, "The encoder is frozen as it was drawn at random (`freeze_encoder` without "
                            "`pretrained`): the head will learn little from it.");
     return r;
+}
+
+/* What a run that restores pictures has no use for, and what it chooses. */
+static int settle_task(stk_resolve_ctx *s)
+{
+    stk_setup *setup = s->setup;
+    stoke_data_params *data = &setup->train;
+    stoke_train_params *p = &setup->params;
+    const int restores = stoke_dataset_has_targets(setup->train_set);
+    const char *odd = NULL;
+    if (p->loss == STOKE_TRAIN_LOSS_AUTO) p->loss = restores ? STOKE_LOSS_CHARBONNIER : STOKE_LOSS_CE;
+    data->normalize = stk_network_normalize(restores ? STOKE_TASK_RESTORE : STOKE_TASK_SEGMENT);
+    if (!restores) return STOKE_OK;
+    data->task = STOKE_TASK_RESTORE;
+    if (data->classes)
+        odd = "`classes`";
+    else if (!stk_is_identity(data->label_map))
+        odd = "`label_map`";
+    else if (data->names)
+        odd = "`names`";
+    else if (p->class_weights && strcmp(p->class_weights, "none") != 0)
+        odd = "`class_weights`";
+    else if (data->order == STOKE_ORDER_BALANCED)
+        odd = "`order` balanced";
+    if (!odd) return STOKE_OK;
+    return stk_fail(s->err, STOKE_E_INVALID,
+                    "%s is of masks, and this set has pictures to be restored (`task` restore): leave it out",
+                    odd);
 }
 
 stoke_net_params stk_setup_net(const stoke_train_params *p, const stoke_data_params *data, uint32_t classes)
@@ -143,6 +190,10 @@ stoke_net_params stk_setup_net(const stoke_train_params *p, const stoke_data_par
     net.weights = p->pretrained;
     net.partial = p->partial;
     net.classes = classes;
+    net.task = data->task == STOKE_TASK_RESTORE ? STOKE_TASK_RESTORE : STOKE_TASK_SEGMENT;
+    net.scale = net.task == STOKE_TASK_RESTORE ? (uint32_t)data->scale : 0;
+    net.base_channels = (uint32_t)p->base_channels;
+    net.num_blocks = (uint32_t)p->num_blocks;
     net.height = data->size[0];
     net.width = data->size[1];
     net.precision = p->precision;
@@ -179,8 +230,11 @@ static int make_net(stk_resolve_ctx *s)
     setup->net.loss.class_weights = setup->class_weights;
     const int r = stoke_net_plan_of(&setup->net, &plan, s->err);
     /* auto means what this processor does best; a run that is repeated elsewhere does the same. */
-    if (!r) setup->params.precision = setup->net.precision = plan.precision;
-    return r;
+    if (r) return r;
+    setup->params.precision = setup->net.precision = plan.precision;
+    setup->params.base_channels = setup->net.base_channels = plan.base_channels;
+    setup->params.num_blocks = setup->net.num_blocks = plan.num_blocks;
+    return STOKE_OK;
 }
 
 /* Of validation: nothing is drawn, everything is seen once. But a network must see values of the kind it
@@ -195,8 +249,15 @@ static int make_val(stk_resolve_ctx *s)
     char text[256];
     *val = *train;
     val->augment = "none";
-    const int r = stoke_pipeline_create(&pipeline, train->augment, s->err);
-    if (!r && stk_pipeline_normalize(pipeline, m, d)) {
+    int r = stoke_pipeline_create(&pipeline, train->augment, s->err);
+    if (!r && stk_setup_restores(setup)) {
+        /* Windows as training sees them, always the same: resized, noise and edges would be others. */
+        if (setup->eval.own_scale && setup->eval.mode == STOKE_PREDICT_RESIZE) val->augment = "center_crop";
+        if (stk_pipeline_normalize(pipeline, m, d))
+            r = stk_fail(s->err, STOKE_E_INVALID,
+                         "`augment`: normalize is not for pictures that are restored, whose values stay 0 to "
+                         "1; leave it out");
+    } else if (!r && stk_pipeline_normalize(pipeline, m, d)) {
         snprintf(text, sizeof text, "normalize(mean=%.17g,%.17g,%.17g,std=%.17g,%.17g,%.17g)", m[0], m[1],
                  m[2], d[0], d[1], d[2]);
         val->augment = stk_resolve_keep(s, text);
@@ -220,13 +281,19 @@ static int make_val(stk_resolve_ctx *s)
 int stk_setup_make(stk_setup *setup, const stoke_data_params *data, const stoke_train_params *params,
                    stk_say_fn *say, stoke_progress_fn progress, void *context, stoke_error *err)
 {
-    stk_resolve_ctx s = { setup, say, progress, context, err, { 0 } };
+    stk_resolve_ctx s = {
+        .setup = setup, .say = say, .progress = progress, .context = context, .err = err
+    };
     char remarks[4096] = ""; /* what the loader finds odd */
     *setup = (stk_setup){ 0 };
     int r = take_settings(&s, data, params);
-    if (!r) r = settle_model(&s);
+    if (!r) r = name_model(&s);
     if (!r) r = stk_resolve_sets(&s);
-    if (!r) r = stk_resolve_classes(&s);
+    if (!r) r = settle_task(&s);
+    if (!r) r = settle_model(&s);
+    if (!r) r = stk_resolve_patch(&s);
+    if (!r) r = stk_resolve_metric(&s);
+    if (!r && !stk_setup_restores(setup)) r = stk_resolve_classes(&s);
     if (!r) r = stk_resolve_pairs(&s);
     if (!r) r = make_net(&s);
     if (!r) r = stk_resolve_eval(&s);

@@ -18,13 +18,14 @@
 enum { STK_PICTURES = 4 /* rows of a picture of predictions */ };
 
 typedef struct stk_setup {
-    stoke_data_params train, val; /* f32, chw, imagenet; val: nothing drawn, in order */
+    stoke_data_params train, val; /* f32, chw, as the task's networks take them; val: nothing drawn, in order */
     stoke_train_params params;    /* every auto and every 0 = chosen settled */
     stoke_net_params net;         /* ready for stoke_net_open */
     stoke_dataset *train_set;
     stoke_dataset *val_set; /* NULL: the set has no validation part and none was asked for */
     stk_eval_plan eval;     /* of validation; zeroed without */
-    uint32_t classes;
+    stoke_net_params viewer; /* of the network that validates whole pictures; batch 0: none does */
+    uint32_t classes; /* 0: pictures are restored */
     const char **class_names; /* `classes` of them, NULL where none is known; NULL: none at all */
     float *class_weights;     /* what net.loss.class_weights points to; NULL: none */
     int goes_on; /* params.resume has a checkpoint: weights come from there, and none are in `net` */
@@ -32,6 +33,16 @@ typedef struct stk_setup {
     uint64_t steps, epochs;   /* of the whole run; a step takes params.accumulate batches */
     stk_string_arena strings; /* what the settled settings point to, freed with it */
 } stk_setup;
+
+/* stoke_task: segment or restore. */
+static inline int stk_setup_task(const stk_setup *setup)
+{
+    return setup->train.task == STOKE_TASK_RESTORE ? STOKE_TASK_RESTORE : STOKE_TASK_SEGMENT;
+}
+static inline int stk_setup_restores(const stk_setup *setup)
+{
+    return setup->train.task == STOKE_TASK_RESTORE;
+}
 
 /* Reads masks where classes, a label map or weights must be found. STOKE_E_CANCELLED when progress asks. */
 int stk_setup_make(stk_setup *setup, const stoke_data_params *data, const stoke_train_params *params,

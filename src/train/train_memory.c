@@ -5,7 +5,7 @@
 #include "src/base/mem.h"
 #include "src/loader/memory_plan.h"
 #include "src/loader/slots.h"
-#include "src/net/net.h"
+#include "src/net/ops/ops.h"
 #include "src/report/grid.h"
 #include "src/source/reader.h"
 #include "src/train/predict.h"
@@ -53,7 +53,9 @@ static uint64_t of_image(const stk_scratch_bytes *need)
 stk_predict_booking stk_predict_book(const stk_predict_work *w, uint64_t pixels, int whole,
                                      const stk_scratch_bytes *need)
 {
-    const uint64_t depth = w->classes > 256 ? 2 : 1;
+    const uint64_t depth = w->restores        ? 3 * (uint64_t)w->restores->scale * w->restores->scale
+                           : w->classes > 256 ? 2
+                                              : 1;
     return (stk_predict_booking){
         .slot = pixels * (depth + w->ids + w->own_bytes) + (whole ? need->part[STK_ROW_PART_IMAGE] : 0),
         .reading = stk_most(of_image(need), pixels * (w->values + w->ids)),
@@ -66,12 +68,18 @@ static uint64_t of_predictor(const stk_predict_work *w, const stk_probe *probe, 
     const uint64_t window = (uint64_t)w->height * w->width;
     const uint64_t stride = stk_logits_stride(w->classes) * sizeof(float);
     uint64_t bytes = w->batch * window * 3 * sizeof(float) + window * 8;
+    if (w->restores) {
+        const uint32_t tile[2] = { w->height, w->width };
+        return bytes + stk_restore_bytes(w->restores, tile, probe->longest_side, probe->longest_side, NULL);
+    }
     if (w->mode != STOKE_PREDICT_RESIZE) {
-        const stk_predict_windows across = stk_windows_of(probe->longest_side, w->width, w->overlap);
+        const stk_predict_windows across =
+            stk_windows_of(probe->longest_side, w->width, w->raster, w->overlap);
         bytes += stk_slide_band(&across, w->height, w->classes);
     }
+    const uint64_t grid = window / w->raster.stride / w->raster.stride;
     if (w->mode != STOKE_PREDICT_SLIDE)
-        bytes += pixels * sizeof(uint16_t) + (w->views > 1 ? window / STK_GRID / STK_GRID * stride : 0);
+        bytes += pixels * sizeof(uint16_t) + (w->views > 1 ? grid * stride : 0);
     return bytes + probe->longest_side * UINT64_C(64);
 }
 
@@ -97,14 +105,15 @@ void stk_predict_add_memory(stoke_memory_sum *sum, const stk_predict_work *w, co
     stoke_memory_add(
         sum, "pictures on their way", 1,
         stk_most(one.slot + one.reading, stk_least(w->memory, slots * one.slot + readers * one.reading)));
-    stoke_memory_add(sum, "pictures for the network", slots, (uint64_t)w->height * w->width * 6);
+    if (!w->restores)
+        stoke_memory_add(sum, "pictures for the network", slots, (uint64_t)w->height * w->width * 6);
     /* A file is read before its picture is let on its way, and the mask's beside that. */
     const uint64_t files = (probe->most.part[STK_ROW_PART_IMAGE_FILE] +
                             (w->ids ? probe->most.part[STK_ROW_PART_MASK_FILE] : 0)) /
                            6;
     const uint64_t keeps = stk_least(of_image(&probe->most), stk_predict_kept(w));
     stoke_memory_add(sum, "helpers", w->helpers, keeps + files + STK_THREAD_BYTES + WRITING);
-    stoke_memory_add(sum, "windows and classes", 1, of_predictor(w, probe, pixels));
+    stoke_memory_add(sum, w->restores ? "tiles" : "windows and classes", 1, of_predictor(w, probe, pixels));
 }
 
 static uint64_t all_of(const stk_predict_work *w, const stk_probe *probe)
@@ -145,9 +154,11 @@ stk_predict_work stk_predict_work_of(const stoke_predictor *p, const stoke_predi
     stk_predict_work work = { .height = p->height,
                               .width = p->width,
                               .classes = p->classes,
+                              .raster = p->raster,
+                              .restores = p->restores ? stoke_net_plan_used(p->net) : NULL,
                               .batch = p->batch,
                               .views = stk_predict_views(p),
-                              .mode = p->params.mode,
+                              .mode = p->restores ? STOKE_PREDICT_SLIDE : p->params.mode,
                               .overlap = p->params.overlap,
                               .files = job->count,
                               .helpers = predict_helpers(job->helpers),
@@ -238,6 +249,7 @@ static int plan_slide(stk_train_memory *m, const stk_setup *setup, const stoke_d
     m->slide = (stk_predict_work){ .height = setup->net.height,
                                    .width = setup->net.width,
                                    .classes = setup->classes,
+                                   .raster = stk_predict_raster_of(&m->net),
                                    .batch = setup->net.batch,
                                    .views = 1,
                                    .mode = STOKE_PREDICT_SLIDE,
@@ -249,6 +261,19 @@ static int plan_slide(stk_train_memory *m, const stk_setup *setup, const stoke_d
     predict_work_read(&m->slide, labels);
     stk_predict_settle(&m->slide, &m->seen);
     stoke_labels_destroy(&labels);
+    return STOKE_OK;
+}
+
+/* Pictures that are restored whole, one at a time, by a network of their own. */
+static int plan_whole(stk_train_memory *m, const stk_setup *setup, stoke_error *err)
+{
+    stoke_net_plan plan;
+    const int r = stoke_net_plan_of(&setup->viewer, &plan, err);
+    if (r) return r;
+    m->viewer = plan.total - plan.process + plan.threads * STK_THREAD_BYTES;
+    m->whole = stk_whole_bytes(&setup->eval, setup->viewer.scale, 0) +
+               stk_restore_bytes(&plan, (uint32_t[]){ setup->viewer.height, setup->viewer.width },
+                                 setup->eval.width, setup->eval.height, NULL);
     return STOKE_OK;
 }
 
@@ -265,6 +290,8 @@ static void add_up(stk_train_memory *m, const stk_setup *setup, uint64_t picture
     stoke_memory_add(sum, "workers", busy->workers, busy->worker_bytes);
     stoke_memory_add(sum, "one large picture", 1, busy->large_bytes);
     if (m->slides) stk_predict_add_memory(sum, &m->slide, &m->seen);
+    if (m->viewer) stoke_memory_add(sum, "validation network", 1, m->viewer);
+    if (m->viewer) stoke_memory_add(sum, "whole pictures", 1, m->whole);
     stoke_memory_add(sum, "cache", 1, train->cache_bytes + val->cache_bytes);
     stoke_memory_add(sum, "pictures", 1, pictures);
     stoke_memory_add(sum, "process", 1, process);
@@ -319,6 +346,31 @@ static int fit(stk_train_memory *m, const stk_setup *setup, uint64_t pictures, u
     return STOKE_OK;
 }
 
+/* Pictures that are kept, each a sample with truth and prediction; drawn, then read again and turned into a
+ * JPEG for the report: the file, the pixels, what inflates them. */
+static uint64_t drawn_bytes(const stk_train_memory *m, const stk_setup *setup, uint64_t pictures)
+{
+    const int restores = stk_setup_restores(setup);
+    const uint32_t height = restores    ? STK_EVAL_PART
+                            : m->slides ? STK_EVAL_SIDE
+                                        : setup->net.height,
+                   width = restores    ? STK_EVAL_PART
+                           : m->slides ? STK_EVAL_SIDE
+                                       : setup->net.width;
+    if (!pictures) return 0;
+    return pictures * height * width * (restores ? 9 : 7) + 3 * stk_comparison_bytes(pictures, setup->classes);
+}
+
+/* The classes of a batch, as they are predicted; or one restored picture, and lines of two for their SSIM. */
+static uint64_t predicted_bytes(const stk_setup *setup)
+{
+    const uint64_t pixels = (uint64_t)setup->net.height * setup->net.width,
+                   scale = setup->net.scale ? setup->net.scale : 1;
+    if (!setup->val_set || setup->viewer.batch) return 0;
+    if (!stk_setup_restores(setup)) return (uint64_t)setup->val.batch * pixels * 2;
+    return scale * scale * pixels * 3 * sizeof(float) + 2 * 416 * scale * setup->net.width;
+}
+
 int stk_train_memory_make(stk_train_memory *m, const stk_setup *setup, uint32_t pictures, stoke_error *err)
 {
     const stoke_data_params train = stk_part_data(setup, 0), val = stk_part_data(setup, 1);
@@ -328,18 +380,10 @@ int stk_train_memory_make(stk_train_memory *m, const stk_setup *setup, uint32_t 
     if (!r && loads_val(setup)) r = stk_loader_plan_of(&m->val, setup->val_set, &val, err);
     if (r) return r;
     m->val.rests = 1;
-    if (setup->val_set && !loads_val(setup)) r = plan_slide(m, setup, &val, err);
+    if (setup->val_set && !loads_val(setup))
+        r = stk_setup_restores(setup) ? plan_whole(m, setup, err) : plan_slide(m, setup, &val, err);
     if (r) return r;
-    const uint32_t height = m->slides ? STK_EVAL_SIDE : setup->net.height,
-                   width = m->slides ? STK_EVAL_SIDE : setup->net.width;
-    /* Pictures that are kept, each a sample with truth and prediction; drawn, then read again and turned into
-     * a JPEG for the report: the file, the pixels, what inflates them. */
-    const uint64_t drawn = pictures ? (uint64_t)pictures * height * width * 7 +
-                                          3 * stk_comparison_bytes(pictures, setup->classes)
-                                    : 0;
-    /* The classes of a batch, as they are predicted. */
-    const uint64_t predicted =
-        setup->val_set ? (uint64_t)setup->val.batch * setup->net.height * setup->net.width * 2 : 0;
+    const uint64_t drawn = drawn_bytes(m, setup, pictures), predicted = predicted_bytes(setup);
     const uint64_t process =
         stk_machine_rss("/proc") + STK_CODE_BYTES + STK_RUN_BYTES + m->net.threads * STK_THREAD_BYTES;
     add_up(m, setup, drawn + predicted, process);

@@ -16,6 +16,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
+#include "src/train/predict.h"
 
 struct stoke_trained {
     char weights[PATH_MAX], config[PATH_MAX]; /* config "": no run */
@@ -75,11 +76,7 @@ static int find(stoke_trained *t, const char *path, stoke_error *err)
     const int there = stoke_stat(path, &st) == 0;
     if (!there && !stoke_is_absent(errno))
         return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot be looked at", path);
-    if (!there)
-        return stk_fail(err, STOKE_E_NOTFOUND,
-                        "%s: there is no such run or network: name a run folder, a folder with config.json "
-                        "and model.safetensors, or a .safetensors file",
-                        path);
+    if (!there) return stoke_run_missing(path, err);
     snprintf(t->weights, sizeof t->weights, "%s", path);
     if (!S_ISDIR(st.st_mode)) return STOKE_OK; /* what it holds is seen when it is read */
     if (is_network(path)) {
@@ -146,8 +143,11 @@ void stoke_trained_settings(const stoke_trained *trained, stoke_predict_params *
 {
     params->weights = trained->weights;
     if (!*trained->config) return;
-    params->size[0] = trained->data.size[0];
-    params->size[1] = trained->data.size[1];
+    /* Pictures that are restored come in tiles, whatever was cut out of them for training. */
+    if (!stk_predict_restores(trained->weights)) {
+        params->size[0] = trained->data.size[0];
+        params->size[1] = trained->data.size[1];
+    }
     params->augment = trained->data.augment;
     params->precision = trained->train.precision;
 }

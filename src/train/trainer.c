@@ -82,13 +82,17 @@ static void notice_files(stoke_trainer *t, const char *state)
     stk_trainer_remark(t, "%s", text);
 }
 
+/* Before an evaluation. Scores of restoration are NaN in a run that segments, from its first state on, and 0
+ * is one that pictures can have. */
+static const stoke_scores no_scores = { .psnr = NAN, .ssim = NAN };
+
 /* Reads it without a network: what it belongs to is compared before anything is taken or written. A run that
  * was killed before its first checkpoint has none, and begins again: from the seed, to the same bits. */
 static int find_state(stoke_trainer *t, stoke_error *err)
 {
     char path[PATH_MAX], *saved = NULL;
     stoke_error differs = { 0 };
-    t->now = (stk_checkpoint_progress){ .best = NAN };
+    t->now = (stk_checkpoint_progress){ .best = NAN, .best_scores = no_scores };
     if (!t->setup.params.resume) return STOKE_OK;
     if (!t->setup.goes_on) return stk_trainer_begins_again(t, err);
     int r = stk_trainer_path(t, path, "state.safetensors", err);
@@ -139,7 +143,7 @@ static void forget_best(stoke_trainer *t)
                            (unsigned long long)now->best_step);
     now->best = NAN;
     now->best_step = now->without_gain = 0;
-    now->best_scores = (stoke_scores){ 0 };
+    now->best_scores = no_scores;
 }
 
 static int load_state(stoke_trainer *t, stoke_error *err)
@@ -200,8 +204,11 @@ static int open_sight(stoke_trainer *t, const stk_train_memory *memory, const ch
                       stoke_error *err)
 {
     const stk_setup *s = &t->setup;
-    int r = stk_predictor_borrow(&t->sight.predictor, t->net, s->train.augment, err);
+    int r = stk_setup_restores(s) ? stoke_net_open(&t->viewer, &s->viewer, err) : STOKE_OK;
+    if (!r)
+        r = stk_predictor_borrow(&t->sight.predictor, t->viewer ? t->viewer : t->net, s->train.augment, err);
     if (!r) r = stk_labels_of(&t->labels, &s->val, err);
+    t->sight.loss = s->params.loss;
     if (!r) r = stk_quarantine_open(&t->sight.quarantine, quarantine, err);
     t->sight.dataset = s->val_set;
     t->sight.labels = t->labels;
@@ -209,6 +216,19 @@ static int open_sight(stoke_trainer *t, const stk_train_memory *memory, const ch
     t->sight.memory = memory->slide.memory;
     t->sight.helpers = memory->slide.helpers;
     return r;
+}
+
+static void open_gallery(stoke_trainer *t)
+{
+    const stk_setup *s = &t->setup;
+    const uint64_t samples = stoke_dataset_count(s->val_set);
+    stoke_error none = { 0 };
+    const int r = stk_setup_restores(s)
+                      ? stk_gallery_create_restored(&t->gallery, samples, STK_PICTURES, &none)
+                      : stk_gallery_create(&t->gallery, samples, STK_PICTURES,
+                                           t->val ? s->net.height : STK_EVAL_SIDE,
+                                           t->val ? s->net.width : STK_EVAL_SIDE, &none);
+    if (r) stk_trainer_without(t, STK_EXTRA_PICTURES, none.message);
 }
 
 static int open_loaders(stoke_trainer *t, const stk_train_memory *memory, stoke_error *err)
@@ -228,13 +248,9 @@ static int open_loaders(stoke_trainer *t, const stk_train_memory *memory, stoke_
         r = stk_loader_create_planned(&t->val, s->val_set, &val, &memory->val, err);
     if (!r && s->eval.mode == STOKE_PREDICT_SLIDE) r = open_sight(t, memory, val.quarantine, err);
     if (r || !s->val_set) return r; /* loaders have copies of the path */
-    r = stoke_confusion_create(&t->confusion, s->classes, s->val.ignore_index, err);
-    stoke_error none = { 0 };
-    if (!r && s->params.pictures &&
-        stk_gallery_create(&t->gallery, stoke_dataset_count(s->val_set), STK_PICTURES,
-                           t->val ? s->net.height : STK_EVAL_SIDE, t->val ? s->net.width : STK_EVAL_SIDE,
-                           &none))
-        stk_trainer_without(t, STK_EXTRA_PICTURES, none.message);
+    if (!stk_setup_restores(s))
+        r = stoke_confusion_create(&t->confusion, s->classes, s->val.ignore_index, err);
+    if (!r && s->params.pictures) open_gallery(t);
     if (t->gallery && t->val) stk_gallery_undo(t->gallery, &stk_loader_config_of(t->val)->writer);
     t->sight.gallery = t->gallery;
     return r;
@@ -297,6 +313,7 @@ void stoke_trainer_close(stoke_trainer **trainer)
     stoke_labels_destroy(&t->labels);
     stoke_predictor_close(&t->sight.predictor);
     stoke_loader_destroy(&t->train);
+    stoke_net_close(&t->viewer);
     stoke_net_close(&t->net);
     stk_remarks_free(&t->remarks);
     if (t->is_alone && t->useless) stk_trainer_discard_folder(t);

@@ -30,7 +30,7 @@
 
 /* ---- settings that name files ---- */
 
-enum { MOST_FIELDS = 10 };
+enum { MOST_FIELDS = 11 };
 
 static int ends_in_yaml(const char *text)
 {
@@ -42,8 +42,8 @@ static int ends_in_yaml(const char *text)
  * the run. */
 static size_t fields_of(stoke_data_params *data, stoke_train_params *params, const char **fields[MOST_FIELDS])
 {
-    const char **const plain[] = { &data->data,    &data->images, &data->masks,       &data->list,
-                                   &data->weights, &data->cache,  &params->pretrained };
+    const char **const plain[] = { &data->data,    &data->images, &data->masks, &data->targets,
+                                   &data->list,    &data->weights, &data->cache, &params->pretrained };
     size_t n = 0;
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         if (*plain[i] && **plain[i]) fields[n++] = plain[i];
@@ -134,7 +134,7 @@ int stoke_run_follow(const char *config, stoke_data_params *data, stoke_train_pa
 
 int stoke_run_check_data(const char *config, const stoke_data_params *data, stoke_error *err)
 {
-    const char *const places[] = { data->data, data->images, data->masks, data->list };
+    const char *const places[] = { data->data, data->images, data->masks, data->targets, data->list };
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         if (places[i] && *places[i] && !is_there(places[i]))
             return stk_fail(err, STOKE_E_NOTFOUND,
@@ -182,16 +182,9 @@ static int check_new(const stoke_trainer *t, stoke_error *err)
 
 static int check_old(const stoke_trainer *t, stoke_error *err)
 {
-    const int held = entries(t->folder);
-    if (held < 0)
-        return stk_fail_errno(err, errno == ENOENT ? STOKE_E_NOTFOUND : STOKE_E_IO, errno,
-                              "%s: no run to resume", t->folder);
-    char config[PATH_MAX];
-    if (stk_trainer_path(t, config, "config.yaml", NULL) || !stoke_there(config))
-        return stk_fail(err, STOKE_E_NOTFOUND,
-                        "%s: no run to resume: it has no config.yaml, which every run begins with",
-                        t->folder);
-    return STOKE_OK;
+    if (entries(t->folder) < 0 && errno != ENOENT)
+        return stk_fail_errno(err, STOKE_E_IO, errno, "%s: no run to resume", t->folder);
+    return stoke_run_check(t->folder, err);
 }
 
 int stk_trainer_find_folder(stoke_trainer *t, stoke_error *err)

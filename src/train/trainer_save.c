@@ -277,6 +277,7 @@ static int measure(stoke_trainer *t, stk_evaluate_result *result, stoke_error *e
         r = stk_evaluate(t->net, t->val, t->confusion, t->gallery, result, evaluating, t, err);
         stk_loader_rest(t->val);
     } else {
+        if (t->viewer) stoke_net_copy(t->viewer, t->net);
         r = stk_evaluate_original(&t->sight, t->confusion, result, evaluating, t, err);
     }
     stk_loader_wake(t->train);
@@ -312,8 +313,12 @@ static int draw(stoke_trainer *t, const stk_evaluate_result *e, const char *name
 {
     char title[160];
     stoke_error own = { 0 }, *err = &own;
-    snprintf(title, sizeof title, "step %" PRIu64 ": mIoU %.3f, pixel accuracy %.3f", t->now.step,
-             e->scores.miou, e->scores.pixel_accuracy);
+    if (stk_setup_task(&t->setup) == STOKE_TASK_RESTORE)
+        snprintf(title, sizeof title, "step %" PRIu64 ": PSNR %.2f dB, SSIM %.3f", t->now.step,
+                 e->scores.psnr, e->scores.ssim);
+    else
+        snprintf(title, sizeof title, "step %" PRIu64 ": mIoU %.3f, pixel accuracy %.3f", t->now.step,
+                 e->scores.miou, e->scores.pixel_accuracy);
     char folder[PATH_MAX], path[PATH_MAX];
     int r = stk_trainer_path(t, folder, "predictions", err);
     if (!r) r = stk_trainer_path(t, path, name, err);

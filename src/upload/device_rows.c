@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "kernels/tables.h"
-#include "src/augment/pipeline.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/upload/augmenter.h"

@@ -17,7 +17,6 @@
 #include <stoke/augment.h>
 #include <stoke/tools/dataset.h>
 #include <stoke/tools/upload.h>
-#include <sys/types.h>
 #include <unistd.h>
 
 #include "src/base/clock.h"

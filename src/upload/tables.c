@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/upload/tables.h"
+#include "src/upload/augmenter.h"
 
 #include <string.h>
 

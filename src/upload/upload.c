@@ -13,7 +13,6 @@
 #include "src/base/option_table.h"
 #include "src/upload/upload_internal.h"
 #include "src/loader/loader.h"
-#include "src/loader/slots.h"
 
 /* ---- create and destroy ---- */
 
@@ -198,6 +197,11 @@ int stoke_upload_create(stoke_upload **out, const stoke_dataset *dataset, const 
     *out = NULL;
     if (!params) params = &defaults;
     int r = stk_upload_check_params(params, err);
+    if (!r && stoke_dataset_has_targets(dataset))
+        r = stk_fail(
+            err, STOKE_E_UNSUPPORTED,
+            "batches with targets (`task` restore) stay in host memory: take them without a device, and copy "
+            "images and targets there");
     if (r) return r;
     stoke_upload *upload = stk_calloc(1, sizeof *upload);
     if (!upload) return stk_fail(err, STOKE_E_NOMEM, "no memory for an upload");

@@ -10,7 +10,6 @@
 #include "src/base/mem.h"
 #include "src/loader/loader.h"
 #include "src/upload/upload_internal.h"
-#include <stoke/tools/loader.h>
 
 int stoke_upload_record(stoke_upload *upload, size_t steps, stoke_error *err)
 {

@@ -70,11 +70,17 @@ def estimate_backwards():
     equal((none['as_asked'], none['largest_batch'], none['largest_model']), (False, 0, None))
 
 
-def estimate_smallnet():
-    answer = stoke_json('estimate', '--model', 'smallnet', '--size', 128, '--vram', 4)
-    contains(answer['native']['problem'], 'SegFormer')
-    assert answer['torch']['total_bytes'] > 0
-    contains(stoke('estimate', '--model', 'smallnet').stdout, 'n/a')
+def estimate_resnet():
+    ask = ['--size', 128, '--vram', 4, '--base-channels', 24, '--num-blocks', 3]
+    answer = stoke_json('estimate', '--model', 'resnet', *ask)
+    equal((answer['model'], answer['native']['problem']), ('resnet', None))
+    equal(stoke_json('estimate', '--model', 'smallnet', *ask)['torch'], answer['torch'], 'its old name')
+    assert answer['torch']['total_bytes'] > answer['native']['total_bytes'] > 0
+    larger = stoke_json('estimate', '--model', 'resnet', *ask, '--scale', 2)
+    assert larger['native']['bytes']['batches'] == 2.5 * answer['native']['bytes']['batches']
+    contains(stoke('estimate', '--model', 'resnet').stdout, 'resnet, 32 channels, 4 blocks, 75747 parameters', 'restores pictures')
+    contains(stoke('estimate', '--model', 'resnet', '--classes', 5).stdout, '5 classes')
+    contains(stoke('estimate', '--task', 'restore', code=2).stderr, 'resnet restores')
 
 
 def recommend_by_card():
@@ -103,7 +109,7 @@ def recommend_for_cores():
 def recommend_what_to_expect():
     text = stoke('recommend', '--gpu', 'rtx3060').stdout
     contains(text, 'To expect (table):', '3 to 4 min', '5 to 7 h', '0.93 to 0.95')
-    answer = stoke_json('recommend', '--gpu', '4090', '--task', 'smallnet', '--cores', 24)
+    answer = stoke_json('recommend', '--gpu', '4090', '--task', 'resnet', '--cores', 24)
     equal([x['value'] for x in answer['expected']], ['85 %', '3 to 5 times'])
     equal((settings(answer)['use_perceptual'], settings(answer)['num_workers']), ('true', '12'))
 
@@ -176,7 +182,7 @@ def recommend_for_the_card_found():
 
 
 def asked_wrongly():
-    contains(stoke('estimate', '--model', 'b7', code=2).stderr, 'smallnet')
+    contains(stoke('estimate', '--model', 'b7', code=2).stderr, 'resnet')
     contains(stoke('estimate', '--size', 8, code=2).stderr, '29 x 29')
     contains(stoke('recommend', '--gpu', '3091', code=2).stderr, 'RTX 3090', '--vram')
     contains(stoke('recommend', '--gpu', 'RTX 4090 Laptop GPU', code=2).stderr, 'laptop', '--vram')
@@ -212,7 +218,7 @@ sys.exit(tap.run([
     ('estimate for people', estimate_for_people),
     ('estimate assumes aloud', estimate_assumes_aloud),
     ('estimate backwards', estimate_backwards),
-    ('estimate of the small network', estimate_smallnet),
+    ('estimate of the small network', estimate_resnet),
     ('recommend by card', recommend_by_card),
     ('recommend for cores', recommend_for_cores),
     ('recommend says what to expect', recommend_what_to_expect),

@@ -173,6 +173,28 @@ def keys_of_no_use_are_one_remark():
     equal('not used here' in stoke('hash', '--config', config('flat.yaml'), '--quiet').stderr, False)
 
 
+def a_slip_in_a_file_of_ours():
+    """A file of ours with a key of others is read as somebody's, but not what is a letter off: training would go on without it."""
+    ours = 'data: data\nmodel: b0\nsize: 32\nlr: 0.01\n'
+    for foreign in ('batch_size: 4\n', 'image_size: 32\n', 'batch: 4\nimage_size: 32\n'):
+        for slip, meant in (('epohcs: 5', 'epochs'), ('clip_nrm: 1', 'clip_norm'), ('val_spilt: 0.2', 'val_split'), ('eval-evry: 5', 'eval_every')):
+            file = config('slip.yaml', ours + foreign + slip + '\n')
+            line = len((ours + foreign).splitlines()) + 1
+            for command in (['config', '--train'], ['config'], ['train', '--dry-run'], ['check'], ['why', 'slow'], ['find-batch'], ['estimate'], ['diagnose'],
+                            ['optimize', '--dry-run'])[:None if foreign == 'batch_size: 4\n' and meant == 'epochs' else 1]:
+                done = stoke(*command, '--config', file, code=None)
+                assert done.returncode in (1, 2), (command, done.returncode)
+                contains(done.stderr, f"{file}:{line}: unknown setting '{slip.split(':')[0]}': did you mean {meant}?")
+    # What nobody here is called, and what is near a setting that the file has, is no slip.
+    for more in ('scheduler_gamma: 0.5', 'mode: train', 'lrs: 3'):
+        contains(stoke('config', '--train', '--config', config('slip.yaml', ours + 'batch_size: 4\n' + more + '\n')).stderr, 'not used here', more.split(':')[0])
+    # In somebody's file nothing is: of these each is a letter from one of ours.
+    theirs = config('slip.yaml', 'model: mit_b0\nlr: 0.01\noptimizer: adamw\nbatch_size: 4\nbetas: [0.9, 0.999]\nstep: 10\nnamed: x\n')
+    contains(stoke('config', '--train', '--config', theirs).stderr, 'not used here: betas, step, named')
+    # A key of ours counts in somebody's file, too.
+    equal(stoke_json('config', '--train', '--config', config('slip.yaml', FLAT + 'clip_norm: 0.25\n'))['clip_norm'], 0.25)
+
+
 def flags_are_above_the_file():
     settings = stoke_json('config', '--train', '--config', config('lightning.yaml'), '--batch', 2, '--model', 'segformer-b1', '--precision', 'bf16-true')
     equal((settings['batch'], settings['model'], settings['precision'], settings['accumulate']), (2, 'b1', 'bf16', 2))
@@ -216,6 +238,7 @@ STEPPED = FILES if tap.FULL else ('flat.yaml', 'hf.json', 'constants.py')  # one
 sys.exit(tap.run([
     ('what was understood has its line', what_was_understood_has_its_line),
     ('keys of no use are one remark', keys_of_no_use_are_one_remark),
+    ('a slip in a file of ours', a_slip_in_a_file_of_ours),
     ('flags are above the file', flags_are_above_the_file),
     ('another network is not trained in silence', another_network_is_not_trained_in_silence),
 ] + [(f'commands read {name}', commands_read(name)) for name in FILES]

@@ -284,7 +284,6 @@ def asked_wrongly():
     contains(stoke('find-batch', '--size', 32, '--device', 'cuda:7', code=2).stderr, 'cuda:7')
     theirs = write('theirs.yaml', 'model: their_unet\nbatch_size: 4\nimage_size: 32\nnum_classes: 3\n')
     contains(stoke('find-batch', '--config', theirs, code=2).stderr, "'their_unet' is no network that runs here", 'BatchSizeOptimizer')
-    contains(stoke('find-batch', '--model', 'smallnet', '--size', 32, code=2).stderr, 'native', 'sim:')
     contains(stoke('find-batch', '--model', 'b9', code=2).stderr, 'b9')
     contains(stoke('find-batch', path('nowhere'), code=1).stderr, 'nowhere')
     contains(stoke('find-batch', '--config', path('none.yaml'), code=1).stderr, 'none.yaml')

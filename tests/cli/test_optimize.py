@@ -522,11 +522,11 @@ def what_fits():
     small = ['--base-channels', 32, '--num-blocks', 4, '--size', 128]
     found, why = batch_of(SMALL.replace('64', '32').replace('6\n', '4\n', 1) + 'unused: 1\n', '--gpu', 'RTX 4090')
     equal(found, ('16', '64'))
-    assert largest('RTX 4090', 'smallnet', *small) >= 64
+    assert largest('RTX 4090', 'resnet', *small) >= 64
     high = 'base_channels: 128\nnum_blocks: 12\npatch_size: 256\nbatch_size: 64\n'
     found, why = batch_of(high, '--gpu', 'RTX 4090')
     equal(found, ('64', '32'))
-    most = largest('RTX 4090', 'smallnet', '--base-channels', 128, '--num-blocks', 12, '--size', 256)
+    most = largest('RTX 4090', 'resnet', '--base-channels', 128, '--num-blocks', 12, '--size', 256)
     contains(why, '128 channels, 12 blocks at 256x256', f'up to {most} fits', "GiB of 24 GiB")
     assert 32 <= most < 64, most
     # Not even one: said, and left at the least.
@@ -544,12 +544,12 @@ def what_fits():
 def by_trials():
     """Never refused: our networks run here, others keep their batch, and a simulated GPU says that it is one."""
     for name, text, said in (('lmsa', SECTIONS + 'model:\n  name: lmsa\n', "'lmsa'"),
-                             ('none', FLAT, 'names no network'), ('small', SMALL, 'small network')):
+                             ('none', FLAT, 'names no network')):
         done = stoke('optimize', '--config', write(f'tr/{name}_gpu_optimized.yaml', text), '--benchmark', env=NO_CARD)
         contains(done.stderr, 'no trials', said, 'batch stays', 'BatchSizeOptimizer')
         target = path(f'tr/{name}_gpu_optimized_optimized.yaml')
         contains(read(target).decode(), 'pin_memory: true')
-        equal(loaded(target).get('batch_size', 8), {'small': 16}.get(name, 8))
+        equal(loaded(target).get('batch_size', 8), 8)
     ours = 'model: segformer-b0\nimage_size: 32\nnum_classes: 2\nbatch_size: 64\nnum_workers: 0\n'
     config = write('tr/ours_gpu_optimized.yaml', ours)
     done = stoke('optimize', '--config', config, '--benchmark', '--steps', 3, env=NO_CARD)

@@ -28,6 +28,7 @@ def as_bench_step_plans():
     asked = ['--batch', 2, '--size', 64]
     plan = stoke_json('plan', 'b1', *asked)
     step = stoke_json('bench', 'step', '--model', 'b1', *asked, '--dry-run')
+    equal(stoke_json('plan', '--model', 'mit_b1', *asked), plan)  # as the other commands name it
     equal(plan['flops'], step['flops'])
     equal(plan['parameter_count'], step['parameter_count'])
     equal(plan['kept_bytes'], step['plan']['activations_bytes'])
@@ -61,9 +62,11 @@ def a_picture():
 
 
 def refusals():
-    contains(stoke('plan', 'b9', code=2).stderr, 'b0, b1, b2, b3, b4 and b5')
+    contains(stoke('plan', 'b9', code=2).stderr, 'b0, b1, b2, b3, b4, b5')
+    contains(stoke('plan', 'b0', '--task', 'restore', code=2).stderr, 'resnet restores')
     contains(stoke('plan', 'b0', '--size', 8, code=2).stderr, '29')
     contains(stoke('plan', 'b0', 'b1', code=2).stderr, 'b1')
+    contains(stoke('plan', 'b0', '--model', 'b1', code=2).stderr, 'twice', "'b0'", '--model b1')
 
 
 sys.exit(tap.run([

@@ -170,7 +170,7 @@ def files_of_others_stay():
 
 def package_reads_the_state():
     """And would write the same bytes, but for the order of the two notes."""
-    sys.path.append(os.environ.get('STOKE_TEST_PYTHON', ''))  # scripts/test puts the package there
+    sys.path.append(os.environ.get('STOKE_TEST_PYTHON', ''))  # the environment of scripts/install-deps
     try:
         from safetensors import safe_open
         from safetensors.numpy import load_file, save

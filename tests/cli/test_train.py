@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """stoke train: one command from a folder to a network, and everything a run leaves behind."""
 import fcntl
+import functools
 import json
 import os
 import pty
@@ -29,8 +30,14 @@ def lines_of(name):
     return [json.loads(line) for line in read(name, 'log.jsonl').decode().splitlines()]
 
 
+@functools.cache
+def run_a():
+    """What others are compared with."""
+    return stoke('train', SET, *SMALL, '--steps', 6, '--eval-every', 3, '--log-every', 2, '--name', 'a')
+
+
 def whole_run():
-    done = stoke('train', SET, *SMALL, '--steps', 6, '--eval-every', 3, '--log-every', 2, '--name', 'a')
+    done = run_a()
     contains(done.stdout, 'runs/a: 6 of 6 steps', 'best: mIoU', 'time: steps', 'waiting for data',
              'report: runs/a/report.html')
     assert done.stderr.startswith('device: the processor;'), done.stderr
@@ -79,11 +86,13 @@ def json_result():
 
 
 def config_repeats_the_run():
+    run_a()
     stoke('train', '--config', 'runs/a/config.yaml', '--name', 'again', '--quiet')
     equal(read('again', 'last', 'model.safetensors') == read('a', 'last', 'model.safetensors'), True, 'the same weights')
 
 
 def in_two_sessions():
+    run_a()
     done = stoke('train', SET, *SMALL, '--steps', 6, '--eval-every', 3, '--stop-after', 2, '--name', 'two')
     contains(done.stdout, '2 of 6 steps')
     contains(done.stderr, 'next: stoke train --resume runs/two')
@@ -125,6 +134,7 @@ def without_validation():
 
 def averaged_and_accumulated():
     """The average is what is evaluated and saved."""
+    run_a()
     stoke('train', SET, *SMALL, '--steps', 3, '--accumulate', 3, '--average', '0.9', '--augment', 'hflip,mixup(p=1)',
           '--name', 'mean', '--quiet')
     assert any(line['kind'] == 'eval' and line['average'] for line in lines_of('mean'))

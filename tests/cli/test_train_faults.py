@@ -187,8 +187,24 @@ def folders():
     done = stoke('train', SET, *RUN, '--name', 'whole', code=2)
     contains(done.stderr, 'runs/whole exists', '--resume runs/whole', '--name')
     contains(stoke('train', SET, *RUN, '--runs', '/proc/runs', '--name', 'x', code=1).stderr, '/proc/runs')
-    contains(stoke('train', '--resume', 'runs/nowhere', code=1).stderr, 'runs/nowhere')
     contains(stoke('train', '--resume', SET, code=1).stderr, 'config.yaml')
+
+
+def no_such_run():
+    """One sentence wherever a run is named that is not there: which ones are."""
+    there = ', '.join(sorted(os.listdir(path('runs')))[:5])
+    for ask in (['train', '--resume', 'runs/nowhere'], ['eval', 'runs/nowhere'], ['eval', 'nowhere'], ['report', 'runs/nowhere'],
+                ['predict', 'runs/nowhere', SET, '--out', path('w')], ['why', 'slow', '--run', 'runs/nowhere/']):
+        message = stoke(*ask, code=1).stderr
+        contains(message, 'nowhere', ': there is no such run or network; the runs in runs are ' + there)
+        assert 'config.yaml' not in message, message
+    os.makedirs(path('many', 'left', 'alone'))
+    contains(stoke('eval', 'many/x', code=1).stderr, 'many/x: there is no such run or network, and no run in many: ')
+    for name in 'gfedcba':  # a folder is a run by its settings
+        os.makedirs(path('many', name))
+        with open(path('many', name, 'config.yaml'), 'w') as out:
+            out.write('model: b0\n')
+    contains(stoke('eval', 'many/x', code=1).stderr, 'the runs in many are a, b, c, d, e and 2 more\n')
 
 
 def damaged_state():
@@ -212,5 +228,6 @@ sys.exit(tap.run([
     ('changed settings', changed_settings),
     ('changed data', changed_data),
     ('folders', folders),
+    ('no such run', no_such_run),
     ('a damaged state', damaged_state),
 ]))

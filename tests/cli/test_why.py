@@ -172,7 +172,7 @@ def machine_alone():
 def asked_wrongly():
     contains(stoke('why', code=2).stderr, 'oom, slow, unstable or loading')
     contains(stoke('why', 'broken', code=2).stderr, "'broken' is none of the four")
-    contains(stoke('why', 'slow', '--run', path('nowhere'), code=1).stderr, 'nowhere', 'no such folder')
+    contains(stoke('why', 'slow', '--run', path('nowhere'), code=1).stderr, 'nowhere', 'no such run')
     contains(stoke('why', 'slow', '--run', SET, code=1).stderr, 'no log.jsonl')
     contains(stoke('why', 'oom', '--config', path('nowhere.yaml'), code=1).stderr, 'nowhere.yaml')
     stoke('why', 'oom', 'slow', code=2)

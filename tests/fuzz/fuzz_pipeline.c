@@ -51,7 +51,7 @@ static void check_pipeline(stoke_pipeline *pipeline)
     for (uint32_t side = 1; side < 200; side += 37) {
         stoke_augment_plan plan;
         const uint32_t focus[2] = { side - 1, 7 };
-        stoke_draw draw = { 1, 2, side, side, SOURCE_HEIGHT, WIDTH, HEIGHT, NULL };
+        stoke_draw draw = { 1, 2, side, side, SOURCE_HEIGHT, WIDTH, HEIGHT, NULL, 0 };
         stoke_pipeline_draw(pipeline, &draw, &plan);
         check_plan(&plan, side);
         draw.focus = focus;

@@ -56,6 +56,7 @@ class Template:
                 assert len(found) == 1, f"{path} has {len(found)} lines that start with {place!r}: is a template in tests/map out of date?"
                 new = found[0] + lines if how == 'after' else lines.rstrip('\n')
                 text = text.replace(found[0], new) if how == 'replace' else re.sub(pattern, lambda _: new, text, flags=re.MULTILINE)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
             with open(target, 'w', encoding='utf-8') as stream:
                 stream.write(text)
 
@@ -193,6 +194,11 @@ def gpu_works():
     assert json.loads(stoke('recommend', '--gpu', 'RTX 7777', '--json'))['subject'] == 'RTX 7777, 77 GB'
     digests = [json.loads(stoke('hash', a_set(), '--size', '32x32', *more, '--json'))['all'] for more in ([], ['--device', 'sim:rtx7777'])]
     assert digests[0] == digests[1], 'a batch is another one on the simulated card'
+
+
+def network_works():
+    stoke('train', a_set(), '--model', 'twoconv', '--size', '32x32', '--epochs', '1', '--batch', '2', '--val-split', '0.4', '--name', 'convs', '--quiet')
+    assert json.loads(stoke('eval', 'runs/convs', '--json'))
 
 
 def loss_works():

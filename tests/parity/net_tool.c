@@ -3,13 +3,15 @@
  * The network for the parity scripts: opens one, reads batches from stdin, trains, writes what came out.
  *
  *   net_tool model=b0 classes=19 size=64x96 batch=2 [weights=FOLDER] [seed=1] [accumulate=1] [steps=10]
- * [lr=6e-5] [clip=0] [precision=0] [memory=0] [threads=2] [widen=0] [save=FOLDER]
- * [save_trained=FOLDER]
+ * [lr=6e-5] [head_lr=10] [clip=0] [precision=0] [memory=0] [threads=2] [widen=0] [save=FOLDER]
+ * [save_trained=FOLDER] [channels=0] [blocks=0] [restore=1] [scale=1] [loss=0]
+ * [perceptual=FILE] [perceptual_weight=0.1]
  *
- * stdin: per batch and part of it (accumulate), images f32 [batch][3][height][width], then masks u8. The
- * batches are used in turn. stdout: arrays as a line "NAME COUNT" and COUNT floats: the logits of the first
- * batch in inference, the weights, the gradients and running statistics of the first step, losses, then
- * weights and logits after the last. steps=0: forward only, as a network opened for inference.
+ * stdin: per batch and part of it (accumulate), images f32 [batch][3][height][width], then masks u8 or, to
+ * restore, targets f32. The batches are used in turn. stdout: arrays as a line "NAME COUNT" and COUNT floats:
+ * the logits of the first batch in inference and, to restore, its loss, the weights, the gradients and running statistics of the first
+ * step, losses, then weights and logits after the last. steps=0: forward only, as a network opened for
+ * inference.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,6 +79,22 @@ static job parse(int argc, char **argv)
             j.save = value;
         else if (IS("save_trained"))
             j.save_trained = value;
+        else if (IS("head_lr"))
+            j.update.head_lr = atof(value);
+        else if (IS("channels"))
+            j.net.base_channels = (uint32_t)atoi(value);
+        else if (IS("blocks"))
+            j.net.num_blocks = (uint32_t)atoi(value);
+        else if (IS("restore"))
+            j.net.task = atoi(value) ? STOKE_TASK_RESTORE : STOKE_TASK_SEGMENT;
+        else if (IS("scale"))
+            j.net.scale = (uint32_t)atoi(value);
+        else if (IS("loss"))
+            j.net.loss.kind = (stoke_loss_kind)atoi(value);
+        else if (IS("perceptual"))
+            j.net.perceptual = value;
+        else if (IS("perceptual_weight"))
+            j.net.perceptual_weight = atof(value);
         else if (IS("threads"))
             j.net.threads = (uint32_t)atoi(value);
         else
@@ -155,17 +173,40 @@ static void write_logits(stoke_net *net, const char *name, const stoke_net_batch
     for (size_t i = 0; i < pixels; i++) fwrite(l.data + i * l.stride, sizeof *l.data, l.classes, stdout);
 }
 
-/* The batch at `start`: images, then masks. */
+/* Floats of a target. */
+static size_t target_floats(const job *j)
+{
+    const size_t scale = j->net.scale ? j->net.scale : 1;
+    return 3 * scale * scale * j->net.height * j->net.width;
+}
+
+/* The batch at `start`: images, then masks or targets. */
 static stoke_net_batch batch_at(const job *j, const unsigned char *start)
 {
     const size_t pixels = (size_t)j->net.height * j->net.width, image = 3 * pixels;
+    const unsigned char *truth = start + j->net.batch * image * sizeof(float);
+    if (j->net.task == STOKE_TASK_RESTORE)
+        return (stoke_net_batch){ .count = j->net.batch,
+                                  .images = (const float *)start,
+                                  .layout = STOKE_LAYOUT_CHW,
+                                  .image_row_floats = image,
+                                  .targets = (const float *)truth,
+                                  .target_row_floats = target_floats(j) };
     return (stoke_net_batch){ .count = j->net.batch,
                               .images = (const float *)start,
                               .layout = STOKE_LAYOUT_CHW,
                               .image_row_floats = image,
-                              .masks = start + j->net.batch * image * sizeof(float),
+                              .masks = truth,
                               .mask_dtype = STOKE_DTYPE_U8,
                               .mask_row_bytes = pixels };
+}
+
+static void write_loss(stoke_net *net, const stoke_net_batch *batch)
+{
+    stoke_error err = { 0 };
+    double loss;
+    if (stoke_net_evaluate(net, batch, &loss, NULL, &err)) die("evaluate", &err);
+    write_floats("loss", &(float){ (float)loss }, 1);
 }
 
 static void train(stoke_net *net, const job *j, const unsigned char *data, size_t batches, size_t each)
@@ -204,13 +245,15 @@ int main(int argc, char **argv)
     if (j.widen) widen(net);
     if (j.save && stoke_net_save(net, j.save, 0, &err)) die("save", &err);
     const size_t pixels = (size_t)j.net.height * j.net.width,
-                 each = j.net.batch * (3 * pixels * sizeof(float) + pixels);
+                 truth = j.net.task == STOKE_TASK_RESTORE ? target_floats(&j) * sizeof(float) : pixels,
+                 each = j.net.batch * (3 * pixels * sizeof(float) + truth);
     size_t bytes;
     unsigned char *data = slurp(&bytes);
     const size_t batches = bytes / each;
     if (!data || !batches || bytes % each) die("stdin", &(stoke_error){ .message = "no whole batch" });
     const stoke_net_batch first = batch_at(&j, data);
     write_logits(net, "logits", &first);
+    if (j.net.task == STOKE_TASK_RESTORE) write_loss(net, &first);
     write_values(net, "start", 1);
     if (j.steps) {
         train(net, &j, data, batches, each);

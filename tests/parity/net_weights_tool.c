@@ -32,12 +32,12 @@ static int run(char **argv, stoke_error *err)
     const uint32_t classes = (uint32_t)atoi(argv[3]);
     const uint64_t seed = strtoull(argv[4], NULL, 10);
     uint64_t batches = 0;
-    stk_segformer_config config;
+    stk_network_config config;
     stk_parameters parameters = { 0 };
     remarks said = { "" };
     const stk_pretrained_how how = { .seed = seed, .remark = keep, .context = &said };
-    int status =
-        load ? stk_pretrained_config(argv[2], &config, err) : stk_config_of(&config, argv[2], classes, err);
+    int status = load ? stk_pretrained_config(argv[2], &config, err)
+                      : stk_network_find(&config, argv[2], classes, err);
     if (status) return status;
     if (classes) config.classes = classes;
     status = list_parameters(&parameters, &config, err);

@@ -9,7 +9,7 @@ import tempfile
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import tap
 
-sys.path.append(os.environ.get('STOKE_TEST_PYTHON', ''))  # scripts/test puts the package there
+sys.path.append(os.environ.get('STOKE_TEST_PYTHON', ''))  # the environment of scripts/install-deps
 STOKE = sys.argv[1]
 
 

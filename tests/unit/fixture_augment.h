@@ -24,7 +24,7 @@ static inline stoke_augment_plan plan_of(const stoke_pipeline *pipeline, uint64_
                                          uint32_t out_height)
 {
     stoke_augment_plan plan;
-    const stoke_draw draw = { 7, 1, position, source_width, source_height, out_width, out_height, NULL };
+    const stoke_draw draw = { 7, 1, position, source_width, source_height, out_width, out_height, NULL, 0 };
     stoke_pipeline_draw(pipeline, &draw, &plan);
     return plan;
 }

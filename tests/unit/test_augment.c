@@ -67,14 +67,15 @@ static void draws_depend_on_every_key(void **state)
 {
     stoke_pipeline *pipeline = make("crop");
     stoke_augment_plan a, b;
-    stoke_pipeline_draw(pipeline, &(stoke_draw){ 1, 1, 1, 5000, 5000, 64, 64, NULL }, &a);
-    stoke_pipeline_draw(pipeline, &(stoke_draw){ 1, 1, 1, 5000, 5000, 64, 64, NULL }, &b);
+    stoke_pipeline_draw(pipeline, &(stoke_draw){ 1, 1, 1, 5000, 5000, 64, 64, NULL, 0 }, &a);
+    stoke_pipeline_draw(pipeline, &(stoke_draw){ 1, 1, 1, 5000, 5000, 64, 64, NULL, 0 }, &b);
     assert_memory_equal(&a, &b, sizeof a);
-    stoke_pipeline_draw(pipeline, &(stoke_draw){ 2, 1, 1, 5000, 5000, 64, 64, NULL }, &b);
+    stoke_pipeline_draw(pipeline, &(stoke_draw){ 2, 1, 1, 5000, 5000, 64, 64, NULL, 0 }, &b);
     assert_memory_not_equal(&a.box, &b.box, sizeof a.box);
-    stoke_pipeline_draw(pipeline, &(stoke_draw){ 1, 2, 1, 5000, 5000, 64, 64, NULL }, &b);
+    stoke_pipeline_draw(pipeline, &(stoke_draw){ 1, 2, 1, 5000, 5000, 64, 64, NULL, 0 }, &b);
     assert_memory_not_equal(&a.box, &b.box, sizeof a.box);
-    stoke_pipeline_draw(pipeline, &(stoke_draw){ 1, 1, UINT64_C(1) << 40 | 1, 5000, 5000, 64, 64, NULL }, &b);
+    stoke_pipeline_draw(pipeline, &(stoke_draw){ 1, 1, UINT64_C(1) << 40 | 1, 5000, 5000, 64, 64, NULL, 0 },
+                        &b);
     assert_memory_not_equal(&a.box, &b.box, sizeof a.box);
     stoke_pipeline_destroy(&pipeline);
 }
@@ -391,7 +392,7 @@ static void foreground_crops_look_twice(void **state)
     uint64_t wanted = 0;
     for (uint64_t i = 0; i < N; i++) {
         const uint32_t focus[2] = { (uint32_t)(i * 7919 % 500), (uint32_t)(i * 104729 % 400) };
-        stoke_draw draw = { 7, 1, i, 500, 400, 64, 64, NULL };
+        stoke_draw draw = { 7, 1, i, 500, 400, 64, 64, NULL, 0 };
         stoke_augment_plan first, second;
         stoke_pipeline_draw(pipeline, &draw, &first);
         draw.focus = focus;

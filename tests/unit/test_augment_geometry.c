@@ -214,7 +214,7 @@ static void boxes_hold_every_tap(void **state)
         stoke_pipeline *pipeline = make(specs[i % 4]);
         const stk_rng r = stk_philox(20261116, i, 0, 9, 0);
         stoke_draw draw = {
-            7, 1, i, 1 + r.word[0] % 90, 1 + r.word[1] % 90, 1 + r.word[2] % 40, 1 + r.word[3] % 40, NULL
+            7, 1, i, 1 + r.word[0] % 90, 1 + r.word[1] % 90, 1 + r.word[2] % 40, 1 + r.word[3] % 40, NULL, 0
         };
         if (i % 4 == 1) { /* no crop: only a source of the output's size is looked at in part */
             draw.source_width = draw.out_width;
@@ -279,7 +279,7 @@ static void wild_maps_show_nothing(void **state)
 {
     stoke_pipeline *pipeline = make("scale(p=1,factor=0.05),scale(p=1,factor=0.05),scale(p=1,factor=0.05),"
                                     "scale(p=1,factor=0.05),scale(p=1,factor=0.05),scale(p=1,factor=0.05)");
-    stoke_draw draw = { 7, 1, 1, 64, 64, 64, 64, NULL };
+    stoke_draw draw = { 7, 1, 1, 64, 64, 64, 64, NULL, 0 };
     stoke_augment_plan plan;
     stoke_pipeline_draw(pipeline, &draw, &plan);
     assert_true(plan.warp && plan.box.width == 1 && plan.box.height == 1);

@@ -8,7 +8,6 @@
 
 #include "src/device/device.h"
 #include "src/upload/augmenter.h"
-#include "src/upload/tables.h"
 
 enum { TURNS = 2, OFFSET = 192, UNTOUCHED = 0x5a };
 

@@ -100,8 +100,8 @@ static void dialects(void **state)
           "clip_norm=0.5 "
           "optimizer=sgd schedule=cosine",
           "not used here: weight_decay_end, logger.name\n" },
-        { "hub.yaml", "model_name: nvidia/segformer-b1-finetuned-ade-512-512\nnum_epochs: 3\n", "model=b1 epochs=3",
-          "hub.yaml:1: model_name: weights are not fetched: --pretrained DIR" },
+        { "hub.yaml", "model_name: nvidia/segformer-b1-finetuned-ade-512-512\nnum_epochs: 3\n",
+          "model=b1 epochs=3", "hub.yaml:1: model_name: weights are not fetched: --pretrained DIR" },
         { "sections.yaml",
           "data: {batch_size: 4, val_split: 0.2}\nmodel: {name: segformer, variant: b2}\ntraining:\n  "
           "use_amp: true\n"
@@ -234,6 +234,11 @@ static void folders(void **state)
     assert_null(r.data.data);
     assert_string_equal(r.data.images, text);
     assert_string_equal(r.data.masks, "ann");
+    end(&r);
+    assert_int_equal(read_text(state, &r, "pairs.yaml", "dataroot_lq: img\ndataroot_gt: clean\nupscale: 2\n"), 0);
+    assert_string_equal(r.data.images, "img");
+    assert_string_equal(r.data.targets, "clean");
+    assert_int_equal(r.data.scale, 2);
     end(&r);
     assert_int_equal(read_text(state, &r, "mix.yaml", "batch_size: 2\nuse_mixup: true\nmixup_alpha: 0.4\n"),
                      0);

@@ -67,8 +67,9 @@ static stk_sample_ctx start(fixture *f, int scratch, uint64_t id)
 
 static void draw(stk_sample_ctx *ctx, uint64_t position)
 {
-    const stoke_draw d = { 3,   1, position, ctx->width, ctx->height, ctx->config->width, ctx->config->height,
-                           NULL };
+    const stoke_draw d = {
+        3, 1, position, ctx->width, ctx->height, ctx->config->width, ctx->config->height, NULL, 0
+    };
     stoke_pipeline_draw(ctx->config->pipeline, &d, &ctx->plan);
 }
 

@@ -81,8 +81,9 @@ static const struct {
     uint32_t batch, side, classes;
     double saved_mib, peak_gib;
 } AUTOCAST[] = {
-    { "b0", 2, 224, 2, 35.1, 0.131 },  { "b2", 4, 256, 2, 145.0, 1.026 },   { "b4", 8, 288, 2, 328.4, 3.660 },
-    { "b5", 16, 288, 2, 380.1, 7.561 }, { "b2", 4, 256, 19, 149.2, 1.026 },  { "b5", 2, 512, 150, 1659.0, 4.937 },
+    { "b0", 2, 224, 2, 35.1, 0.131 },     { "b2", 4, 256, 2, 145.0, 1.026 },
+    { "b4", 8, 288, 2, 328.4, 3.660 },    { "b5", 16, 288, 2, 380.1, 7.561 },
+    { "b2", 4, 256, 19, 149.2, 1.026 },   { "b5", 2, 512, 150, 1659.0, 4.937 },
     { "b2", 1, 1024, 19, 4997.6, 5.583 },
 };
 
@@ -109,8 +110,8 @@ static void near_followed_steps_of_autocast(void **state)
 }
 
 /* What nvidia-smi showed of cards that trained, as others have written it down; in GiB, and neither precision
- * nor CUDA nor desktop said. fp32 with desktop and eager kernels lies within 20 % of each, and so does the high
- * end of autocast, which decides what fits (docs/accuracy.md). */
+ * nor CUDA nor desktop said. fp32 with desktop and eager kernels lies within 20 % of each, and so does the
+ * high end of autocast, which decides what fits (docs/accuracy.md). */
 static void near_what_nvidia_smi_showed(void **state)
 {
     static const double shown[] = { 2.5, 4.5, 7.5, 12 };
@@ -126,8 +127,8 @@ static void near_what_nvidia_smi_showed(void **state)
         p.precision = STOKE_PRECISION_FP16;
         const stoke_estimate half = make(STOKE_ENGINE_TORCH, &p);
         const double high = (double)(half.card - half.total + half.high) / GIB / shown[i];
-        print_message("# under autocast %.2f to %.2f, ratio of the high end %.3f\n",
-                      (double)half.card / GIB, high * shown[i], high);
+        print_message("# under autocast %.2f to %.2f, ratio of the high end %.3f\n", (double)half.card / GIB,
+                      high * shown[i], high);
         assert_true(high > 0.8 && high < 1.2);
     }
 }
@@ -243,20 +244,62 @@ static void autocast_shrinks_activations_only(void **state)
     assert_true(frozen.bytes[STOKE_TERM_ACTIVATIONS] < half.bytes[STOKE_TERM_ACTIVATIONS] / 2);
 }
 
-static void smallnet_by_hand(void **state)
+static void resnet_by_hand(void **state)
 {
     (void)state;
-    stoke_estimate_params p = params_of("smallnet", 2, 64, 3);
+    stoke_estimate_params p = params_of("resnet", 2, 64, 3);
     p.base_channels = 8;
     p.num_blocks = 2;
     const stoke_estimate e = make(STOKE_ENGINE_TORCH, &p);
     /* 3 -> 8, two blocks of two convolutions 8 -> 8, 8 -> 3 */
     assert_int_equal(e.parameters, (27 * 8 + 8) + 4 * (72 * 8 + 8) + (72 * 3 + 3));
     assert_int_equal(e.bytes[STOKE_TERM_ACTIVATIONS], 2 * 6 * 8 * 64 * 64 * 4);
-    stoke_estimate none;
-    stoke_error err = { 0 };
-    assert_int_equal(stoke_estimate_make(&none, STOKE_ENGINE_NATIVE, &p, &err), STOKE_E_UNSUPPORTED);
-    assert_non_null(strstr(err.message, "SegFormer"));
+    /* It restores pictures, unless told; a picture is 12 bytes a pixel, a mask of PyTorch 8. */
+    assert_int_equal(e.bytes[STOKE_TERM_BATCHES], 3 * 2 * 24 * 64 * 64);
+    p.model = "smallnet"; /* as it was called */
+    assert_int_equal(make(STOKE_ENGINE_TORCH, &p).total, e.total);
+    p.task = STOKE_TASK_SEGMENT;
+    assert_int_equal(make(STOKE_ENGINE_TORCH, &p).bytes[STOKE_TERM_BATCHES], 3 * 2 * 20 * 64 * 64);
+    p.task = STOKE_TASK_RESTORE;
+    p.scale = 2; /* a tail of 12 channels, results and targets of 4 times the pixels */
+    const stoke_estimate larger = make(STOKE_ENGINE_TORCH, &p);
+    assert_int_equal(larger.parameters, e.parameters + 9 * (72 + 1));
+    assert_int_equal(larger.bytes[STOKE_TERM_LOGITS], 2 * 4 * 2 * 12 * 64 * 64);
+    assert_int_equal(larger.bytes[STOKE_TERM_BATCHES], 3 * 2 * (12 + 48) * 64 * 64);
+    p.base_channels = p.num_blocks = 0; /* the network's own */
+    p.scale = 0;
+    assert_int_equal(make(STOKE_ENGINE_TORCH, &p).parameters,
+                     (27 * 32 + 32) + 8 * (288 * 32 + 32) + (288 * 3 + 3));
+}
+
+static void native_resnet_is_the_plan(void **state)
+{
+    (void)state;
+    for (uint32_t scale = 1; scale <= 3; scale++) {
+        stoke_estimate_params p = params_of("resnet", 3, 40, 3);
+        stoke_net_params net = stoke_net_defaults();
+        stoke_net_plan plan;
+        p.base_channels = net.base_channels = 24;
+        p.num_blocks = net.num_blocks = 3;
+        p.scale = net.scale = scale;
+        p.precision = net.precision = STOKE_PRECISION_FP32;
+        net.model = "resnet";
+        net.task = STOKE_TASK_RESTORE;
+        net.loss.kind = STOKE_LOSS_L1;
+        net.batch = 3;
+        net.height = net.width = 40;
+        assert_int_equal(stoke_net_plan_of(&net, &plan, NULL), STOKE_OK);
+        const stoke_estimate e = make(STOKE_ENGINE_NATIVE, &p);
+        assert_int_equal(e.parameters, plan.parameter_count);
+        assert_int_equal(e.bytes[STOKE_TERM_ACTIVATIONS], plan.activations);
+        assert_int_equal(e.bytes[STOKE_TERM_WORKSPACE], plan.workspace);
+        assert_int_equal(e.bytes[STOKE_TERM_WEIGHTS] + e.bytes[STOKE_TERM_GRADIENTS] +
+                             e.bytes[STOKE_TERM_OPTIMIZER] + e.bytes[STOKE_TERM_EXTRA],
+                         plan.parameters + plan.packed);
+        assert_int_equal(e.bytes[STOKE_TERM_BATCHES], 3 * 3 * 12 * (1 + scale * scale) * 40 * 40);
+        p.batch = 4;
+        assert_true(make(STOKE_ENGINE_NATIVE, &p).total > e.total);
+    }
 }
 
 /* The answer fits and the next one does not, by the high end. */
@@ -314,13 +357,19 @@ static void wrong_parameters(void **state)
     stoke_estimate_params p = params_of("b6", 1, 64, 2);
     refuses(p, STOKE_E_NOTFOUND, "b5");
     p.model = NULL;
-    refuses(p, STOKE_E_INVALID, "smallnet");
+    refuses(p, STOKE_E_INVALID, "resnet");
     refuses(params_of("b0", 0, 64, 2), STOKE_E_INVALID, "batch");
     refuses(params_of("b0", 1, 8, 2), STOKE_E_INVALID, "8 x 8");
     refuses(params_of("b0", 1, 64, 0), STOKE_E_INVALID, "classes");
-    p = params_of("smallnet", 1, 64, 3);
-    p.num_blocks = 0;
+    p = params_of("resnet", 1, 64, 3);
+    p.num_blocks = 100000;
     refuses(p, STOKE_E_INVALID, "num_blocks");
+    p.num_blocks = 1;
+    p.freeze_encoder = 1;
+    refuses(p, STOKE_E_INVALID, "encoder to freeze");
+    p = params_of("b0", 1, 64, 3);
+    p.task = STOKE_TASK_RESTORE;
+    refuses(p, STOKE_E_INVALID, "resnet");
     p = params_of("b0", 1, 64, 2);
     p.struct_size = 4;
     refuses(p, STOKE_E_INVALID, "stoke_estimate_defaults");
@@ -339,7 +388,8 @@ UNIT_GROUP(estimate)
         cmocka_unit_test(parameters_are_exact),
         cmocka_unit_test(native_is_the_plan),
         cmocka_unit_test(autocast_shrinks_activations_only),
-        cmocka_unit_test(smallnet_by_hand),
+        cmocka_unit_test(resnet_by_hand),
+        cmocka_unit_test(native_resnet_is_the_plan),
         cmocka_unit_test(inverse_is_tight),
         cmocka_unit_test(inverse_without_room),
         cmocka_unit_test(wrong_parameters),

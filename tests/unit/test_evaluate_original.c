@@ -192,7 +192,8 @@ static stk_eval_plan plan_of(void **state, const char *augment, int wanted, uint
     assert_int_equal(stoke_dataset_open(&set, &data, &err), 0);
     stk_pairs pairs;
     assert_int_equal(stk_pairs_look(&pairs, set, &data, NULL, NULL, &err), 0);
-    if (stk_eval_plan_make(&plan, &pairs, stoke_dataset_count(set), &data, wanted, &err))
+    const stoke_net_plan net = { .stride = 4, .side_multiple = 1 };
+    if (stk_eval_plan_make(&plan, &pairs, stoke_dataset_count(set), &data, &net, wanted, &err))
         fail_msg("%s", err.message);
     stk_pairs_free(&pairs);
     stoke_dataset_close(&set);
@@ -238,7 +239,9 @@ static void memory_is_planned(void **state)
 {
     (void)state;
     const stoke_net_params net = net_params(4, 2);
-    stk_eval_plan plan = { .mode = STOKE_PREDICT_RESIZE, .width = 1000, .pixels = 1000 * 1000 };
+    stk_eval_plan plan = {
+        .mode = STOKE_PREDICT_RESIZE, .width = 1000, .pixels = 1000 * 1000, .raster = { 4, 4 }
+    };
     assert_int_equal(stk_eval_plan_bytes(&plan, &net, 4), 0);
     plan.mode = STOKE_PREDICT_SLIDE;
     const uint64_t small = stk_eval_plan_bytes(&plan, &net, 0);

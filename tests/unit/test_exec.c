@@ -247,7 +247,7 @@ static void erased_boxes_are_ignored_on_request(void **state)
     stoke_pipeline *pipeline;
     assert_int_equal(stoke_pipeline_create(&pipeline, "erasing(p=1,value=10,20,30,mask=ignore)", NULL), 0);
     for (uint32_t row = 0; row < ROWS; row++) {
-        const stoke_draw draw = { 0, 0, row, SIDE, SIDE, SIDE, SIDE, NULL };
+        const stoke_draw draw = { 0, 0, row, SIDE, SIDE, SIDE, SIDE, NULL, 0 };
         stoke_augment_plan plan;
         stoke_pipeline_draw(pipeline, &draw, &plan);
         assert_int_equal(plan.n_color_steps, 1);

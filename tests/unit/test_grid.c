@@ -133,7 +133,7 @@ static void overlay_shows_fill_edge_and_hatch(void **state)
     stk_canvas canvas;
     uint8_t c1[3];
     fixture_fill(&f);
-    stoke_tile tile = { &f.image, &f.mask, NULL };
+    stoke_tile tile = { &f.image, &f.mask, NULL, NULL };
     stoke_grid_params p = stoke_grid_defaults();
     p.tile = SIDE;
     p.ignore_index = 200;
@@ -170,7 +170,7 @@ static void overlay_has_the_colours_of_the_legend(void **state)
     uint8_t c1[3];
     fixture_fill(&f);
     for (int i = 0; i < SIDE * SIDE; i++) f.gray[3 * i] = f.gray[3 * i + 1] = 0, f.gray[3 * i + 2] = 255;
-    const stoke_tile tile = { &f.image, &f.mask, NULL };
+    const stoke_tile tile = { &f.image, &f.mask, NULL, NULL };
     stoke_grid_params p = stoke_grid_defaults();
     p.tile = SIDE;
     p.opacity = 0.5;
@@ -182,14 +182,43 @@ static void overlay_has_the_colours_of_the_legend(void **state)
     stk_canvas_free(&canvas);
 }
 
+/* A target stands where a mask would, scaled to its image, and as it is. */
+static void targets_stand_beside_their_images(void **state)
+{
+    enum { LARGE = 2 * SIDE };
+    static uint8_t colours[LARGE * LARGE * 3];
+    fixture f;
+    stk_canvas canvas;
+    fixture_fill(&f);
+    for (uint32_t i = 0; i < LARGE * LARGE; i++) colours[3 * i + (i % LARGE < SIDE ? 0 : 2)] = 200;
+    const stoke_image target = { colours, LARGE * 3, LARGE, LARGE, 3, 1 },
+                      gray = { colours, LARGE, LARGE, LARGE, 1, 1 };
+    stoke_tile tiles[2] = { { .image = &f.image, .target = &target }, { .image = &f.image } };
+    const stoke_strip strip = { NULL, NULL, NULL };
+    stoke_grid_params p = stoke_grid_defaults();
+    p.tile = SIDE;
+    p.columns = 1;
+    assert_int_equal(stk_grid_draw(&canvas, tiles, 1, &p, NULL), 0);
+    assert_color(pixel(&canvas, MARGIN + 10, MARGIN + 30), 128, 128, 128);
+    assert_color(pixel(&canvas, MARGIN + SIDE + SEAM + 10, MARGIN + 30), 200, 0, 0);
+    assert_color(pixel(&canvas, MARGIN + SIDE + SEAM + SIDE - 10, MARGIN + 30), 0, 0, 200);
+    stk_canvas_free(&canvas);
+    assert_int_equal(stk_strips_draw(&canvas, &strip, 1, tiles, &p, NULL), 0);
+    assert_color(pixel(&canvas, MARGIN + 10, MARGIN + SIDE + SEAM + 30), 200, 0, 0);
+    stk_canvas_free(&canvas);
+    tiles[0].target = &gray;
+    assert_int_equal(stk_grid_draw(&canvas, tiles, 1, &p, NULL), STOKE_E_INVALID);
+    stk_canvas_free(&canvas);
+}
+
 static void wide_masks_and_missing_masks(void **state)
 {
     fixture f;
     stk_canvas canvas;
     fixture_fill(&f);
-    stoke_tile tiles[3] = { { &f.image, &f.mask16, "with sixteen bits" },
-                            { &f.image, NULL, NULL },
-                            { &f.image, &f.mask, "x" } };
+    stoke_tile tiles[3] = { { &f.image, &f.mask16, "with sixteen bits", NULL },
+                            { &f.image, NULL, NULL, NULL },
+                            { &f.image, &f.mask, "x", NULL } };
     stoke_grid_params p = stoke_grid_defaults();
     const char *names[] = { NULL, "one" };
     p.class_names = names;
@@ -212,7 +241,7 @@ static void legend_counts_pixels(void **state)
     fixture f;
     stk_grid_legend legend;
     fixture_fill(&f);
-    stoke_tile tiles[2] = { { &f.image, &f.mask, NULL }, { &f.image, &f.mask16, NULL } };
+    stoke_tile tiles[2] = { { &f.image, &f.mask, NULL, NULL }, { &f.image, &f.mask16, NULL, NULL } };
     stoke_grid_params p = stoke_grid_defaults();
     assert_int_equal(stk_legend_count(&legend, tiles, 2, &p, 1, NULL), 0);
     static const uint32_t ids[] = { 1, 2, 200, 300, 65535 };
@@ -234,7 +263,7 @@ static void layout_is_about_square(void **state)
     fixture f;
     fixture_fill(&f);
     stoke_tile tiles[30];
-    for (int i = 0; i < 30; i++) tiles[i] = (stoke_tile){ &f.image, &f.mask, "c" };
+    for (int i = 0; i < 30; i++) tiles[i] = (stoke_tile){ &f.image, &f.mask, "c", NULL };
     stoke_grid_params p = stoke_grid_defaults();
     p.tile = 100;
     for (size_t n = 4; n <= 30; n++) {
@@ -255,9 +284,9 @@ static void mistakes_are_refused(void **state)
     stoke_image small = f.mask, gray = f.image;
     small.width--;
     gray.channels = 1;
-    stoke_tile good = { &f.image, &f.mask, NULL }, mismatch = { &f.image, &small, NULL },
-               not_rgb = { &gray, NULL, NULL };
-    stoke_tile swapped = { &f.image, &f.image, NULL }, empty = { NULL, NULL, NULL };
+    stoke_tile good = { &f.image, &f.mask, NULL, NULL }, mismatch = { &f.image, &small, NULL, NULL },
+               not_rgb = { &gray, NULL, NULL, NULL };
+    stoke_tile swapped = { &f.image, &f.image, NULL, NULL }, empty = { NULL, NULL, NULL, NULL };
     stoke_grid_params p = stoke_grid_defaults();
     assert_int_equal(stk_grid_draw(&canvas, &good, 0, &p, &err), STOKE_E_INVALID);
     assert_int_equal(stk_grid_draw(&canvas, &mismatch, 1, &p, &err), STOKE_E_SIZE);
@@ -289,7 +318,7 @@ static void grid_is_written_as_png(void **state)
     stoke_image_info info;
     size_t size;
     fixture_fill(&f);
-    stoke_tile tile = { &f.image, &f.mask, "caption" };
+    stoke_tile tile = { &f.image, &f.mask, "caption", NULL };
     const char *path = unit_path(state, "grid.png");
     if (stoke_grid_write(path, &tile, 1, NULL, &err)) fail_msg("%s", err.message);
     assert_int_equal(stk_file_read(path, 1 << 24, &file, &size, &err), 0);
@@ -329,9 +358,9 @@ static void strips_stand_in_rows(void **state)
     stk_canvas canvas;
     fixture_fill(&f);
     /* Two strips of three places: the first has a mask, the second none and a gap. */
-    const stoke_tile tiles[6] = { { &f.image, &f.mask, NULL }, { &f.image, &f.mask, NULL },
-                                  { &f.image, &f.mask, NULL }, { &f.image, NULL, NULL },
-                                  { NULL, NULL, NULL },        { &f.image, NULL, NULL } };
+    const stoke_tile tiles[6] = { { &f.image, &f.mask, NULL, NULL }, { &f.image, &f.mask, NULL, NULL },
+                                  { &f.image, &f.mask, NULL, NULL }, { &f.image, NULL, NULL, NULL },
+                                  { NULL, NULL, NULL, NULL },        { &f.image, NULL, NULL, NULL } };
     const stoke_strip strips[2] = { { "section", "first", NULL }, { NULL, NULL, NULL } };
     stoke_grid_params p = stoke_grid_defaults();
     p.tile = SIDE;
@@ -365,7 +394,7 @@ static void many_strips_stand_two_abreast(void **state)
     stk_canvas canvas;
     fixture_fill(&f);
     stoke_tile tiles[5];
-    for (int i = 0; i < 5; i++) tiles[i] = (stoke_tile){ &f.image, NULL, NULL };
+    for (int i = 0; i < 5; i++) tiles[i] = (stoke_tile){ &f.image, NULL, NULL, NULL };
     const stoke_strip strips[5] = { { NULL, NULL, "one line" },
                                     { NULL, NULL, "two\nlines" },
                                     { NULL, NULL, NULL },
@@ -414,7 +443,7 @@ static void titles_are_broken(void **state)
     fixture f;
     stk_canvas narrow, plain;
     fixture_fill(&f);
-    const stoke_tile tile = { &f.image, NULL, NULL };
+    const stoke_tile tile = { &f.image, NULL, NULL, NULL };
     stoke_grid_params p = stoke_grid_defaults();
     p.title = "short";
     assert_int_equal(stk_grid_draw(&plain, &tile, 1, &p, NULL), 0);
@@ -435,7 +464,7 @@ static void notes_make_room(void **state)
     fixture_fill(&f);
     for (int i = 0; i < 600; i++) spaced[i] = i % 7 == 6 ? ' ' : 'w', solid[i] = 'w';
     spaced[600] = solid[600] = 0;
-    const stoke_tile tile = { &f.image, NULL, "caption" };
+    const stoke_tile tile = { &f.image, NULL, "caption", NULL };
     stoke_grid_params p = stoke_grid_defaults();
     p.tile = SIDE;
     p.columns = 1;
@@ -463,8 +492,8 @@ static void bad_strips_are_refused(void **state)
     stoke_image small = f.mask;
     small.width--;
     const stoke_strip strips[2] = { { "h", "l", "n" }, { "h", "l", "n" } };
-    const stoke_tile good[2] = { { &f.image, &f.mask, NULL }, { &f.image, &f.mask, NULL } };
-    const stoke_tile bad[2] = { { &f.image, &f.mask, NULL }, { &f.image, &small, NULL } };
+    const stoke_tile good[2] = { { &f.image, &f.mask, NULL, NULL }, { &f.image, &f.mask, NULL, NULL } };
+    const stoke_tile bad[2] = { { &f.image, &f.mask, NULL, NULL }, { &f.image, &small, NULL, NULL } };
     stoke_grid_params p = stoke_grid_defaults();
     assert_int_equal(stk_strips_draw(&canvas, strips, 2, good, &p, &err), STOKE_E_INVALID); /* columns 0 */
     p.columns = 1;
@@ -486,6 +515,7 @@ UNIT_GROUP(grid)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(class_colors_are_apart),
+        cmocka_unit_test(targets_stand_beside_their_images),
         cmocka_unit_test(font_has_every_letter),
         cmocka_unit_test(text_is_cut_in_the_middle),
         cmocka_unit_test(scaling_averages),

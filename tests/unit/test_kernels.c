@@ -9,7 +9,7 @@
 #include "kernels/half.h"
 #include "kernels/philox.h"
 #include "src/device/device.h"
-#include "src/upload/tables.h"
+#include "src/upload/augmenter.h"
 #include "src/loader/slots.h"
 #include "src/pix/warp.h"
 

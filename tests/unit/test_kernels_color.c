@@ -7,7 +7,7 @@
 #include "tests/unit/fixture_color.h"
 
 #include "src/device/device.h"
-#include "src/upload/tables.h"
+#include "src/upload/augmenter.h"
 
 enum { ROWS = 3, STEPS = ROWS * STOKE_PLAN_COLOR_STEPS };
 

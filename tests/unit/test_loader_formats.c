@@ -72,7 +72,7 @@ static void windows_stretch_16_bit_images(void **state)
             stoke_pipeline *pipeline;
             stoke_augment_plan plan;
             assert_int_equal(stoke_pipeline_create(&pipeline, params.augment, NULL), 0);
-            stoke_pipeline_draw(pipeline, &(stoke_draw){ 0, 0, 0, W, H, params.size[1], H, NULL }, &plan);
+            stoke_pipeline_draw(pipeline, &(stoke_draw){ 0, 0, 0, W, H, params.size[1], H, NULL, 0 }, &plan);
             stoke_pipeline_destroy(&pipeline);
             const float *plane = r.batch->images;
             for (uint32_t y = 0; y < H; y++)

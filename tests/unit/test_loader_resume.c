@@ -5,7 +5,6 @@
  */
 #include "tests/unit/fixture_pairs.h"
 
-
 enum { MOST = 64, COUNT = 50 };
 
 static void open_both(const stoke_data_params *params, stoke_dataset **dataset, stoke_loader **loader)

@@ -199,7 +199,9 @@ static void table_has_a_row_per_evaluation(void **state)
     stk_log_writer_close(&journal);
     char *text = text_of(unit_path(state, "metrics.csv"));
     static const char head[] = "step,epoch,seconds,loss"
-#define STOKE_SCORE(id, name, title, metric, charted) "," #name
+#define COLUMN_RESTORE(name)
+#define COLUMN_SEGMENT(name)                                "," #name
+#define STOKE_SCORE(id, task, name, title, metric, charted) COLUMN_##task(name)
 #include <stoke/scores.def>
 #undef STOKE_SCORE
                                ",\"iou_sky\",iou_1,\"iou_a,\"\"b\"\" c\"\r\n";
@@ -333,6 +335,49 @@ static void one_class_is_two(void **state)
     assert_null(stk_setup_class_name(&setup, 1));
 }
 
+/* A run that restores pictures writes its own scores in place of those of classes, in every file. */
+static void restored_pictures_have_their_own(void **state)
+{
+    stk_setup setup = made_up_setup();
+    setup.train.task = STOKE_TASK_RESTORE;
+    setup.params.metric = STOKE_METRIC_PSNR;
+    stk_log_writer *journal;
+    assert_int_equal(stk_log_writer_open(&journal, unit_folder(state), NULL, 1, on_loss, NULL, NULL), 0);
+    losses = 0;
+    stk_log_writer_start(journal, &setup, &plan, "avx2", 0, 0, 0);
+    stk_evaluate_result evaluation = { .loss = 0.125,
+                                       .scores = { .psnr = 28.5, .ssim = 0.75, .miou = NAN },
+                                       .samples = 7,
+                                       .worst = { { .name = "img", .psnr = 12.5, .ssim = 0.25 } },
+                                       .n_worst = 1 };
+    const stk_log_eval_note note = { 10, 1, 2.5, &evaluation, NULL, 1, 0, NULL };
+    stk_log_writer_evaluation(journal, &setup, &note);
+    stk_log_writer_close(&journal);
+    assert_int_equal(losses, 0);
+    char *table = text_of(unit_path(state, "metrics.csv")), *log = text_of(unit_path(state, "log.jsonl"));
+    assert_string_equal(table, "step,epoch,seconds,loss,psnr,ssim\r\n10,1,2.5,0.125,28.5,0.75\r\n");
+    assert_non_null(strstr(log, "\"task\": \"restore\", \"metric\": \"psnr\""));
+    assert_non_null(strstr(log, "\"loss\": 0.125, \"psnr\": 28.5, \"ssim\": 0.75, \"best\": true"));
+    assert_non_null(strstr(log, "\"worst\": [{\"name\": \"img\", \"psnr\": 12.5, \"ssim\": 0.25}]"));
+    assert_null(strstr(log, "miou"));
+    assert_null(strstr(log, "confusion"));
+    free(table);
+    free(log);
+}
+
+/* And one that segments says nothing of the scores of the other task. */
+static void classes_have_their_own(void **state)
+{
+    stk_log_writer *journal = open_journal(unit_folder(state), NULL, 0);
+    write_some(journal, 10, 10);
+    stk_log_writer_close(&journal);
+    char *log = text_of(unit_path(state, "log.jsonl"));
+    assert_null(strstr(log, "psnr"));
+    assert_null(strstr(log, "ssim"));
+    assert_null(strstr(log, "task"));
+    free(log);
+}
+
 static void survives_without_memory(void **state)
 {
     const uint64_t past = 10;
@@ -356,6 +401,8 @@ UNIT_GROUP(log_writer)
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(lines_say_what_the_header_promises),
         unit_test_with_folder(start_names_everything),
+        unit_test_with_folder(restored_pictures_have_their_own),
+        unit_test_with_folder(classes_have_their_own),
         unit_test_with_folder(table_has_a_row_per_evaluation),
         unit_test_with_folder(a_resumed_run_leaves_no_trace),
         unit_test_with_folder(resumes_with_spoiled_files),

@@ -165,7 +165,7 @@ static stoke_augment_plan plan_of(const char *list, const taken *t, uint32_t row
     stoke_pipeline *pipeline;
     stoke_augment_plan plan;
     assert_int_equal(stoke_pipeline_create(&pipeline, list, NULL), 0);
-    const stoke_draw draw = { seed, 0, t->positions[row], 40, 36, t->shape.width, t->shape.height, NULL };
+    const stoke_draw draw = { seed, 0, t->positions[row], 40, 36, t->shape.width, t->shape.height, NULL, 0 };
     stoke_pipeline_draw(pipeline, &draw, &plan);
     stoke_pipeline_destroy(&pipeline);
     return plan;

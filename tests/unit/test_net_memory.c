@@ -201,12 +201,9 @@ static void what_cannot_be_had_is_said(void **state)
 UNIT_GROUP(net_memory)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(planning_starts_no_thread),
-        cmocka_unit_test(the_plan_adds_up),
-        UNIT_PLAIN(plain_training_takes_what_was_planned),
-        UNIT_PLAIN(other_modes_take_what_was_planned),
-        UNIT_PLAIN(inference_takes_what_was_planned),
-        cmocka_unit_test(what_cannot_be_had_is_said),
+        cmocka_unit_test(planning_starts_no_thread),       cmocka_unit_test(the_plan_adds_up),
+        UNIT_PLAIN(plain_training_takes_what_was_planned), UNIT_PLAIN(other_modes_take_what_was_planned),
+        UNIT_PLAIN(inference_takes_what_was_planned),      cmocka_unit_test(what_cannot_be_had_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Training follows the same curve in every precision: 60 steps on synthetic scenes, 200 with STOKE_TEST_ROUNDS.
- * Under a sanitizer a few steps, without judging the curve. What a call leaves out is the default, or refused.
+ * Training follows the same curve in every precision: 60 steps on synthetic scenes, 200 with
+ * STOKE_TEST_ROUNDS. Under a sanitizer a few steps, without judging the curve. What a call leaves out is the
+ * default, or refused.
  */
 #include "tests/unit/unit.h"
 

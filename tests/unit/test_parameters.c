@@ -7,13 +7,14 @@
 #include <math.h>
 
 #include "src/base/mem.h"
+#include "src/net/segformer/segformer.h"
 #include "tests/unit/fixture_parameters.h"
 
 static stk_parameters list_of(const char *model, uint32_t classes)
 {
-    stk_segformer_config config;
+    stk_network_config config;
     stk_parameters p;
-    assert_int_equal(stk_config_of(&config, model, classes, NULL), STOKE_OK);
+    assert_int_equal(stk_network_find(&config, model, classes, NULL), STOKE_OK);
     assert_int_equal(list_parameters(&p, &config, NULL), STOKE_OK);
     return p;
 }
@@ -21,21 +22,23 @@ static stk_parameters list_of(const char *model, uint32_t classes)
 static void configs_have_names(void **state)
 {
     (void)state;
-    stk_segformer_config config;
+    stk_network_config config;
     stoke_error err;
-    assert_int_equal(stk_config_of(&config, "b6", 2, &err), STOKE_E_NOTFOUND);
-    assert_string_equal(err.message, "no model is called \"b6\": there are b0, b1, b2, b3, b4 and b5");
-    assert_int_equal(stk_config_of(&config, "b0", 0, &err), STOKE_E_INVALID);
-    assert_int_equal(stk_config_of(&config, "b0", 65536, &err), STOKE_E_INVALID);
-    assert_int_equal(stk_config_of(&config, "b0", 65535, &err), STOKE_OK);
+    assert_int_equal(stk_network_find(&config, "b6", 2, &err), STOKE_E_NOTFOUND);
+    assert_string_equal(err.message,
+                        "no model is called \"b6\": there are b0, b1, b2, b3, b4, b5, resnet and unet");
+    assert_int_equal(stk_network_find(&config, "b0", 0, &err), STOKE_E_INVALID);
+    assert_int_equal(stk_network_find(&config, "b0", 65536, &err), STOKE_E_INVALID);
+    assert_int_equal(stk_network_find(&config, "b0", 65535, &err), STOKE_OK);
     for (int i = 0; i < 6; i++) {
         stk_segformer_config like;
-        assert_int_equal(stk_config_of(&config, (char[]){ 'b', (char)('0' + i), 0 }, 7, &err), STOKE_OK);
-        assert_true(stk_config_like(&like, config.hidden, config.depths));
+        assert_int_equal(stk_network_find(&config, (char[]){ 'b', (char)('0' + i), 0 }, 7, &err), STOKE_OK);
+        stk_segformer_config sizes = stk_segformer_sizes(config.model, 7);
+        assert_true(stk_segformer_like(&like, sizes.hidden, sizes.depths));
         assert_string_equal(like.model, config.model);
         assert_int_equal(like.classes, 0);
-        config.depths[3]++;
-        assert_false(stk_config_like(&like, config.hidden, config.depths));
+        sizes.depths[3]++;
+        assert_false(stk_segformer_like(&like, sizes.hidden, sizes.depths));
     }
 }
 
@@ -240,8 +243,8 @@ static void weights_are_normal(void **state)
 static void survives_without_memory(void **state)
 {
     (void)state;
-    stk_segformer_config config;
-    assert_int_equal(stk_config_of(&config, "b1", 3, NULL), STOKE_OK);
+    stk_network_config config;
+    assert_int_equal(stk_network_find(&config, "b1", 3, NULL), STOKE_OK);
     int status = STOKE_E_NOMEM;
     for (int after = 0; status; after++) {
         stk_parameters p;

@@ -12,19 +12,20 @@
 
 #include "src/base/mem.h"
 #include "src/net/files/pretrained.h"
+#include "src/net/segformer/segformer.h"
 #include "tests/unit/fixture_parameters.h"
 
 enum { CLASSES = 5, BATCHES = 4321 };
 
 /* One b0 with other numbers in every element, made once. */
-static stk_segformer_config config;
+static stk_network_config config;
 static stk_parameters parameters;
 static float *weights, *loaded;
 
 static int make_weights(void **state)
 {
     (void)state;
-    if (stk_config_of(&config, "b0", CLASSES, NULL) || list_parameters(&parameters, &config, NULL))
+    if (stk_network_find(&config, "b0", CLASSES, NULL) || list_parameters(&parameters, &config, NULL))
         return -1;
     weights = stk_calloc(parameters.floats, sizeof *weights);
     loaded = stk_calloc(parameters.floats, sizeof *loaded);
@@ -142,7 +143,7 @@ static const char *write_content(void **state, const char *name, content *c)
 
 static void saved_comes_back(void **state)
 {
-    stk_segformer_config found;
+    stk_network_config found;
     stoke_error err = { 0 };
     const char *folder = unit_path(state, "new/folder");
     if (stk_pretrained_save(folder, &config, &parameters, weights,
@@ -297,7 +298,7 @@ static void names_are_told_apart(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char old[STK_NAME];
-        const int is = stk_pretrained_name(cases[i][0], old);
+        const int is = stk_segformer_name(cases[i][0], old);
         if (is != (cases[i][1] != NULL)) fail_msg("%s", cases[i][0]);
         if (is) assert_string_equal(old, cases[i][1]);
     }
@@ -317,7 +318,7 @@ static void encoders_get_a_new_head(void **state)
         add(&c, "classifier.weight", 2, shape, imagenet);
         add(&c, "classifier.bias", 1, shape, imagenet);
         const char *path = write_content(state, "mit.safetensors", &c);
-        stk_segformer_config found;
+        stk_network_config found;
         remarks said;
         stoke_error err = { 0 };
         assert_int_equal(stk_pretrained_config(path, &found, &err), STOKE_OK);
@@ -351,7 +352,7 @@ static void other_classes_get_a_new_classifier(void **state)
     const char *path = write_content(state, "150.safetensors", &c);
     remarks said;
     stoke_error err;
-    stk_segformer_config found;
+    stk_network_config found;
     assert_int_equal(stk_pretrained_config(path, &found, &err), STOKE_OK);
     assert_int_equal(found.classes, 150);
     if (load(path, &said, &err)) fail_msg("%s", err.message);
@@ -412,10 +413,10 @@ static void misfits_are_named(void **state)
 
 static void other_models_are_refused(void **state)
 {
-    stk_segformer_config b1;
+    stk_network_config b1;
     stk_parameters other;
     stoke_error err = { 0 };
-    assert_int_equal(stk_config_of(&b1, "b1", CLASSES, &err), STOKE_OK);
+    assert_int_equal(stk_network_find(&b1, "b1", CLASSES, &err), STOKE_OK);
     assert_int_equal(list_parameters(&other, &b1, &err), STOKE_OK);
     float *values = stk_calloc(other.floats, sizeof *values);
     assert_int_equal(stk_pretrained_save(unit_folder(state), &b1, &other, values,
@@ -426,7 +427,7 @@ static void other_models_are_refused(void **state)
     stk_parameters_free(&other);
 }
 
-static int load_partial(const char *path, const stk_segformer_config *to, const stk_parameters *list,
+static int load_partial(const char *path, const stk_network_config *to, const stk_parameters *list,
                         float *values, uint64_t *batches, remarks *said, stoke_error *err)
 {
     const stk_pretrained_how how = { .seed = 9, .partial = 1, .remark = keep, .context = said };
@@ -437,13 +438,14 @@ static int load_partial(const char *path, const stk_segformer_config *to, const 
 /* Of b4 every fourth tensor or so is in b2; the others, and they alone, are initialised. */
 static void a_larger_model_takes_what_fits(void **state)
 {
-    stk_segformer_config b2, b4;
+    stk_network_config b2, b4;
     stk_parameters small, large;
     remarks said;
     stoke_error err = { 0 };
     uint64_t batches = 0;
     uint32_t carried = 0;
-    assert_int_equal(stk_config_of(&b2, "b2", CLASSES, NULL) || stk_config_of(&b4, "b4", CLASSES, NULL), 0);
+    assert_int_equal(stk_network_find(&b2, "b2", CLASSES, NULL) || stk_network_find(&b4, "b4", CLASSES, NULL),
+                     0);
     assert_int_equal(list_parameters(&small, &b2, NULL), STOKE_OK);
     assert_int_equal(list_parameters(&large, &b4, NULL), STOKE_OK);
     float *from = stk_calloc(small.floats, sizeof *from), *to = stk_alloc(large.floats * sizeof *to);
@@ -463,7 +465,7 @@ static void a_larger_model_takes_what_fits(void **state)
         folder);
     assert_string_equal(said.text, told);
     assert_int_equal(batches, BATCHES); /* the running statistics came along */
-    assert_int_equal(stk_pretrained_carried(folder, &large, &carried, &err), STOKE_OK);
+    assert_int_equal(stk_pretrained_carried(folder, b4.network, &large, &carried, &err), STOKE_OK);
     assert_int_equal(carried, 379);
     size_t same = 0;
     for (size_t i = 0; i < large.count; i++) {
@@ -644,7 +646,7 @@ static void configs_are_compared(void **state)
     add_all(&c);
     write_content(state, "model.safetensors", &c);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        stk_segformer_config found;
+        stk_network_config found;
         stoke_error err = { 0 };
         unit_write(unit_path(state, "config.json"), cases[i].json, strlen(cases[i].json));
         const int status = stk_pretrained_config(unit_folder(state), &found, &err);

@@ -189,7 +189,7 @@ static void what_to_expect(void **state)
     }
     stoke_recommend_params p = params_of("RTX 4080", 0);
     assert_int_equal(advise(&p).n_expected, 0); /* nobody told of it */
-    p.task = "smallnet";
+    p.task = "resnet";
     const stoke_advice a = advise(&p);
     assert_string_equal(a.expected[0].value, "80 %");
     assert_string_equal(a.expected[1].value, "2 to 4 times");
@@ -337,7 +337,7 @@ static void small_network(void **state)
 {
     (void)state;
     stoke_recommend_params p = params_of("RTX 4090", 0);
-    p.task = "smallnet";
+    p.task = "resnet";
     stoke_advice a = advise(&p);
     assert_string_equal(value(&a, "base_channels"), "128");
     assert_string_equal(value(&a, "num_blocks"), "12");
@@ -396,7 +396,7 @@ static void wrong_parameters(void **state)
     p = params_of(NULL, GB(8));
     p.task = "yolo";
     assert_int_equal(stoke_recommend(&a, &p, &err), STOKE_E_INVALID);
-    assert_non_null(strstr(err.message, "smallnet"));
+    assert_non_null(strstr(err.message, "resnet"));
     p = params_of(NULL, GB(8));
     p.ranks = 0;
     assert_int_equal(stoke_recommend(&a, &p, &err), STOKE_E_INVALID);

@@ -247,6 +247,34 @@ static void the_metric_is_named(void **state)
     free(page);
 }
 
+/* A run that restores pictures: its scores, and none of classes. */
+static void restored_pictures(void **state)
+{
+    LOG("{\"kind\":\"start\",\"step\":0,\"task\":\"restore\",\"model\":\"resnet\",\"metric\":\"psnr\","
+        "\"data\":"
+        "\"photos\",\"train_samples\":9,\"val_samples\":3}\n",
+        "{\"kind\":\"eval\",\"step\":7,\"loss\":0.02,\"psnr\":28.25,\"ssim\":0.75,\"best\":true,\"picture\":"
+        "\"predictions/000010.png\",\"worst\":[{\"name\":\"img\",\"psnr\":12.5,\"ssim\":0.25}]}\n",
+        "{\"kind\":\"eval\",\"step\":9,\"loss\":0.03,\"psnr\":27,\"ssim\":0.5,\"best\":false}\n");
+    char *page = page_of(state);
+    HAS(page, "28.25 dB</b><span>best PSNR, at step 7");
+    HAS(page, "0.7500</b><span>SSIM there");
+    HAS(page, "0.0200</b><span>loss there");
+    HAS(page, "resnet on photos: 9 images to train, 3 to validate");
+    HAS(page, "step 7, PSNR 28.25 dB</figcaption>");
+    HAS(page, "Validation PSNR");
+    HAS(page, "Validation SSIM");
+    HAS(page, "best: PSNR 28.25 dB");
+    HAS(page, "12.50 dB</td>");
+    HAS(page, "wrong targets");
+    assert_null(strstr(page, "mIoU"));
+    assert_null(strstr(page, "SegFormer"));
+    assert_null(strstr(page, "pixel accuracy"));
+    free(page);
+    assert_int_equal(access(unit_path(state, "curves/psnr.svg"), F_OK), 0);
+    assert_int_equal(access(unit_path(state, "curves/miou.svg"), F_OK), -1);
+}
+
 /* What the run said, each once, however often a session said it again. */
 static void remarks_are_shown(void **state)
 {
@@ -348,7 +376,7 @@ static void what_is_no_run_is_refused(void **state)
 {
     stoke_error err = { 0 };
     assert_int_equal(stoke_run_report(unit_path(state, "absent"), 0, &err), STOKE_E_NOTFOUND);
-    assert_non_null(strstr(err.message, "runs/NAME"));
+    assert_non_null(strstr(err.message, "there is no such run"));
     assert_int_equal(stoke_run_report("", 0, &err), STOKE_E_INVALID);
     unit_write(unit_path(state, "log.jsonl"), "", 0);
     assert_int_equal(stoke_run_report(unit_folder(state), 0, &err), STOKE_E_FORMAT);
@@ -402,6 +430,7 @@ UNIT_GROUP(run_report)
         unit_test_with_folder(a_whole_run),
         unit_test_with_folder(runs_that_are_not_finished),
         unit_test_with_folder(the_metric_is_named),
+        unit_test_with_folder(restored_pictures),
         unit_test_with_folder(remarks_are_shown),
         unit_test_with_folder(the_reason_names_settings),
         unit_test_with_folder(few_steps_are_not_smoothed_away),

@@ -6,6 +6,7 @@
 #include "tests/unit/fixture_resolve.h"
 
 #include "src/augment/pipeline.h"
+#include "src/train/resolve.h"
 
 /* ---- sets ---- */
 
@@ -473,9 +474,33 @@ static void real_sets(void **state)
     stk_setup_free(&setup);
 }
 
+/* What `metric` becomes in a run of such a task; -1: refused. */
+static int settled_metric(int task, int metric, stoke_error *err)
+{
+    stk_setup setup = { .train.task = task, .params.metric = metric };
+    stk_resolve_ctx s = { .setup = &setup, .err = err };
+    return stk_resolve_metric(&s) == STOKE_OK ? setup.params.metric : -1;
+}
+
+static void the_metric_is_one_of_the_task(void **state)
+{
+    stoke_error err;
+    assert_int_equal(settled_metric(STOKE_TASK_AUTO, STOKE_METRIC_F1, &err), STOKE_METRIC_F1);
+    assert_int_equal(settled_metric(STOKE_TASK_SEGMENT, STOKE_METRIC_MIOU, &err), STOKE_METRIC_MIOU);
+    assert_int_equal(settled_metric(STOKE_TASK_SEGMENT, STOKE_METRIC_LOSS, &err), STOKE_METRIC_LOSS);
+    assert_int_equal(settled_metric(STOKE_TASK_RESTORE, STOKE_METRIC_MIOU, &err), STOKE_METRIC_PSNR);
+    assert_int_equal(settled_metric(STOKE_TASK_RESTORE, STOKE_METRIC_SSIM, &err), STOKE_METRIC_SSIM);
+    assert_int_equal(settled_metric(STOKE_TASK_RESTORE, STOKE_METRIC_LOSS, &err), STOKE_METRIC_LOSS);
+    assert_int_equal(settled_metric(STOKE_TASK_SEGMENT, STOKE_METRIC_PSNR, &err), -1);
+    assert_non_null(strstr(err.message, "metric psnr is of networks that restore pictures"));
+    assert_int_equal(settled_metric(STOKE_TASK_RESTORE, STOKE_METRIC_F1, &err), -1);
+    assert_non_null(strstr(err.message, "metric f1 is of networks that segment"));
+}
+
 UNIT_GROUP(setup)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_metric_is_one_of_the_task),
         unit_test_with_folder(keeps_a_part_for_validation),
         unit_test_with_folder(small_sets_have_both_parts),
         unit_test_with_folder(too_few_to_validate),

@@ -11,18 +11,19 @@
 enum { PICTURES = 4 };
 
 typedef struct recording {
-    stk_segformer *segformer;
+    void *layers;
     stk_parameters parameters;
     stk_tape tape;
 } recording;
 
-static recording record(const char *model, const stk_segformer_settings *how, uint32_t batch)
+static recording record(const char *model, const stk_network_settings *how, uint32_t batch)
 {
     recording r = { 0 };
-    stk_segformer_config config;
-    assert_int_equal(stk_config_of(&config, model, 19, NULL), STOKE_OK);
-    assert_int_equal(stk_segformer_create(&r.segformer, &config, &r.parameters, NULL), STOKE_OK);
-    stk_segformer_record(r.segformer, how, &r.tape);
+    stk_network_config config;
+    assert_int_equal(stk_network_find(&config, model, 19, NULL), STOKE_OK);
+    r.layers = config.network->create(&config, &r.parameters);
+    assert_non_null(r.layers);
+    config.network->record(r.layers, how, &r.tape);
     assert_null(r.tape.unwritten);
     assert_int_equal(stk_tape_place(&r.tape, batch, NULL), STOKE_OK);
     return r;
@@ -32,12 +33,12 @@ static void forget(recording *r)
 {
     stk_tape_free(&r->tape);
     stk_parameters_free(&r->parameters);
-    stk_free(r->segformer);
+    stk_free(r->layers);
 }
 
-static stk_segformer_settings training(int memory)
+static stk_network_settings training(int memory)
 {
-    return (stk_segformer_settings){
+    return (stk_network_settings){
         .height = 256, .width = 256, .training = 1, .memory = memory, .type = STK_F32, .drop_path = 0.1
     };
 }
@@ -47,7 +48,8 @@ static size_t alive(const stk_tape *tape, uint32_t at)
 {
     size_t sum = 0;
     for (size_t i = STK_TAPE_PICTURES + 1; i < tape->tensor_count; i++)
-        if (tape->tensors[i].first <= at && tape->tensors[i].last >= at) sum += tape->tensors[i].bytes;
+        if (!tape->tensors[i].of && tape->tensors[i].first <= at && tape->tensors[i].last >= at)
+            sum += tape->tensors[i].bytes;
     return sum;
 }
 
@@ -56,10 +58,17 @@ static void check_places(const stk_tape *tape, const char *model)
     for (size_t i = STK_TAPE_PICTURES + 1; i < tape->tensor_count; i++) {
         const stk_tape_tensor *a = &tape->tensors[i];
         assert_true(a->first <= a->last && a->last < tape->op_count);
+        if (a->of) { /* columns of another one */
+            const stk_tape_tensor *whole = &tape->tensors[a->of];
+            assert_true(a->at == whole->at + a->column * stk_float_bytes(a->type));
+            assert_true(a->column + a->width <= whole->width && a->stride == whole->stride);
+            assert_true(whole->first <= a->first && whole->last >= a->last);
+            continue;
+        }
         assert_true(a->at % 64 == 0 && a->at + a->bytes <= tape->bytes);
         for (size_t k = i + 1; k < tape->tensor_count; k++) {
             const stk_tape_tensor *b = &tape->tensors[k];
-            if (a->last < b->first || b->last < a->first) continue;
+            if (b->of || a->last < b->first || b->last < a->first) continue;
             if (a->at < b->at + b->bytes && b->at < a->at + a->bytes)
                 fail_msg("%s: %s and %s live at the same time and share memory", model, a->name, b->name);
         }
@@ -69,11 +78,11 @@ static void check_places(const stk_tape *tape, const char *model)
 static void tensors_lie_apart(void **state)
 {
     (void)state;
-    static const char *const models[] = { "b0", "b2", "b5" };
+    static const char *const models[] = { "b0", "b2", "b5", "resnet", "unet" };
     for (size_t m = 0; m < sizeof models / sizeof *models; m++)
         for (int mode = STOKE_MEMORY_PLAIN; mode <= STOKE_MEMORY_MIN; mode++)
             for (int how = 0; how < 3; how++) {
-                stk_segformer_settings s = training(mode);
+                stk_network_settings s = training(mode);
                 s.training = how != 2;
                 s.freeze_encoder = how == 1;
                 s.type = mode ? STK_BF16 : STK_F32;
@@ -83,7 +92,7 @@ static void tensors_lie_apart(void **state)
                 for (uint32_t i = 0; i < r.tape.op_count; i++)
                     if (alive(&r.tape, i) > most) most = alive(&r.tape, i);
                 assert_true(r.tape.bytes >= most);
-                assert_true((double)r.tape.bytes < 1.05 * (double)most);
+                assert_true((double)r.tape.bytes < 1.05 * (double)most); /* unet: 1.04 */
                 assert_true(s.training ? r.tape.kept > 0 && r.tape.kept <= most : r.tape.kept == 0);
                 forget(&r);
             }
@@ -93,7 +102,7 @@ static void tensors_lie_apart(void **state)
 static void work_is_that_of_the_shapes(void **state)
 {
     (void)state;
-    stk_segformer_settings s = training(STOKE_MEMORY_PLAIN);
+    stk_network_settings s = training(STOKE_MEMORY_PLAIN);
     recording r = record("b0", &s, PICTURES);
     const stk_tape_span all = { 0, (uint32_t)r.tape.op_count };
     assert_true(stk_tape_flops(&r.tape, all, PICTURES) == 17033068544.0);
@@ -130,15 +139,15 @@ static void what_nobody_wrote_is_refused(void **state)
 static void survives_without_memory(void **state)
 {
     (void)state;
-    const stk_segformer_settings s = training(STOKE_MEMORY_MIN);
+    const stk_network_settings s = training(STOKE_MEMORY_MIN);
     int status = STOKE_E_NOMEM;
     for (int after = 0; status; after++) {
         recording r = { 0 };
-        stk_segformer_config config;
-        assert_int_equal(stk_config_of(&config, "b0", 3, NULL), STOKE_OK);
-        assert_int_equal(stk_segformer_create(&r.segformer, &config, &r.parameters, NULL), STOKE_OK);
+        stk_network_config config;
+        assert_int_equal(stk_network_find(&config, "b0", 3, NULL), STOKE_OK);
+        r.layers = config.network->create(&config, &r.parameters);
         stk_mem_fail_after(after);
-        stk_segformer_record(r.segformer, &s, &r.tape);
+        config.network->record(r.layers, &s, &r.tape);
         status = stk_tape_place(&r.tape, PICTURES, NULL);
         stk_mem_fail_after(-1);
         assert_true(status == STOKE_OK || (status == STOKE_E_NOMEM && after < 30));
@@ -153,7 +162,7 @@ static void run_span(stoke_net *net, stk_tape_span span, const stoke_net_batch *
     for (uint32_t i = span.begin; i < span.end; i++) {
         stk_net_execute(net, (stk_tape_span){ i, i + 1 }, batch);
         for (size_t k = STK_TAPE_PICTURES + 1; k < tape->tensor_count; k++)
-            if (tape->tensors[k].last == i)
+            if (tape->tensors[k].last == i && !tape->tensors[k].of)
                 memset(stk_net_tensor(net, (stk_tape_id)k), 0xff, tape->tensors[k].bytes);
     }
 }
@@ -185,19 +194,29 @@ static double sum_of_gradients(const stoke_net_params *p, const sample_batch *b,
     return sum;
 }
 
-static void lives_cover_what_is_touched(void **state)
+static void lives_of(const char *model, uint32_t height, uint32_t width)
 {
-    (void)state;
     sample_batch *b = make_batch(1);
     stoke_net_params p = small_params();
+    p.model = model;
+    p.height = height;
+    p.width = width;
     for (p.memory = STOKE_MEMORY_PLAIN; p.memory <= STOKE_MEMORY_MIN; p.memory++)
         for (p.precision = STOKE_PRECISION_FP32; p.precision <= STOKE_PRECISION_FP16; p.precision++) {
             const double wanted = sum_of_gradients(&p, b, 0), got = sum_of_gradients(&p, b, 1);
             if (!(got == wanted))
-                fail_msg("memory mode %d, precision %d: %.17g with dead memory spoilt, %.17g without",
-                         p.memory, p.precision, got, wanted);
+                fail_msg("%s, memory mode %d, precision %d: %.17g with dead memory spoilt, %.17g without",
+                         model, p.memory, p.precision, got, wanted);
         }
     free(b);
+}
+
+static void lives_cover_what_is_touched(void **state)
+{
+    (void)state;
+    lives_of("b0", HEIGHT, WIDTH);
+    lives_of("resnet", HEIGHT, WIDTH);
+    lives_of("unet", 32, 32);
 }
 
 UNIT_GROUP(tape)

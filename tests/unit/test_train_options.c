@@ -42,6 +42,8 @@ static void choices_are_the_enums(void **state)
         { "metric", "miou", STOKE_METRIC_MIOU },
         { "metric", "f1", STOKE_METRIC_F1 },
         { "metric", "accuracy", STOKE_METRIC_ACCURACY },
+        { "metric", "psnr", STOKE_METRIC_PSNR },
+        { "metric", "ssim", STOKE_METRIC_SSIM },
         { "metric", "loss", STOKE_METRIC_LOSS },
     };
     stoke_train_params p = stoke_train_defaults();

@@ -142,7 +142,7 @@ static void a_simulated_gpu_fills_up(void **state)
     p.time1 = 2;
     assert_int_equal(stoke_trial_run(&t, 10, &p, NULL), STOKE_OK);
     assert_true(t.step_ms == 23);
-    p.train.model = "smallnet";
+    p.train.model = "resnet";
     assert_int_equal(stoke_trial_run(&t, 10, &p, NULL), STOKE_OK);
     p.train.model = "b5";
     p.time0 = p.time1 = 0;

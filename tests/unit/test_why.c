@@ -564,7 +564,7 @@ static void refused(void **state)
     stoke_error err = { 0 };
     params.run = unit_path(state, "nowhere");
     assert_int_equal(stoke_why(&answer, &params, &err), STOKE_E_NOTFOUND);
-    assert_non_null(strstr(err.message, "no such folder"));
+    assert_non_null(strstr(err.message, "no such run"));
     put(state, "empty/x", "");
     params.run = unit_path(state, "empty");
     assert_int_equal(stoke_why(&answer, &params, &err), STOKE_E_NOTFOUND);

@@ -18,17 +18,19 @@ typedef enum stoke_engine {
 
 typedef struct stoke_estimate_params {
     uint32_t struct_size;
-    const char *model; /* b0 .. b5, or "smallnet" (base_channels, num_blocks) */
+    const char *model; /* b0 .. b5, or "resnet" (base_channels, num_blocks) */
     uint32_t batch, height, width, classes;
+    int task; /* stoke_task; auto: segment, but of a resnet with 3 classes restore: its result is a picture */
     int precision; /* stoke_precision; fp16 and bf16 are autocast for torch: masters stay fp32 */
     int optimizer; /* stoke_optimizer */
     int freeze_encoder, average;
     int memory;                         /* stoke_memory_mode of the native engine */
     uint32_t prefetch;                  /* batches on the device */
-    uint32_t base_channels, num_blocks; /* of smallnet */
+    uint32_t base_channels, num_blocks; /* of resnet; 0: the network's own */
+    uint32_t scale; /* task restore: sides of the result per side of the picture; 0 is 1 */
 } stoke_estimate_params;
 STOKE_API stoke_estimate_params stoke_estimate_defaults(void);
-/* Classes where nobody says how many: 19 of a SegFormer, as Cityscapes has; 3 of smallnet, whose result is a
+/* Classes where nobody says how many: 19 of a SegFormer, as Cityscapes has; 3 of resnet, whose result is a
  * picture. */
 STOKE_API uint32_t stoke_estimate_classes(const char *model);
 /* The batch that `auto` is on this machine's processor: up to 8, a usual number, that leave a quarter of what
@@ -131,7 +133,7 @@ typedef struct stoke_recommend_params {
     uint64_t memory;       /* of the card; 0 = not given */
     int some_card;         /* with neither: for a card that nobody named, not for the processor. What depends
                               on its memory is left out */
-    const char *task;      /* "segformer", "smallnet" */
+    const char *task;      /* "segformer", "resnet" */
     uint32_t cores, ranks; /* usable ones, and processes that share them */
     int cores_source;      /* stoke_source: measured (of this machine) or given; 0 = those of the machine with
                               the card are not known */

@@ -181,8 +181,9 @@ STOKE_API int stoke_fixes_find(stoke_fixes *out, const stoke_costs *costs, uint3
 typedef struct stoke_run_plan {
     stoke_setup setup;
     stoke_data_params data;
-    const char *model;   /* "b0" .. "b5"; NULL: the file names none that the native engine has */
-    const char *dialect; /* as stoke_dialect_name */
+    const char *model; /* "b0" .. "b5", "resnet"; NULL: the file names none that the native engine has */
+    uint32_t base_channels, num_blocks; /* of resnet; 0: its own */
+    const char *dialect;                /* as stoke_dialect_name */
 } stoke_run_plan;
 /* Any dialect. data: where the set lies, when the file does not say; map: as stoke_config_find; both may be
  * NULL. */
@@ -204,9 +205,10 @@ typedef struct stoke_diagnose_params {
     const stoke_dataset *dataset;
     stoke_data_params data; /* batch, size, augment ...; workers and prefetch are the setup's */
     stoke_setup setup;
-    stoke_device *device;  /* NULL: the native engine trains on this machine's processor (network, below) */
-    const char *model;     /* of the native engine: b0 .. b5 */
-    uint32_t classes;      /* of it */
+    stoke_device *device; /* NULL: the native engine trains on this machine's processor (network, below) */
+    const char *model;    /* of the native engine: b0 .. b5, resnet */
+    uint32_t classes;     /* of it; of a set with targets, which is restored, not asked for */
+    uint32_t base_channels, num_blocks; /* of resnet; 0: its own */
     const double *step_ms; /* the steps of the device, repeated when they end; not for the native engine */
     size_t n_steps;
     uint32_t steps, warm_up; /* measured and left out; warm_up 0 = 1 + what is prefetched */

@@ -123,7 +123,9 @@ typedef struct stoke_trial_params {
     uint32_t steps;   /* of the optimiser; 3 at least: its state is made at the first */
     int with_loader;  /* 0: batches of the largest shape made up in memory; 1: the set's own, by the loader */
     double time0, time1; /* ms, of a simulated GPU; both 0 = from model, size and the card's bandwidth */
-    uint32_t base_channels, num_blocks; /* of train.model "smallnet", which simulated GPUs know */
+    int task;            /* stoke_task; auto as in stoke_estimate_params */
+    uint32_t base_channels, num_blocks; /* of train.model "resnet"; 0: the network's own */
+    uint32_t scale; /* task restore: sides of the result per side of the picture; 0 is 1 */
 } stoke_trial_params;
 STOKE_API stoke_trial_params stoke_trial_defaults(void);
 /* Fills the trial; out of memory is an outcome where it can be caught, and the end of the process where not.
@@ -142,7 +144,7 @@ typedef struct stoke_trial_plan {
     stoke_engine engine;
     uint64_t samples; /* to train on; 0 = no data named */
     uint32_t batch;   /* as the file says; 0 = it does not */
-    int known;        /* 1: the network is one of ours, or one that simulated GPUs know (smallnet) */
+    int known;        /* 1: the network is one of ours */
     const char *said; /* the network, as the file says it; "" = it does not */
 } stoke_trial_plan;
 /* A file in any dialect, and what is said beside it (data, model, size, classes, map). config NULL: only

@@ -39,6 +39,42 @@ STOKE_API int stoke_precision_named(const char *word);
  * it. Between the two calls nothing is trained. STOKE_E_STATE when none is kept. */
 STOKE_API int stoke_net_swap_average(stoke_net *net, stoke_error *err);
 
+/* ---- what prediction needs besides the logits ---- */
+
+/* As it was opened, auto not resolved; strings and class_weights are not the caller's. */
+STOKE_API const stoke_net_params *stoke_net_params_used(const stoke_net *net);
+
+/* Name of a class, given or from the file; NULL: it has none. */
+STOKE_API const char *stoke_net_label(const stoke_net *net, uint32_t id);
+
+/* Pictures of another size from now on, with the same weights and the same batch; the plan stays that of the
+ * opening. Smaller ones need no memory, or a little where work is cut worse. Not for training. On failure the
+ * size stays as it was. */
+STOKE_API int stoke_net_resize(stoke_net *net, uint32_t height, uint32_t width, stoke_error *err);
+
+/* Tasks 0 .. tasks - 1 on the network's team: `thread` is below plan.threads. Not while it computes. */
+STOKE_API void stoke_net_run(const stoke_net *net,
+                             void (*work)(const void *context, uint32_t task, uint32_t thread),
+                             const void *context, uint32_t tasks);
+
+/* The class of every pixel of height x width that one picture's logits cover, as stoke_net_predict decides.
+ * They may come from elsewhere than the network: sums over windows, say. room: stoke_net_class_room bytes. */
+STOKE_API size_t stoke_net_class_room(const stoke_logits *logits, uint32_t height, uint32_t width);
+STOKE_API void stoke_net_classes_of(const stoke_net *net, const stoke_logits *logits, uint32_t height,
+                                    uint32_t width, void *room, uint16_t *classes);
+
+/* The pixels that losses leave out, from now on. */
+STOKE_API void stoke_net_ignore(stoke_net *net, int64_t ignore_index);
+/* The loss of one picture of the last pass against a mask of its size, lines close together. */
+STOKE_API int stoke_net_item_loss(stoke_net *net, uint32_t item, const void *mask, stoke_dtype dtype,
+                                  double *loss, stoke_error *err);
+
+/* The weights of a network of the same model and sizes, but for those of its pictures. */
+STOKE_API void stoke_net_copy(stoke_net *to, const stoke_net *from);
+
+/* What the last pass (stoke_net_forward, stoke_net_evaluate) computed: the network's, until the next call. */
+STOKE_API stoke_logits stoke_net_outputs(const stoke_net *net);
+
 /* A network as it is recorded: each operation of a step in order, and each tensor with its life. For `stoke
  * plan`. Bytes are those of the largest batch. */
 typedef struct stoke_net_op {

@@ -74,9 +74,10 @@ STOKE_API void stoke_progress_destroy(stoke_progress **progress);
 STOKE_API void stoke_class_color(uint32_t id, uint8_t rgb[3]);
 
 typedef struct stoke_tile {
-    const stoke_image *image; /* RGB u8 */
-    const stoke_image *mask;  /* class ids u8 or u16, same size; NULL = none */
-    const char *caption;      /* NULL = none */
+    const stoke_image *image;  /* RGB u8 */
+    const stoke_image *mask;   /* class ids u8 or u16, same size; NULL = none */
+    const char *caption;       /* NULL = none */
+    const stoke_image *target; /* RGB u8 of any size, drawn in place of a mask; NULL = none */
 } stoke_tile;
 typedef struct stoke_grid_params {
     uint32_t struct_size;
@@ -90,8 +91,8 @@ typedef struct stoke_grid_params {
     uint32_t n_class_names;
 } stoke_grid_params;
 STOKE_API stoke_grid_params stoke_grid_defaults(void);
-/* Each tile: the sample, beside it the sample with the mask laid over, caption below; a legend at the end.
- * Writes a PNG. */
+/* Each tile: the sample, beside it the sample with the mask laid over, or its target, caption below; a legend
+ * at the end. Writes a PNG. */
 STOKE_API int stoke_grid_write(const char *path, const stoke_tile *tiles, size_t n_tiles,
                                const stoke_grid_params *params, stoke_error *err);
 
@@ -104,7 +105,9 @@ STOKE_API int stoke_overlay_write(const char *path, const stoke_image *image, co
  * was none, or STOKE_FONT is none. Any thread. */
 STOKE_API uint32_t stoke_font_missing(void);
 
-/* A strip: text above, then samples side by side, each above itself with the mask laid over. */
+/* A strip: text above, then samples side by side, each above itself with the mask laid over, or above its
+ * target.
+ */
 typedef struct stoke_strip {
     const char *heading; /* starts a section: a line above the strip; NULL = none */
     const char *label;   /* NULL = none */

@@ -10,13 +10,25 @@
 #include <stoke/image.h>
 #include <stoke/memory.h>
 
+/* What a worse camera does to the pictures of pairs (task restore). */
+typedef enum stoke_degrade {
+    STOKE_DEGRADE_NOISE = 0,
+    STOKE_DEGRADE_BLUR,
+    STOKE_DEGRADE_DARK,
+    STOKE_DEGRADE_MIX, /* one, two or all three of them, drawn for every scene */
+    STOKE_DEGRADE_NONE /* fewer pixels only (scale) */
+} stoke_degrade;
+
 typedef struct stoke_synth_params {
     uint32_t struct_size;
     uint64_t count;         /* 64 scenes */
     uint32_t height, width; /* 512 x 512; 16 .. 16384 */
     uint32_t classes;       /* 6; 2 .. 255, class 0 is background */
     uint64_t seed;          /* 0 */
-    int jpeg_quality;       /* 90; 1 .. 100 */
+    int jpeg_quality;       /* 90; 1 .. 100; of images with masks */
+    int restore;            /* 0; 1: pairs of a degraded picture and the clean one, instead of masks */
+    int degrade;            /* stoke_degrade */
+    uint32_t scale;         /* 1; 1 .. 4: degraded pictures are so many times smaller than height x width */
     int force;              /* write into a folder that is not from here, see stoke_synth_write */
     uint64_t memory_limit;  /* 0 = none; else fewer threads, and STOKE_E_LIMIT when one is too many */
     /* Hears what writing will take of memory, before it does; may be NULL. */
@@ -30,11 +42,17 @@ STOKE_API stoke_synth_params stoke_synth_defaults(void);
 STOKE_API int stoke_synth_draw(const stoke_synth_params *params, uint64_t index, stoke_image *image,
                                stoke_image *mask, stoke_error *err);
 
-/* Writes DIR/images/NNNNNN.jpg and DIR/masks/NNNNNN.png with `threads` threads (0 = auto). The folder is made
- * and marked (.stokehold); in one that was made here before, pictures that are still as they were written are
- * replaced, atomically: each holds a hash of itself. STOKE_E_STATE: the folder is not empty and not from
- * here, or a file of such a name is somebody's. With `force` both are written to all the same. All other
- * files are left alone. */
+/* Draws pair `index` (restore): target 3 channels u8 of params' size, without noise; image the same, degraded
+ * and `scale` times smaller. */
+STOKE_API int stoke_synth_draw_pair(const stoke_synth_params *params, uint64_t index, stoke_image *image,
+                                    stoke_image *target, stoke_error *err);
+
+/* Writes DIR/images/NNNNNN.jpg and DIR/masks/NNNNNN.png, or, with restore, DIR/images/NNNNNN.png and
+ * DIR/targets/NNNNNN.png, with `threads` threads (0 = auto). STOKE_E_STATE: DIR has pairs of the other kind.
+ * The folder is made and marked (.stokehold); in one that was made here before, pictures that are still as
+ * they were written are replaced, atomically: each holds a hash of itself. STOKE_E_STATE: the folder is not
+ * empty and not from here, or a file of such a name is somebody's. With `force` both are written to all the
+ * same. All other files are left alone. */
 STOKE_API int stoke_synth_write(const stoke_synth_params *params, const char *folder, unsigned threads,
                                 stoke_progress_fn progress, void *context, stoke_error *err);
 

@@ -16,6 +16,11 @@ STOKE_API stoke_option_group stoke_train_options(stoke_train_params *params);
 STOKE_API int stoke_run_follow(const char *config, stoke_data_params *data, stoke_train_params *params,
                                stoke_option_storage *storage, stoke_error *err);
 
+/* STOKE_E_NOTFOUND with a sentence that says which runs there are beside `path`, which is none. */
+STOKE_API int stoke_run_missing(const char *path, stoke_error *err);
+/* STOKE_OK where a run lies at `path` that can be gone on with, by its config.yaml. */
+STOKE_API int stoke_run_check(const char *path, stoke_error *err);
+
 /* STOKE_E_NOTFOUND with a sentence that says where the data of the run was, when it is not there. */
 STOKE_API int stoke_run_check_data(const char *config, const stoke_data_params *data, stoke_error *err);
 

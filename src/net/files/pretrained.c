@@ -181,7 +181,8 @@ int stk_pretrained_visit(const char *path, stk_pretrained_fn *fn, void *context,
 enum { MISSING, READ, OTHER_CLASSES };
 
 typedef struct loading {
-    const stk_segformer_config *config;
+    const stk_network_config *config;
+    int (*name)(const char *given, char declared[static STK_NAME]);
     const stk_parameters *parameters;
     float *values;
     uint8_t *had; /* per parameter */
@@ -210,7 +211,7 @@ static int same_shape(const stk_parameter *p, const stk_safetensors_tensor *tens
     for (uint32_t i = 1; i < p->dims; i++)
         if (p->shape[i] != tensor->shape[i]) return 0;
     if (p->shape[0] == tensor->shape[0]) return 1;
-    return strncmp(p->name, "decode_head.classifier.", 23) == 0 ? -1 : 0;
+    return p->output ? -1 : 0;
 }
 
 static int wrong_shape(const stk_parameter *p, const stk_safetensors *file,
@@ -260,11 +261,11 @@ static int load_tensor(void *context, const stk_safetensors *file, const stk_saf
 {
     loading *l = context;
     char name[STK_NAME];
-    if (!stk_pretrained_name(tensor->name, name)) {
+    if (!l->name(tensor->name, name)) {
         if (!l->left_out++) snprintf(l->first_left_out, STK_NAME, "%.*s", STK_NAME - 1, tensor->name);
         return STOKE_OK;
     }
-    if (strcmp(name, "decode_head.batch_norm.num_batches_tracked") == 0)
+    if (l->parameters->counter && strcmp(name, l->parameters->counter) == 0)
         return stk_safetensors_integer(file, tensor, &l->batches_tracked, err);
     const stk_parameter *p = stk_parameters_find(l->parameters, name);
     if (!p && l->how->partial) return STOKE_OK;
@@ -308,10 +309,9 @@ static int complete(loading *l, const char *path, int encoder_alone, stoke_error
 {
     for (size_t i = 0; i < l->parameters->count; i++) {
         const stk_parameter *p = &l->parameters->list[i];
-        const int classifier = strncmp(p->name, "decode_head.classifier.", 23) == 0;
         if (l->had[i] == MISSING && !(encoder_alone && p->head))
             return stk_fail(err, STOKE_E_FORMAT, "%s: %s is missing", path, p->name);
-        if (l->had[i] != READ || (classifier && l->classes))
+        if (l->had[i] != READ || (p->output && l->classes))
             stk_parameter_initialise(p, l->values, l->how->seed);
     }
     if (encoder_alone)
@@ -327,10 +327,10 @@ static int complete(loading *l, const char *path, int encoder_alone, stoke_error
 
 static int load(loading *l, const char *path, stoke_error *err)
 {
-    stk_segformer_config found;
+    stk_network_config found;
     int status = stk_pretrained_check(path, &found, l->how->remark, l->how->context, err);
     if (status) return status;
-    if (!l->how->partial && found.model != l->config->model && strcmp(found.model, l->config->model))
+    if (!l->how->partial && strcmp(found.model, l->config->model) != 0)
         return stk_fail(err, STOKE_E_FORMAT, "%s: holds weights of %s, not of %s", path, found.model,
                         l->config->model);
     status = stk_pretrained_visit(path, load_tensor, l, err);
@@ -339,11 +339,15 @@ static int load(loading *l, const char *path, stoke_error *err)
     return STOKE_OK;
 }
 
-int stk_pretrained_load(const char *path, const stk_segformer_config *config,
-                        const stk_parameters *parameters, const stk_pretrained_how *how, float *values,
-                        uint64_t *batches_tracked, stoke_error *err)
+int stk_pretrained_load(const char *path, const stk_network_config *config, const stk_parameters *parameters,
+                        const stk_pretrained_how *how, float *values, uint64_t *batches_tracked,
+                        stoke_error *err)
 {
-    loading l = { .config = config, .parameters = parameters, .values = values, .how = how };
+    loading l = { .config = config,
+                  .name = config->network->name,
+                  .parameters = parameters,
+                  .values = values,
+                  .how = how };
     l.had = stk_calloc(parameters->count, sizeof *l.had);
     if (!l.had) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
     memset(values, 0, parameters->floats * sizeof *values); /* the gaps */
@@ -353,7 +357,34 @@ int stk_pretrained_load(const char *path, const stk_segformer_config *config,
     return status;
 }
 
+static int take_tensor(void *context, const stk_safetensors *file, const stk_safetensors_tensor *tensor,
+                       stoke_error *err)
+{
+    loading *l = context;
+    char name[STK_NAME];
+    const stk_parameter *p = l->name(tensor->name, name) ? stk_parameters_find(l->parameters, name) : NULL;
+    const int status = p ? load_parameter(l, p, file, tensor, err) : STOKE_OK;
+    if (status || !l->not_finite) return status;
+    return stk_fail(err, STOKE_E_FORMAT, "%s: %s holds values that are not finite", file->path, tensor->name);
+}
+
+int stk_pretrained_take(const char *path, int (*name)(const char *given, char declared[static STK_NAME]),
+                        const stk_parameters *parameters, float *values, stoke_error *err)
+{
+    const stk_pretrained_how how = { 0 };
+    loading l = { .name = name, .parameters = parameters, .values = values, .how = &how };
+    l.had = stk_calloc(parameters->count, sizeof *l.had);
+    if (!l.had) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
+    int status = stk_pretrained_visit(path, take_tensor, &l, err);
+    for (size_t i = 0; !status && i < parameters->count; i++)
+        if (l.had[i] == MISSING)
+            status = stk_fail(err, STOKE_E_FORMAT, "%s: %s is missing", path, parameters->list[i].name);
+    stk_free(l.had);
+    return status;
+}
+
 typedef struct counting {
+    const stk_network *network;
     const stk_parameters *parameters;
     uint32_t fit;
 } counting;
@@ -365,15 +396,15 @@ static int count_tensor(void *context, const stk_safetensors *file, const stk_sa
     counting *c = context;
     char name[STK_NAME];
     const stk_parameter *p =
-        stk_pretrained_name(tensor->name, name) ? stk_parameters_find(c->parameters, name) : NULL;
+        c->network->name(tensor->name, name) ? stk_parameters_find(c->parameters, name) : NULL;
     c->fit += p && same_shape(p, tensor) > 0;
     return STOKE_OK;
 }
 
-int stk_pretrained_carried(const char *path, const stk_parameters *parameters, uint32_t *tensors,
-                           stoke_error *err)
+int stk_pretrained_carried(const char *path, const stk_network *network, const stk_parameters *parameters,
+                           uint32_t *tensors, stoke_error *err)
 {
-    counting c = { .parameters = parameters };
+    counting c = { .network = network, .parameters = parameters };
     const int status = stk_pretrained_visit(path, count_tensor, &c, err);
     *tensors = c.fit;
     return status;

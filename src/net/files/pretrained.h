@@ -11,10 +11,10 @@
 #include "src/base/json_read.h"
 #include "src/base/remarks.h"
 #include "src/net/files/safetensors.h"
-#include "src/net/segformer/segformer.h"
+#include "src/net/network.h"
 
 /* What config.json says, or, without one, what the shapes in the file say. classes 0: an encoder alone. */
-int stk_pretrained_config(const char *path, stk_segformer_config *config, stoke_error *err);
+int stk_pretrained_config(const char *path, stk_network_config *config, stoke_error *err);
 
 /* Told once per thing worth saying: "the file is an encoder alone: the decode head was initialised". */
 
@@ -26,15 +26,19 @@ typedef struct stk_pretrained_how {
 } stk_pretrained_how;
 
 /* Reads every tensor there is into `values`; the rest is initialised from `seed`, and said so. Only the head
- * as a whole (encoder files) and the classifier (another number of classes) may be missing or of another
- * shape: anything else is STOKE_E_FORMAT, naming file and tensor. partial: the file may hold any model, and
- * what has not the same name and shape there is initialised. *batches_tracked may be NULL. */
-int stk_pretrained_load(const char *path, const stk_segformer_config *config,
-                        const stk_parameters *parameters, const stk_pretrained_how *how, float *values,
-                        uint64_t *batches_tracked, stoke_error *err);
+ * as a whole (encoder files) and the output (another number of classes) may be missing or of another shape:
+ * anything else is STOKE_E_FORMAT, naming file and tensor. partial: the file may hold any model, and what has
+ * not the same name and shape there is initialised. *batches_tracked may be NULL. */
+int stk_pretrained_load(const char *path, const stk_network_config *config, const stk_parameters *parameters,
+                        const stk_pretrained_how *how, float *values, uint64_t *batches_tracked,
+                        stoke_error *err);
 /* How many tensors such a partial load takes from the file. */
-int stk_pretrained_carried(const char *path, const stk_parameters *parameters, uint32_t *tensors,
-                           stoke_error *err);
+int stk_pretrained_carried(const char *path, const stk_network *network, const stk_parameters *parameters,
+                           uint32_t *tensors, stoke_error *err);
+/* Every tensor of the list from the files, by the names that `name` makes of theirs; what else there is, is
+ * passed over. STOKE_E_FORMAT: one is missing, of another shape, or not finite. */
+int stk_pretrained_take(const char *path, int (*name)(const char *given, char declared[static STK_NAME]),
+                        const stk_parameters *parameters, float *values, stoke_error *err);
 /* A copy of `classes` names, LABEL_3 for one that is NULL. One block, to be freed with stk_free; NULL: no
  * memory. */
 char **stk_pretrained_copy_labels(const char *const *names, uint32_t classes);
@@ -49,7 +53,7 @@ typedef struct stk_pretrained_notes {
     char *const *labels;    /* names of the classes; NULL: LABEL_0, LABEL_1, ... */
 } stk_pretrained_notes;
 /* config.json, preprocessor_config.json, model.safetensors (written last), each by temp + fsync + rename. */
-int stk_pretrained_save(const char *folder, const stk_segformer_config *config,
+int stk_pretrained_save(const char *folder, const stk_network_config *config,
                         const stk_parameters *parameters, const float *values,
                         const stk_pretrained_notes *notes, stoke_error *err);
 
@@ -62,11 +66,6 @@ char *stk_pretrained_path(const char *folder, const char *name);
 
 /* What the files of pretrained.h share: names, which files a path stands for, what they hold. */
 
-/* Any spelling of a tensor's name as Hugging Face's old one with its prefix: "stages.0.blocks.1.mlp.fc1.bias"
- * gives "segformer.encoder.block.0.1.mlp.dense1.bias". 0: no name of encoder or decode head. 1 does not mean
- * that there is such a tensor. */
-int stk_pretrained_name(const char *name, char old[static STK_NAME]);
-
 /* Called for every tensor of every file that `path` stands for; what it returns ends the visit unless it is
  * STOKE_OK. One file is open at a time. */
 typedef int stk_pretrained_fn(void *context, const stk_safetensors *file,
@@ -77,7 +76,24 @@ int stk_pretrained_visit(const char *path, stk_pretrained_fn *fn, void *context,
 int stk_pretrained_write_labels(FILE *out, char *const *labels, uint32_t classes);
 
 /* stk_pretrained_config with remarks. `remark` may be NULL. */
-int stk_pretrained_check(const char *path, stk_segformer_config *config, stk_say_fn *remark, void *context,
+int stk_pretrained_check(const char *path, stk_network_config *config, stk_say_fn *remark, void *context,
                          stoke_error *err);
+
+/* config.json, while it is read. */
+typedef struct stk_config_json {
+    const char *path;
+    const stk_json *json;
+    stoke_error *err;
+} stk_config_json;
+
+enum { STK_CONFIG_TEXT = 160 }; /* bytes for what a message quotes */
+
+/* NULL: it is not there, or null. */
+const stk_json_value *stk_config_field(const stk_config_json *r, const char *key);
+const char *stk_config_text(const stk_config_json *r, const stk_json_value *v,
+                            char text[static STK_CONFIG_TEXT]);
+/* STOKE_E_UNSUPPORTED: it is there and says something else. */
+int stk_config_expect_text(const stk_config_json *r, const char *key, const char *wanted);
+int stk_config_expect_number(const stk_config_json *r, const char *key, double wanted);
 
 #endif

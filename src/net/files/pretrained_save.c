@@ -54,7 +54,7 @@ int stoke_net_tensor_at(const stoke_net *net, size_t index, stoke_net_tensor *te
 
 void stoke_net_touched(stoke_net *net)
 {
-    net->encoder_packed = net->head_packed = 0;
+    net->layers_packed = net->head_packed = 0;
 }
 
 void stoke_net_state_get(const stoke_net *net, stoke_net_state *state)
@@ -100,64 +100,38 @@ int stoke_net_save(const stoke_net *net, const char *folder, int average, stoke_
                                          .height = net->params.height,
                                          .width = net->params.width,
                                          .labels = net->labels };
-    return stk_pretrained_save(folder, &net->segformer->config, &net->parameters, values, &notes, err);
+    return stk_pretrained_save(folder, &net->config, &net->parameters, values, &notes, err);
 }
 
 /* ---- saving ---- */
 
-static void stages(FILE *out, const char *key, const uint32_t values[static STK_STAGES])
+static int write_config(FILE *out, const stk_network_config *config, char *const *names)
 {
-    fprintf(out, "  \"%s\": [%u, %u, %u, %u],\n", key, values[0], values[1], values[2], values[3]);
-}
-
-static int write_config(FILE *out, const stk_segformer_config *c, char *const *names)
-{
-    const uint32_t ratios[] = { c->mlp_ratio, c->mlp_ratio, c->mlp_ratio, c->mlp_ratio };
-    fputs("{\n"
-          "  \"architectures\": [\"SegformerForSemanticSegmentation\"],\n"
-          "  \"model_type\": \"segformer\",\n"
-          "  \"torch_dtype\": \"float32\",\n"
-          "  \"hidden_act\": \"gelu\",\n"
-          "  \"hidden_dropout_prob\": 0.0,\n"
-          "  \"attention_probs_dropout_prob\": 0.0,\n"
-          "  \"classifier_dropout_prob\": 0.1,\n"
-          "  \"drop_path_rate\": 0.1,\n"
-          "  \"initializer_range\": 0.02,\n"
-          "  \"layer_norm_eps\": 1e-06,\n"
-          "  \"reshape_last_stage\": true,\n"
-          "  \"semantic_loss_ignore_index\": 255,\n"
-          "  \"num_channels\": 3,\n",
-          out);
-    fprintf(out, "  \"num_encoder_blocks\": %d,\n  \"decoder_hidden_size\": %u,\n", STK_STAGES, c->decoder);
-    stages(out, "hidden_sizes", c->hidden);
-    stages(out, "depths", c->depths);
-    stages(out, "num_attention_heads", c->heads);
-    stages(out, "sr_ratios", c->reduction);
-    stages(out, "mlp_ratios", ratios);
-    stages(out, "patch_sizes", c->patch);
-    const int status = stk_pretrained_write_labels(out, names, c->classes);
-    fprintf(out, "  \"strides\": [%u, %u, %u, %u]\n}\n", c->stride[0], c->stride[1], c->stride[2],
-            c->stride[3]);
+    fputs("{\n", out);
+    const int status = stk_pretrained_write_labels(out, names, config->classes);
+    config->network->write_config(out, config);
+    fputs("}\n", out);
     return status;
 }
 
 /* The network takes any size; it was trained at this one. */
-static void write_preprocessor(FILE *out, uint32_t height, uint32_t width)
+static void write_preprocessor(FILE *out, const stk_network_config *config, uint32_t height, uint32_t width)
 {
-    fputs("{\n"
-          "  \"image_processor_type\": \"SegformerImageProcessor\",\n"
-          "  \"do_resize\": true,\n",
-          out);
+    const int imagenet = stk_network_normalize(config->task) == STOKE_NORMALIZE_IMAGENET;
+    fprintf(out, "{\n  \"image_processor_type\": \"%s\",\n  \"do_resize\": true,\n",
+            config->network->processor);
     fprintf(out, "  \"size\": {\"height\": %u, \"width\": %u},\n", height, width);
     fputs("  \"resample\": 2,\n"
           "  \"do_rescale\": true,\n"
           "  \"rescale_factor\": 0.00392156862745098,\n"
-          "  \"do_normalize\": true,\n"
-          "  \"image_mean\": [0.485, 0.456, 0.406],\n"
-          "  \"image_std\": [0.229, 0.224, 0.225],\n"
-          "  \"do_reduce_labels\": false\n"
-          "}\n",
+          "  \"do_normalize\": true,\n",
           out);
+    fputs(imagenet ? "  \"image_mean\": [0.485, 0.456, 0.406],\n"
+                     "  \"image_std\": [0.229, 0.224, 0.225],\n"
+                   : "  \"image_mean\": [0, 0, 0],\n"
+                     "  \"image_std\": [1, 1, 1],\n",
+          out);
+    fputs("  \"do_reduce_labels\": false\n}\n", out);
 }
 
 static int write_weights(FILE *out, const char *path, const stk_parameters *parameters, const float *values,
@@ -171,13 +145,15 @@ static int write_weights(FILE *out, const char *path, const stk_parameters *para
         const stk_parameter *p = &parameters->list[i];
         list[i] = (stk_safetensors_source){ p->name, STK_TENSOR_F32, p->dims, p->shape, values + p->offset };
     }
-    list[parameters->count] = (stk_safetensors_source){ "decode_head.batch_norm.num_batches_tracked",
-                                                        STK_TENSOR_I64, 0, NULL, &batches };
+    const size_t count = parameters->count + (parameters->counter != NULL);
+    if (parameters->counter)
+        list[parameters->count] =
+            (stk_safetensors_source){ parameters->counter, STK_TENSOR_I64, 0, NULL, &batches };
     errno = 0;
     /* On the disk before anything is renamed: a full disk must not leave a new config.json with old weights.
      */
-    const int good = stk_safetensors_write(out, list, parameters->count + 1, &format, 1) &&
-                     fflush(out) == 0 && fsync(fileno(out)) == 0;
+    const int good =
+        stk_safetensors_write(out, list, count, &format, 1) && fflush(out) == 0 && fsync(fileno(out)) == 0;
     const int number = errno ? errno : EIO;
     stk_free(list);
     return good ? STOKE_OK : stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot write", path);
@@ -185,20 +161,20 @@ static int write_weights(FILE *out, const char *path, const stk_parameters *para
 
 enum { CONFIG, PREPROCESSOR, WEIGHTS, FILES };
 
-static int write_files(stoke_output file[static FILES], const stk_segformer_config *config,
+static int write_files(stoke_output file[static FILES], const stk_network_config *config,
                        const stk_parameters *parameters, const float *values,
                        const stk_pretrained_notes *notes, stoke_error *err)
 {
     if (write_config(file[CONFIG].stream, config, notes->labels))
         return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", file[CONFIG].path);
-    write_preprocessor(file[PREPROCESSOR].stream, notes->height, notes->width);
+    write_preprocessor(file[PREPROCESSOR].stream, config, notes->height, notes->width);
     int status = write_weights(file[WEIGHTS].stream, file[WEIGHTS].path, parameters, values,
                                notes->batches_tracked, err);
     for (int i = 0; i < FILES && !status; i++) status = stoke_output_commit(&file[i], err);
     return status;
 }
 
-int stk_pretrained_save(const char *folder, const stk_segformer_config *config,
+int stk_pretrained_save(const char *folder, const stk_network_config *config,
                         const stk_parameters *parameters, const float *values,
                         const stk_pretrained_notes *notes, stoke_error *err)
 {

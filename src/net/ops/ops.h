@@ -134,11 +134,11 @@ typedef struct stk_conv3_source {
 
 /* What becomes of a sum. In this order: + bias (forward), * scale, gate, + residual. */
 typedef struct stk_conv3_finish {
-    stk_float type;        /* of the result: the run's or STK_F32 */
-    size_t stride;         /* elements from pixel to pixel of result, gate and residual */
-    float scale;           /* 1 leaves it */
-    int relu;              /* forward: what is below 0 becomes 0 */
-    const void *gate;      /* NULL, or a map of the run's type: 0 wherever that is not above 0 (relu, backward) */
+    stk_float type;   /* of the result: the run's or STK_F32 */
+    size_t stride;    /* elements from pixel to pixel of result, gate and residual */
+    float scale;      /* 1 leaves it */
+    int relu;         /* forward: what is below 0 becomes 0 */
+    const void *gate; /* NULL, or a map of the run's type: 0 wherever that is not above 0 (relu, backward) */
     const float *residual; /* NULL, or f32; may be the result itself when that is f32 */
 } stk_conv3_finish;
 
@@ -258,6 +258,12 @@ stk_exec_need stk_attention_need(const stk_exec *run, const stk_attention *shape
 
 /* ---- loss ---- */
 
+/* Columns of logits and their gradient: classes rounded up to a multiple of 8. */
+static inline size_t stk_logits_stride(uint32_t classes)
+{
+    return ((size_t)classes + 7) / 8 * 8;
+}
+
 /* The loss at the resolution of the masks, from logits at a quarter of it: rows are interpolated (bilinear,
  * align_corners = false), turned into probabilities, compared and their gradients scattered back a line at a
  * time. Logits in full resolution never exist.
@@ -339,6 +345,91 @@ void stk_pixel_loss(const stk_exec *run, stoke_loss_kind kind, const stk_pixel_s
                     const float *output, const stk_pixel_target *target, float factor, double *loss,
                     float *d_output);
 stk_exec_need stk_pixel_loss_need(const stk_exec *run, const stk_pixel_shape *shape);
+
+/* ---- shuffle ---- */
+
+/* PyTorch's PixelShuffle: r x r groups of channels become r x r pixels. The narrow map is [batch][height]
+ * [width][r * r * channels], the wide one [batch][r * height][r * width][channels]; channel (c * r + i) * r +
+ * j of a narrow pixel is channel c of the wide pixel i lines below and j columns right of its corner. */
+
+typedef struct stk_shuffle {
+    uint32_t batch, height, width;     /* of the narrow map */
+    uint32_t channels;                 /* of the wide map */
+    uint32_t scale;                    /* r: 2, 3 or 4 */
+    stk_float type;                    /* of both maps */
+    size_t narrow_stride, wide_stride; /* elements from pixel to pixel; what lies beyond the channels is left
+                                          alone */
+} stk_shuffle;
+
+void stk_shuffle_forward(const stk_exec *run, const stk_shuffle *shape, const void *narrow, void *wide);
+/* d_narrow = or, with add, += */
+void stk_shuffle_backward(const stk_exec *run, const stk_shuffle *shape, const void *d_wide, void *d_narrow,
+                          int add);
+
+/* ---- pool ---- */
+
+/* Maximum of 2x2 pixels, stride 2 (PyTorch's MaxPool2d(2)): of odd sides the last line or column is left out.
+ * A NaN is the maximum. */
+
+typedef struct stk_pool {
+    uint32_t batch, height, width, channels; /* of the large map, sides of 2 at least; the small one has half
+                                                of both */
+    stk_float type;                          /* of all maps */
+    size_t large_stride, small_stride;       /* elements from pixel to pixel; what lies beyond the channels is
+                                                left alone */
+} stk_pool;
+
+void stk_pool_forward(const stk_exec *run, const stk_pool *shape, const void *large, void *small);
+/* d_large = or, with add, +=: the gradient goes to the first maximum in the order of lines, then columns, and
+ * 0 elsewhere, also where an odd side was left out. `large` as in forward. */
+void stk_pool_backward(const stk_exec *run, const stk_pool *shape, const void *large, const void *d_small,
+                       void *d_large, int add);
+
+/* ---- map ---- */
+
+/* A map: f32 or of the run's type. */
+typedef struct stk_map {
+    void *data;
+    stk_float type;
+    size_t stride; /* elements from pixel to pixel; what lies beyond the channels is left alone */
+} stk_map;
+
+/* y = a + b; y may be one of them. */
+void stk_sum(const stk_exec *run, size_t pixels, uint32_t channels, const stk_map *a, const stk_map *b,
+             const stk_map *y);
+
+/* ---- feature distance ---- */
+
+/* How far the features of two pictures are apart (a perceptual loss): the mean over elements, in double, in
+ * an order that the shape alone decides. */
+
+typedef struct stk_feature_shape {
+    size_t pixels; /* of all samples */
+    uint32_t channels;
+} stk_feature_shape;
+
+/* *loss, and d_a = or, with add, += factor * d loss / d a (of any type and stride; what lies beyond the
+ * channels is left alone); d_a NULL: the loss only. Without add it may be a or b, laid out as that is. `kind`
+ * as that of stk_pixel_loss. */
+void stk_feature_distance(const stk_exec *run, stoke_loss_kind kind, const stk_feature_shape *shape,
+                          const stk_map *a, const stk_map *b, float factor, double *loss, const stk_map *d_a,
+                          int add);
+stk_exec_need stk_feature_distance_need(const stk_exec *run, const stk_feature_shape *shape);
+
+/* ---- standardise ---- */
+
+/* Pictures of 0 .. 1 as networks want them that were trained on ImageNet: (value - mean) / deviation for each
+ * of 3 channels, f32, pixel by pixel without gaps. */
+void stk_standardise(const stk_exec *run, stk_conv3_map map, const stk_conv3_source *x, float *y);
+/* dx += dy / deviation; dx_stride floats from pixel to pixel of dx. */
+void stk_standardise_backward(const stk_exec *run, size_t pixels, const float *dy, float *dx,
+                              size_t dx_stride);
+
+/* ---- gate ---- */
+
+/* The way back through a ReLU where a gradient lies already: d becomes 0 wherever y, which the ReLU made, is
+ * not above 0. (Where a convolution makes the gradient, stk_conv3_finish does it.) */
+void stk_gate(const stk_exec *run, size_t pixels, uint32_t channels, const stk_map *y, const stk_map *d);
 
 /* ---- labels ---- */
 

@@ -8,6 +8,8 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/net/features/features.h"
+#include "src/net/files/pretrained.h"
 
 /* ---- sizes ---- */
 
@@ -36,58 +38,35 @@ static const variant VARIANTS[] = {
     { "b5", { 64, 128, 320, 512 }, { 3, 6, 40, 3 }, 768 },
 };
 
-static void set(stk_segformer_config *config, const variant *v, uint32_t classes)
+static stk_segformer_config sizes_of(const variant *v, uint32_t classes)
 {
-    *config = COMMON;
-    config->model = v->model;
-    memcpy(config->hidden, v->hidden, sizeof config->hidden);
-    memcpy(config->depths, v->depths, sizeof config->depths);
-    config->decoder = v->decoder;
-    config->classes = classes;
+    stk_segformer_config config = COMMON;
+    config.model = v->model;
+    memcpy(config.hidden, v->hidden, sizeof config.hidden);
+    memcpy(config.depths, v->depths, sizeof config.depths);
+    config.decoder = v->decoder;
+    config.classes = classes;
+    return config;
 }
 
-int stk_config_of(stk_segformer_config *config, const char *model, uint32_t classes, stoke_error *err)
+stk_segformer_config stk_segformer_sizes(const char *model, uint32_t classes)
 {
-    if (!classes || classes > STK_CONFIG_CLASSES)
-        return stk_fail(err, STOKE_E_INVALID, "classes is %u: 1 to %d will do", (unsigned)classes,
-                        STK_CONFIG_CLASSES);
-    for (size_t i = 0; i < sizeof VARIANTS / sizeof *VARIANTS; i++) {
-        if (strcmp(VARIANTS[i].model, model)) continue;
-        set(config, &VARIANTS[i], classes);
-        return STOKE_OK;
-    }
-    return stk_fail(err, STOKE_E_NOTFOUND, "no model is called \"%s\": there are b0, b1, b2, b3, b4 and b5",
-                    model);
+    const variant *v = VARIANTS;
+    while (strcmp(v->model, model) != 0) v++;
+    return sizes_of(v, classes);
 }
 
-int stk_config_like(stk_segformer_config *config, const uint32_t hidden[static STK_STAGES],
-                    const uint32_t depths[static STK_STAGES])
+int stk_segformer_like(stk_segformer_config *config, const uint32_t hidden[static STK_STAGES],
+                       const uint32_t depths[static STK_STAGES])
 {
     for (size_t i = 0; i < sizeof VARIANTS / sizeof *VARIANTS; i++) {
         const variant *v = &VARIANTS[i];
         if (memcmp(v->hidden, hidden, sizeof v->hidden) || memcmp(v->depths, depths, sizeof v->depths))
             continue;
-        set(config, v, 0);
+        *config = sizes_of(v, 0);
         return 1;
     }
     return 0;
-}
-
-int stk_config_check_batch(uint32_t batch, uint32_t height, uint32_t width, stoke_error *err)
-{
-    if (!batch || batch > STK_NET_BATCH)
-        return stk_fail(err, STOKE_E_INVALID, "batch is %u: 1 to %d will do", (unsigned)batch, STK_NET_BATCH);
-    if (height < STK_NET_SIDE_MIN || height > STK_NET_SIDE_MAX || width < STK_NET_SIDE_MIN ||
-        width > STK_NET_SIDE_MAX)
-        return stk_fail(err, STOKE_E_INVALID,
-                        "pictures of %u x %u: %d x %d to %d x %d will do, odd sizes too", (unsigned)height,
-                        (unsigned)width, STK_NET_SIDE_MIN, STK_NET_SIDE_MIN, STK_NET_SIDE_MAX,
-                        STK_NET_SIDE_MAX);
-    if ((uint64_t)batch * height * width > STK_NET_PIXELS)
-        return stk_fail(err, STOKE_E_LIMIT, "%u pictures of %u x %u: a batch has at most %llu pixels",
-                        (unsigned)batch, (unsigned)height, (unsigned)width,
-                        (unsigned long long)STK_NET_PIXELS);
-    return STOKE_OK;
 }
 
 /* ---- layers ---- */
@@ -114,20 +93,20 @@ static void declare_encoder(stk_parameters *p, stk_segformer *s)
 {
     const stk_segformer_config *config = &s->config;
     for (uint32_t i = 0; i < STK_STAGES; i++) {
-        stk_declare_in(p, 0, "segformer.encoder.patch_embeddings.%u.", (unsigned)i);
+        stk_declare_in(p, STK_ROLE_BODY, "segformer.encoder.patch_embeddings.%u.", (unsigned)i);
         stk_declare_linear(p, "proj", config->hidden[i], i ? config->hidden[i - 1] : 3, config->patch[i],
                            &s->stage[i].embed);
         stk_declare_norm(p, "layer_norm", config->hidden[i], &s->stage[i].embed_norm);
     }
     for (uint32_t i = 0; i < STK_STAGES; i++)
         for (uint32_t j = 0; j < config->depths[i]; j++) {
-            stk_declare_in(p, 0, "segformer.encoder.block.%u.%u.", (unsigned)i, (unsigned)j);
+            stk_declare_in(p, STK_ROLE_BODY, "segformer.encoder.block.%u.%u.", (unsigned)i, (unsigned)j);
             declare_block(p, &s->stage[i].blocks[j], config->hidden[i], config->hidden[i] * config->mlp_ratio,
                           config->reduction[i]);
         }
     for (uint32_t i = 0; i < STK_STAGES; i++) {
         const char module[] = { (char)('0' + i), 0 };
-        stk_declare_in(p, 0, "segformer.encoder.layer_norm.");
+        stk_declare_in(p, STK_ROLE_BODY, "segformer.encoder.layer_norm.");
         stk_declare_norm(p, module, config->hidden[i], &s->stage[i].norm);
     }
 }
@@ -137,43 +116,88 @@ static void declare_head(stk_parameters *p, stk_segformer *s)
     stk_segformer_head *h = &s->head;
     const uint32_t d = s->config.decoder;
     for (uint32_t i = 0; i < STK_STAGES; i++) {
-        stk_declare_in(p, 1, "decode_head.linear_c.%u.", (unsigned)i);
+        stk_declare_in(p, STK_ROLE_HEAD, "decode_head.linear_c.%u.", (unsigned)i);
         stk_declare_both(p, "proj", 0, 2, (const uint32_t[]){ d, s->config.hidden[i] },
                          (stk_parameter_slots){ &h->linear_weight[i], &h->linear_bias[i],
                                                 &h->d_linear_weight[i], &h->d_linear_bias[i] });
     }
-    stk_declare_in(p, 1, "decode_head.");
+    stk_declare_in(p, STK_ROLE_HEAD, "decode_head.");
     stk_declare_tensor(p, "linear_fuse.weight", 0, 4, (const uint32_t[]){ d, d * STK_STAGES, 1, 1 },
                        &h->fuse_weight, &h->d_fuse_weight);
     stk_declare_both(
         p, "batch_norm", 1, 1, &d,
         (stk_parameter_slots){ &h->norm_gamma, &h->norm_beta, &h->d_norm_gamma, &h->d_norm_beta });
+    stk_declare_in(p, STK_ROLE_OUTPUT, "decode_head.");
     stk_declare_both(p, "classifier", 0, 4, (const uint32_t[]){ s->config.classes, d, 1, 1 },
                      (stk_parameter_slots){ &h->classifier_weight, &h->classifier_bias,
                                             &h->d_classifier_weight, &h->d_classifier_bias });
+    stk_declare_in(p, STK_ROLE_HEAD, "decode_head.");
     stk_declare_tensor(p, "batch_norm.running_mean", 1, 1, &d, (const float **)&h->running_mean, NULL);
     stk_declare_tensor(p, "batch_norm.running_var", 1, 1, &d, (const float **)&h->running_variance, NULL);
 }
 
-int stk_segformer_create(stk_segformer **out, const stk_segformer_config *config, stk_parameters *parameters,
-                         stoke_error *err)
+/* With the encoder's layers. */
+static stk_segformer *make(const char *model, uint32_t classes, stk_parameters *parameters)
 {
+    const stk_segformer_config sizes = stk_segformer_sizes(model, classes);
     uint32_t count = 0;
-    for (int i = 0; i < STK_STAGES; i++) count += config->depths[i];
+    for (int i = 0; i < STK_STAGES; i++) count += sizes.depths[i];
     stk_segformer *s = stk_calloc(1, sizeof *s + count * sizeof *s->blocks);
-    *parameters = (stk_parameters){ 0 };
-    *out = s;
-    if (s) {
-        s->config = *config;
-        s->block_count = count;
-        for (uint32_t i = 0, next = 0; i < STK_STAGES; next += config->depths[i++])
-            s->stage[i].blocks = s->blocks + next;
-        declare_encoder(parameters, s);
-        declare_head(parameters, s);
-    }
-    if (s && !parameters->failed) return STOKE_OK;
-    stk_parameters_free(parameters);
-    stk_free(s);
-    *out = NULL;
-    return stk_fail(err, STOKE_E_NOMEM, "no memory for a network of %u blocks", (unsigned)count);
+    if (!s) return NULL;
+    s->config = sizes;
+    s->block_count = count;
+    for (uint32_t i = 0, next = 0; i < STK_STAGES; next += sizes.depths[i++])
+        s->stage[i].blocks = s->blocks + next;
+    declare_encoder(parameters, s);
+    return s;
 }
+
+static void *create(const stk_network_config *config, stk_parameters *parameters)
+{
+    stk_segformer *s = make(config->model, config->classes, parameters);
+    if (!s) return NULL;
+    declare_head(parameters, s);
+    parameters->counter = "decode_head.batch_norm.num_batches_tracked";
+    return s;
+}
+
+/* ---- features ---- */
+
+static int encoder_of(const char *path, void **layers, stk_parameters *parameters, const char **title,
+                      stoke_error *err)
+{
+    stk_network_config config;
+    const int status = stk_pretrained_config(path, &config, err);
+    if (status) return status;
+    *title = config.model;
+    *layers = make(config.model, 0, parameters);
+    return *layers ? STOKE_OK : stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
+}
+
+const stk_features_family stk_segformer_features = {
+    .side_min = STK_SEGFORMER_SIDE_MIN,
+    .name = stk_segformer_name,
+    .create = encoder_of,
+    .forward = stk_segformer_features_forward,
+    .back = stk_segformer_features_back,
+};
+
+/* ---- the network ---- */
+
+static const char *const MODELS[] = { "b0", "b1", "b2", "b3", "b4", "b5", NULL };
+
+const stk_network stk_segformer_network = {
+    .family = "SegFormer",
+    .models = MODELS,
+    .side_min = STK_SEGFORMER_SIDE_MIN,
+    .side_multiple = 1,
+    .stride = 4,
+    .head_lr = 10,
+    .create = create,
+    .record = stk_segformer_record,
+    .model_type = "segformer",
+    .name = stk_segformer_name,
+    .read = stk_segformer_read,
+    .write_config = stk_segformer_write_config,
+    .processor = "SegformerImageProcessor",
+};

@@ -5,23 +5,13 @@
 #ifndef STOKE_SRC_NET_SEGFORMER_SEGFORMER_H
 #define STOKE_SRC_NET_SEGFORMER_SEGFORMER_H
 
-#include "src/net/parameters.h"
+#include "src/net/network.h"
 #include "src/net/segformer/segformer_head.h"
-#include "src/net/tape.h"
 #include <stoke/common.h>
 
 /* The sizes of SegFormer b0..b5. */
 
-enum {
-    STK_CONFIG_CLASSES = 65535, /* predictions are 16 bits wide */
-    STK_NET_BATCH = 65536,      /* the loader's limit too */
-    STK_NET_SIDE_MIN = 29,      /* the smallest that leaves every stage a key; Hugging Face fails below too */
-    STK_NET_SIDE_MAX = 32768
-};
-
-/* The pixels of a batch, at most: 1.4 TB of a b0's training, 8192 pictures of 512 x 512. Numbers of rows and
- * tasks fit 32 bits below it, and the plan, which looks at batches of every size, is made in a blink. */
-#define STK_NET_PIXELS (UINT64_C(1) << 31)
+enum { STK_SEGFORMER_SIDE_MIN = 29 }; /* leaves every stage a key; Hugging Face fails below too */
 
 typedef struct stk_segformer_config {
     const char *model;                                 /* "b0" */
@@ -31,13 +21,11 @@ typedef struct stk_segformer_config {
     uint32_t mlp_ratio, decoder, classes;              /* 4; 256 or 768; 1 .. 65535 */
 } stk_segformer_config;
 
-/* STOKE_E_NOTFOUND: no such model; the message lists them. */
-int stk_config_of(stk_segformer_config *config, const char *model, uint32_t classes, stoke_error *err);
+/* Of one of its models. */
+stk_segformer_config stk_segformer_sizes(const char *model, uint32_t classes);
 /* The model of these sizes, with 0 classes. Returns 0 when there is none. */
-int stk_config_like(stk_segformer_config *config, const uint32_t hidden[static STK_STAGES],
-                    const uint32_t depths[static STK_STAGES]);
-/* A batch of pictures within these limits, or STOKE_E_INVALID, STOKE_E_LIMIT. */
-int stk_config_check_batch(uint32_t batch, uint32_t height, uint32_t width, stoke_error *err);
+int stk_segformer_like(stk_segformer_config *config, const uint32_t hidden[static STK_STAGES],
+                       const uint32_t depths[static STK_STAGES]);
 
 /* ---- layers ---- */
 
@@ -74,24 +62,23 @@ typedef struct stk_segformer {
     stk_segformer_block blocks[]; /* of all stages */
 } stk_segformer;
 
-/* The layers, released by stk_free, and the list of their parameters. */
-int stk_segformer_create(stk_segformer **segformer, const stk_segformer_config *config,
-                         stk_parameters *parameters, stoke_error *err);
-
-/* The shapes of all maps. Every size that stk_config_check_batch lets through leaves every stage at least one
- * key. Recording does it, too. */
+/* The shapes of all maps. Every side from STK_SEGFORMER_SIDE_MIN on leaves every stage at least one key.
+ * Recording does it, too. */
 void stk_segformer_shape(stk_segformer *segformer, uint32_t height, uint32_t width);
 
-/* What a recording depends on. */
-typedef struct stk_segformer_settings {
-    uint32_t height, width;
-    int training, freeze_encoder; /* a frozen encoder works as in inference */
-    int memory;     /* STOKE_MEMORY_*: what is kept for the backward pass, besides x, x1, context
-                       and statistics. plain: q, kv, h1, h3; lean: q, kv, h1; min: none of them */
-    stk_float type; /* of the run */
-    double drop_path;
-} stk_segformer_settings;
+/* ---- what stk_segformer_network is made of ---- */
 
-void stk_segformer_record(stk_segformer *segformer, const stk_segformer_settings *how, stk_tape *tape);
+/* Of the modes of memory, besides x, x1, context and statistics, plain keeps q, kv, h1, h3; lean q, kv, h1;
+ * min none of them. */
+void stk_segformer_record(void *segformer, const stk_network_settings *how, stk_tape *tape);
+/* Of the encoder alone, frozen (features.h). */
+uint32_t stk_segformer_features_forward(void *segformer, const stk_network_settings *how, stk_tape *tape,
+                                        stk_tape_id picture, stk_tape_id features[static STK_STAGES]);
+void stk_segformer_features_back(void *segformer, const stk_network_settings *how, stk_tape *tape,
+                                 const stk_tape_id d_features[static STK_STAGES], stk_tape_id d_picture);
+int stk_segformer_name(const char *name, char declared[static STK_NAME]);
+int stk_segformer_read(const char *path, const stk_json *config_json, stk_network_config *config,
+                       stk_say_fn *remark, void *context, stoke_error *err);
+void stk_segformer_write_config(FILE *out, const stk_network_config *config);
 
 #endif

@@ -42,12 +42,6 @@ typedef struct stk_segformer_head {
                       maps */
 } stk_segformer_head;
 
-/* Columns of logits and their gradient: classes rounded up to a multiple of 8. */
-static inline size_t stk_logits_stride(uint32_t classes)
-{
-    return ((size_t)classes + 7) / 8 * 8;
-}
-
 size_t stk_segformer_head_room(const stk_exec *run, const stk_segformer_head *head);
 /* Lays out `room`. Before the first use, when sizes and masters are set. */
 void stk_segformer_head_bind(const stk_exec *run, stk_segformer_head *head);

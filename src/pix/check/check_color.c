@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/base/mem.h"
 #include "src/pix/check/check.h"
 
 enum {

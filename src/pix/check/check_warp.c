@@ -4,7 +4,6 @@
  */
 #include <stdio.h>
 
-#include "src/base/mem.h"
 #include "src/pix/check/check.h"
 #include "src/pix/pix_table.h"
 

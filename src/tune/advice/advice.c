@@ -95,7 +95,7 @@ static int fit(fitted *f, const stoke_estimate_params *wanted, stoke_engine engi
     f->wanted_batch = wanted->batch;
     int r = stoke_estimate_make(&f->wanted, engine, wanted, err);
     if (!r) r = stk_estimate_largest(&f->chosen, engine, memory, &f->room, err);
-    size_t smaller = strcmp(wanted->model, "smallnet") ? stk_model_index(wanted->model) : 0;
+    size_t smaller = stk_is_resnet(wanted->model) ? 0 : stk_model_index(wanted->model);
     while (!r && !f->room && smaller) {
         f->chosen.model = stk_model_rows[--smaller].model;
         r = stk_estimate_largest(&f->chosen, engine, memory, &f->room, err);
@@ -227,13 +227,13 @@ static int segformer_lines(adviser *a, fitted *f, stoke_error *err)
     return STOKE_OK;
 }
 
-static int smallnet_lines(adviser *a, fitted *f, stoke_error *err)
+static int resnet_lines(adviser *a, fitted *f, stoke_error *err)
 {
     const stk_advice_small_row *row = stk_small_row_of(a->card ? a->card->name : NULL, a->memory);
     stoke_estimate_params p = stoke_estimate_defaults();
     char from[64];
     snprintf(a->where, sizeof a->where, "%s", row->card);
-    p.model = "smallnet";
+    p.model = "resnet";
     p.batch = row->batch;
     p.height = p.width = row->patch;
     p.classes = stoke_estimate_classes(p.model);
@@ -267,7 +267,7 @@ static int smallnet_lines(adviser *a, fitted *f, stoke_error *err)
 static uint32_t table_workers(const adviser *a)
 {
     if (!a->on_card) return stk_tier_of(0)->workers;
-    if (a->memory && !strcmp(a->params->task, "smallnet"))
+    if (a->memory && stk_is_resnet(a->params->task))
         return stk_small_row_of(a->card ? a->card->name : NULL, a->memory)->workers;
     const stk_advice_row *row = stk_advice_row_of(a->card);
     return row ? row->workers : 0;
@@ -356,7 +356,7 @@ static int find_subject(adviser *a, stoke_error *err)
     const size_t size = sizeof a->advice->subject;
     a->memory = p->memory;
     if (!p->gpu || !*p->gpu) {
-        a->on_card = p->memory || p->some_card || !strcmp(p->task, "smallnet");
+        a->on_card = p->memory || p->some_card || stk_is_resnet(p->task);
         if (p->memory)
             snprintf(subject, size, "a card of %.4g GB", STK_GIB(p->memory));
         else if (a->on_card)
@@ -397,8 +397,8 @@ static int find_subject(adviser *a, stoke_error *err)
 static int check(const stoke_recommend_params *p, stoke_error *err)
 {
     if (!p || p->struct_size != sizeof *p) return stk_fail_struct(err, "stoke_recommend_defaults");
-    if (!p->task || (strcmp(p->task, "segformer") && strcmp(p->task, "smallnet")))
-        return stk_fail(err, STOKE_E_INVALID, "task \"%s\" is unknown: there are segformer and smallnet",
+    if (!p->task || (strcmp(p->task, "segformer") && !stk_is_resnet(p->task)))
+        return stk_fail(err, STOKE_E_INVALID, "task \"%s\" is unknown: there are segformer and resnet",
                         p->task ? p->task : "");
     if (!p->ranks || p->ranks > RANKS_MOST)
         return stk_fail(err, STOKE_E_INVALID, "ranks is %u: 1 to %d will do", (unsigned)p->ranks, RANKS_MOST);
@@ -415,9 +415,9 @@ int stoke_recommend(stoke_advice *advice, const stoke_recommend_params *params, 
     if (r) return r;
     a.host_memory = params->host_memory ? params->host_memory : UINT64_MAX;
     advice->memory = a.memory;
-    const int small = !strcmp(params->task, "smallnet");
+    const int small = stk_is_resnet(params->task);
     if (a.memory)
-        r = small ? smallnet_lines(&a, &f, err) : segformer_lines(&a, &f, err);
+        r = small ? resnet_lines(&a, &f, err) : segformer_lines(&a, &f, err);
     else if (!a.on_card)
         r = segformer_lines(&a, &f, err);
     else /* what needs no memory to be known follows */

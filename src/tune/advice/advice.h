@@ -71,6 +71,13 @@ int stk_is_at_least(uint64_t memory, uint32_t gb);
 
 /* ---- the estimate of memory, as others in this room ask for it: estimate.c ---- */
 
+/* Whether a name is that of the small residual network; NULL is none. */
+int stk_is_resnet(const char *model);
+/* What task auto means for these: STOKE_TASK_SEGMENT or _RESTORE. */
+int stk_estimate_task(const stoke_estimate_params *params);
+/* Transformer or residual blocks of a network; 0 = it is not known. */
+uint32_t stk_estimate_blocks(const stoke_estimate_params *params);
+
 /* The largest batch that leaves 1 GiB free, a multiple of 8 where one fits; 0 = not one picture does. */
 int stk_estimate_largest(const stoke_estimate_params *params, stoke_engine engine, uint64_t memory,
                          uint32_t *batch, stoke_error *err);

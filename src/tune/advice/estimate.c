@@ -10,12 +10,15 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/option_table.h"
 #include "src/net/segformer/segformer.h"
 #include "src/tune/decide/decide.h"
 #include <stoke/net.h>
 #include <stoke/tools/advise.h>
 #include <stoke/tools/machine.h>
 #include <stoke/tools/terminal.h>
+
+enum { RESTORED = 3 }; /* channels of a picture that is the result */
 
 /* Of the whole network, and of the part before the decode head, which can be frozen. */
 typedef struct estimate_parameter_count {
@@ -71,15 +74,13 @@ typedef struct widths {
 
 /* ---- parameters ---- */
 
-/* A SegFormer's layers in the shapes they have at this size, to be released by stk_free, and their
- * parameters. */
-static int segformer_of(const stoke_estimate_params *p, const stk_segformer_config *config,
-                        stk_segformer **out, estimate_parameter_count *count, stoke_error *err)
+/* A network's layers, to be released by stk_free, and their parameters. */
+static int layers_of(const stk_network_config *config, void **out, estimate_parameter_count *count,
+                     stoke_error *err)
 {
-    stk_parameters list;
-    const int r = stk_segformer_create(out, config, &list, err);
-    if (r) return r;
-    stk_segformer_shape(*out, p->height, p->width);
+    stk_parameters list = { 0 };
+    *out = config->network->create(config, &list);
+    if (!*out || list.failed) return stk_fail(err, STOKE_E_NOMEM, "no memory for an estimate");
     *count = (estimate_parameter_count){ .all = list.elements };
     for (size_t i = 0; i < list.count; i++)
         if (!list.list[i].head) count->encoder += list.list[i].count;
@@ -87,14 +88,60 @@ static int segformer_of(const stoke_estimate_params *p, const stk_segformer_conf
     return STOKE_OK;
 }
 
-/* smallnet, a plain residual network: a 3 x 3 convolution to base_channels, num_blocks times (convolution,
- * ReLU, convolution, sum), one back to the classes. All at the size of the patch. */
-static estimate_parameter_count smallnet_parameters(const stoke_estimate_params *p)
+int stk_is_resnet(const char *model)
 {
-    const uint64_t c = p->base_channels, block = 2 * (9 * c * c + c);
-    return (estimate_parameter_count){
-        9 * 3 * c + c + p->num_blocks * block + 9 * c * p->classes + p->classes, 0
-    };
+    const char *word = model ? stk_network_word(model) : NULL;
+    return word && !strcmp(word, "resnet");
+}
+
+static int is_resnet(const stk_network_config *config)
+{
+    return config->network == &stk_resnet_network;
+}
+
+int stk_estimate_task(const stoke_estimate_params *p)
+{
+    if (p->task != STOKE_TASK_AUTO) return p->task;
+    return stk_is_resnet(p->model) && p->classes == RESTORED ? STOKE_TASK_RESTORE : STOKE_TASK_SEGMENT;
+}
+
+/* What the engine is asked for. */
+static stoke_net_params net_of(const stoke_estimate_params *p)
+{
+    stoke_net_params net = stoke_net_defaults();
+    net.model = stk_option_word("model", p->model);
+    net.task = stk_estimate_task(p);
+    if (net.task == STOKE_TASK_RESTORE) net.loss.kind = STOKE_LOSS_L1;
+    net.classes = p->classes;
+    net.base_channels = p->base_channels;
+    net.num_blocks = p->num_blocks;
+    net.scale = p->scale;
+    net.batch = p->batch;
+    net.height = p->height;
+    net.width = p->width;
+    net.precision = p->precision;
+    net.memory = p->memory;
+    net.optimizer = p->optimizer;
+    net.freeze_encoder = p->freeze_encoder;
+    net.average = p->average;
+    return net;
+}
+
+static int network_of(stk_network_config *config, const stoke_estimate_params *p, stoke_error *err)
+{
+    const stoke_net_params net = net_of(p);
+    return stk_network_configure(config, &net, err);
+}
+
+uint32_t stk_estimate_blocks(const stoke_estimate_params *p)
+{
+    stk_network_config config;
+    uint32_t blocks = 0;
+    if (network_of(&config, p, NULL)) return 0;
+    if (is_resnet(&config)) return config.num_blocks;
+    const stk_segformer_config sizes = stk_segformer_sizes(config.model, config.classes);
+    for (int i = 0; i < STK_STAGES; i++) blocks += sizes.depths[i];
+    return blocks;
 }
 
 /* ---- saved tensors ---- */
@@ -141,11 +188,28 @@ static uint64_t segformer_bytes(const stk_segformer *s, int freeze_encoder, widt
     return (freeze_encoder ? features + largest : all) + head;
 }
 
-/* Input of every convolution, after ReLU in place; one more map is the gradient on its way. */
-static uint64_t smallnet_bytes(const stoke_estimate_params *p, widths w)
+/* The residual network, all at the size of the pictures: input of every convolution, after ReLU in place; one
+ * more map is the gradient on its way. */
+static uint64_t resnet_bytes(const stk_network_config *config, uint64_t pixels, widths w)
 {
-    const uint64_t maps = 2 * (uint64_t)p->num_blocks + 1 + 1;
-    return maps * p->base_channels * p->height * p->width * w.product;
+    const uint64_t maps = 2 * (uint64_t)config->num_blocks + 1 + 1;
+    return maps * config->base_channels * pixels * w.product;
+}
+
+/* Kept of one picture. */
+static uint64_t picture_bytes(const stoke_estimate_params *p, const stk_network_config *config, void *layers,
+                              widths w)
+{
+    if (is_resnet(config)) return resnet_bytes(config, (uint64_t)p->height * p->width, w);
+    stk_segformer_shape(layers, p->height, p->width);
+    return segformer_bytes(layers, p->freeze_encoder, w);
+}
+
+/* Beside a picture (f32), what it should become: a mask of so many bytes a pixel, or a picture. */
+static uint64_t sample_bytes(const stk_network_config *config, uint64_t mask)
+{
+    const uint64_t finer = (uint64_t)config->scale * config->scale;
+    return 3 * sizeof(float) + (config->task == STOKE_TASK_RESTORE ? finer * 3 * sizeof(float) : mask);
 }
 
 /* ---- the sum ---- */
@@ -163,25 +227,26 @@ static uint64_t end_of(uint64_t sure, uint64_t varying, uint64_t activations, ui
     return held + thousandths(held, fragments);
 }
 
-/* Fills the terms and the range for PyTorch on a card; the parameters have been checked. config: NULL for
- * smallnet. */
+/* Fills the terms and the range for PyTorch on a card; the parameters have been checked. */
 static int stk_estimate_torch(stoke_estimate *e, const stoke_estimate_params *p,
-                              const stk_segformer_config *config, stoke_error *err)
+                              const stk_network_config *config, stoke_error *err)
 {
-    stk_segformer *segformer = NULL;
+    void *layers = NULL;
     estimate_parameter_count count = { 0 };
-    if (!config)
-        count = smallnet_parameters(p);
-    else if (segformer_of(p, config, &segformer, &count, err))
-        return STOKE_E_NOMEM;
+    if (!is_resnet(config) && config->network != &stk_segformer_network)
+        return stk_fail(err, STOKE_E_UNSUPPORTED,
+                        "PyTorch's memory is known of SegFormer and resnet; every author's %s is another",
+                        config->model);
+    if (layers_of(config, &layers, &count, err)) return STOKE_E_NOMEM;
     const int autocast = p->precision != STOKE_PRECISION_FP32;
     const widths w = { .product = autocast ? 2 : 4, .kept = 4, .autocast = autocast };
     const span varies = autocast ? ACTIVATIONS_AUTOCAST : ACTIVATIONS_FP32;
     const uint64_t trained = count.all - (p->freeze_encoder ? count.encoder : 0);
     const uint64_t pixels = (uint64_t)p->batch * p->height * p->width;
-    const uint64_t picture = config ? segformer_bytes(segformer, p->freeze_encoder, w) : smallnet_bytes(p, w);
+    const uint64_t picture = picture_bytes(p, config, layers, w);
+    const uint64_t results = (uint64_t)config->classes * config->scale * config->scale;
     uint64_t *bytes = e->bytes;
-    stk_free(segformer);
+    stk_free(layers);
 
     e->parameters = count.all;
     bytes[STOKE_TERM_WEIGHTS] = 4 * count.all;
@@ -189,10 +254,9 @@ static int stk_estimate_torch(stoke_estimate *e, const stoke_estimate_params *p,
     bytes[STOKE_TERM_OPTIMIZER] = (p->optimizer == STOKE_OPTIMIZER_SGD ? 4 : 8) * trained;
     bytes[STOKE_TERM_EXTRA] = (autocast ? 2 * count.all : 0) + (p->average ? 4 * count.all : 0);
     bytes[STOKE_TERM_ACTIVATIONS] = p->batch * picture + (autocast ? 3 * 2 * pixels : 0); /* pictures cast */
-    /* In fp32 whatever the precision: cross-entropy is computed there. */
-    bytes[STOKE_TERM_LOGITS] = 2 * 4 * (uint64_t)p->classes * pixels;
-    bytes[STOKE_TERM_BATCHES] =
-        (uint64_t)(p->prefetch + 1) * (3 * 4 + 8) * pixels; /* f32, masks of 64 bits */
+    /* In fp32 whatever the precision: the loss is computed there. */
+    bytes[STOKE_TERM_LOGITS] = 2 * 4 * results * pixels;
+    bytes[STOKE_TERM_BATCHES] = (uint64_t)(p->prefetch + 1) * sample_bytes(config, 8) * pixels; /* int64 */
     bytes[STOKE_TERM_WORKSPACE] = WORKSPACE.middle;
     bytes[STOKE_TERM_CONTEXT] = CONTEXT.middle;
 
@@ -246,21 +310,31 @@ const char *stoke_memory_term_meaning(int term)
 
 void stoke_estimate_subject(FILE *out, const stoke_estimate *estimate, const stoke_estimate_params *params)
 {
-    stoke_text_print(out, "%s, %llu parameters, batch %u, %u x %u, %u classes, %s\n", params->model,
-                     (unsigned long long)estimate->parameters, (unsigned)params->batch,
-                     (unsigned)params->height, (unsigned)params->width, (unsigned)params->classes,
+    stk_network_config config;
+    char sizes[64] = "", result[48];
+    const int known = !network_of(&config, params, NULL);
+    const int restores = known && config.task == STOKE_TASK_RESTORE;
+    if (known && is_resnet(&config))
+        snprintf(sizes, sizeof sizes, ", %u channels, %u blocks", (unsigned)config.base_channels,
+                 (unsigned)config.num_blocks);
+    snprintf(result, sizeof result, "%u classes", (unsigned)params->classes);
+    if (restores && config.scale > 1)
+        snprintf(result, sizeof result, "restores pictures, %u times as large", (unsigned)config.scale);
+    else if (restores)
+        snprintf(result, sizeof result, "restores pictures");
+    stoke_text_print(out, "%s%s, %llu parameters, batch %u, %u x %u, %s, %s\n",
+                     known ? config.model : params->model, sizes, (unsigned long long)estimate->parameters,
+                     (unsigned)params->batch, (unsigned)params->height, (unsigned)params->width, result,
                      params->optimizer == STOKE_OPTIMIZER_SGD ? "SGD" : "AdamW");
 }
 
 const char *stoke_estimate_precision(stoke_engine engine, const stoke_estimate_params *params)
 {
     if (engine == STOKE_ENGINE_TORCH) return params->precision == STOKE_PRECISION_FP32 ? "fp32" : "autocast";
-    stoke_net_params net = stoke_net_defaults();
+    stoke_net_params net = net_of(params);
     stoke_net_plan plan;
-    net.model = params->model;
-    net.classes = params->classes;
     net.height = net.width = 64;
-    net.precision = params->precision;
+    net.batch = 1;
     return stoke_net_plan_of(&net, &plan, NULL) ? "n/a" : stoke_precision_name(plan.precision);
 }
 
@@ -294,7 +368,7 @@ void stoke_estimate_levels(FILE *out, const stoke_estimate *e)
         STK_GIB(e->low + beside), STK_GIB(e->high + beside));
 }
 
-enum { SIDE_STEP = 32, CHANNELS_MOST = 4096, BLOCKS_MOST = 1024, PREFETCH_MOST = 1024 };
+enum { SIDE_STEP = 32, PREFETCH_MOST = 1024 };
 
 stoke_estimate_params stoke_estimate_defaults(void)
 {
@@ -305,43 +379,20 @@ stoke_estimate_params stoke_estimate_defaults(void)
                                     .classes = 19, /* of Cityscapes, as `stoke bench net` */
                                     .precision = STOKE_PRECISION_AUTO,
                                     .optimizer = STOKE_OPTIMIZER_ADAMW,
-                                    .prefetch = 2,
-                                    .base_channels = 64,
-                                    .num_blocks = 6 };
+                                    .prefetch = 2 };
 }
 
 uint32_t stoke_estimate_classes(const char *model)
 {
-    return model && !strcmp(model, "smallnet") ? 3 : stoke_estimate_defaults().classes;
+    return stk_is_resnet(model) ? RESTORED : stoke_estimate_defaults().classes;
 }
 
-static int is_smallnet(const stoke_estimate_params *params)
-{
-    return !strcmp(params->model, "smallnet");
-}
-
-static int check_smallnet(const stoke_estimate_params *p, stoke_error *err)
-{
-    if (!p->base_channels || p->base_channels > CHANNELS_MOST || !p->num_blocks ||
-        p->num_blocks > BLOCKS_MOST)
-        return stk_fail(err, STOKE_E_INVALID,
-                        "base_channels %u and num_blocks %u: 1 to %d channels and 1 to %d blocks will do",
-                        (unsigned)p->base_channels, (unsigned)p->num_blocks, CHANNELS_MOST, BLOCKS_MOST);
-    if (!p->classes || p->classes > STK_CONFIG_CLASSES)
-        return stk_fail(err, STOKE_E_INVALID, "classes is %u: 1 to %d will do", (unsigned)p->classes,
-                        STK_CONFIG_CLASSES);
-    if (p->freeze_encoder)
-        return stk_fail(err, STOKE_E_INVALID, "smallnet has no encoder to freeze: leave freeze_encoder out");
-    return STOKE_OK;
-}
-
-/* config is filled for a SegFormer only. */
-static int check(const stoke_estimate_params *p, stk_segformer_config *config, stoke_error *err)
+static int check(const stoke_estimate_params *p, stk_network_config *config, stoke_error *err)
 {
     if (!p || p->struct_size != sizeof *p) return stk_fail_struct(err, "stoke_estimate_defaults");
-    if (!p->model)
-        return stk_fail(err, STOKE_E_INVALID, "no model is named: b0, b1, b2, b3, b4, b5 or smallnet");
-    const int r = stk_config_check_batch(p->batch, p->height, p->width, err);
+    if (!p->model) return stk_fail(err, STOKE_E_INVALID, "no model is named: b0 to b5, resnet or unet");
+    int r = network_of(config, p, err);
+    if (!r) r = stk_network_check_batch(config->network, p->batch, p->height, p->width, err);
     if (r) return r;
     if (p->prefetch > PREFETCH_MOST)
         return stk_fail(err, STOKE_E_INVALID, "prefetch is %u: 0 to %d will do", (unsigned)p->prefetch,
@@ -350,38 +401,24 @@ static int check(const stoke_estimate_params *p, stk_segformer_config *config, s
         p->optimizer < STOKE_OPTIMIZER_ADAMW || p->optimizer > STOKE_OPTIMIZER_SGD)
         return stk_fail(err, STOKE_E_INVALID, "precision %d or optimizer %d is none of the known ones",
                         p->precision, p->optimizer);
-    if (is_smallnet(p)) return check_smallnet(p, err);
-    const int found = stk_config_of(config, p->model, p->classes, err);
-    if (found != STOKE_E_NOTFOUND) return found;
-    return stk_fail(err, found, "no model is called \"%s\": there are b0, b1, b2, b3, b4, b5 and smallnet",
-                    p->model);
+    if (config->network != &stk_segformer_network && p->freeze_encoder)
+        return stk_fail(err, STOKE_E_INVALID,
+                        "a %s has no pretrained encoder to freeze: leave freeze_encoder out", config->model);
+    return STOKE_OK;
 }
 
 /* ---- the native engine ---- */
 
 static int estimate_native(stoke_estimate *e, const stoke_estimate_params *p,
-                           const stk_segformer_config *config, stoke_error *err)
+                           const stk_network_config *config, stoke_error *err)
 {
-    stoke_net_params net = stoke_net_defaults();
+    const stoke_net_params net = net_of(p);
     stoke_net_plan plan;
-    if (is_smallnet(p))
-        return stk_fail(err, STOKE_E_UNSUPPORTED,
-                        "the native engine trains SegFormer b0 to b5, not smallnet");
-    net.model = p->model;
-    net.classes = p->classes;
-    net.batch = p->batch;
-    net.height = p->height;
-    net.width = p->width;
-    net.precision = p->precision;
-    net.memory = p->memory;
-    net.optimizer = p->optimizer;
-    net.freeze_encoder = p->freeze_encoder;
-    net.average = p->average;
-    stk_segformer *segformer = NULL;
+    void *layers = NULL;
     estimate_parameter_count count;
     int r = stoke_net_plan_of(&net, &plan, err);
-    if (!r) r = segformer_of(p, config, &segformer, &count, err);
-    stk_free(segformer);
+    if (!r) r = layers_of(config, &layers, &count, err);
+    stk_free(layers);
     if (r) return r;
 
     const uint64_t trained = count.all - (p->freeze_encoder ? count.encoder : 0);
@@ -395,10 +432,11 @@ static int estimate_native(stoke_estimate *e, const stoke_estimate_params *p,
     const uint64_t named =
         bytes[STOKE_TERM_WEIGHTS] + bytes[STOKE_TERM_GRADIENTS] + bytes[STOKE_TERM_OPTIMIZER];
     bytes[STOKE_TERM_EXTRA] = plan.packed + (plan.parameters > named ? plan.parameters - named : 0);
-    bytes[STOKE_TERM_ACTIVATIONS] = plan.activations; /* with the logits, at a quarter of the size */
+    bytes[STOKE_TERM_ACTIVATIONS] =
+        plan.activations; /* with the logits: SegFormer's at a quarter of the size */
     /* f32 pictures and masks of one byte, two above 255 classes: what the trainer asks of the loader.
      * `prefetch` batches wait, one is with the network. */
-    bytes[STOKE_TERM_BATCHES] = pixels * (3 * sizeof(float) + (p->classes > 255 ? 2 : 1));
+    bytes[STOKE_TERM_BATCHES] = pixels * sample_bytes(config, config->classes > 255 ? 2 : 1);
     bytes[STOKE_TERM_WORKSPACE] = plan.workspace;
     bytes[STOKE_TERM_CONTEXT] = plan.process;
     for (int i = 0; i < STOKE_TERMS; i++) e->total += bytes[i];
@@ -412,13 +450,13 @@ static int estimate_native(stoke_estimate *e, const stoke_estimate_params *p,
 int stoke_estimate_make(stoke_estimate *estimate, stoke_engine engine, const stoke_estimate_params *params,
                         stoke_error *err)
 {
-    stk_segformer_config config = { 0 };
+    stk_network_config config = { 0 };
     memset(estimate, 0, sizeof *estimate);
     int r = check(params, &config, err);
     if (!r && engine == STOKE_ENGINE_NATIVE)
         r = estimate_native(estimate, params, &config, err);
     else if (!r)
-        r = stk_estimate_torch(estimate, params, is_smallnet(params) ? NULL : &config, err);
+        r = stk_estimate_torch(estimate, params, &config, err);
     if (r) return r;
     estimate->source = STOKE_SOURCE_ESTIMATED;
     for (int i = 1; i < STOKE_TERMS; i++)
@@ -427,12 +465,13 @@ int stoke_estimate_make(stoke_estimate *estimate, stoke_engine engine, const sto
 }
 
 /* One question of the search. A batch beyond what a network takes at all is a no, not an error. */
-static int fits(stoke_engine engine, const stoke_estimate_params *p, uint64_t memory, uint64_t spare,
-                int *yes, stoke_error *err)
+static int fits(stoke_engine engine, const stoke_estimate_params *p, const stk_network *network,
+                uint64_t memory, uint64_t spare, int *yes, stoke_error *err)
 {
     stoke_estimate e;
     *yes = 0;
-    if (memory < spare || stk_config_check_batch(p->batch, p->height, p->width, NULL)) return STOKE_OK;
+    if (memory < spare || stk_network_check_batch(network, p->batch, p->height, p->width, NULL))
+        return STOKE_OK;
     const int r = stoke_estimate_make(&e, engine, p, err);
     if (!r) *yes = e.high <= memory - spare;
     return r;
@@ -444,7 +483,7 @@ typedef enum asked { ASKED_BATCH, ASKED_SIDE } asked;
 static int largest(stoke_engine engine, const stoke_estimate_params *params, uint64_t memory, uint64_t spare,
                    asked what, uint32_t step, uint32_t most, uint32_t *answer, stoke_error *err)
 {
-    stk_segformer_config config;
+    stk_network_config config;
     stoke_estimate_params p;
     uint32_t low = 0, high = most / step + 1; /* low fits, high does not */
     *answer = 0;
@@ -458,7 +497,7 @@ static int largest(stoke_engine engine, const stoke_estimate_params *params, uin
             p.batch = middle * step;
         else
             p.height = p.width = middle * step;
-        if ((r = fits(engine, &p, memory, spare, &yes, err))) return r;
+        if ((r = fits(engine, &p, config.network, memory, spare, &yes, err))) return r;
         if (yes)
             low = middle;
         else

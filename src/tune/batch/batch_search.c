@@ -18,7 +18,7 @@
 #include "src/base/mem.h"
 #include "src/base/remarks.h"
 #include "src/base/retry.h"
-#include "src/net/segformer/segformer.h"
+#include "src/net/network.h"
 #include "src/tune/batch/batch.h"
 #include <stoke/tools/report.h>
 #include <stoke/tools/terminal.h>

@@ -17,7 +17,8 @@
 #include "src/base/json_read.h"
 #include "src/base/machine.h"
 #include "src/base/terminal.h"
-#include "src/net/segformer/segformer.h"
+#include "src/net/network.h"
+#include "src/tune/advice/advice.h"
 #include "src/tune/decide/decide.h"
 #include <stoke/tools/device.h>
 #include <stoke/tools/findbatch.h>
@@ -187,9 +188,7 @@ stoke_trial_params stoke_trial_defaults(void)
                                  .data = stoke_data_defaults(),
                                  .train = stoke_train_defaults(),
                                  .classes = 19, /* of Cityscapes, as `stoke bench net` */
-                                 .steps = 5,
-                                 .base_channels = 64,
-                                 .num_blocks = 6 };
+                                 .steps = 5 };
 }
 
 int stk_trial_has_data(const stoke_trial_params *params)
@@ -256,11 +255,15 @@ int stoke_trial_key(const stoke_trial_params *p, char *text, size_t size)
     const stoke_data_params *d = &p->data;
     const int native = !strcmp(p->device, "native");
     const char *from = d->data ? d->data : d->images ? d->images : d->list ? d->list : "none";
+    char sizes[64] = ""; /* of the network */
+    if (stk_is_resnet(t->model))
+        snprintf(sizes, sizeof sizes, " channels %u blocks %u task %d scale %u", (unsigned)p->base_channels,
+                 (unsigned)p->num_blocks, p->task, (unsigned)p->scale);
     int n =
         snprintf(text, size,
-                 "%s %s%s%.60s %ux%u %u classes %s optimizer %d memory %d frozen %d average %d loss %d "
+                 "%s %s%s%s%.60s %ux%u %u classes %s optimizer %d memory %d frozen %d average %d loss %d "
                  "steps %u limit %llu data %.160s workers %lld augment %.60s",
-                 p->device, t->model ? t->model : "", t->pretrained ? " from " : "",
+                 p->device, t->model ? t->model : "", sizes, t->pretrained ? " from " : "",
                  t->pretrained ? t->pretrained : "", (unsigned)d->size[0], (unsigned)d->size[1],
                  (unsigned)p->classes, stoke_precision_name(t->precision), t->optimizer, t->memory,
                  t->freeze_encoder, t->average > 0, t->loss, (unsigned)p->steps,
@@ -269,6 +272,5 @@ int stoke_trial_key(const stoke_trial_params *p, char *text, size_t size)
     if (native)
         return n + snprintf(text + n, size - (size_t)n, " on %.60s, %u cores, %lld threads",
                             stoke_machine_cpu_name(), stoke_machine_cores().usable, (long long)t->threads);
-    return n + snprintf(text + n, size - (size_t)n, " channels %u blocks %u times %g %g",
-                        (unsigned)p->base_channels, (unsigned)p->num_blocks, p->time0, p->time1);
+    return n + snprintf(text + n, size - (size_t)n, " times %g %g", p->time0, p->time1);
 }

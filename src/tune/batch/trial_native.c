@@ -13,6 +13,7 @@
 #include "src/base/mem.h"
 #include "src/train/evaluate.h"
 #include "src/train/setup.h"
+#include "src/tune/advice/advice.h"
 #include "src/tune/batch/batch.h"
 #include <stoke/loader.h>
 #include <stoke/tools/machine.h>
@@ -28,8 +29,9 @@ typedef struct native_trial {
     stoke_loader *loader;
     uint64_t epoch;
     stoke_net *net;
-    float *images; /* without it */
+    float *images; /* without it, and one of masks and targets */
     uint8_t *masks;
+    float *targets;
     stoke_net_batch rows;
     double waited_ms; /* of the last step */
 } native_trial;
@@ -56,29 +58,43 @@ static int set_limit(uint64_t memory, const struct rlimit *before, stoke_error *
 
 /* ---- batches ---- */
 
+static float *noise(size_t count)
+{
+    float *values = stk_alloc(count * sizeof *values);
+    uint32_t state = 1;
+    for (size_t i = 0; values && i < count; i++) {
+        state = state * 1664525u + 1013904223u;
+        values[i] = (float)(state >> 8) * (4.0f / 16777216.0f) - 2.0f;
+    }
+    return values;
+}
+
 /* As `stoke bench step` has them: what is in pictures does not change the time. */
 static int make_up_batch(native_trial *n, const stoke_net_params *net, stoke_error *err)
 {
     const size_t pixels = (size_t)net->height * net->width, count = net->batch;
-    uint32_t state = 1;
-    n->images = stk_alloc(3 * pixels * count * sizeof *n->images);
-    n->masks = stk_alloc(pixels * count);
-    if (!n->images || !n->masks)
+    const size_t finer = net->scale ? (size_t)net->scale * net->scale : 1;
+    const int restores = net->task == STOKE_TASK_RESTORE;
+    n->images = noise(3 * pixels * count);
+    if (restores)
+        n->targets = noise(3 * finer * pixels * count);
+    else
+        n->masks = stk_alloc(pixels * count);
+    if (!n->images || !(restores ? (void *)n->targets : n->masks))
         return stk_fail(err, STOKE_E_NOMEM, "out of memory: a batch of %u pictures has %.1f MiB", net->batch,
                         STK_MIB(3 * pixels * count * sizeof *n->images));
-    for (size_t i = 0; i < 3 * pixels * count; i++) {
-        state = state * 1664525u + 1013904223u;
-        n->images[i] = (float)(state >> 8) * (4.0f / 16777216.0f) - 2.0f;
-    }
-    const uint32_t classes = net->classes == 1 ? 2 : net->classes < 255 ? net->classes : 255;
-    for (size_t i = 0; i < pixels * count; i++) n->masks[i] = (uint8_t)(i / 7 % classes);
     n->rows = (stoke_net_batch){ .count = net->batch,
                                  .images = n->images,
                                  .layout = STOKE_LAYOUT_CHW,
                                  .image_row_floats = 3 * pixels,
-                                 .masks = n->masks,
-                                 .mask_dtype = STOKE_DTYPE_U8,
-                                 .mask_row_bytes = pixels };
+                                 .targets = n->targets,
+                                 .target_row_floats = 3 * finer * pixels };
+    if (restores) return STOKE_OK;
+    const uint32_t classes = net->classes == 1 ? 2 : net->classes < 255 ? net->classes : 255;
+    for (size_t i = 0; i < pixels * count; i++) n->masks[i] = (uint8_t)(i / 7 % classes);
+    n->rows.masks = n->masks;
+    n->rows.mask_dtype = STOKE_DTYPE_U8;
+    n->rows.mask_row_bytes = pixels;
     return STOKE_OK;
 }
 
@@ -97,6 +113,17 @@ static int next_batch(native_trial *n, const stoke_batch **batch, stoke_error *e
     }
     return stk_fail(err, STOKE_E_NOTFOUND, "the set has no whole batch of %u samples",
                     (unsigned)n->setup.train.batch);
+}
+
+/* Of networks at full resolution. */
+static void take_sizes(stoke_net_params *net, const stoke_trial_params *p)
+{
+    const stoke_estimate_params as = { .model = net->model, .classes = net->classes, .task = p->task };
+    net->task = stk_estimate_task(&as);
+    if (p->base_channels) net->base_channels = p->base_channels;
+    if (p->num_blocks) net->num_blocks = p->num_blocks;
+    if (p->scale) net->scale = p->scale;
+    if (net->task == STOKE_TASK_RESTORE && net->loss.kind < STOKE_LOSS_L1) net->loss.kind = STOKE_LOSS_L1;
 }
 
 static int open_native(native_trial *n, uint32_t batch, stoke_error *err)
@@ -120,6 +147,7 @@ static int open_native(native_trial *n, uint32_t batch, stoke_error *err)
         if (!net.model && !net.weights) net.model = "b0";
         net.batch = batch;
     }
+    if (net.model && *net.model != 'b') take_sizes(&net, p);
     r = stoke_net_open(&n->net, &net, err);
     if (!r && n->setup.train_set)
         return stoke_loader_create(&n->loader, n->setup.train_set, &n->setup.train, NULL, err);
@@ -214,6 +242,7 @@ int stk_trial_native(stoke_trial *trial, const stoke_trial_params *params, stoke
     stk_setup_free(&n.setup);
     stk_free(n.images);
     stk_free(n.masks);
+    stk_free(n.targets);
     setrlimit(RLIMIT_DATA, &before);
     return r;
 }

@@ -10,6 +10,7 @@
 #include "src/base/remarks.h"
 #include "src/net/files/pretrained.h"
 #include "src/train/setup.h"
+#include "src/tune/advice/advice.h"
 #include "src/tune/preflight/preflight.h"
 #include "src/tune/batch/batch.h"
 
@@ -33,6 +34,8 @@ static void take_wish(trial_plan *plan)
     if (*w->model) p->train.model = w->model;
     if (w->height > 0) p->data.size[0] = (uint32_t)w->height;
     if (w->width > 0) p->data.size[1] = (uint32_t)w->width;
+    p->task = stk_run_config_task(w);
+    p->scale = w->data.scale > 1 ? (uint32_t)w->data.scale : 0;
     if (w->base_channels > 0) p->base_channels = (uint32_t)w->base_channels;
     if (w->num_blocks > 0) p->num_blocks = (uint32_t)w->num_blocks;
 }
@@ -60,6 +63,7 @@ static int look(trial_plan *plan, stoke_error *err)
         return STOKE_OK;
     }
     p->classes = setup.classes;
+    if (p->task == STOKE_TASK_AUTO) p->task = STOKE_TASK_SEGMENT;
     p->data.size[0] = setup.train.size[0];
     p->data.size[1] = setup.train.size[1];
     plan->out.samples = stoke_dataset_count(setup.train_set);
@@ -70,7 +74,7 @@ static int look(trial_plan *plan, stoke_error *err)
 static int name_model(trial_plan *plan, stoke_error *err)
 {
     stoke_train_params *train = &plan->out.params.train;
-    stk_segformer_config config;
+    stk_network_config config;
     if (train->model) return STOKE_OK;
     if (train->pretrained) {
         const int r = stk_pretrained_config(train->pretrained, &config, err);
@@ -91,7 +95,13 @@ static void assume(trial_plan *plan)
         stk_remark(&plan->remarks, "Nothing says the size of pictures: %dx%d is taken; --size says another.",
                    ASSUMED_SIDE, ASSUMED_SIDE);
     }
-    if (!p->classes) {
+    if (!p->classes && p->task != STOKE_TASK_SEGMENT && stk_is_resnet(p->train.model)) {
+        p->classes = stoke_estimate_classes(p->train.model);
+        if (p->task == STOKE_TASK_AUTO)
+            stk_remark(&plan->remarks, "Nothing says the number of classes: the network is taken to restore "
+                                       "pictures, not to label them; --classes says otherwise.");
+        p->task = STOKE_TASK_RESTORE;
+    } else if (!p->classes) {
         p->classes = stoke_estimate_classes(p->train.model);
         stk_remark(&plan->remarks, "Nothing says the number of classes: %u is taken; --classes says another.",
                    (unsigned)p->classes);

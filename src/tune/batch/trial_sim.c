@@ -11,7 +11,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/device/sim.h"
-#include "src/net/segformer/segformer.h"
+#include "src/tune/advice/advice.h"
 #include "src/tune/batch/batch.h"
 #include <stoke/tools/device.h>
 #include <stoke/tools/diagnose.h>
@@ -141,16 +141,6 @@ static const double PASSES = 12;
 /* Kernels of a block's forward and backward pass, and of everything around the blocks. */
 static const double BLOCK_KERNELS = 110, OTHER_KERNELS = 260;
 
-static double blocks_of(const stoke_estimate_params *p)
-{
-    stk_segformer_config config;
-    double blocks = 0;
-    if (!strcmp(p->model, "smallnet")) return p->num_blocks;
-    if (stk_config_of(&config, p->model, p->classes, NULL)) return 0;
-    for (int i = 0; i < STK_STAGES; i++) blocks += config.depths[i];
-    return blocks;
-}
-
 int stk_sim_step_ms(double *ms, const stoke_estimate_params *params, const stoke_card *card, stoke_error *err)
 {
     stoke_estimate_params p = *params;
@@ -162,7 +152,8 @@ int stk_sim_step_ms(double *ms, const stoke_estimate_params *params, const stoke
     const double state = (double)(one.bytes[STOKE_TERM_WEIGHTS] + one.bytes[STOKE_TERM_GRADIENTS] +
                                   one.bytes[STOKE_TERM_OPTIMIZER]);
     const double per_ms = card->memory_gb_s * 1e6;
-    const double launches = (BLOCK_KERNELS * blocks_of(&p) + OTHER_KERNELS) * card->launch_us / 1000;
+    const double launches =
+        (BLOCK_KERNELS * stk_estimate_blocks(&p) + OTHER_KERNELS) * card->launch_us / 1000;
     *ms = launches + 2 * state / per_ms + params->batch * PASSES * maps / per_ms;
     return STOKE_OK;
 }
@@ -252,8 +243,10 @@ static stoke_estimate_params estimate_of(const stoke_trial_params *p, uint32_t b
     e.optimizer = p->train.optimizer;
     e.freeze_encoder = p->train.freeze_encoder;
     e.average = p->train.average > 0;
+    e.task = p->task;
     e.base_channels = p->base_channels;
     e.num_blocks = p->num_blocks;
+    e.scale = p->scale;
     return e;
 }
 

@@ -12,7 +12,6 @@
  * Whole nanoseconds, so that the pieces sum to the idle time exactly, whatever the records say.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"

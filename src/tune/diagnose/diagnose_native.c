@@ -5,7 +5,6 @@
  * the cores that a step leaves them.
  */
 #include <stoke/net.h>
-#include <stoke/tools/loader.h>
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
@@ -19,14 +18,20 @@ static int network_of(stoke_net_params *net, const stoke_diagnose_params *p, con
                       stoke_error *err)
 {
     uint32_t size[2];
+    const int restores = stoke_dataset_has_targets(p->dataset);
     *net = stoke_net_defaults();
-    if (!p->classes)
+    if (!p->classes && !restores)
         return stk_fail(err, STOKE_E_INVALID,
                         "how many classes the network is to tell is not said: give `classes`");
     const int r = stoke_data_size(p->dataset, data, size, err);
     if (r) return r;
     net->model = p->model;
     net->classes = p->classes;
+    net->task = restores ? STOKE_TASK_RESTORE : STOKE_TASK_SEGMENT;
+    net->base_channels = p->base_channels;
+    net->num_blocks = p->num_blocks;
+    if (restores) net->loss.kind = STOKE_LOSS_L1;
+    if (restores) net->scale = (uint32_t)data->scale;
     net->batch = (uint32_t)data->batch;
     net->height = size[0];
     net->width = size[1];

@@ -6,9 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/mem.h"
 #include "src/report/chart.h"

@@ -6,7 +6,6 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include <stoke/augment.h>
 #include <stoke/tools/diagnose.h>
@@ -192,7 +191,9 @@ static int read_plan(run_plan *plan, const char *config, const char *data, const
     plan->out.setup.batch = (uint32_t)plan->out.data.batch;
     plan->out.data.workers = plan->out.setup.workers;
     plan->out.data.prefetch = plan->out.setup.prefetch;
-    plan->out.model = plan->config.model[0] == 'b' ? plan->config.model : NULL;
+    plan->out.model = *plan->config.model ? plan->config.model : NULL;
+    if (plan->config.base_channels > 0) plan->out.base_channels = (uint32_t)plan->config.base_channels;
+    if (plan->config.num_blocks > 0) plan->out.num_blocks = (uint32_t)plan->config.num_blocks;
     plan->out.dialect = plan->config.dialect;
     return r;
 }

@@ -13,7 +13,6 @@
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
-#include "src/base/machine.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
 #include "src/tune/machine/gpus.h"

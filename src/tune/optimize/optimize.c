@@ -16,6 +16,7 @@
 #include "src/base/mem.h"
 #include "src/base/retry.h"
 #include "src/settings/keys.h"
+#include "src/tune/advice/advice.h"
 #include <stoke/tools/machine.h>
 
 stoke_optimize_params stoke_optimize_defaults(void)
@@ -59,8 +60,8 @@ static int read_network(stoke_optimization *o, stoke_error *err)
         stk_run_config_see_size(&config);
         o->size = config.size_seen ? STK_SIZE_SEEN : config.height > 0 ? STK_SIZE_SAID : STK_SIZE_UNKNOWN;
         /* Many networks have base_channels; under another name it takes both to be the small one. */
-        const int small = !strcmp(config.model, "smallnet");
-        const int other = small && *config.model_said && strcmp(config.model_said, "smallnet") &&
+        const int small = stk_is_resnet(config.model);
+        const int other = small && *config.model_said && !stk_is_resnet(config.model_said) &&
                           !(config.base_channels > 0 && config.num_blocks > 0);
         snprintf(o->model, sizeof o->model, "%s", other ? "" : config.model);
         if (!*o->model) snprintf(o->network, sizeof o->network, "%s", config.model_said);
@@ -75,7 +76,7 @@ static int read_network(stoke_optimization *o, stoke_error *err)
 /* What the file leaves open is what is usual. */
 static void complete_network(stoke_optimization *o)
 {
-    const int small = !strcmp(o->model, "smallnet");
+    const int small = stk_is_resnet(o->model);
     const stoke_recommendation *model = stk_optimize_advised(o, "model");
     const stoke_recommendation *size = stk_optimize_advised(o, small ? "patch_size" : "image_size");
     unsigned side = 0;
@@ -120,7 +121,7 @@ static int decide(stoke_optimization *o, stoke_error *err)
     ask.gpu = o->params.gpu;
     ask.memory = o->params.memory;
     ask.some_card = o->place == STK_ON_SOME_CARD;
-    ask.task = strcmp(o->model, "smallnet") ? "segformer" : "smallnet";
+    ask.task = stk_is_resnet(o->model) ? "resnet" : "segformer";
     ask.cores = o->params.cores;
     ask.cores_source = o->cores_source;
     ask.ranks = o->params.ranks;

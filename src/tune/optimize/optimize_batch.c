@@ -99,7 +99,7 @@ typedef struct fitting {
 static int make_fitting(const stoke_optimization *o, fitting *t, stoke_error *err)
 {
     const stoke_estimate_params *p = &o->p;
-    const int small = !strcmp(p->model, "smallnet");
+    const int small = stk_is_resnet(p->model);
     char network[48];
     if (small)
         snprintf(network, sizeof network, "%u channels, %u blocks", (unsigned)p->base_channels,
@@ -176,7 +176,7 @@ static void say_what_fits(stoke_optimization *o, const fitting *t)
     p.batch = 1;
     if (!stoke_estimate_side(STOKE_ENGINE_TORCH, &p, memory, STK_SPARE_BYTES, &side, NULL) && side)
         snprintf(size, sizeof size, "pictures of up to %ux%u", (unsigned)side, (unsigned)side);
-    if (strcmp(o->model, "smallnet")) {
+    if (!stk_is_resnet(o->model)) {
         for (size_t i = STK_MODELS; !fits && i;) {
             p.model = stk_model_rows[--i].model;
             if (!stoke_estimate_make(&e, STOKE_ENGINE_TORCH, &p, NULL) && e.high <= room) fits = p.model;

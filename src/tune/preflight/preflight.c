@@ -7,15 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/base/number.h"
 #include "src/base/retry.h"
 #include "src/base/terminal.h"
-#include "src/settings/keys.h"
 #include "src/tune/advice/advice.h"
 #include "src/tune/decide/decide.h"
 #include "src/tune/machine/tree.h"

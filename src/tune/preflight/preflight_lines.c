@@ -79,7 +79,7 @@ static int estimate(stoke_estimate *e, stoke_preflight_line *line, const stk_run
     if (unsaid && !*config->model) {
         STK_SAY(line->figure, "the file names no model that the estimate knows%s%s",
                 *config->model_said ? ": " : "", config->model_said);
-        STK_SAY(line->fix, "name one: stoke check --config %s --model MODEL   b0..b5 or smallnet",
+        STK_SAY(line->fix, "name one: stoke check --config %s --model MODEL   b0..b5, resnet or unet",
                 config->config);
         return 0;
     }

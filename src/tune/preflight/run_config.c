@@ -11,10 +11,10 @@
 #include <strings.h>
 
 #include "src/base/error.h"
-#include "src/base/file.h"
 #include "src/base/number.h"
 #include "src/base/option_table.h"
 #include "src/base/terminal.h"
+#include "src/net/network.h"
 #include "src/settings/read.h"
 #include "src/settings/keys.h"
 #include "src/source/pairs.h"
@@ -229,7 +229,10 @@ static int read_others(stk_run_config *config, const stoke_yaml *yaml, const cha
     /* What lies where is read as training reads it. */
     stoke_data_params read = stoke_data_defaults();
     stoke_option_group group = stoke_data_options(&read);
-    stoke_config_use use = { .groups = &group, .n_groups = 1, .map = map };
+    stoke_train_params training = stoke_train_defaults();
+    stoke_upload_params upload = stoke_upload_defaults();
+    const stoke_option_group known[] = { stoke_train_options(&training), stoke_upload_options(&upload) };
+    stoke_config_use use = { .groups = &group, .n_groups = 1, .known = known, .n_known = 2, .map = map };
     const int r = stk_foreign_read(yaml, &use, &config->storage, err);
     config->data.data = read.data;
     config->data.images = read.images;
@@ -243,6 +246,13 @@ static int read_others(stk_run_config *config, const stoke_yaml *yaml, const cha
 int stk_run_config_no_workers(const stk_run_config *config)
 {
     return config->workers < 1 && !*config->workers_said;
+}
+
+/* Who says a number of classes labels pixels. */
+int stk_run_config_task(const stk_run_config *config)
+{
+    if (config->data.task != STOKE_TASK_AUTO) return config->data.task;
+    return config->classes > 0 ? STOKE_TASK_SEGMENT : STOKE_TASK_AUTO;
 }
 
 unsigned stk_run_config_take(stoke_estimate_params *p, const stk_run_config *config)
@@ -264,6 +274,8 @@ unsigned stk_run_config_take(stoke_estimate_params *p, const stk_run_config *con
     p->optimizer = config->train.optimizer;
     p->freeze_encoder = config->train.freeze_encoder;
     p->average = config->train.average > 0;
+    p->task = stk_run_config_task(config);
+    if (config->data.scale > 1) p->scale = (uint32_t)config->data.scale;
     if (config->base_channels > 0) p->base_channels = (uint32_t)config->base_channels;
     if (config->num_blocks > 0) p->num_blocks = (uint32_t)config->num_blocks;
     return assumed;
@@ -288,8 +300,9 @@ static int take_params(stk_run_config *config, const stoke_preflight_params *p, 
     const stoke_data_params *d = &config->data;
     config->ranks = p->ranks ? p->ranks : 1;
     const char *model = p->model ? stk_option_word("model", p->model) : NULL;
-    if (model && stk_network_word(model) != model && strcmp(model, "smallnet") != 0)
-        return stk_fail(err, STOKE_E_INVALID, "model '%.40s': the estimate knows b0 to b5 and smallnet",
+    stk_network_config network;
+    if (model && stk_network_find(&network, model, 2, NULL))
+        return stk_fail(err, STOKE_E_INVALID, "model '%.40s': the estimate knows b0 to b5, resnet and unet",
                         p->model);
     if (model) STK_SAY(config->model, "%s", model);
     if (p->size[0]) config->height = p->size[0];
@@ -388,7 +401,7 @@ int stoke_estimate_config(stoke_estimate_params *p, const char *path, char model
     int r = stk_run_config_read(&config, &ask, err);
     if (!r && !p->model && !*config.model && *config.model_said)
         r = stk_fail(err, STOKE_E_UNSUPPORTED,
-                     "%.256s: %s is no network that the estimate knows: b0 to b5 and smallnet", path,
+                     "%.256s: %s is no network that the estimate knows: b0 to b5, resnet and unet", path,
                      config.model_said);
     if (!r) {
         /* Our own file leaves it out for b0. */

@@ -24,7 +24,7 @@ typedef struct stk_run_config {
     stoke_framework framework;            /* of other dialects */
     const char *by_default[STK_DEFAULTS]; /* settings that the file does not say: the framework's counts */
     size_t n_by_default;
-    char model[32]; /* b0 .. b5 or smallnet; "" = not said, or none that the estimate knows */
+    char model[32]; /* b0 .. b5, resnet or unet; "" = not said, or none that the estimate knows */
     char model_said[64];
     int64_t batch, height, width, classes, base_channels, num_blocks, epochs;
     int64_t workers, prefetch, ranks, accumulate;
@@ -56,6 +56,8 @@ const char *stk_run_config_default(const stk_run_config *config, const char *set
 const char *stk_run_config_switch(const stk_run_config *config, const char *setting, int64_t value);
 /* Whether PyTorch makes no workers. What the file has computed where it runs may be any number. */
 int stk_run_config_no_workers(const stk_run_config *config);
+/* STOKE_TASK_*; auto: nothing in the file tells. */
+int stk_run_config_task(const stk_run_config *config);
 /* What the file says into `params`, whose model is set. What it does not say stays as it is: returns which
  * that is, STOKE_ASSUMED_* */
 unsigned stk_run_config_take(stoke_estimate_params *params, const stk_run_config *config);

@@ -19,6 +19,7 @@
 #include "src/base/retry.h"
 #include "src/base/terminal.h"
 #include "src/tune/machine/tree.h"
+#include <stoke/tools/train.h>
 
 /* ---- gathering: the run's log, page and settings, the machine, the card, the data ---- */
 
@@ -39,9 +40,10 @@ static int read_log(stk_why_evidence *e, const char *run, stoke_error *err)
     const int there = stoke_stat(run, &st) == 0;
     if (!there && !stoke_is_absent(errno))
         return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot be looked at", run);
-    if (!there || !S_ISDIR(st.st_mode))
+    if (!there) return stoke_run_missing(run, err);
+    if (!S_ISDIR(st.st_mode))
         return stk_fail(err, STOKE_E_NOTFOUND,
-                        "%s: there is no such folder; a run is a folder that `stoke train` made, such as "
+                        "%s: this is no folder; a run is a folder that `stoke train` made, such as "
                         "runs/b0-20261116-100000",
                         run);
     int r = in_run(path, run, "log.jsonl", err);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/tune/advice/advice.h"
 #include "src/tune/decide/decide.h"
 #include "src/tune/why/why.h"
 #include <stoke/tools/report.h>

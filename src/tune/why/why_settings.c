@@ -4,11 +4,8 @@
  * numbers of 32 bits, gradients that are not clipped, a learning rate that is high and begins at its height.
  */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "src/base/number.h"
 #include "src/settings/keys.h"
