@@ -7,10 +7,11 @@ in turns, in one run.
   bench/peers/conv3.py --python ... --cases 32x128 --precision bf16           channels x size of the pictures
   bench/peers/conv3.py --python ... --json conv3.json                         keep the figures
 
-PYTHON needs torch==2.13.0. The network: 3 -> c, four blocks of conv, ReLU, conv, times 0.1, plus what came in; c -> 3. Every
-entrant has two threads, its process stays alive, and all take turns round by round under a lock. "is" compares medians over
-all passes with the fastest form; in brackets the time of the processors, which programs beside it lengthen less. The peak is
-that of multiply-adds in fp32 (`stoke bench net`), the operations those that the taps have."""
+PYTHON needs torch==2.13.0; it gets tcmalloc (libtcmalloc-minimal4) where that is installed. The network: 3 -> c, four blocks of
+conv, ReLU, conv, times 0.1, plus what came in; c -> 3. Every entrant has two threads, its process stays alive, and all take
+turns round by round under a lock. "is" compares medians over all passes with each form; in brackets the time of the processors,
+which programs beside it lengthen less. The peak is that of multiply-adds in fp32 (`stoke bench net`), the operations those that
+the taps have."""
 import argparse
 import fcntl
 import json
