@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "src/base/clock.h"
 #include "src/base/mem.h"
@@ -201,14 +202,18 @@ static double operations(const net *n)
 
 /* ---- what is asked for ---- */
 
+/* Times on the clock, and of the processors, which other programs lengthen less. */
 static void answer(net *n, double seconds)
 {
     const uint64_t start = stk_now_ns();
+    const clock_t before = clock();
+    int passes = 0;
     printf("{\"ms\": [");
-    for (int i = 0; i < MOST_TIMES && (i < 2 || ms_since(start) < 1000 * seconds); i++)
-        printf("%s%.3f", i ? ", " : "", pass(n));
-    printf("], \"gflop\": %.3f, \"peak_gflops\": %.1f}\n", operations(n),
-           stoke_net_peak_gflops(THREADS, STOKE_PRECISION_FP32));
+    for (; passes < MOST_TIMES && (passes < 2 || ms_since(start) < 1000 * seconds); passes++)
+        printf("%s%.3f", passes ? ", " : "", pass(n));
+    const double used = 1000.0 * (double)(clock() - before) / CLOCKS_PER_SEC;
+    printf("], \"processor_ms\": %.3f, \"gflop\": %.3f, \"peak_gflops\": %.1f}\n", used / passes,
+           operations(n), stoke_net_peak_gflops(THREADS, STOKE_PRECISION_FP32));
     fflush(stdout);
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A peer that stays alive between its turns: a separate Python process that takes a line and answers with a line."""
+"""A peer that stays alive between its turns: a separate process that takes a line and answers with a line."""
 import os
 import subprocess
 import tempfile
@@ -14,18 +14,13 @@ def has_tcmalloc():
     return any(os.path.exists(path) for path in TCMALLOC)
 
 
-class Peer:
-    """`python -m peers.MODULE WORDS...`, ready when it has said its first line."""
+class Program:
+    """A command, ready when it has said its first line."""
 
-    def __init__(self, python, module, *words, tcmalloc=True):
-        variables = {"OMP_NUM_THREADS": "2", "PYTHONDONTWRITEBYTECODE": "1"}
-        if tcmalloc and has_tcmalloc():
-            variables["LD_PRELOAD"] = next(path for path in TCMALLOC if os.path.exists(path))
-            variables["THP_MEM_ALLOC_ENABLE"] = "1"
+    def __init__(self, command, **variables):
         self.said = tempfile.TemporaryFile(mode="w+", encoding="utf-8", errors="replace")
-        self.process = subprocess.Popen(
-            [python, "-m", f"peers.{module}", *map(str, words)], cwd=runner.HERE, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=self.said, text=True, env={**os.environ, **variables})
+        self.process = subprocess.Popen(command, cwd=runner.HERE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said,
+                                        text=True, env={**os.environ, **variables})
         self.answer()
 
     def answer(self):
@@ -47,3 +42,14 @@ class Peer:
     def end(self):
         self.process.kill()
         self.process.wait()
+
+
+class Peer(Program):
+    """`python -m peers.MODULE WORDS...`."""
+
+    def __init__(self, python, module, *words, tcmalloc=True):
+        variables = {"OMP_NUM_THREADS": "2", "PYTHONDONTWRITEBYTECODE": "1"}
+        if tcmalloc and has_tcmalloc():
+            variables["LD_PRELOAD"] = next(path for path in TCMALLOC if os.path.exists(path))
+            variables["THP_MEM_ALLOC_ENABLE"] = "1"
+        super().__init__([python, "-m", f"peers.{module}", *map(str, words)], **variables)

@@ -58,16 +58,33 @@ static void *pack(net_try *t, const stk_conv3_table *table, const stk_conv3_mast
     return packed;
 }
 
+static stk_conv3_masters draw_masters(net_try *t, const shape *s)
+{
+    return (stk_conv3_masters){ .in = s->in,
+                                .out = s->out,
+                                .weight = net_array(t, STK_F32, (size_t)s->in * s->out * 9),
+                                .bias = net_below(t, 2) ? net_array(t, STK_F32, s->out) : NULL,
+                                .turned = (int)net_below(t, 2) };
+}
+
+/* All parts of a map. */
+static void multiply(net_try *t, const stk_conv3_table *table, const shape *s, stk_conv3_product *p,
+                     stk_float type)
+{
+    void *scratch = net_room(t, table->multiply_scratch(s->in, s->out, s->columns));
+    EVERY_PART(*s, image, line, column)
+    {
+        p->part = part_of(s, image, line, column);
+        table->multiply[type](p, scratch);
+    }
+}
+
 static int try_multiply(const net_trial *trial, net_try *t)
 {
     const stk_float type = (stk_float)trial->variant;
     const shape s = draw(t);
     const stk_conv3_source x = draw_source(t, &s, s.in, type);
-    const stk_conv3_masters masters = { .in = s.in,
-                                        .out = s.out,
-                                        .weight = net_array(t, STK_F32, (size_t)s.in * s.out * 9),
-                                        .bias = net_below(t, 2) ? net_array(t, STK_F32, s.out) : NULL,
-                                        .turned = (int)net_below(t, 2) };
+    const stk_conv3_masters masters = draw_masters(t, &s);
     stk_conv3_finish finish = { .type = net_below(t, 2) ? type : STK_F32,
                                 .stride = s.out + net_below(t, 2) * net_below(t, 9),
                                 .scale = net_below(t, 2) ? 1 : net_number(t),
@@ -79,21 +96,38 @@ static int try_multiply(const net_trial *trial, net_try *t)
     const net_pair y = net_arrays(t, finish.type, elements);
     for (int who = 0; who < NET_BOTH; who++) {
         const stk_conv3_table *table = &t->table[who]->conv3;
-        void *scratch = net_room(t, table->multiply_scratch(s.in, s.out, s.columns));
         finish.residual = residual == 0 ? NULL : residual == 1 ? apart : y.of[who];
-        stk_conv3_product p = { .in = s.in,
-                                .out = s.out,
-                                .x = &x,
-                                .packed = pack(t, table, &masters, type),
-                                .finish = &finish,
-                                .y = y.of[who] };
-        EVERY_PART(s, image, line, column)
-        {
-            p.part = part_of(&s, image, line, column);
-            table->multiply[type](&p, scratch);
-        }
+        stk_conv3_product p = { .in = s.in, .out = s.out, .x = &x, .finish = &finish, .y = y.of[who] };
+        p.packed = pack(t, table, &masters, type);
+        multiply(t, table, &s, &p, type);
     }
     return net_agree(t, "y", y, finish.type, elements, net_allowed(finish.type));
+}
+
+/* The same bits however an image is cut: the table promises it. Of the column alone. */
+static int same_however_cut(const net_trial *trial, net_try *t)
+{
+    const stk_float type = (stk_float)trial->variant;
+    const stk_conv3_table *table = &t->table[NET_COLUMN]->conv3;
+    shape s = draw(t);
+    const stk_conv3_source x = draw_source(t, &s, s.in, type);
+    const stk_conv3_masters masters = draw_masters(t, &s);
+    const stk_conv3_finish finish = { .type = STK_F32, .stride = s.out, .scale = 1 };
+    const net_pair y = net_arrays(t, STK_F32, s.pixels * s.out);
+    for (int who = 0; who < NET_BOTH; who++) {
+        stk_conv3_product p = { .in = s.in, .out = s.out, .x = &x, .finish = &finish, .y = y.of[who] };
+        p.packed = pack(t, table, &masters, type);
+        multiply(t, table, &s, &p, type);
+        s.columns = 4 * net_between(t, 1, 5);
+    }
+    return net_agree(t, "y in other parts", y, STK_F32, s.pixels * s.out, 0);
+}
+
+static int try_multiply_and_cut(const net_trial *trial, net_try *t)
+{
+    if (!try_multiply(trial, t)) return 0;
+    net_release(t);
+    return same_however_cut(trial, t);
 }
 
 /* Gradients amplify rounding most (conv3_winograd.h): 2e-6 of their norm, elements several times that. */
@@ -139,7 +173,8 @@ static const net_trial trials[] = { ENTRY(packed_bytes, try_multiply),
                                     ENTRY(sums, try_outer),
                                     ENTRY(gradient, try_outer),
                                     NET_TRIALS_BY_TYPE("conv3.pack", conv3.pack, try_multiply),
-                                    NET_TRIALS_BY_TYPE("conv3.multiply", conv3.multiply, try_multiply),
+                                    NET_TRIALS_BY_TYPE("conv3.multiply", conv3.multiply,
+                                                       try_multiply_and_cut),
                                     NET_TRIALS_BY_TYPE("conv3.outer", conv3.outer, try_outer) };
 
 const net_section net_section_conv3 = { trials, sizeof trials / sizeof *trials, NULL, 0 };

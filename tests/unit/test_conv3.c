@@ -15,7 +15,7 @@ typedef struct shape {
  * fill a vector, exactly fill it, begin a second panel. */
 static const shape shapes[] = { { { 1, 1, 1 }, 1, 1 },    { { 2, 1, 9 }, 5, 7 },   { { 1, 11, 1 }, 7, 5 },
                                 { { 1, 4, 4 }, 3, 16 },   { { 2, 3, 6 }, 32, 3 },  { { 1, 9, 13 }, 16, 27 },
-                                { { 1, 5, 150 }, 3, 48 }, { { 3, 8, 8 }, 33, 17 }, { { 1, 2, 45 }, 96, 64 } };
+                                { { 1, 5, 270 }, 3, 48 }, { { 3, 8, 8 }, 33, 17 }, { { 1, 2, 45 }, 96, 64 } };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 /* How a map is given. */
@@ -250,10 +250,10 @@ static void hold_same(const data *d, const result *a, const result *b)
 
 static void threads_give_the_same_bits(void **state)
 {
-    const shape wide = { { 3, 41, 150 }, 20, 12 };
+    const shape wide = { { 3, 21, 300 }, 20, 12 };
     for (stk_float type = STK_F32; type <= STK_F16; type++) {
         data d = make_data(wide, type, OF_THE_RUN, OF_THE_RUN);
-        for (stk_cpu_level level = STK_CPU_AVX2; level <= stk_cpu_detected(); level++) {
+        for (stk_cpu_level level = STK_CPU_C; level <= stk_cpu_detected(); level++) {
             result one = compute(&d, level, 1, type);
             for (uint32_t threads = 2; threads <= 3; threads++) {
                 result more = compute(&d, level, threads, type);

@@ -59,6 +59,44 @@ static size_t border_of(const reading *r)
     return r->lines == TILE;
 }
 
+/* `count` channels of pixels that follow each other, from element `at` of a map on; a vector of lanes each.
+ */
+STK_INLINE void pixels_typed(const stk_conv3_source *source, size_t at, size_t pixels, size_t count,
+                             float *to, stk_float from, stk_float type)
+{
+    for (size_t i = 0; i < pixels; i++, at += source->stride, to += STK_LANES) {
+        const vf value = v_get_part(source->data, at, count, from);
+        v_store(to, from == type ? value : rounded(value, type));
+    }
+}
+
+static void pixels_of_map(const stk_conv3_source *source, size_t at, size_t pixels, size_t count,
+                          stk_float type, float *to)
+{
+    const int wide = source->type == STK_F32;
+    if (type == STK_F32)
+        pixels_typed(source, at, pixels, count, to, STK_F32, STK_F32);
+    else if (type == STK_BF16 && wide)
+        pixels_typed(source, at, pixels, count, to, STK_F32, STK_BF16);
+    else if (type == STK_BF16)
+        pixels_typed(source, at, pixels, count, to, STK_BF16, STK_BF16);
+    else if (wide)
+        pixels_typed(source, at, pixels, count, to, STK_F32, STK_F16);
+    else
+        pixels_typed(source, at, pixels, count, to, STK_F16, STK_F16);
+}
+
+/* The same from planes. */
+static void pixels_of_planes(const float *from, size_t plane, size_t pixels, size_t count, stk_float type,
+                             float *to)
+{
+    for (size_t i = 0; i < pixels; i++) v_store(to + i * STK_LANES, v_zero());
+    for (size_t c = 0; c < count; c++, from += plane)
+        for (size_t i = 0; i < pixels; i++) to[i * STK_LANES + c] = from[i];
+    for (size_t i = 0; type != STK_F32 && i < pixels; i++, to += STK_LANES)
+        v_store(to, type == STK_BF16 ? rounded(v_load(to), STK_BF16) : rounded(v_load(to), STK_F16));
+}
+
 /* `count` channels from `channel` on of the pixels of a tile, those outside of the map 0, as f32:
  * room[line][column][lane]. */
 static void gather_tile(const reading *r, size_t tile, size_t channel, size_t count, stk_float type,
@@ -66,25 +104,22 @@ static void gather_tile(const reading *r, size_t tile, size_t channel, size_t co
 {
     const stk_conv3_source *source = r->source;
     const stk_conv3_map *map = &r->part->map;
-    const size_t border = border_of(r), plane = (size_t)map->height * map->width;
-    const size_t sample = r->part->image * source->sample_stride;
-    for (int i = 0; i < r->lines * r->lines; i++, room += STK_LANES) {
-        /* Above the first line and before the first column: larger than any. */
-        const size_t y = r->part->line + (size_t)(i / r->lines) - border;
-        const size_t x = r->part->column + tile * LINES + (size_t)(i % r->lines) - border;
-        vf value = v_zero();
-        if (y >= map->height || x >= map->width) {
-        } else if (source->planar) {
-            float lanes[STK_LANES] = { 0 };
-            const float *from = (const float *)source->data + sample + channel * plane + y * map->width + x;
-            for (size_t c = 0; c < count; c++) lanes[c] = from[c * plane];
-            value = rounded(v_load(lanes), type);
-        } else {
-            const size_t at = sample + (y * map->width + x) * source->stride + channel;
-            value = source->type == STK_F32 ? rounded(v_get_part(source->data, at, count, STK_F32), type)
-                                            : v_get_part(source->data, at, count, type);
-        }
-        v_store(room, value);
+    const size_t lines = (size_t)r->lines, border = border_of(r), plane = (size_t)map->height * map->width;
+    const size_t before = tile == 0 && r->part->column == 0 ? border : 0; /* columns outside */
+    const size_t x = r->part->column + tile * LINES + before - border;
+    const size_t inside = least(lines - before, map->width - x),
+                 sample = r->part->image * source->sample_stride;
+    for (size_t i = 0; i < lines; i++, room += lines * STK_LANES) {
+        const size_t y = r->part->line + i - border, pixel = y * map->width + x;
+        if (y >= map->height || before + inside < lines) memset(room, 0, lines * STK_LANES * sizeof *room);
+        if (before) v_store(room, v_zero());
+        if (y >= map->height) continue; /* above the first line, y is larger than any */
+        float *to = room + before * STK_LANES;
+        if (source->planar)
+            pixels_of_planes((const float *)source->data + sample + channel * plane + pixel, plane, inside,
+                             count, type, to);
+        else
+            pixels_of_map(source, sample + pixel * source->stride + channel, inside, count, type, to);
     }
 }
 
