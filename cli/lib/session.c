@@ -131,9 +131,12 @@ int cli_session_open(cli_session *session, const cli_call *call, const stoke_dat
     stoke_memory_share drawn = { "pictures to draw", 0, 0 };
     if (!r && session->drawn.pictures) r = stoke_data_size(session->dataset, &own, size, err);
     if (session->drawn.pictures) {
-        /* Each with its mask; two tiles on a page with room between them, which is then compressed. */
+        /* Each with its mask or target; two tiles on a page with room between them, which is then compressed.
+         */
+        const int targets = !r && stoke_dataset_has_targets(session->dataset);
+        const uint64_t other = targets ? 3 * (uint64_t)(own.scale * own.scale) : 2;
         const uint64_t tile = session->drawn.tile + 48,
-                       each = (uint64_t)size[0] * size[1] * 5 + tile * tile * 2 * 3;
+                       each = (uint64_t)size[0] * size[1] * (3 + other) + tile * tile * 2 * 3;
         drawn.count = 1;
         drawn.bytes = session->drawn.pictures * each + PAGE;
     }

@@ -47,7 +47,8 @@ typedef struct stoke_batch {
     const uint8_t *status;    /* enum stoke_row_status */
     /* With a mixup op in the pipeline: the second masks (as `masks`) and the share of the first, 1 where a
      * row is not mixed. The loss is lambda * L(masks) + (1 - lambda) * L(masks_b), each over its own pixels
-     * that are not ignored. NULL without one: cutmix pastes image and mask, and needs neither. */
+     * that are not ignored. NULL without one (cutmix pastes image and mask, and needs neither), and
+     * with targets: mixup blends them. */
     void *masks_b;
     const float *lambda;
     /* Task restore: what each image should become, of its type, layout and normalisation; capacity rows of
@@ -124,13 +125,13 @@ STOKE_API int stoke_loader_restore(stoke_loader *loader, const char *text, stoke
 
 /* Stages of a sample, in order; every one stamps wall and CPU time on one clock (CLOCK_MONOTONIC). */
 typedef enum stoke_stage {
-    STOKE_STAGE_READ = 0, /* bytes from the files; what a cache gives and takes */
-    STOKE_STAGE_DECODE_IMAGE,
-    STOKE_STAGE_DECODE_MASK, /* and label map */
-    STOKE_STAGE_FIT,         /* cut and resize */
-    STOKE_STAGE_WRITE,       /* warp, colour, type, layout, normalisation, into the batch row */
-    STOKE_STAGE_SLOT_WAIT,   /* a worker waits for a free slot: the consumer is the slower part */
-    STOKE_STAGE_BATCH_WAIT,  /* the consumer waits for a batch: the loader is the slower part */
+    STOKE_STAGE_READ = 0,     /* bytes from the files; what a cache gives and takes */
+    STOKE_STAGE_DECODE_IMAGE, /* and target */
+    STOKE_STAGE_DECODE_MASK,  /* and label map */
+    STOKE_STAGE_FIT,          /* cut and resize */
+    STOKE_STAGE_WRITE,        /* warp, colour, type, layout, normalisation, into the batch row */
+    STOKE_STAGE_SLOT_WAIT,    /* a worker waits for a free slot: the consumer is the slower part */
+    STOKE_STAGE_BATCH_WAIT,   /* the consumer waits for a batch: the loader is the slower part */
     STOKE_STAGES
 } stoke_stage;
 

@@ -68,11 +68,12 @@ static void on_crop(stk_remarks *out, const stk_loader_config *config, const loo
     if (!crop || !seen->n) return;
     const double covered = seen->covered / seen->n;
     if (covered < 0.5)
-        stk_remark(out,
-                   "%s: samples of about %ux%u fill %.0f %% of an output of %ux%u, the rest is padding that "
-                   "training "
-                   "ignores: choose a smaller size, or leave %s out to stretch them",
-                   crop, seen->height, seen->width, 100 * covered, config->height, config->width, crop);
+        stk_remark(
+            out,
+            "%s: samples of about %ux%u fill %.0f %% of an output of %ux%u, the rest is padding%s: choose a "
+            "smaller size, or leave %s out to stretch them",
+            crop, seen->height, seen->width, 100 * covered, config->height, config->width,
+            config->target ? ", black in the target, too" : " that training ignores", crop);
     else if (!seen->cut && covered > 0.999)
         stk_remark(out,
                    "%s cuts nothing: the output has the size of the samples, %ux%u; choose a smaller size",

@@ -16,6 +16,7 @@ PLACEMENTS = ('auto', 'host', 'device')
 COMMANDS = ('hash', 'dump', 'show', 'verify', 'pack', 'pack-tar', 'diagnose', 'train', 'eval', 'predict', 'hash-device', 'bench-device', 'recipe',
             'find-lr', 'synth', 'find-batch', 'bench-data', 'bench-transfer', 'bench-net', 'bench-step')
 UNLIMITED = ('find-lr', 'recipe', 'hash-device', 'bench-device', 'bench-data', 'bench-transfer', 'find-batch')  # several things one after the other
+RESTORING = ('hash', 'dump', 'show', 'verify', 'pack')  # sets of theirs may have targets
 KINDS = ('jpg', 'progressive.jpg', 'png', 'tif', 'webp')
 
 
@@ -30,7 +31,7 @@ def mask(rng, width, height):
     return Image.frombytes('L', (w, h), bytes(rng.randrange(4) for _ in range(w * h))).resize((width, height), Image.NEAREST)
 
 
-def write_pair(rng, folder, number, kind, width, height):
+def write_pair(rng, folder, number, kind, width, height, scale):
     image = picture(rng, width, height)
     name = os.path.join(folder, 'images', f'{number:04d}.{kind.split(".")[-1]}')
     if kind.endswith('jpg'):
@@ -41,18 +42,21 @@ def write_pair(rng, folder, number, kind, width, height):
         image.save(name, lossless=rng.random() < 0.3, method=0)
     else:
         image.save(name, compress_level=1)
-    mask(rng, width, height).save(os.path.join(folder, 'masks', f'{number:04d}.png'), compress_level=1)
+    if scale:
+        picture(rng, scale * width, scale * height).save(os.path.join(folder, 'targets', f'{number:04d}.png'), compress_level=1)
+    else:
+        mask(rng, width, height).save(os.path.join(folder, 'masks', f'{number:04d}.png'), compress_level=1)
 
 
-def make_set(rng, folder):
-    """Small pictures of one or of all sizes and kinds; in most sets a large one is hidden."""
-    for part in ('images', 'masks'):
+def make_set(rng, folder, scale=0):
+    """Small pictures of one or of all sizes and kinds; in most sets a large one is hidden. With a scale there are targets in place of masks."""
+    for part in ('images', 'targets' if scale else 'masks'):
         os.makedirs(os.path.join(folder, part))
     count, one_kind = rng.randrange(6, 14), rng.choice(KINDS + (None,))
     large = rng.randrange(count) if rng.random() < 0.7 else -1
     for i in range(count):
         width, height = rng.choice(LARGE) if i == large else (rng.choice(SIDES), rng.choice(SIDES))
-        write_pair(rng, folder, i, one_kind or rng.choice(KINDS), width, height)
+        write_pair(rng, folder, i, one_kind or rng.choice(KINDS), width, height, scale)
     return folder
 
 
@@ -108,8 +112,9 @@ def command(rng, name, folder, work, run):
     if name == 'find-batch':
         return searching(rng, folder)
     if name == 'synth':
+        pairs = ['--task', 'restore', '--degrade', 'mix', '--scale', str(rng.choice((1, 2)))] if rng.random() < 0.4 else []
         return ['synth', os.path.join(work, 'synth'), '--count', '3', '--size', f'{rng.choice((64, 500, 2048))}x{rng.choice((64, 500, 3000))}',
-                '--threads', str(rng.choice((0, 1, 2, 3)))]
+                '--threads', str(rng.choice((0, 1, 2, 3))), *pairs]
     if name == 'train':
         return ['train', folder, '--runs', work, '--name', 'run', *training(rng)]
     if name == 'find-lr':
@@ -183,8 +188,9 @@ def one_round(stoke, peak, seed, name, work, run):
     """Returns (ratio, words about it). An AssertionError is a plan that was not kept, or none at all."""
     rng = random.Random(seed)
     os.makedirs(work)
-    folder = make_set(rng, os.path.join(work, 'set'))
-    args = command(rng, name, folder, work, run)
+    scale = rng.choice((1, 2)) if name in RESTORING and rng.random() < 0.3 else 0
+    folder = make_set(rng, os.path.join(work, 'set'), scale)
+    args = command(rng, name, folder, work, run) + (['--scale', str(scale)] if scale else [])
     words = f'seed {seed}: stoke {" ".join(args)}'
     if rng.random() < LIMITED and name not in UNLIMITED:
         planned, held = least_limit(stoke, peak, args, work)

@@ -29,8 +29,20 @@ static void check_color(const stoke_color_step *t)
                 t->box.y + t->box.height <= HEIGHT);
 }
 
+/* A target has a plan of its own, within its own bounds. */
+static void check_enlarged(stoke_augment_plan plan, uint32_t side, uint32_t scale)
+{
+    stk_plan_enlarge(&plan, scale, side % 2);
+    require(plan.box.x + plan.box.width <= scale * side &&
+            plan.box.y + plan.box.height <= scale * SOURCE_HEIGHT);
+    require(plan.warp ||
+            (plan.place_x + plan.width <= scale * WIDTH && plan.place_y + plan.height <= scale * HEIGHT));
+    require(isfinite(plan.elastic_alpha) && (side % 2 || !plan.n_color_steps));
+}
+
 static void check_plan(const stoke_augment_plan *plan, uint32_t side)
 {
+    for (uint32_t scale = 1; scale <= 4; scale++) check_enlarged(*plan, side, scale);
     require(plan->box.width >= 1 && plan->box.height >= 1);
     require(plan->box.x + plan->box.width <= side && plan->box.y + plan->box.height <= SOURCE_HEIGHT);
     if (plan->warp)
@@ -51,7 +63,7 @@ static void check_pipeline(stoke_pipeline *pipeline)
     for (uint32_t side = 1; side < 200; side += 37) {
         stoke_augment_plan plan;
         const uint32_t focus[2] = { side - 1, 7 };
-        stoke_draw draw = { 1, 2, side, side, SOURCE_HEIGHT, WIDTH, HEIGHT, NULL, 0 };
+        stoke_draw draw = { 1, 2, side, side, SOURCE_HEIGHT, WIDTH, HEIGHT, NULL, 1 + side % 4 };
         stoke_pipeline_draw(pipeline, &draw, &plan);
         check_plan(&plan, side);
         draw.focus = focus;
