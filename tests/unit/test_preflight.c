@@ -65,7 +65,7 @@ static void all_is_right(void)
     s.here.gpu.pcie_generation = s.here.gpu.pcie_generation_max = nvml(4);
     s.here.gpu.pcie_width = s.here.gpu.pcie_width_max = nvml(16);
     s.here.gpu.clocks_reasons = nvml(STOKE_CLOCKS_IDLE);
-    s.here.data_there = s.here.has_masks = 1;
+    s.here.data_there = s.here.has_partners = 1;
     s.here.pairs = s.here.train_pairs = 100;
     s.here.data_bytes = measured(GIB);
     s.here.disk.rotational = s.here.disk.network = measured(0);
@@ -392,7 +392,7 @@ static void data(void **state)
     expect("data", NA);
     s.here.left_out = 1;
     expect("data", WARN);
-    s.here.has_masks = 0;
+    s.here.has_partners = 0;
     expect("data", WARN);
     s.here.data_bytes = measured(1e13); /* what fits into memory is read once, wherever it lies */
     s.here.disk.network = measured(1);
