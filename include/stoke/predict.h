@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From pictures of any size to masks of the same size.
+ * From pictures of any size to masks of the same size, or to restored pictures.
  *
  *   stoke_trained_open(&trained, "runs/first", &err);          // or a folder in Hugging Face's format
  *   stoke_predict_params params = stoke_predict_defaults();
@@ -11,14 +11,14 @@
  * Two ways to fit a picture to the network's size:
  *
  *   resize   The whole picture is resized to the network's size, with the loader's own resize: the pixels are
- *            those that validation sees. Logits (a quarter of that size) are interpolated bilinearly
+ *            those that validation sees. Logits (that size over plan.stride) are interpolated bilinearly
  *            (align_corners = false) to the picture's size and the largest wins, as Hugging Face's
  *            post_process_semantic_segmentation does it.
  *   slide    Windows of the network's size at the picture's own scale. Where they overlap, logits are
  *            averaged: interpolation is linear, so that it may come after, once; and up to a constant that no
- *            argmax sees, an average of logits is one of log probabilities. Windows begin at multiples of 4,
- *            on the grid of the logits. At the right and below, and where the picture is smaller than a
- *            window, it is continued by its mirror image.
+ *            argmax sees, an average of logits is one of log probabilities. Windows begin on the grid of the
+ *            logits (plan.stride) and at multiples of plan.side_multiple: 4 of a SegFormer. At the right and
+ * below, and where the picture is smaller than a window, it is continued by its mirror image.
  *
  * auto takes slide where the network was trained on windows at the source's own scale (random_crop,
  * center_crop, foreground_crop) and the picture is more than 1.5 times the network's size in height or width:
@@ -48,13 +48,13 @@ typedef struct stoke_predict_params {
     uint32_t struct_size;
     const char *weights; /* a folder in Hugging Face's format, or a .safetensors file */
     uint32_t size[2];    /* height, width of what the network sees; 0: what preprocessor_config.json says, or
-                            512 x 512 */
-    int mode;            /* stoke_predict_mode */
+                            512 x 512. Task restore: of a tile at most */
+    int mode;            /* stoke_predict_mode; task restore: not resize */
     double overlap;      /* of neighbouring windows, as a share of their side: 0 .. 0.9; 0.5 */
     int flip;
     int confidence;      /* 1: stoke_prediction.confidence is wanted; costs an exp per class and 16 pixels */
     const char *augment; /* what the network was trained with, for auto and flip; NULL: nothing known */
-    uint32_t batch;      /* windows or pictures in one pass; 0: chosen by the size */
+    uint32_t batch;      /* windows or pictures in one pass; 0: chosen by the size. Task restore: one tile */
     int precision;       /* stoke_precision; auto */
     uint32_t threads;    /* 0: all usable cores */
 } stoke_predict_params;
@@ -111,6 +111,20 @@ STOKE_API int stoke_predictor_run(stoke_predictor *predictor, const stoke_image 
                                   const stoke_image *mask, stoke_prediction *about,
                                   stoke_progress_fn progress, void *context, stoke_error *err);
 
+/* ---- a picture restored ---- */
+
+/* Of networks of the task restore. restored: 3 channels of u8, plan.scale times as wide and high as the
+ * image; values are clamped to 0 .. 1 and rounded to bytes, halves to even. planes: [3][height][width] of
+ * that size, 0 .. 1 as the network gives them, neither clamped nor rounded. Either may be NULL, about, too.
+ *
+ * The picture goes through in tiles of `size` (0: 512 x 512, more where the network looks further), which
+ * need not fit: where the plan has a reach the result is that of one pass over the whole picture, to
+ * rounding. Without one tiles are blended over a quarter of their side. progress counts tiles. With flip the
+ * mean of the picture and of its mirror image is taken. STOKE_E_LIMIT as above, of the result. */
+STOKE_API int stoke_predictor_restore(stoke_predictor *predictor, const stoke_image *image,
+                                      const stoke_image *restored, float *planes, stoke_prediction *about,
+                                      stoke_progress_fn progress, void *context, stoke_error *err);
+
 /* ---- many files ---- */
 
 /* One of them is done. */
@@ -119,9 +133,10 @@ typedef struct stoke_predicted {
     const stoke_sample *file; /* of the list */
     int status;          /* 0, or why there is no mask: a file that is no picture is no end of the rest */
     const char *message; /* for people; "" without a failure */
-    const stoke_image *image; /* RGB u8 at its full size; NULL unless asked for, and without a mask */
-    const stoke_image *mask;  /* u8, or u16 for more than 256 classes; the function may alter its pixels */
-    const stoke_image *truth; /* the file's own mask as class ids, u8 or u16; NULL unless asked for */
+    const stoke_image *image;    /* RGB u8 at its full size; NULL unless asked for, and without a mask */
+    const stoke_image *mask;     /* u8, or u16 for more than 256 classes; the function may alter its pixels */
+    const stoke_image *restored; /* task restore, in place of a mask: RGB u8 */
+    const stoke_image *truth;    /* the file's own mask as class ids, u8 or u16; NULL unless asked for */
     stoke_prediction about;
 } stoke_predicted;
 /* Called from several threads at once, in no particular order. A result other than 0 ends the whole. */
@@ -136,7 +151,8 @@ typedef struct stoke_predict_job {
     const stoke_data_params *data;
     int images; /* 1: `predicted` wants the pictures too */
     /* Not NULL: the masks of the files are read too, by `data` and these: `predicted` wants to compare. A
-     * mask that cannot be used, or has another size than its picture, is a failure of its file. */
+     * mask that cannot be used, or has another size than its picture, is a failure of its file. Task restore:
+     * NULL. */
     const stoke_labels *labels;
     /* Bytes of pictures being decoded or on their way, and of their masks: 512 MiB. One is let through in any
      * case. Between files helpers keep an eighth of that at most. */
@@ -152,8 +168,8 @@ typedef struct stoke_predict_job {
 STOKE_API stoke_predict_job stoke_predict_job_defaults(void);
 
 typedef struct stoke_predict_report {
-    uint64_t done, bad; /* masks made; files that gave none */
-    uint64_t resized, slid;
+    uint64_t done, bad; /* masks or pictures made; files that gave none */
+    uint64_t resized, slid; /* slid: all that were restored, too */
     double seconds;
     double network_seconds; /* of these the network and the masks were at work */
     uint64_t turned,

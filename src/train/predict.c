@@ -117,12 +117,12 @@ static int make_swap(stoke_predictor *p, const stoke_pipeline *pipeline, stoke_e
 }
 
 /* Sets writer, own_scale and swap; augment may be NULL. Values are normalised as the training said, else as
- * the files beside the weights, else ImageNet's. */
+ * the files beside the weights, else as is usual for the task. */
 static int predict_learn(stoke_predictor *p, const char *augment, const stk_predict_preset *preset,
                          stoke_error *err)
 {
     double mean[3], deviation[3];
-    stk_writer_init(&p->writer, STOKE_DTYPE_F32, STOKE_LAYOUT_CHW, STOKE_NORMALIZE_IMAGENET);
+    stk_writer_init(&p->writer, STOKE_DTYPE_F32, STOKE_LAYOUT_CHW, stoke_net_plan_used(p->net)->normalize);
     if (preset->deviation[0] > 0) stk_writer_normalize(&p->writer, preset->mean, preset->deviation);
     if (!augment) return STOKE_OK;
     stoke_pipeline *pipeline = NULL;
@@ -164,6 +164,25 @@ static int check(const stoke_predict_params *params, stoke_error *err)
     return STOKE_OK;
 }
 
+/* A tile has nothing to do with the size that was trained with: what is beside the weights says nothing. */
+static int settle_tile(stoke_predictor *p, const stoke_net_plan *net, stoke_error *err)
+{
+    const uint32_t least = stk_restore_least(net);
+    if (p->params.mode == STOKE_PREDICT_RESIZE)
+        return stk_fail(err, STOKE_E_INVALID, "mode resize is for masks: pictures are restored as they are");
+    p->restores = 1;
+    p->height = p->params.size[0];
+    p->width = p->params.size[1];
+    p->size_from = "as set";
+    if (!p->height || !p->width) {
+        p->height = p->width = stk_restore_tile(net);
+        p->size_from = "the usual one";
+    }
+    if (p->height >= least && p->width >= least) return STOKE_OK;
+    return stk_fail(err, STOKE_E_INVALID, "tiles of %u x %u: this network needs %u x %u at least", p->height,
+                    p->width, least, least);
+}
+
 static void settle_size(stoke_predictor *p, const stk_predict_preset *preset)
 {
     p->height = p->params.size[0];
@@ -178,6 +197,21 @@ static void settle_size(stoke_predictor *p, const stk_predict_preset *preset)
     p->size_from = "the usual one, nothing else is said beside the weights";
 }
 
+/* What the files say of the network, before it has a size. 0: nothing, opening it will tell why. */
+static int look(const char *weights, stoke_net_plan *net)
+{
+    stoke_net_params params = stoke_net_defaults();
+    params.weights = weights;
+    params.training = 0;
+    return !stoke_net_plan_of(&params, net, NULL);
+}
+
+int stk_predict_restores(const char *weights)
+{
+    stoke_net_plan net;
+    return look(weights, &net) && net.task == STOKE_TASK_RESTORE;
+}
+
 static int open_network(stoke_predictor *p, const char *weights, stoke_error *err)
 {
     stoke_net_params net = stoke_net_defaults();
@@ -185,7 +219,7 @@ static int open_network(stoke_predictor *p, const char *weights, stoke_error *er
     /* About a million pixels: below it, passes of more rows are faster; above it, they only take memory. */
     const uint64_t fit = stk_least(stk_most((1u << 20) / ((uint64_t)p->height * p->width), 1), 16);
     p->batch = p->params.batch ? p->params.batch : (uint32_t)fit;
-    p->batch = p->batch < views ? views : p->batch / views * views;
+    p->batch = p->batch < views || p->restores ? views : p->batch / views * views;
     net.weights = weights;
     net.batch = p->batch;
     net.height = p->height;
@@ -204,6 +238,7 @@ static int equip(stoke_predictor *p, const char *augment, const stk_predict_pres
     p->classes = plan->classes;
     p->stride = stk_logits_stride(p->classes);
     p->raster = stk_predict_raster_of(plan);
+    p->restores = plan->task == STOKE_TASK_RESTORE;
     const int status = predict_learn(p, augment, preset, err);
     if (status) return status;
     p->resizer = stk_resizer_create();
@@ -225,10 +260,15 @@ int stoke_predictor_open(stoke_predictor **out, const stoke_predict_params *para
     if (!p) return stk_fail(err, STOKE_E_NOMEM, "no memory for a predictor");
     p->params = *params;
     p->params.weights = p->params.augment = NULL;
-    settle_size(p, &preset);
-    status = open_network(p, params->weights, err);
+    stoke_net_plan net;
+    if (look(params->weights, &net) && net.task == STOKE_TASK_RESTORE)
+        status = settle_tile(p, &net, err);
+    else
+        settle_size(p, &preset);
+    if (!status) status = open_network(p, params->weights, err);
     if (!status) status = equip(p, params->augment, &preset, err);
-    if (!status && params->mode == STOKE_PREDICT_SLIDE && !stk_raster_has(p->raster, p->height, p->width))
+    if (!status && !p->restores && params->mode == STOKE_PREDICT_SLIDE &&
+        !stk_raster_has(p->raster, p->height, p->width))
         status = stk_fail(err, STOKE_E_INVALID,
                           "windows of %u x %u: height and width must be multiples of %u, set `size`",
                           p->height, p->width, p->raster.unit);
@@ -298,6 +338,7 @@ const char *stoke_predictor_remark(const stoke_predictor *p, size_t index)
 
 static int mode_of(const stoke_predictor *p, uint32_t width, uint32_t height)
 {
+    if (p->restores) return STOKE_PREDICT_SLIDE;
     if (p->params.mode != STOKE_PREDICT_AUTO) return p->params.mode;
     const int large = width > stk_much_larger * p->width || height > stk_much_larger * p->height;
     const int possible = stk_raster_has(p->raster, p->height, p->width);
@@ -307,11 +348,20 @@ static int mode_of(const stoke_predictor *p, uint32_t width, uint32_t height)
 stoke_predict_plan stoke_predictor_plan(const stoke_predictor *p, uint32_t width, uint32_t height)
 {
     stoke_predict_plan plan = { .mode = mode_of(p, width, height), .windows = 1 };
-    if (plan.mode == STOKE_PREDICT_SLIDE)
+    const uint32_t tile[2] = { p->height, p->width };
+    if (p->restores)
+        plan.bytes = stk_restore_bytes(stoke_net_plan_used(p->net), tile, width, height, &plan.windows);
+    else if (plan.mode == STOKE_PREDICT_SLIDE)
         plan.bytes = stk_slide_bytes(p, width, height, &plan.windows);
     else
         plan.bytes = (uint64_t)width * height * sizeof(uint16_t) + 3 * (uint64_t)p->width * p->height;
     return plan;
+}
+
+int stk_predict_check_image(const stoke_image *image, stoke_error *err)
+{
+    if (image->data && image->channels == 3 && (image->depth == 1 || image->depth == 2)) return STOKE_OK;
+    return stk_fail(err, STOKE_E_INVALID, "a picture needs 3 channels of 1 or 2 bytes");
 }
 
 int stk_predict_check_mask(const stoke_predictor *p, uint32_t width, uint32_t height, const stoke_image *mask,
@@ -392,9 +442,11 @@ int stk_predictor_run(stoke_predictor *p, const stoke_image *image, const stoke_
     stoke_image fitted;
     stoke_logits logits;
     if (!about) about = &unused;
-    if (!image->data || image->channels != 3 || (image->depth != 1 && image->depth != 2))
-        return stk_fail(err, STOKE_E_INVALID, "a picture needs 3 channels of 1 or 2 bytes");
-    int status = stk_predict_check_mask(p, image->width, image->height, mask, err);
+    if (p->restores)
+        return stk_fail(err, STOKE_E_INVALID,
+                        "this network restores pictures: stoke_predictor_restore gives them");
+    int status = stk_predict_check_image(image, err);
+    if (!status) status = stk_predict_check_mask(p, image->width, image->height, mask, err);
     if (status) return status;
     if (mode_of(p, image->width, image->height) == STOKE_PREDICT_SLIDE)
         return stk_slide(p, image, truth, mask, about, progress, context, err);

@@ -4,6 +4,7 @@
  *
  *   predict.c          opens the network, with what the files beside it and its training say; one picture
  *   predict_slide.c    rows through the network, their logits to classes; a picture window by window
+ *   predict_restore.c  a picture restored, tile by tile
  *   predict_files.c    many files: helpers read (picture.c) and hand over while the network works
  */
 #ifndef STOKE_SRC_TRAIN_PREDICT_H
@@ -58,6 +59,7 @@ struct stoke_predictor {
     size_t stride; /* floats of an element of the grid */
     uint32_t batch;
     int own_scale;
+    int restores; /* task restore: height and width are those of a tile, at most */
     const char *size_from;
     uint16_t *swap; /* class -> its mirror image; NULL: nothing to swap */
     stk_pix_writer writer;
@@ -120,6 +122,9 @@ int stk_preset_read(const char *weights, stk_predict_preset *preset, stoke_error
 /* auto slides over pictures larger than this many times what the network sees, in height or width. */
 extern const double stk_much_larger;
 
+/* Whether weights restore pictures; 0 too where they cannot be read. */
+int stk_predict_restores(const char *weights);
+
 /* A predictor that slides with a network that somebody else has, in passes of up to its batch: what a run
  * validates with. augment: as in stoke_predict_params. */
 int stk_predictor_borrow(stoke_predictor **out, stoke_net *net, const char *augment, stoke_error *err);
@@ -130,6 +135,7 @@ int stk_predictor_run(stoke_predictor *predictor, const stoke_image *image, cons
                       const stoke_image *mask, stoke_prediction *about, stoke_progress_fn progress,
                       void *context, stoke_error *err);
 
+int stk_predict_check_image(const stoke_image *image, stoke_error *err);
 int stk_predict_check_mask(const stoke_predictor *predictor, uint32_t width, uint32_t height,
                            const stoke_image *mask, stoke_error *err);
 /* Classes of one item of a pass over resized pictures, into the mask. */
@@ -152,6 +158,23 @@ int stk_slide(stoke_predictor *predictor, const stoke_image *image, const stoke_
               const stoke_image *mask, stoke_prediction *about, stoke_progress_fn progress, void *context,
               stoke_error *err);
 
+/* The pixels of a window that begins inside the image: a view where it ends there too, else a copy in `room`,
+ * continued by the mirror image. */
+int stk_predict_window(const stoke_image *image, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                       stk_mem_buffer *room, stoke_image *pixels, stoke_error *err);
+
+/* ---- predict_restore.c ---- */
+
+/* The usual side of a tile, and the least that one may have. */
+uint32_t stk_restore_tile(const stoke_net_plan *net);
+uint32_t stk_restore_least(const stoke_net_plan *net);
+/* Bytes besides network, picture and result; most: height and width of a tile. count (may be NULL): tiles. */
+uint64_t stk_restore_bytes(const stoke_net_plan *net, const uint32_t most[2], uint32_t width, uint32_t height,
+                           uint64_t *count);
+/* Whether such a picture can be restored into that; restored NULL: into nothing yet. */
+int stk_restore_check(const stoke_predictor *predictor, uint32_t width, uint32_t height,
+                      const stoke_image *restored, stoke_error *err);
+
 /* ---- train_memory.c ---- */
 
 /* What predicting many files takes besides the network, from their headers. */
@@ -159,8 +182,9 @@ int stk_slide(stoke_predictor *predictor, const stoke_image *image, const stoke_
 typedef struct stk_predict_work {
     uint32_t height, width, classes; /* of the network */
     stk_predict_raster raster;
-    uint32_t batch, views;           /* rows of a pass, of which a picture takes so many */
-    int mode;                        /* stoke_predict_mode; auto: both may come */
+    const stoke_net_plan *restores; /* task restore: what by; else NULL */
+    uint32_t batch, views;          /* rows of a pass, of which a picture takes so many */
+    int mode;                       /* stoke_predict_mode; auto: both may come */
     double overlap;
     uint64_t files;
     uint32_t helpers;

@@ -38,7 +38,7 @@ typedef struct slot {
     stoke_error error;
     int mode;
     stk_mem_buffer pixels, small, ids, truths;
-    stoke_image image, fitted, mask, truth; /* data NULL: there is none */
+    stoke_image image, fitted, mask, truth; /* data NULL: there is none; mask: or the picture restored */
     stoke_prediction about;
     uint64_t bytes;     /* booked against the limit */
     int turned;         /* stk_picture_turned */
@@ -104,6 +104,7 @@ static void book(work *w, const slot *s)
 static void hand_over(work *w, slot *s)
 {
     stoke_error error = { 0 };
+    const int restores = w->predictor->restores;
     s->state = LEAVING;
     pthread_mutex_unlock(&w->lock);
     const stoke_predicted predicted = { .index = s->index,
@@ -111,7 +112,8 @@ static void hand_over(work *w, slot *s)
                                         .status = s->status,
                                         .message = s->status ? s->error.message : "",
                                         .image = w->job->images && !s->status ? &s->image : NULL,
-                                        .mask = s->status ? NULL : &s->mask,
+                                        .mask = s->status || restores ? NULL : &s->mask,
+                                        .restored = s->status || !restores ? NULL : &s->mask,
                                         .truth = w->job->labels && !s->status ? &s->truth : NULL,
                                         .about = s->about };
     const int status = w->job->predicted(w->job->context, &predicted, &error);
@@ -216,10 +218,21 @@ static int read_truth(const work *w, slot *s)
     return status;
 }
 
+/* Where the network's answer will lie. */
+static int room_for_answer(const work *w, slot *s, uint32_t width, uint32_t height)
+{
+    const stoke_predictor *p = w->predictor;
+    const uint32_t scale = stoke_net_plan_used(p->net)->scale;
+    int status = p->restores ? stk_restore_check(p, width, height, NULL, &s->error) : STOKE_OK;
+    if (status) return status;
+    if (p->restores) return room_for(&s->ids, width * scale, height * scale, 3, 1, &s->mask, &s->error);
+    status = room_for(&s->ids, width, height, 1, p->classes > 256 ? 2 : 1, &s->mask, &s->error);
+    return status ? status : stk_predict_check_mask(p, width, height, &s->mask, &s->error);
+}
+
 static int read_file(work *w, stk_picture_reader *reader, slot *s, stk_predict_booking *booked)
 {
     const stoke_sample *file = &w->job->files[s->index];
-    const uint8_t depth = w->predictor->classes > 256 ? 2 : 1;
     const stk_sample_ctx *ctx = &reader->ctx;
     s->image = s->fitted = s->mask = s->truth = (stoke_image){ 0 };
     s->error = (stoke_error){ 0 };
@@ -239,8 +252,7 @@ static int read_file(work *w, stk_picture_reader *reader, slot *s, stk_predict_b
     const stk_scratch_bytes need = stk_scratch_need(ctx->config, &ctx->image_info, ctx->image_bytes, NULL, 0);
     *booked = stk_predict_book(&w->plan, (uint64_t)width * height, whole, &need);
     if (!admit(w, s, booked->slot + booked->reading)) return STOKE_E_CANCELLED;
-    status = room_for(&s->ids, width, height, 1, depth, &s->mask, &s->error);
-    if (!status) status = stk_predict_check_mask(w->predictor, width, height, &s->mask, &s->error);
+    status = room_for_answer(w, s, width, height);
     if (status) {
         stk_error_prefix(&s->error, file->image_path);
         return status;
@@ -330,12 +342,15 @@ static uint32_t take_ready(work *w, slot **taken)
     return n;
 }
 
-/* A picture that is too wide for it is one file without a mask, and no end of the rest. */
+/* Or over tiles. A picture that is too wide for it is one file without a mask, and no end of the rest. */
 static int slide(work *w, slot *s, stoke_error *err)
 {
     w->sliding = &w->job->files[s->index];
-    const int status = stk_predictor_run(w->predictor, &s->image, w->job->labels ? &s->truth : NULL, &s->mask,
-                                         &s->about, windows_done, w, err);
+    stoke_predictor *p = w->predictor;
+    const stoke_image *truth = w->job->labels ? &s->truth : NULL;
+    const int status =
+        p->restores ? stoke_predictor_restore(p, &s->image, &s->mask, NULL, &s->about, windows_done, w, err)
+                    : stk_predictor_run(p, &s->image, truth, &s->mask, &s->about, windows_done, w, err);
     if (status != STOKE_E_LIMIT) return status;
     s->status = status;
     s->error = *err;
@@ -447,6 +462,8 @@ int stoke_predict_files(stoke_predictor *predictor, const stoke_predict_job *job
         return stk_fail(err, STOKE_E_INVALID,
                         "a job comes from stoke_predict_job_defaults() of this version and needs data "
                         "settings and a function for its results");
+    if (predictor->restores && job->labels)
+        return stk_fail(err, STOKE_E_INVALID, "pictures that are restored have no masks to compare with");
     const uint64_t begin = stk_now_ns();
     work w = { .predictor = predictor, .job = job, .err = err, .report = report };
     pthread_mutex_init(&w.lock, NULL);

@@ -207,9 +207,7 @@ stk_predict_raster stk_predict_raster_of(const stoke_net_plan *net)
 stk_predict_windows stk_windows_of(uint32_t side, uint32_t window, stk_predict_raster raster, double overlap)
 {
     const uint32_t unit = raster.unit;
-    stk_predict_windows w = { .raster = raster,
-                              .window = window,
-                              .length = (side + unit - 1) / unit * unit };
+    stk_predict_windows w = { .raster = raster, .window = window, .length = (side + unit - 1) / unit * unit };
     if (w.length < window) w.length = window;
     w.step = (uint32_t)(window * (1 - overlap)) / unit * unit;
     if (w.step < unit) w.step = unit;
@@ -242,10 +240,8 @@ static void windows_shares(const stk_predict_windows *windows, float *shares)
     for (uint32_t i = 0; i < columns; i++) shares[i] = 1 / shares[i];
 }
 
-/* The pixels of a window that begins inside the image: a view where it ends there too, else a copy in `room`,
- * continued by the mirror image. */
-static int window_pixels(const stoke_image *image, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
-                         stk_mem_buffer *room, stoke_image *pixels, stoke_error *err)
+int stk_predict_window(const stoke_image *image, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                       stk_mem_buffer *room, stoke_image *pixels, stoke_error *err)
 {
     const size_t pixel = (size_t)image->channels * image->depth;
     *pixels = *image;
@@ -395,7 +391,7 @@ static int add_loss(band *b, uint32_t item, uint32_t x, uint32_t y)
     const size_t pixels = (size_t)p->width * p->height;
     stoke_image window;
     double loss = 0;
-    int status = window_pixels(b->truth, x, y, p->width, p->height, &p->window, &window, b->err);
+    int status = stk_predict_window(b->truth, x, y, p->width, p->height, &p->window, &window, b->err);
     void *packed = stk_buffer_reserve(&p->truth, pixels * b->truth->depth);
     if (!status && !packed) status = stk_fail(b->err, STOKE_E_NOMEM, "no memory for the mask of a window");
     if (status) return status;
@@ -424,7 +420,7 @@ static int add_row(band *b, uint32_t y)
         for (n = 0; !status && n < most && i + n < b->across.count; n++) {
             const uint32_t x = windows_start(&b->across, i + n);
             stoke_image pixels;
-            status = window_pixels(b->image, x, y, p->width, p->height, &p->window, &pixels, b->err);
+            status = stk_predict_window(b->image, x, y, p->width, p->height, &p->window, &pixels, b->err);
             if (!status) stk_predict_put(p, n, &pixels);
             columns[n] = x / stride;
         }
@@ -465,8 +461,7 @@ static int finish(band *b, uint32_t end)
     if (b->predictor->params.confidence) sum_confidence(b, end);
     if (first >= b->mask->height) return STOKE_OK; /* what continues the picture */
     if (count > b->mask->height - first) count = b->mask->height - first;
-    const uint16_t *classes =
-        stk_grid_classes(b->predictor, &grid, b->across.length, lines * stride, b->err);
+    const uint16_t *classes = stk_grid_classes(b->predictor, &grid, b->across.length, lines * stride, b->err);
     if (!classes) return STOKE_E_NOMEM;
     stk_grid_copy(classes + (size_t)skip * b->across.length, b->across.length, count, b->mask, first);
     return STOKE_OK;
@@ -506,7 +501,7 @@ int stk_slide(stoke_predictor *p, const stoke_image *image, const stoke_image *t
                                  .confidence = NAN,
                                  .loss = b.counted ? b.loss / (double)b.counted : NAN };
     if (p->params.confidence)
-        about->confidence = b.confidence / grid_of(image->width, p->raster.stride) /
-                            grid_of(image->height, p->raster.stride);
+        about->confidence =
+            b.confidence / grid_of(image->width, p->raster.stride) / grid_of(image->height, p->raster.stride);
     return status;
 }

@@ -53,7 +53,9 @@ static uint64_t of_image(const stk_scratch_bytes *need)
 stk_predict_booking stk_predict_book(const stk_predict_work *w, uint64_t pixels, int whole,
                                      const stk_scratch_bytes *need)
 {
-    const uint64_t depth = w->classes > 256 ? 2 : 1;
+    const uint64_t depth = w->restores        ? 3 * (uint64_t)w->restores->scale * w->restores->scale
+                           : w->classes > 256 ? 2
+                                              : 1;
     return (stk_predict_booking){
         .slot = pixels * (depth + w->ids + w->own_bytes) + (whole ? need->part[STK_ROW_PART_IMAGE] : 0),
         .reading = stk_most(of_image(need), pixels * (w->values + w->ids)),
@@ -66,8 +68,13 @@ static uint64_t of_predictor(const stk_predict_work *w, const stk_probe *probe, 
     const uint64_t window = (uint64_t)w->height * w->width;
     const uint64_t stride = stk_logits_stride(w->classes) * sizeof(float);
     uint64_t bytes = w->batch * window * 3 * sizeof(float) + window * 8;
+    if (w->restores) {
+        const uint32_t tile[2] = { w->height, w->width };
+        return bytes + stk_restore_bytes(w->restores, tile, probe->longest_side, probe->longest_side, NULL);
+    }
     if (w->mode != STOKE_PREDICT_RESIZE) {
-        const stk_predict_windows across = stk_windows_of(probe->longest_side, w->width, w->raster, w->overlap);
+        const stk_predict_windows across =
+            stk_windows_of(probe->longest_side, w->width, w->raster, w->overlap);
         bytes += stk_slide_band(&across, w->height, w->classes);
     }
     const uint64_t grid = window / w->raster.stride / w->raster.stride;
@@ -98,14 +105,15 @@ void stk_predict_add_memory(stoke_memory_sum *sum, const stk_predict_work *w, co
     stoke_memory_add(
         sum, "pictures on their way", 1,
         stk_most(one.slot + one.reading, stk_least(w->memory, slots * one.slot + readers * one.reading)));
-    stoke_memory_add(sum, "pictures for the network", slots, (uint64_t)w->height * w->width * 6);
+    if (!w->restores)
+        stoke_memory_add(sum, "pictures for the network", slots, (uint64_t)w->height * w->width * 6);
     /* A file is read before its picture is let on its way, and the mask's beside that. */
     const uint64_t files = (probe->most.part[STK_ROW_PART_IMAGE_FILE] +
                             (w->ids ? probe->most.part[STK_ROW_PART_MASK_FILE] : 0)) /
                            6;
     const uint64_t keeps = stk_least(of_image(&probe->most), stk_predict_kept(w));
     stoke_memory_add(sum, "helpers", w->helpers, keeps + files + STK_THREAD_BYTES + WRITING);
-    stoke_memory_add(sum, "windows and classes", 1, of_predictor(w, probe, pixels));
+    stoke_memory_add(sum, w->restores ? "tiles" : "windows and classes", 1, of_predictor(w, probe, pixels));
 }
 
 static uint64_t all_of(const stk_predict_work *w, const stk_probe *probe)
@@ -147,9 +155,10 @@ stk_predict_work stk_predict_work_of(const stoke_predictor *p, const stoke_predi
                               .width = p->width,
                               .classes = p->classes,
                               .raster = p->raster,
+                              .restores = p->restores ? stoke_net_plan_used(p->net) : NULL,
                               .batch = p->batch,
                               .views = stk_predict_views(p),
-                              .mode = p->params.mode,
+                              .mode = p->restores ? STOKE_PREDICT_SLIDE : p->params.mode,
                               .overlap = p->params.overlap,
                               .files = job->count,
                               .helpers = predict_helpers(job->helpers),
@@ -255,6 +264,19 @@ static int plan_slide(stk_train_memory *m, const stk_setup *setup, const stoke_d
     return STOKE_OK;
 }
 
+/* Pictures that are restored whole, one at a time, by a network of their own. */
+static int plan_whole(stk_train_memory *m, const stk_setup *setup, stoke_error *err)
+{
+    stoke_net_plan plan;
+    const int r = stoke_net_plan_of(&setup->viewer, &plan, err);
+    if (r) return r;
+    m->viewer = plan.total - plan.process + plan.threads * STK_THREAD_BYTES;
+    m->whole = stk_whole_bytes(&setup->eval, setup->viewer.scale, 0) +
+               stk_restore_bytes(&plan, (uint32_t[]){ setup->viewer.height, setup->viewer.width },
+                                 setup->eval.width, setup->eval.height, NULL);
+    return STOKE_OK;
+}
+
 static void add_up(stk_train_memory *m, const stk_setup *setup, uint64_t pictures, uint64_t process)
 {
     const stoke_memory_plan *train = &m->train.shown, *val = &m->val.shown;
@@ -268,6 +290,8 @@ static void add_up(stk_train_memory *m, const stk_setup *setup, uint64_t picture
     stoke_memory_add(sum, "workers", busy->workers, busy->worker_bytes);
     stoke_memory_add(sum, "one large picture", 1, busy->large_bytes);
     if (m->slides) stk_predict_add_memory(sum, &m->slide, &m->seen);
+    if (m->viewer) stoke_memory_add(sum, "validation network", 1, m->viewer);
+    if (m->viewer) stoke_memory_add(sum, "whole pictures", 1, m->whole);
     stoke_memory_add(sum, "cache", 1, train->cache_bytes + val->cache_bytes);
     stoke_memory_add(sum, "pictures", 1, pictures);
     stoke_memory_add(sum, "process", 1, process);
@@ -342,7 +366,7 @@ static uint64_t predicted_bytes(const stk_setup *setup)
 {
     const uint64_t pixels = (uint64_t)setup->net.height * setup->net.width,
                    scale = setup->net.scale ? setup->net.scale : 1;
-    if (!setup->val_set) return 0;
+    if (!setup->val_set || setup->viewer.batch) return 0;
     if (!stk_setup_restores(setup)) return (uint64_t)setup->val.batch * pixels * 2;
     return scale * scale * pixels * 3 * sizeof(float) + 2 * 416 * scale * setup->net.width;
 }
@@ -356,7 +380,8 @@ int stk_train_memory_make(stk_train_memory *m, const stk_setup *setup, uint32_t 
     if (!r && loads_val(setup)) r = stk_loader_plan_of(&m->val, setup->val_set, &val, err);
     if (r) return r;
     m->val.rests = 1;
-    if (setup->val_set && !loads_val(setup)) r = plan_slide(m, setup, &val, err);
+    if (setup->val_set && !loads_val(setup))
+        r = stk_setup_restores(setup) ? plan_whole(m, setup, err) : plan_slide(m, setup, &val, err);
     if (r) return r;
     const uint64_t drawn = drawn_bytes(m, setup, pictures), predicted = predicted_bytes(setup);
     const uint64_t process =

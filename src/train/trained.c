@@ -16,6 +16,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
+#include "src/train/predict.h"
 
 struct stoke_trained {
     char weights[PATH_MAX], config[PATH_MAX]; /* config "": no run */
@@ -142,8 +143,11 @@ void stoke_trained_settings(const stoke_trained *trained, stoke_predict_params *
 {
     params->weights = trained->weights;
     if (!*trained->config) return;
-    params->size[0] = trained->data.size[0];
-    params->size[1] = trained->data.size[1];
+    /* Pictures that are restored come in tiles, whatever was cut out of them for training. */
+    if (!stk_predict_restores(trained->weights)) {
+        params->size[0] = trained->data.size[0];
+        params->size[1] = trained->data.size[1];
+    }
     params->augment = trained->data.augment;
     params->precision = trained->train.precision;
 }

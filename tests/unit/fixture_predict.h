@@ -30,14 +30,14 @@ static inline double noise(uint64_t x)
     return (double)((x ^ (x >> 31)) >> 11) / (1ull << 52) - 1;
 }
 
-/* A network whose masks are not all one class: first values are too small for that. */
-static inline const char *write_network(void **state, const char *name, uint32_t classes)
+/* A network whose masks are not all one class: first values of a SegFormer are too small for that. */
+static inline const char *write_model(void **state, const char *name, const char *model, uint32_t classes)
 {
     const char *folder = unit_path(state, name);
     stoke_net_params params = stoke_net_defaults();
     stoke_net *net;
     stoke_net_tensor t;
-    params.model = "b0";
+    params.model = model;
     params.classes = classes;
     params.height = params.width = SIDE;
     params.training = 0;
@@ -45,7 +45,8 @@ static inline const char *write_network(void **state, const char *name, uint32_t
     params.precision = STOKE_PRECISION_FP32;
     OK(stoke_net_open(&net, &params, &err));
     for (size_t i = 0; !stoke_net_tensor_at(net, i, &t); i++) {
-        const float factor = t.dims == 1 ? 1 : t.dims == 4 && t.shape[1] == 1 ? 20 : 2.5f;
+        const float large = t.dims == 4 && t.shape[1] == 1 ? 20 : 2.5f;
+        const float factor = t.dims == 1 || strcmp(model, "b0") != 0 ? 1 : large;
         for (size_t k = 0; k < t.count; k++)
             t.values[k] = factor * t.values[k] + (t.dims == 1 ? 0.2f * (float)noise(i * 65536 + k) : 0);
         if (strstr(t.name, "running_var"))
@@ -55,6 +56,11 @@ static inline const char *write_network(void **state, const char *name, uint32_t
     OK(stoke_net_save(net, folder, 0, &err));
     stoke_net_close(&net);
     return folder;
+}
+
+static inline const char *write_network(void **state, const char *name, uint32_t classes)
+{
+    return write_model(state, name, "b0", classes);
 }
 
 /* Blobs and stripes, so that there is something to see at every scale. */

@@ -11,13 +11,12 @@
 #include "src/pix/pix.h"
 #include "src/train/predict.h"
 
-enum { GRID = SIDE / 4 };
-
 /* ---- the oracle ---- */
 
 typedef struct oracle {
     stoke_net *net;
     uint32_t classes;
+    uint32_t stride, unit, grid; /* of logits, of windows; logits along SIDE */
     int flip;
     const uint32_t (*swap)[2];
     size_t n_swap;
@@ -33,11 +32,15 @@ static oracle open_oracle(const char *folder)
     params.threads = 2;
     params.precision = STOKE_PRECISION_FP32;
     OK(stoke_net_open(&o.net, &params, &err));
-    o.classes = stoke_net_plan_used(o.net)->classes;
+    const stoke_net_plan *plan = stoke_net_plan_used(o.net);
+    o.classes = plan->classes;
+    o.stride = plan->stride;
+    o.unit = plan->stride > plan->side_multiple ? plan->stride : plan->side_multiple;
+    o.grid = SIDE / o.stride;
     return o;
 }
 
-/* Logits of one picture of the network's size, [GRID][GRID][classes]. */
+/* Logits of one picture of the network's size, [grid][grid][classes]. */
 static void view_logits(const oracle *o, const stoke_image *pixels, int mirrored, double *out)
 {
     const double mean[3] = { 0.485, 0.456, 0.406 }, deviation[3] = { 0.229, 0.224, 0.225 };
@@ -56,11 +59,11 @@ static void view_logits(const oracle *o, const stoke_image *pixels, int mirrored
         .count = 1, .images = row, .layout = STOKE_LAYOUT_CHW, .image_row_floats = 3 * SIDE * SIDE
     };
     OK(stoke_net_forward(o->net, &batch, &logits, &err));
-    for (int y = 0; y < GRID; y++)
-        for (int x = 0; x < GRID; x++)
+    for (uint32_t y = 0; y < o->grid; y++)
+        for (uint32_t x = 0; x < o->grid; x++)
             for (uint32_t k = 0; k < o->classes; k++)
-                out[(y * GRID + x) * o->classes + k] =
-                    logits.data[((size_t)y * GRID + (mirrored ? GRID - 1 - x : x)) * logits.stride + k];
+                out[(y * o->grid + x) * o->classes + k] =
+                    logits.data[((size_t)y * o->grid + (mirrored ? o->grid - 1 - x : x)) * logits.stride + k];
 }
 
 static double probability(const double *logits, uint32_t classes, uint32_t k)
@@ -85,9 +88,9 @@ static void item_logits(const oracle *o, const stoke_image *pixels, double *out)
 {
     view_logits(o, pixels, 0, out);
     if (!o->flip) return;
-    double *other = malloc(GRID * GRID * o->classes * sizeof *other), both[CLASSES];
+    double *other = malloc((size_t)o->grid * o->grid * o->classes * sizeof *other), both[CLASSES];
     view_logits(o, pixels, 1, other);
-    for (size_t i = 0; i < GRID * GRID; i++) {
+    for (size_t i = 0; i < (size_t)o->grid * o->grid; i++) {
         double *own = out + i * o->classes;
         for (uint32_t k = 0; k < o->classes; k++)
             both[k] = (probability(own, o->classes, k) +
@@ -184,15 +187,17 @@ static uint32_t walk(uint32_t at, uint32_t size)
 static double *slide_oracle(const oracle *o, const stoke_image *image, double overlap, uint32_t *gh,
                             uint32_t *gw, uint64_t *windows)
 {
-    uint32_t height = (image->height + 3) / 4 * 4, width = (image->width + 3) / 4 * 4;
+    const uint32_t unit = o->unit;
+    uint32_t height = (image->height + unit - 1) / unit * unit;
+    uint32_t width = (image->width + unit - 1) / unit * unit;
     height = height < SIDE ? SIDE : height;
     width = width < SIDE ? SIDE : width;
-    *gh = height / 4, *gw = width / 4, *windows = 0;
+    *gh = height / o->stride, *gw = width / o->stride, *windows = 0;
     double *sums = calloc((size_t)*gh * *gw * o->classes, sizeof *sums);
     double *counts = calloc((size_t)*gh * *gw, sizeof *counts);
-    double *own = malloc(GRID * GRID * o->classes * sizeof *own);
+    double *own = malloc((size_t)o->grid * o->grid * o->classes * sizeof *own);
     uint8_t *window = malloc(SIDE * SIDE * 3);
-    const uint32_t step = (uint32_t)(SIDE * (1 - overlap)) / 4 * 4;
+    const uint32_t step = (uint32_t)(SIDE * (1 - overlap)) / unit * unit;
     const stoke_image pixels = { window, SIDE * 3, SIDE, SIDE, 3, 1 };
     for (uint32_t top = 0, last_y = 0; !last_y; top += step)
         for (uint32_t left = 0, last_x = 0; !last_x; left += step) {
@@ -207,12 +212,12 @@ static double *slide_oracle(const oracle *o, const stoke_image *image, double ov
                            3);
             item_logits(o, &pixels, own);
             ++*windows;
-            for (uint32_t y = 0; y < GRID; y++)
-                for (uint32_t x = 0; x < GRID; x++) {
-                    const size_t at = (size_t)(y0 / 4 + y) * *gw + x0 / 4 + x;
+            for (uint32_t y = 0; y < o->grid; y++)
+                for (uint32_t x = 0; x < o->grid; x++) {
+                    const size_t at = (size_t)(y0 / o->stride + y) * *gw + x0 / o->stride + x;
                     counts[at]++;
                     for (uint32_t k = 0; k < o->classes; k++)
-                        sums[at * o->classes + k] += own[(y * GRID + x) * o->classes + k];
+                        sums[at * o->classes + k] += own[(y * o->grid + x) * o->classes + k];
                 }
         }
     for (size_t i = 0; i < (size_t)*gh * *gw * o->classes; i++) sums[i] /= counts[i / o->classes];
@@ -271,12 +276,12 @@ static void check_resized(const char *folder, const oracle *o, const char *augme
     stoke_image fitted = { malloc(SIDE * SIDE * 3 * depth), SIDE * 3 * depth, SIDE, SIDE, 3, depth };
     stk_pix_resizer *resizer = stk_resizer_create();
     stoke_prediction about;
-    double *grid = malloc(GRID * GRID * o->classes * sizeof *grid);
+    double *grid = malloc((size_t)o->grid * o->grid * o->classes * sizeof *grid);
     OK(stk_resize(resizer, &picture, &fitted, &err));
     item_logits(o, &fitted, grid);
     OK(stoke_predictor_run(p, &picture, &mask, &about, NULL, NULL, &err));
-    assert_mask(&mask, grid, GRID, GRID, o->classes, height, width);
-    assert_true(fabs(about.confidence - mean_confidence(grid, GRID, GRID, GRID, o->classes)) < 1e-5);
+    assert_mask(&mask, grid, o->grid, o->grid, o->classes, height, width);
+    assert_true(fabs(about.confidence - mean_confidence(grid, o->grid, o->grid, o->grid, o->classes)) < 1e-5);
     stk_resizer_destroy(&resizer);
     stoke_predictor_close(&p);
     free(picture.data), free(mask.data), free(fitted.data), free(grid);
@@ -331,8 +336,9 @@ static void check_windows(const char *folder, const oracle *o, uint32_t width, u
     assert_int_equal(about.mode, STOKE_PREDICT_SLIDE);
     assert_int_equal(about.windows, windows);
     assert_int_equal(stoke_predictor_plan(p, width, height).windows, windows);
-    assert_mask(&mask, grid, gh, gw, o->classes, gh * 4, gw * 4);
-    const double sure = mean_confidence(grid, gw, (height + 3) / 4, (width + 3) / 4, o->classes);
+    assert_mask(&mask, grid, gh, gw, o->classes, gh * o->stride, gw * o->stride);
+    const double sure = mean_confidence(grid, gw, (height + o->stride - 1) / o->stride,
+                                        (width + o->stride - 1) / o->stride, o->classes);
     assert_true(fabs(about.confidence - sure) < 1e-5);
     stoke_predictor_close(&p);
     free(picture.data), free(mask.data), free(grid);
@@ -352,6 +358,23 @@ static void windows_over_pictures(void **state)
     o.flip = 1;
     check_windows(folder, &o, 99, 70, 0.5);
     stoke_net_close(&o.net);
+}
+
+/* Logits at full resolution, and windows that begin at multiples of 16. */
+static void other_networks(void **state)
+{
+    static const char *const models[] = { "resnet", "unet" };
+    for (int i = 0; i < 2; i++) {
+        const char *folder = write_model(state, models[i], models[i], CLASSES);
+        oracle o = open_oracle(folder);
+        assert_int_equal(o.unit, i ? 16 : 1);
+        check_resized(folder, &o, NULL, 103, 47, 1);
+        check_windows(folder, &o, 21, 9, 0.5);
+        check_windows(folder, &o, 110, 99, 0.3);
+        o.flip = 1;
+        check_windows(folder, &o, 99, 70, 0.5);
+        stoke_net_close(&o.net);
+    }
 }
 
 /* Neither how many windows go through the network at once nor the number of threads changes a bit. */
@@ -395,6 +418,10 @@ static void what_is_refused(void **state)
     params.size[0] = params.size[1] = 66;
     assert_int_equal(stoke_predictor_open(&p, &params, &err), STOKE_E_INVALID);
     assert_non_null(strstr(err.message, "multiples of 4"));
+    params.weights = write_model(state, "unet", "unet", CLASSES);
+    assert_int_equal(stoke_predictor_open(&p, &params, &err), STOKE_E_INVALID);
+    assert_non_null(strstr(err.message, "multiples of 16"));
+    params.weights = folder;
     params.size[0] = params.size[1] = 0;
     params.overlap = 0.95;
     assert_int_equal(stoke_predictor_open(&p, &params, &err), STOKE_E_INVALID);
@@ -477,7 +504,8 @@ static void presets(void **state)
         { "{\"size\": {\"shortest_edge\": 512}}", 0, 0, 0, STOKE_OK },
         { "{}", 0, 0, 0, STOKE_OK },
         { "{\"image_mean\": null, \"image_std\": null}", 0, 0, 0, STOKE_OK },
-        { "{\"size\": 4}", 0, 0, 0, STOKE_E_FORMAT },
+        { "{\"size\": 4}", 4, 4, 0, STOKE_OK }, /* a network at full resolution takes any */
+        { "{\"size\": 0}", 0, 0, 0, STOKE_E_FORMAT },
         { "{\"size\": 1e9}", 0, 0, 0, STOKE_E_FORMAT },
         { "{\"size\": {\"height\": 96, \"width\": \"wide\"}}", 0, 0, 0, STOKE_E_FORMAT },
         { "{\"image_mean\": [0.5, 0.5], \"image_std\": [1, 1, 1]}", 0, 0, 0, STOKE_E_FORMAT },
@@ -510,6 +538,7 @@ UNIT_GROUP(predict)
         unit_test_with_folder(mirror_images),
         unit_test_with_folder(one_class),
         unit_test_with_folder(windows_over_pictures),
+        unit_test_with_folder(other_networks),
         unit_test_with_folder(batches_do_not_show),
         unit_test_with_folder(what_is_refused),
         unit_test_with_folder(too_wide_to_slide),
