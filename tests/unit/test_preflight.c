@@ -478,11 +478,11 @@ static void dialects(void **state)
     w = read_text(state,
                   "base_channels: 64\nnum_blocks: 6\npatch_size: 128\nbatch_size: 16\noptimizer: SGD\n");
     assert_string_equal(w->model, "resnet");
+    assert_int_equal(w->height, 128);
+    assert_int_equal(w->train.optimizer, STOKE_OPTIMIZER_SGD);
     assert_string_equal(read_text(state, "model: SmallNet\nbatch_size: 4\n")->model, "resnet");
     assert_string_equal(read_text(state, "model: resnet50\nbatch_size: 4\n")->model, "");
     assert_string_equal(read_text(state, "model: smallnet\nbatch: 4\nworkers: 1\n")->model, "resnet");
-    assert_int_equal(w->height, 128);
-    assert_int_equal(w->train.optimizer, STOKE_OPTIMIZER_SGD);
     w = read_text(state, "model: b3\nbatch: 6\nsize: 96x64\nworkers: 2\n");
     assert_int_equal(w->engine, STOKE_ENGINE_NATIVE);
     assert_string_equal(w->model, "b3");
