@@ -75,9 +75,9 @@ static const struct {
     { "persistent_workers", NULL, "persistent_workers" },
     { "pin_memory", NULL, "pin_memory" },
     { "compile", NULL, "compile" },
-    { "base_channels", NULL, "base_channels" },
-    { "num_blocks", NULL, "num_blocks" },
-    { "patch_size", NULL, "patch_size" },
+    { "base_channels", "base_channels", "base_channels" },
+    { "num_blocks", "num_blocks", "num_blocks" },
+    { "patch_size", "patch_size", "patch_size" },
     { "use_perceptual", NULL, "use_perceptual" },
 };
 
@@ -260,9 +260,6 @@ static int run(cli_call *call, stoke_error *err)
     if (!r) r = o->choose_model ? choose_model(call, &params, err) : stoke_recommend(&advice, &params, err);
     if (r) cli_hint_memory(err);
     if (r || o->choose_model) return r;
-    if (o->write && resnet && o->dialect == DIALECT_OWN)
-        return cli_error(err, STOKE_E_INVALID,
-                         "`stoke train` has no sizes of a resnet: write its settings with --dialect flat");
     if (o->write) r = stoke_output_open(&output, o->write, err);
     if (r) return r;
     if (o->write && o->dialect == DIALECT_TRAIN_DS)

@@ -96,7 +96,7 @@ static void say_words(words *w, const find_batch *s, uint32_t batch, int with_lo
     add(w, "--config", wish->config);
     add(w, "--map", wish->map);
     add(w, "--data", wish->data);
-    add(w, "--model", wish->model);
+    add(w, "--model", p->train.model);
     add(w, "--device", wish->device);
     add(w, "--precision", precisions[wish->precision]);
     char *size = room(w), *memory = room(w);

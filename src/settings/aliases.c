@@ -51,9 +51,9 @@ const stk_setting stk_settings[] = {
             "print_freq", "log_every_n_steps", "logging_steps", "print_every"),
     SETTING("epochs", TRAINING, "epochs", NULL, WHOLE, 0, "epochs", "num_epochs", "max_epochs",
             "num_train_epochs", "n_epochs", "total_epochs"),
-    SETTING("base_channels", MODEL, NULL, NULL, NOT, 0, "base_channels"),
-    SETTING("num_blocks", MODEL, NULL, NULL, NOT, 0, "num_blocks", "n_blocks"),
-    SETTING("patch_size", MODEL, NULL, NULL, NOT, 0, "patch_size"),
+    SETTING("base_channels", MODEL, "base_channels", NULL, NOT, 0, "base_channels"),
+    SETTING("num_blocks", MODEL, "num_blocks", NULL, NOT, 0, "num_blocks", "n_blocks"),
+    SETTING("patch_size", MODEL, "patch_size", NULL, NOT, 0, "patch_size"),
     SETTING("use_perceptual", MODEL, NULL, NULL, NOT, 0, "use_perceptual", "use_perceptual_loss"),
     /* Read, and changed by nothing. */
     SETTING("model", MODEL, "model", NULL, MODEL, 1, "model_name", "model_name_or_path", "backbone",

@@ -377,11 +377,13 @@ int stk_resolve_length(stk_resolve_ctx *s)
 
 /* ---- learning rate ---- */
 
-/* Pretrained weights with a new head get the paper's rate; others, which are all of this task, a larger one. */
+/* Pretrained weights with a new head get the paper's rate; others, which are all of this task, a larger one.
+ */
 double stk_usual_rate(const stoke_train_params *p)
 {
     stk_network_config config;
-    const int encoder = stk_network_find(&config, p->model, 1, NULL) || config.network->head_lr > 1;
+    const int encoder =
+        !p->model || stk_network_find(&config, p->model, 1, NULL) || config.network->head_lr > 1;
     return p->optimizer == STOKE_OPTIMIZER_SGD ? 0.01 : !p->pretrained ? 1e-3 : encoder ? 6e-5 : 2e-4;
 }
 

@@ -136,6 +136,29 @@ def sizes_count():
     assert taken <= held[1] <= taken + (64 << 20), (taken, held[1])  # the process besides
 
 
+def pictures_to_restore():
+    """A set of pairs of pictures: every command takes it, and batches with targets stay on the processor."""
+    stoke('synth', 'pairs', '--task', 'restore', '--count', 12, '--size', 48, '--scale', 2, '--quiet')
+    sizes = 'model: resnet\nbase_channels: 8\nnum_blocks: 2\n'
+    FILES['restore.yaml'] = 'data: pairs\nscale: 2\npatch_size: 16\nbatch: 4\nworkers: 1\n' + sizes
+    file = config('restore.yaml')
+    found = answer('find-batch', '--config', file, '--steps', 3, '--although-busy')
+    equal((found['model'], found['size'], found['batch'] > 0), ('resnet', [16, 16], True))
+    confirming = [t for t in found['trials'] if t['with_loader']]
+    equal([t['outcome'] for t in confirming], ['ok'], str(confirming))
+    contains(run('estimate', '--config', file).stdout, 'resnet, 8 channels, 2 blocks', 'restores pictures, 2 times as large')
+    lines = {line['key']: line for line in answer('check', '--config', file)['lines']}
+    equal((lines['data']['verdict'], 'restores pictures' in lines['memory']['figure']), ('pass', True))
+    done = run('diagnose', '--config', file, '--steps', 4, '--although-busy')
+    contains(done.stderr, 'batches with targets stay in host memory', 'native')
+    contains(done.stdout, 'training resnet', '[really computed]')
+    run('optimize', '--config', file, '--benchmark', '--steps', 3)
+    # For a file of a PyTorch trainer, which says no scale.
+    stoke('synth', 'noisy', '--task', 'restore', '--count', 12, '--size', 24, '--quiet')
+    theirs = run('find-batch', 'noisy', '--config', config('lightweight.yaml'), '--steps', 3, '--although-busy').stdout
+    contains(theirs, 'restores pictures')
+
+
 def of_others():
     file = config('theirs.yaml')
     contains(run('find-batch', '--config', file, code=2).stderr, "'lmsa_net' is no network that runs here", 'BatchSizeOptimizer')
@@ -173,6 +196,7 @@ sys.exit(tap.run([(f'{name} is optimized', writes(name)) for name in FILES]
                  + [(f'{name} is read by all that advise', reads(name)) for name in FILES]
                  + [(f'{name} is tried on the processor', tries(name)) for name in TRIED if name != 'theirs.yaml']
                  + [('the sizes of the network count', sizes_count),
+                    ('pictures to restore', pictures_to_restore),
                     ('a network of others', of_others),
                     ('advice for what the file names', advice_for_what_the_file_names),
                     ('files that cannot be read', files_that_cannot_be_read)]))

@@ -689,10 +689,14 @@ def old_card():
 
 def one_number_of_classes():
     file = write('cls/x.yaml', SMALL)
-    contains('\n'.join(stoke_json('optimize', '--config', file, '--gpu', 'GTX 1080', '--dry-run')['remarks']), '3 assumed')
+    contains('\n'.join(stoke_json('optimize', '--config', file, '--gpu', 'GTX 1080', '--dry-run')['remarks']), 'taken to restore pictures')
     lines = stoke_json('check', '--config', file, '--gpu', 'GTX 1080', code=None)['lines']
-    contains([x['figure'] for x in lines if x['key'] == 'memory'][0], '3 classes assumed')
+    contains([x['figure'] for x in lines if x['key'] == 'memory'][0], 'restores pictures')
     equal(stoke_json('estimate', '--config', file)['classes'], 3)
+    file = write('cls/b.yaml', 'model: mit_b0\nbatch_size: 4\nimage_size: 64\n')
+    contains('\n'.join(stoke_json('optimize', '--config', file, '--gpu', 'GTX 1080', '--dry-run')['remarks']), '19 assumed')
+    lines = stoke_json('check', '--config', file, '--gpu', 'GTX 1080', code=None)['lines']
+    contains([x['figure'] for x in lines if x['key'] == 'memory'][0], '19 classes assumed')
 
 
 def measured_workers():

@@ -255,17 +255,18 @@ static void resnet_by_hand(void **state)
     assert_int_equal(e.parameters, (27 * 8 + 8) + 4 * (72 * 8 + 8) + (72 * 3 + 3));
     assert_int_equal(e.bytes[STOKE_TERM_ACTIVATIONS], 2 * 6 * 8 * 64 * 64 * 4);
     /* It restores pictures, unless told; a picture is 12 bytes a pixel, a mask of PyTorch 8. */
-    assert_int_equal(e.bytes[STOKE_TERM_BATCHES], 3 * 2 * 24 * 64 * 64);
+    assert_int_equal(e.bytes[STOKE_TERM_BATCHES], (p.prefetch + 1) * 2 * 24 * 64 * 64);
     p.model = "smallnet"; /* as it was called */
     assert_int_equal(make(STOKE_ENGINE_TORCH, &p).total, e.total);
     p.task = STOKE_TASK_SEGMENT;
-    assert_int_equal(make(STOKE_ENGINE_TORCH, &p).bytes[STOKE_TERM_BATCHES], 3 * 2 * 20 * 64 * 64);
+    assert_int_equal(make(STOKE_ENGINE_TORCH, &p).bytes[STOKE_TERM_BATCHES],
+                     (p.prefetch + 1) * 2 * 20 * 64 * 64);
     p.task = STOKE_TASK_RESTORE;
     p.scale = 2; /* a tail of 12 channels, results and targets of 4 times the pixels */
     const stoke_estimate larger = make(STOKE_ENGINE_TORCH, &p);
     assert_int_equal(larger.parameters, e.parameters + 9 * (72 + 1));
     assert_int_equal(larger.bytes[STOKE_TERM_LOGITS], 2 * 4 * 2 * 12 * 64 * 64);
-    assert_int_equal(larger.bytes[STOKE_TERM_BATCHES], 3 * 2 * (12 + 48) * 64 * 64);
+    assert_int_equal(larger.bytes[STOKE_TERM_BATCHES], (p.prefetch + 1) * 2 * (12 + 48) * 64 * 64);
     p.base_channels = p.num_blocks = 0; /* the network's own */
     p.scale = 0;
     assert_int_equal(make(STOKE_ENGINE_TORCH, &p).parameters,
@@ -296,7 +297,8 @@ static void native_resnet_is_the_plan(void **state)
         assert_int_equal(e.bytes[STOKE_TERM_WEIGHTS] + e.bytes[STOKE_TERM_GRADIENTS] +
                              e.bytes[STOKE_TERM_OPTIMIZER] + e.bytes[STOKE_TERM_EXTRA],
                          plan.parameters + plan.packed);
-        assert_int_equal(e.bytes[STOKE_TERM_BATCHES], 3 * 3 * 12 * (1 + scale * scale) * 40 * 40);
+        assert_int_equal(e.bytes[STOKE_TERM_BATCHES],
+                         (p.prefetch + 1) * 3 * 12 * (1 + scale * scale) * 40 * 40);
         p.batch = 4;
         assert_true(make(STOKE_ENGINE_NATIVE, &p).total > e.total);
     }

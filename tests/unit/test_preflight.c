@@ -65,7 +65,7 @@ static void all_is_right(void)
     s.here.gpu.pcie_generation = s.here.gpu.pcie_generation_max = nvml(4);
     s.here.gpu.pcie_width = s.here.gpu.pcie_width_max = nvml(16);
     s.here.gpu.clocks_reasons = nvml(STOKE_CLOCKS_IDLE);
-    s.here.data_there = s.here.has_masks = 1;
+    s.here.data_there = s.here.has_partners = 1;
     s.here.pairs = s.here.train_pairs = 100;
     s.here.data_bytes = measured(GIB);
     s.here.disk.rotational = s.here.disk.network = measured(0);
@@ -392,7 +392,7 @@ static void data(void **state)
     expect("data", NA);
     s.here.left_out = 1;
     expect("data", WARN);
-    s.here.has_masks = 0;
+    s.here.has_partners = 0;
     expect("data", WARN);
     s.here.data_bytes = measured(1e13); /* what fits into memory is read once, wherever it lies */
     s.here.disk.network = measured(1);
@@ -478,11 +478,11 @@ static void dialects(void **state)
     w = read_text(state,
                   "base_channels: 64\nnum_blocks: 6\npatch_size: 128\nbatch_size: 16\noptimizer: SGD\n");
     assert_string_equal(w->model, "resnet");
+    assert_int_equal(w->height, 128);
+    assert_int_equal(w->train.optimizer, STOKE_OPTIMIZER_SGD);
     assert_string_equal(read_text(state, "model: SmallNet\nbatch_size: 4\n")->model, "resnet");
     assert_string_equal(read_text(state, "model: resnet50\nbatch_size: 4\n")->model, "");
     assert_string_equal(read_text(state, "model: smallnet\nbatch: 4\nworkers: 1\n")->model, "resnet");
-    assert_int_equal(w->height, 128);
-    assert_int_equal(w->train.optimizer, STOKE_OPTIMIZER_SGD);
     w = read_text(state, "model: b3\nbatch: 6\nsize: 96x64\nworkers: 2\n");
     assert_int_equal(w->engine, STOKE_ENGINE_NATIVE);
     assert_string_equal(w->model, "b3");

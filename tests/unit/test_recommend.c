@@ -344,7 +344,7 @@ static void small_network(void **state)
     assert_string_equal(value(&a, "patch_size"), "256");
     assert_string_equal(value(&a, "num_workers"), "12");
     assert_string_equal(value(&a, "use_perceptual"), "true");
-    assert_null(find(&a, "model"));
+    assert_string_equal(value(&a, "model"), "resnet");
     p.gpu = "GTX 1080";
     a = advise(&p);
     assert_string_equal(value(&a, "batch_size"), "16");

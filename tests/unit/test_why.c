@@ -359,7 +359,7 @@ static stk_why_evidence *large_set(void)
     e->log.step = 500;
     e->log.step_seconds = 100;
     e->log.data_seconds = 40;
-    e->here.data_there = e->here.has_masks = e->config.has_data = 1;
+    e->here.data_there = e->here.has_partners = e->config.has_data = 1;
     e->here.pairs = 50000;
     e->here.data_bytes = measured(50000.0 * 2 * 200000);
     e->here.disk.cached_share = measured(0.9);

@@ -246,6 +246,7 @@ static int resnet_lines(adviser *a, fitted *f, stoke_error *err)
 
     snprintf(from, sizeof from, "%s%s", row->borrowed ? row->borrowed : row->card,
              row->borrowed ? "; none is known for this card" : "");
+    line(a, "model", "resnet", STOKE_SOURCE_TABLE, "the small residual network, as asked for");
     batch_line(a, f);
     line(a, "base_channels", NUMBER(row->channels), STOKE_SOURCE_TABLE, USUAL, row->card);
     line(a, "num_blocks", NUMBER(row->blocks), STOKE_SOURCE_TABLE, USUAL, from);

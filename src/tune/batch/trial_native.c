@@ -115,25 +115,31 @@ static int next_batch(native_trial *n, const stoke_batch **batch, stoke_error *e
                     (unsigned)n->setup.train.batch);
 }
 
-/* Of networks at full resolution. */
-static void take_sizes(stoke_net_params *net, const stoke_trial_params *p)
+/* What training would settle. A file may name sizes that its SegFormer has none of. */
+static void settle(native_trial *n, stoke_data_params *data)
 {
-    const stoke_estimate_params as = { .model = net->model, .classes = net->classes, .task = p->task };
-    net->task = stk_estimate_task(&as);
-    if (p->base_channels) net->base_channels = p->base_channels;
-    if (p->num_blocks) net->num_blocks = p->num_blocks;
-    if (p->scale) net->scale = p->scale;
-    if (net->task == STOKE_TASK_RESTORE && net->loss.kind < STOKE_LOSS_L1) net->loss.kind = STOKE_LOSS_L1;
+    const stoke_trial_params *p = n->params;
+    stoke_train_params *train = &n->train;
+    const stoke_estimate_params as = { .model = train->model, .classes = p->classes, .task = p->task };
+    if (train->model && *train->model != 'b') {
+        if (p->base_channels) train->base_channels = p->base_channels;
+        if (p->num_blocks && stk_is_resnet(train->model)) train->num_blocks = p->num_blocks;
+    }
+    data->task = stk_estimate_task(&as);
+    if (p->scale) data->scale = p->scale;
+    if (train->loss == STOKE_TRAIN_LOSS_AUTO)
+        train->loss = data->task == STOKE_TASK_RESTORE ? STOKE_LOSS_CHARBONNIER : STOKE_LOSS_CE;
 }
 
 static int open_native(native_trial *n, uint32_t batch, stoke_error *err)
 {
     const stoke_trial_params *p = n->params;
     stoke_net_params net;
+    stoke_data_params data = p->data;
     int r = STOKE_OK;
     n->train = p->train;
+    settle(n, &data);
     if (p->with_loader && stk_trial_has_data(p)) {
-        stoke_data_params data = p->data;
         data.batch = batch;
         n->train.resume = NULL;
         n->train.lr = n->train.lr > 0 ? n->train.lr : 1e-5; /* it is not the loss that is looked at */
@@ -143,11 +149,10 @@ static int open_native(native_trial *n, uint32_t batch, stoke_error *err)
         n->train = n->setup.params;
         net = n->setup.net;
     } else {
-        net = stk_setup_net(&n->train, &p->data, p->classes);
+        net = stk_setup_net(&n->train, &data, p->classes);
         if (!net.model && !net.weights) net.model = "b0";
         net.batch = batch;
     }
-    if (net.model && *net.model != 'b') take_sizes(&net, p);
     r = stoke_net_open(&n->net, &net, err);
     if (!r && n->setup.train_set)
         return stoke_loader_create(&n->loader, n->setup.train_set, &n->setup.train, NULL, err);

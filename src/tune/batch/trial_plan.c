@@ -31,7 +31,7 @@ static void take_wish(trial_plan *plan)
     p->train = w->train;
     p->classes = w->classes > 0 ? (uint32_t)w->classes : 0;
     if (p->classes) p->data.classes = p->classes;
-    if (*w->model) p->train.model = w->model;
+    if (*w->model && w->engine == STOKE_ENGINE_TORCH) p->train.model = w->model;
     if (w->height > 0) p->data.size[0] = (uint32_t)w->height;
     if (w->width > 0) p->data.size[1] = (uint32_t)w->width;
     p->task = stk_run_config_task(w);
@@ -51,8 +51,11 @@ static int look(trial_plan *plan, stoke_error *err)
     stoke_data_params data = p->data;
     stoke_train_params train = p->train;
     if (!w->has_data) return STOKE_OK;
-    data.batch = 1;                                          /* it is what is looked for */
-    if (w->engine == STOKE_ENGINE_TORCH) train.model = "b0"; /* only the data are looked at */
+    data.batch = 1;                        /* it is what is looked for */
+    if (w->engine == STOKE_ENGINE_TORCH) { /* only the data are looked at */
+        train.model = NULL;
+        train.base_channels = train.num_blocks = 0;
+    }
     train.resume = NULL;
     const int r = stk_setup_make(&setup, &data, &train, NULL, NULL, NULL, &own);
     if (r && (w->engine != STOKE_ENGINE_TORCH || *w->data_flag)) return stk_fail_again(err, r, own.message);
@@ -62,8 +65,12 @@ static int look(trial_plan *plan, stoke_error *err)
         p->data.data = p->data.images = p->data.list = NULL;
         return STOKE_OK;
     }
-    p->classes = setup.classes;
-    if (p->task == STOKE_TASK_AUTO) p->task = STOKE_TASK_SEGMENT;
+    const int restores = stk_setup_restores(&setup);
+    p->task = restores ? STOKE_TASK_RESTORE : STOKE_TASK_SEGMENT;
+    p->classes = restores ? 3 : setup.classes;
+    p->scale = restores ? (uint32_t)setup.train.scale : 0;
+    if (w->engine == STOKE_ENGINE_NATIVE && !p->train.model && !p->train.pretrained)
+        p->train.model = restores ? "resnet" : "b0";
     p->data.size[0] = setup.train.size[0];
     p->data.size[1] = setup.train.size[1];
     plan->out.samples = stoke_dataset_count(setup.train_set);
@@ -81,9 +88,10 @@ static int name_model(trial_plan *plan, stoke_error *err)
         if (!r) train->model = config.model; /* a constant */
         return r;
     }
-    train->model = "b0";
+    train->model = plan->out.params.task == STOKE_TASK_RESTORE ? "resnet" : "b0";
     if (!*plan->config.model_said) /* of a network of the user's own the caller knows, and tries no other */
-        stk_remark(&plan->remarks, "Nothing says the model: b0 is taken; --model says another.");
+        stk_remark(&plan->remarks, "Nothing says the model: %s is taken; --model says another.",
+                   train->model);
     return STOKE_OK;
 }
 

@@ -30,7 +30,7 @@ static int network_of(stoke_net_params *net, const stoke_diagnose_params *p, con
     net->task = restores ? STOKE_TASK_RESTORE : STOKE_TASK_SEGMENT;
     net->base_channels = p->base_channels;
     net->num_blocks = p->num_blocks;
-    if (restores) net->loss.kind = STOKE_LOSS_L1;
+    if (restores) net->loss.kind = STOKE_LOSS_CHARBONNIER;
     if (restores) net->scale = (uint32_t)data->scale;
     net->batch = (uint32_t)data->batch;
     net->height = size[0];

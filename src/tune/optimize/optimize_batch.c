@@ -307,7 +307,10 @@ static int judge_batch(stoke_optimization *o, const stk_optimize_key *f, stoke_e
         return stk_remark(&o->remarks, "%s: %s is left: its memory cannot be estimated: %s", f->path, f->text,
                           refusal.message);
     if (r) return stk_fail_again(err, r, refusal.message);
-    if (o->classes_assumed && *o->model)
+    if (o->classes_assumed && *o->model && stk_estimate_task(&o->p) == STOKE_TASK_RESTORE)
+        stk_remark(&o->remarks,
+                   "the number of classes is not in the file: the network is taken to restore pictures");
+    else if (o->classes_assumed && *o->model)
         stk_remark(&o->remarks, "the number of classes is not in the file: %u assumed for the estimate",
                    (unsigned)o->p.classes);
     if (!is_size(f)) return not_a_number(o, f, &t);

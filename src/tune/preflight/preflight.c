@@ -167,7 +167,7 @@ static void look_at_data(stk_preflight_surroundings *here, const stk_run_config 
     here->data_there = 1;
     here->pairs = stoke_dataset_count(dataset);
     here->left_out = stoke_dataset_notes(dataset);
-    here->has_masks = stoke_dataset_has_masks(dataset);
+    here->has_partners = stoke_dataset_has_masks(dataset) || stoke_dataset_has_targets(dataset);
     if (here->left_out) STK_SAY(here->first_left_out, "%.250s", stoke_dataset_note(dataset, 0).path);
     const uint64_t n = here->pairs, sized = stk_least(n, SIZES), looked = stk_least(n, LOOKED_AT);
     double bytes = 0;

@@ -22,7 +22,7 @@ typedef struct stk_preflight_surroundings {
     char why_no_data[512];
     uint64_t pairs, left_out, train_pairs;
     char first_left_out[256];
-    int has_masks;
+    int has_partners; /* masks, or targets */
     stoke_figure data_bytes;
     stoke_disk_facts disk;
     char why_no_disk[256];

@@ -10,6 +10,7 @@
 
 #include "src/base/remarks.h"
 #include "src/tune/decide/decide.h"
+#include "src/tune/advice/advice.h"
 #include "src/tune/preflight/preflight.h"
 #include <stoke/tools/report.h>
 #include <stoke/tools/terminal.h>
@@ -122,7 +123,12 @@ static void check_memory(stoke_preflight *list, const stk_run_config *config,
     stoke_estimate e;
     if (!estimate(&e, line, config)) return;
     const char *have = STOKE_MEMORY(room.value);
-    if (config->classes < 1)
+    const stoke_estimate_params as = { .model = config->model,
+                                       .classes = stoke_estimate_classes(config->model),
+                                       .task = stk_run_config_task(config) };
+    if (stk_estimate_task(&as) == STOKE_TASK_RESTORE)
+        STK_SAY(classes, ", restores pictures");
+    else if (config->classes < 1)
         STK_SAY(classes, ", %" PRIu32 " classes assumed", stoke_estimate_classes(config->model));
     if (!native && !here->meant && room.source && now.source)
         STK_SAY(free_now, ", %s of them free now", STOKE_MEMORY(now.value));
@@ -419,7 +425,7 @@ static void check_set(stoke_preflight *list, const stk_run_config *config,
         STK_SAY(line->fix, "put it there, or name it: stoke check --config %s --data DIR", config->config);
         return;
     }
-    if (here->left_out || !here->has_masks) {
+    if (here->left_out || !here->has_partners) {
         line->verdict = STOKE_VERDICT_WARN;
         if (here->left_out)
             STK_SAY(line->figure, "%s; %s without a partner, left out, such as %.200s",

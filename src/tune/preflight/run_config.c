@@ -39,11 +39,14 @@ static void take_own(stk_run_config *config)
     if (train->model)
         STK_SAY(config->model, "%s", train->model);
     else if (!train->pretrained)
-        STK_SAY(config->model, "b0");
-    STK_SAY(config->model_said, "%.60s", train->model ? train->model : train->pretrained ? "" : "b0");
+        STK_SAY(config->model, data->task == STOKE_TASK_RESTORE || data->targets ? "resnet" : "b0");
+    STK_SAY(config->model_said, "%.60s", train->model ? train->model : "");
+    config->base_channels = said(train->base_channels);
+    config->num_blocks = said(train->num_blocks);
     config->batch = said(data->batch);
     config->height = said(data->size[0]);
     config->width = said(data->size[1]);
+    if (train->patch_size) config->height = config->width = said(train->patch_size);
     config->classes = said(data->classes);
     config->epochs = train->steps > 0 ? STK_UNSAID : said(train->epochs);
     config->workers = data->workers;
@@ -305,6 +308,7 @@ static int take_params(stk_run_config *config, const stoke_preflight_params *p, 
         return stk_fail(err, STOKE_E_INVALID, "model '%.40s': the estimate knows b0 to b5, resnet and unet",
                         p->model);
     if (model) STK_SAY(config->model, "%s", model);
+    if (model && config->engine == STOKE_ENGINE_NATIVE) config->train.model = config->model;
     if (p->size[0]) config->height = p->size[0];
     if (p->size[1]) config->width = p->size[1];
     if (p->classes) config->classes = p->classes;

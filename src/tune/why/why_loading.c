@@ -114,7 +114,7 @@ static void tiny_files(stoke_answer *a, const stk_why_evidence *e)
 {
     const stk_preflight_surroundings *here = &e->here;
     if (!here->data_there || !here->pairs || !here->data_bytes.source) return;
-    const double files = (double)here->pairs * (here->has_masks ? 2 : 1),
+    const double files = (double)here->pairs * (here->has_partners ? 2 : 1),
                  bytes = here->data_bytes.value / files;
     stk_reason(a, bytes < TINY && files > MANY, 0.55,
                "the set is many small files, and opening them takes long",
