@@ -89,6 +89,15 @@ typedef struct stoke_net_params {
     /* Names for config.json, as many as there are classes; a NULL name becomes LABEL_3. NULL: those of the
      * weights, where there are as many. Copied. */
     const char *const *class_names;
+    /* Task restore: files of a frozen network by whose features, too, a restored picture is held against its
+     * target. NULL: none. VGG11, 13, 16 or 19 as torchvision names its tensors (the last ReLU of each of the
+     * first four blocks), or a SegFormer or its encoder (the four stages). The loss is
+     *
+     *   loss(output, target) + perceptual_weight * sum of mean |f(output) - f(target)|
+     *
+     * over these maps f, of both pictures with ImageNet's mean taken off and its deviation divided out. */
+    const char *perceptual;
+    double perceptual_weight; /* 0: as without; 0.1 */
 } stoke_net_params;
 /* Batch 1 of 512 x 512, training, precision auto, memory plain, all cores, seed 0, dropout 0.1, drop path
  * 0.1, cross-entropy with ignore_index 255, AdamW; no model, no classes: these are yours to say. */
@@ -96,7 +105,7 @@ STOKE_API stoke_net_params stoke_net_defaults(void);
 
 /* Where memory will go, in bytes. */
 typedef struct stoke_net_plan {
-    uint64_t parameters;  /* masters, gradients, moments, average */
+    uint64_t parameters;  /* masters, gradients, moments, average; a frozen network's weights */
     uint64_t packed;      /* weights as the kernels want them */
     uint64_t activations; /* kept for the backward pass */
     uint64_t workspace;   /* shared by operations, and each thread's own */
@@ -117,6 +126,7 @@ typedef struct stoke_net_plan {
     uint32_t reach; /* pixels beyond its own place that an output depends on; 0: all of the picture's */
     int normalize;  /* stoke_normalize: how its pictures come */
     uint32_t threads;
+    const char *features;      /* the frozen network of the perceptual loss, "VGG16", "b0"; NULL: none */
     uint32_t tensors, carried; /* carried: of them, what params.partial takes from params.weights; else 0 */
 } stoke_net_plan;
 /* Arithmetic only: nothing large is allocated, no thread started. */
@@ -165,7 +175,8 @@ STOKE_API int stoke_net_forward(stoke_net *net, const stoke_net_batch *batch, st
 /* The class of every pixel in full resolution, [count][height][width]. */
 STOKE_API int stoke_net_predict(stoke_net *net, const stoke_net_batch *batch, uint16_t *classes,
                                 stoke_error *err);
-/* Loss without gradients, in inference mode; classes (as stoke_net_predict's) from the same pass, or NULL. */
+/* Loss without gradients, in inference mode, the perceptual part included; classes (as stoke_net_predict's)
+ * from the same pass, or NULL. */
 STOKE_API int stoke_net_evaluate(stoke_net *net, const stoke_net_batch *batch, double *loss,
                                  uint16_t *classes, stoke_error *err);
 

@@ -242,6 +242,37 @@ static void pool(const stoke_net *net, const stk_tape_op *op, uint32_t batch)
         stk_pool_forward(&net->run, &shape, stk_net_tensor(net, op->in[0]), stk_net_tensor(net, op->out[0]));
 }
 
+/* ---- the perceptual loss ---- */
+
+static void standardise(const stoke_net *net, const stk_tape_op *op, const stoke_net_batch *batch)
+{
+    const stk_conv3_map map = { batch->count, op->map.height, op->map.width };
+    stk_conv3_source x = { .data = batch->targets,
+                           .stride = 3,
+                           .sample_stride = batch->target_row_floats,
+                           .planar = batch->layout == STOKE_LAYOUT_CHW };
+    if (op->in[0]) x = conv3_source(net, op->in[0], op->rows, batch);
+    stk_standardise(&net->run, map, &x, stk_net_tensor(net, op->out[0]));
+}
+
+static stk_map map_of(const stoke_net *net, stk_tape_id id)
+{
+    const stk_tape_tensor *t = &net->tape.tensors[id];
+    return (stk_map){ stk_net_tensor(net, id), t->type, t->stride };
+}
+
+/* Adds to the sum of distances; the gradient only where it is asked for. */
+static void distance(const stoke_net *net, const stk_tape_op *op, uint32_t batch)
+{
+    stk_features *f = net->features;
+    const stk_feature_shape shape = { op->rows * batch, op->channels };
+    const stk_map x = map_of(net, op->x.of), y = map_of(net, op->dy.of), d = map_of(net, op->out[0]);
+    double apart;
+    stk_feature_distance(&net->run, STOKE_LOSS_L1, &shape, &x, &y, f->factor, &apart,
+                         f->factor != 0 ? &d : NULL, 0);
+    f->distance += apart;
+}
+
 static void execute(stoke_net *net, const stk_tape_op *op, const stoke_net_batch *batch)
 {
     const stk_exec *run = &net->run;
@@ -294,6 +325,16 @@ static void execute(stoke_net *net, const stk_tape_op *op, const stoke_net_batch
     case STK_TAPE_POOL:
     case STK_TAPE_POOL_BACK: pool(net, op, batch->count); return;
     case STK_TAPE_LOSS: return; /* by who has the masks (net_train.c) */
+    case STK_TAPE_STANDARDISE: standardise(net, op, batch); return;
+    case STK_TAPE_STANDARDISE_BACK:
+        stk_standardise_backward(run, rows, in[0], out[0], tensors[op->out[0]].stride);
+        return;
+    case STK_TAPE_GATE: {
+        const stk_map y = map_of(net, op->x.of), d = map_of(net, op->out[0]);
+        stk_gate(run, rows, tensors[op->out[0]].width, &y, &d);
+        return;
+    }
+    case STK_TAPE_DISTANCE: distance(net, op, batch->count); return;
     }
 }
 
@@ -306,18 +347,24 @@ void *stk_net_layer(const stoke_net *net, stk_tape_op_kind kind)
     return NULL;
 }
 
+static void pack_list(const stk_exec *run, const stk_parameters *p)
+{
+    stk_linear_pack(run, (const stk_linear *const *)p->linears, p->linear_count);
+    stk_depthwise_pack(run, (const stk_depthwise *const *)p->depthwises, p->depthwise_count);
+    stk_conv3_pack(run, (const stk_conv3 *const *)p->conv3s, p->conv3_count);
+}
+
 /* SegFormer's head is folded again when it changes between batch statistics and running ones. */
 void stk_net_pack(stoke_net *net, int training)
 {
-    const stk_parameters *p = &net->parameters;
     stk_segformer_head *head = stk_net_layer(net, STK_TAPE_SEGFORMER_HEAD);
     if (head && head->training != training) net->head_packed = 0;
     if (head) head->training = training;
     if (net->layers_packed && net->head_packed) return;
-    if (!net->layers_packed) {
-        stk_linear_pack(&net->run, (const stk_linear *const *)p->linears, p->linear_count);
-        stk_depthwise_pack(&net->run, (const stk_depthwise *const *)p->depthwises, p->depthwise_count);
-        stk_conv3_pack(&net->run, (const stk_conv3 *const *)p->conv3s, p->conv3_count);
+    if (!net->layers_packed) pack_list(&net->run, &net->parameters);
+    if (net->features && !net->features->packed) { /* once and for all */
+        pack_list(&net->run, &net->features->parameters);
+        net->features->packed = 1;
     }
     if (head && !net->head_packed) stk_segformer_head_pack(&net->run, head);
     net->layers_packed = net->head_packed = 1;

@@ -102,6 +102,8 @@ static const char *const NAMES[STK_PARTS] = {
     [STK_PART_CONV_INPUT] = "convolution input",
     [STK_PART_RESAMPLE] = "shuffle and pool",
     [STK_PART_LOSS] = "loss",
+    [STK_PART_FEATURES_FORWARD] = "features forward",
+    [STK_PART_FEATURES_BACKWARD] = "features backward",
     [STK_PART_UPDATE] = "clip and update",
 };
 
@@ -135,6 +137,7 @@ stoke_net_params stoke_net_defaults(void)
         .precision = STOKE_PRECISION_AUTO,
         .dropout = 0.1,
         .drop_path = 0.1,
+        .perceptual_weight = 0.1,
         .loss = { .ce_weight = 1, .dice_weight = 1, .focal_gamma = 2, .ignore_index = 255 }
     };
 }
@@ -183,7 +186,28 @@ static int check_params(const stoke_net_params *p, stoke_error *err)
     if (!(p->dropout >= 0 && p->dropout < 1) || !(p->drop_path >= 0 && p->drop_path < 1))
         return stk_fail(err, STOKE_E_INVALID, "dropout is %g and drop_path %g: 0 or more, below 1",
                         p->dropout, p->drop_path);
+    if (!is_amount(p->perceptual_weight))
+        return stk_fail(err, STOKE_E_INVALID, "perceptual_weight is %g: 0 or more will do",
+                        p->perceptual_weight);
     return STOKE_OK;
+}
+
+/* The network that judges, where there is one. */
+static int open_features(stoke_net *net, const stoke_net_params *p, stoke_error *err)
+{
+    if (!p->perceptual || p->perceptual_weight == 0) return STOKE_OK;
+    if (net->config.task != STOKE_TASK_RESTORE)
+        return stk_fail(
+            err, STOKE_E_INVALID,
+            "a perceptual loss compares pictures, and this network labels them: it is for the task "
+            "restore");
+    const int status = stk_features_create(&net->features, p->perceptual, p->perceptual_weight, err);
+    if (status) return status;
+    const uint32_t least = net->features->family->side_min, scale = net->config.scale;
+    if (p->height * scale >= least && p->width * scale >= least) return STOKE_OK;
+    return stk_fail(err, STOKE_E_INVALID, "pictures of %u x %u: %s has features of %u x %u and larger",
+                    (unsigned)(p->height * scale), (unsigned)(p->width * scale), p->perceptual,
+                    (unsigned)least, (unsigned)least);
 }
 
 static int resolve_precision(int wanted, const stk_net_table *table)
@@ -195,7 +219,7 @@ static int resolve_precision(int wanted, const stk_net_table *table)
 static int keep_params(stoke_net *net, const stoke_net_params *params, stoke_error *err)
 {
     net->params = *params;
-    net->params.model = net->params.weights = NULL;
+    net->params.model = net->params.weights = net->params.perceptual = NULL;
     net->params.class_names = NULL;
     net->params.loss.class_weights = NULL;
     if (params->class_names) {
@@ -227,7 +251,12 @@ static int record(stoke_net *net, stoke_error *err)
                                        .memory = p->memory,
                                        .type = net->run.type,
                                        .drop_path = p->drop_path };
+    if (net->features) stk_features_attach(net->features, &how, &net->tape);
     net->config.network->record(net->layers, &how, &net->tape);
+    if (net->features && !p->training) {
+        stk_tape_loss(&net->tape);
+        net->tape.loss = stk_tape_span_after(&net->tape, net->tape.forward);
+    }
     stk_segformer_head *head = stk_net_layer(net, STK_TAPE_SEGFORMER_HEAD);
     if (head) head->batch = p->batch;
     net->loss_shape = (stk_loss_shape){ .batch = p->batch,
@@ -258,18 +287,30 @@ static void lay_parameters(stoke_net *net)
         net->groups = take(net, region, p->count, sizeof *net->groups);
     }
     stk_parameters_bind(p, net->values, net->gradients, net->params.freeze_encoder);
+    stk_features *features = net->features;
+    if (!features) return;
+    features->values = floats(net, region, features->parameters.floats);
+    stk_parameters_bind(&features->parameters, features->values, NULL, 0);
+}
+
+static void lay_packed_list(stoke_net *net, const stk_parameters *p)
+{
+    const stk_arena_region region = STK_REGION_PACKED;
+    for (size_t i = 0; i < p->linear_count; i++)
+        p->linears[i]->forward = take(net, region, stk_linear_packed(&net->run, p->linears[i], 0), 1);
+    for (size_t i = 0; i < p->conv3_count; i++)
+        p->conv3s[i]->forward = take(net, region, stk_conv3_packed(&net->run, p->conv3s[i], 0), 1);
+    for (size_t i = 0; i < p->depthwise_count; i++)
+        p->depthwises[i]->packed = floats(net, region, 10 * (size_t)p->depthwises[i]->channels);
 }
 
 /* The other way round only where the tape asks for the gradient of an input. */
 static void lay_packed(stoke_net *net)
 {
     const stk_arena_region region = STK_REGION_PACKED;
-    const stk_parameters *p = &net->parameters;
-    for (size_t i = 0; i < p->linear_count; i++)
-        p->linears[i]->forward = take(net, region, stk_linear_packed(&net->run, p->linears[i], 0), 1);
-    for (size_t i = 0; i < p->conv3_count; i++)
-        p->conv3s[i]->forward = take(net, region, stk_conv3_packed(&net->run, p->conv3s[i], 0), 1);
-    for (uint32_t i = net->tape.backward.begin; i < net->tape.backward.end; i++) {
+    lay_packed_list(net, &net->parameters);
+    if (net->features) lay_packed_list(net, &net->features->parameters);
+    for (size_t i = net->tape.forward.end; i < net->tape.op_count; i++) {
         const stk_tape_op *op = &net->tape.ops[i];
         stk_linear *linear = (stk_linear *)op->layer;
         stk_conv3 *conv3 = (stk_conv3 *)op->layer;
@@ -278,8 +319,6 @@ static void lay_packed(stoke_net *net)
         if (op->kind == STK_TAPE_CONV3_INPUT)
             conv3->backward = take(net, region, stk_conv3_packed(&net->run, conv3, 1), 1);
     }
-    for (size_t i = 0; i < p->depthwise_count; i++)
-        p->depthwises[i]->packed = floats(net, region, 10 * (size_t)p->depthwises[i]->channels);
 }
 
 stk_pixel_shape stk_net_pixel_shape(const stoke_net *net, uint32_t batch)
@@ -345,6 +384,7 @@ static void plan_make(stoke_net *net)
     plan->process = stk_machine_rss("/proc");
     plan->total = plan->process + arena_bytes(&net->arena);
     plan->parameter_count = net->parameters.elements;
+    plan->features = net->features ? net->features->title : NULL;
     plan->model = net->config.model;
     plan->family = network->family;
     plan->classes = net->config.classes;
@@ -371,6 +411,7 @@ int stk_net_prepare(stoke_net *net, const stoke_net_params *params, const stk_ne
     const int judges = params && (params->training || net->config.task == STOKE_TASK_SEGMENT);
     if (!status && judges) status = check_loss(&params->loss, net->config.task, err);
     if (!status) status = stk_network_check_batch(network, params->batch, params->height, params->width, err);
+    if (!status) status = open_features(net, params, err);
     if (!status) net->layers = network->create(&net->config, &net->parameters);
     if (!status && (!net->layers || net->parameters.failed))
         status = stk_fail(err, STOKE_E_NOMEM, "no memory for the layers of a network");
@@ -420,6 +461,10 @@ static int fill(stoke_net *net, const stoke_net_params *params, stoke_error *err
         if (status) return status;
     } else {
         stk_parameters_initialise(&net->parameters, net->values, params->seed, net->run.pool);
+    }
+    if (net->features) {
+        const int status = stk_features_load(net->features, params->perceptual, err);
+        if (status) return status;
     }
     if (net->average) memcpy(net->average, net->values, net->parameters.floats * sizeof(float));
     return STOKE_OK;
@@ -503,6 +548,7 @@ void stoke_net_close(stoke_net **net)
     stk_threadpool_destroy(&n->run.pool);
     activation_arena_free(&n->arena);
     stk_tape_free(&n->tape);
+    stk_features_destroy(&n->features);
     stk_parameters_free(&n->parameters);
     stk_free(n->layers);
     stk_remarks_free(&n->remarks);

@@ -14,6 +14,7 @@
 #define STOKE_SRC_NET_NET_H
 
 #include "src/base/remarks.h"
+#include "src/net/features/features.h"
 #include "src/net/kernels/net_table.h"
 #include "src/net/network.h"
 #include <stoke/common.h>
@@ -46,6 +47,7 @@ struct stoke_net {
     stk_network_config config;
     void *layers; /* as config.network made them */
     stk_parameters parameters;
+    stk_features *features; /* of the perceptual loss; NULL: there is none */
     stk_tape tape;
     stoke_net_plan plan;
     stk_exec run;

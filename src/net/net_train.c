@@ -86,6 +86,19 @@ static int loss_of(stoke_net *net, const stoke_net_batch *batch, float factor, d
                     &truth, factor, loss, d_logits, err);
 }
 
+/* Adds the perceptual loss of the last pass, where there is one; `factor` times its gradient is added to that
+ * of the pixel loss, 0: the value only. */
+static void judge(stoke_net *net, const stoke_net_batch *batch, float factor, double *loss)
+{
+    stk_features *f = net->features;
+    if (!f) return;
+    f->distance = 0;
+    f->factor = (float)(factor * f->weight);
+    stk_net_execute(net, f->value, batch);
+    *loss += f->weight * f->distance;
+    if (f->factor != 0) stk_net_execute(net, f->back, batch);
+}
+
 /* The logits of a batch. training: batch statistics, dropout, drop path by state.draws. */
 static void net_logits(stoke_net *net, const stoke_net_batch *batch, int training)
 {
@@ -150,6 +163,7 @@ int stoke_net_evaluate(stoke_net *net, const stoke_net_batch *batch, double *los
     if (!status && classes)
         stk_classes_of(&net->run, &net->loss_shape, net->loss_room, stk_net_logits(net), classes);
     stk_tape_profile_lap(&net->parts, STK_PART_LOSS);
+    if (!status) judge(net, batch, 0, loss);
     return status;
 }
 
@@ -189,12 +203,14 @@ int stoke_net_backward(stoke_net *net, const stoke_net_batch *batch, uint32_t of
     int status = net_check_batch(net, batch, 1, err);
     if (status) return status;
     double unasked;
+    if (!loss) loss = &unasked;
+    const float factor = (float)(net->state.loss_scale / of);
     float *running = net->values + net->parameters.trainable;
     memcpy(net->saved_running, running, running_bytes(net));
     net_logits(net, batch, 1);
-    status = loss_of(net, batch, (float)(net->state.loss_scale / of), loss ? loss : &unasked,
-                     stk_net_tensor(net, net->tape.d_logits), err);
+    status = loss_of(net, batch, factor, loss, stk_net_tensor(net, net->tape.d_logits), err);
     stk_tape_profile_lap(&net->parts, STK_PART_LOSS);
+    if (!status) judge(net, batch, factor, loss);
     const int tracked = !status && running_are_finite(net);
     if (!tracked) memcpy(running, net->saved_running, running_bytes(net));
     if (status) return status; /* as if it had not been called */

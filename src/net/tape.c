@@ -132,14 +132,14 @@ void stk_tape_linear_input(stk_tape *tape, stk_tape_part part, const stk_linear 
 }
 
 void stk_tape_patches_back(stk_tape *tape, stk_tape_part part, const stk_conv_patches *patches,
-                           stk_tape_id d_patches, stk_tape_id dx)
+                           stk_tape_id d_patches, stk_tape_id dx, int add)
 {
     stk_tape_add(tape, (stk_tape_op){ .kind = STK_TAPE_PATCHES_BACK,
                                       .part = part,
-                                      .x = stk_tape_view_patches(patches, dx),
+                                      .x = stk_tape_view_patches(patches, STK_TAPE_NONE),
                                       .in = { d_patches },
                                       .out = { dx },
-                                      .add = 1 });
+                                      .add = add });
 }
 
 void stk_tape_norm(stk_tape *tape, const stk_layernorm *layer, stk_tape_id x, stk_tape_id stats,
@@ -254,4 +254,42 @@ void stk_tape_loss(stk_tape *tape)
                                       .part = STK_PART_LOSS,
                                       .in = { tape->logits },
                                       .out = { tape->d_logits } });
+    if (tape->judge) tape->judge(tape->judge_context, tape);
+}
+
+void stk_tape_standardise(stk_tape *tape, stk_depthwise_map map, stk_tape_id picture, stk_tape_id y)
+{
+    stk_tape_add(tape, (stk_tape_op){ .kind = STK_TAPE_STANDARDISE,
+                                      .part = STK_PART_FEATURES_FORWARD,
+                                      .map = map,
+                                      .in = { picture },
+                                      .out = { y } });
+}
+
+void stk_tape_standardise_back(stk_tape *tape, stk_tape_id dy, stk_tape_id d_picture)
+{
+    stk_tape_add(tape, (stk_tape_op){ .kind = STK_TAPE_STANDARDISE_BACK,
+                                      .part = STK_PART_FEATURES_BACKWARD,
+                                      .in = { dy },
+                                      .out = { d_picture },
+                                      .add = 1 });
+}
+
+void stk_tape_gate(stk_tape *tape, stk_tape_id y, stk_tape_id d)
+{
+    stk_tape_add(tape, (stk_tape_op){ .kind = STK_TAPE_GATE,
+                                      .part = STK_PART_FEATURES_BACKWARD,
+                                      .x = stk_tape_view_rows(y),
+                                      .in = { d },
+                                      .out = { d } });
+}
+
+void stk_tape_distance(stk_tape *tape, stk_tape_id x, stk_tape_id y, int train)
+{
+    stk_tape_add(tape, (stk_tape_op){ .kind = STK_TAPE_DISTANCE,
+                                      .part = STK_PART_FEATURES_FORWARD,
+                                      .channels = tape->failed ? 0 : tape->tensors[x].width,
+                                      .x = stk_tape_view_rows(x),
+                                      .dy = stk_tape_view_rows(y),
+                                      .out = { train ? y : STK_TAPE_NONE } });
 }

@@ -44,6 +44,8 @@ typedef enum stk_tape_part {
     STK_PART_CONV_INPUT,
     STK_PART_RESAMPLE,
     STK_PART_LOSS,
+    STK_PART_FEATURES_FORWARD,
+    STK_PART_FEATURES_BACKWARD,
     STK_PART_UPDATE,
     STK_PARTS
 } stk_tape_part;
@@ -113,7 +115,7 @@ typedef enum stk_tape_op_kind {
     STK_TAPE_LINEAR,              /* view x; [scale, residual] -> y */
     STK_TAPE_LINEAR_WEIGHT,       /* view x, view dy -> the layer's gradients */
     STK_TAPE_LINEAR_INPUT,        /* view dy -> dx, = or += */
-    STK_TAPE_PATCHES_BACK,        /* view x (its patches), d_patches -> dx, = or += */
+    STK_TAPE_PATCHES_BACK,        /* view x (its patches, of nothing), d_patches -> dx, = or += */
     STK_TAPE_NORM,                /* x -> stats [, y] */
     STK_TAPE_NORM_BACK,           /* x, stats, dy [, residual] -> dx */
     STK_TAPE_ATTENTION,           /* q, kv -> context [, log_sum] */
@@ -129,7 +131,11 @@ typedef enum stk_tape_op_kind {
     STK_TAPE_SHUFFLE_BACK,        /* d_wide -> d_narrow, = or += */
     STK_TAPE_POOL,                /* large -> small */
     STK_TAPE_POOL_BACK,           /* large, d_small -> d_large, = or += */
-    STK_TAPE_LOSS                 /* logits -> d_logits */
+    STK_TAPE_LOSS,                /* logits -> d_logits */
+    STK_TAPE_STANDARDISE,         /* a picture of 0 .. 1, NONE for the batch's targets -> y */
+    STK_TAPE_STANDARDISE_BACK,    /* dy -> dx, += */
+    STK_TAPE_GATE,                /* view x; d -> d, 0 where x is not above 0 */
+    STK_TAPE_DISTANCE             /* view x, view dy (the other one) [-> gradient of x] */
 } stk_tape_op_kind;
 
 enum { STK_TAPE_OPERANDS = 6 };
@@ -167,8 +173,11 @@ typedef struct stk_tape {
     uint32_t out_height, out_width; /* of the logits */
     size_t bytes;                   /* of all maps together, once placed */
     size_t kept;                    /* of those that outlive the forward pass, for the backward pass */
-    int failed;                     /* no memory: all recording after it does nothing */
-    const char *unwritten;          /* the tensor that is read before anything writes it; NULL: none is */
+    /* What else a loss is made of records itself behind it; NULL: nothing. */
+    void (*judge)(void *context, struct stk_tape *tape);
+    void *judge_context;
+    int failed;            /* no memory: all recording after it does nothing */
+    const char *unwritten; /* the tensor that is read before anything writes it; NULL: none is */
 } stk_tape;
 
 stk_tape_id stk_tape_declare(stk_tape *tape, const char *name, size_t rows, uint32_t width, stk_float type);
@@ -178,8 +187,8 @@ stk_tape_id stk_tape_columns(stk_tape *tape, const char *name, stk_tape_id of, u
 /* Its rows follow from its tensors. */
 void stk_tape_add(stk_tape *tape, stk_tape_op op);
 /* The operations that networks share. y = layer(x); y = residual + factor * layer(x), factor and residual may
- * be STK_TAPE_NONE; the layer's gradients; dx = or += dy W; the gradient of what patches were cut from, added
- * to dx; a norm, y STK_TAPE_NONE for its statistics alone; dx = residual + the norm's gradient. */
+ * be STK_TAPE_NONE; the layer's gradients; dx = or += dy W; the gradient of what patches were cut from, = or
+ * += dx; a norm, y STK_TAPE_NONE for its statistics alone; dx = residual + the norm's gradient. */
 void stk_tape_linear(stk_tape *tape, stk_tape_part part, const stk_linear *layer, stk_tape_view x,
                      stk_tape_id y);
 void stk_tape_linear_add(stk_tape *tape, const stk_linear *layer, stk_tape_view x, stk_tape_id factor,
@@ -189,7 +198,7 @@ void stk_tape_linear_weight(stk_tape *tape, stk_tape_part part, const stk_linear
 void stk_tape_linear_input(stk_tape *tape, stk_tape_part part, const stk_linear *layer, stk_tape_view dy,
                            stk_tape_id dx, int add);
 void stk_tape_patches_back(stk_tape *tape, stk_tape_part part, const stk_conv_patches *patches,
-                           stk_tape_id d_patches, stk_tape_id dx);
+                           stk_tape_id d_patches, stk_tape_id dx, int add);
 void stk_tape_norm(stk_tape *tape, const stk_layernorm *layer, stk_tape_id x, stk_tape_id stats,
                    stk_tape_id y);
 void stk_tape_norm_back(stk_tape *tape, const stk_layernorm *layer, stk_tape_id x, stk_tape_id stats,
@@ -217,8 +226,15 @@ void stk_tape_shuffle_back(stk_tape *tape, stk_depthwise_map map, uint32_t scale
 void stk_tape_pool(stk_tape *tape, stk_depthwise_map map, stk_tape_id large, stk_tape_id small);
 void stk_tape_pool_back(stk_tape *tape, stk_depthwise_map map, stk_tape_id large, stk_tape_id d_small,
                         stk_tape_id d_large, int add);
-/* What is between forward and backward: logits -> d_logits. */
+/* What is between forward and backward: logits -> d_logits, and what the tape's `judge` adds to it. */
 void stk_tape_loss(stk_tape *tape);
+/* Of a perceptual loss. A picture standardised, NONE: the batch's targets; its gradient added to that of the
+ * picture; d becomes 0 where y, made by a ReLU, is 0; the distance of x from y, whose gradient takes the
+ * place of y where `train`. */
+void stk_tape_standardise(stk_tape *tape, stk_depthwise_map map, stk_tape_id picture, stk_tape_id y);
+void stk_tape_standardise_back(stk_tape *tape, stk_tape_id dy, stk_tape_id d_picture);
+void stk_tape_gate(stk_tape *tape, stk_tape_id y, stk_tape_id d);
+void stk_tape_distance(stk_tape *tape, stk_tape_id x, stk_tape_id y, int train);
 /* A span of the tape ends, and the next begins, with what is recorded now. */
 stk_tape_span stk_tape_span_after(const stk_tape *tape, stk_tape_span before);
 

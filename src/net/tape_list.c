@@ -31,6 +31,10 @@ static const char *const KINDS[] = {
     [STK_TAPE_CONV3_WEIGHT] = "convolution weight",
     [STK_TAPE_CONV3_INPUT] = "convolution input",
     [STK_TAPE_LOSS] = "loss",
+    [STK_TAPE_STANDARDISE] = "standardise",
+    [STK_TAPE_STANDARDISE_BACK] = "standardise backward",
+    [STK_TAPE_GATE] = "relu backward",
+    [STK_TAPE_DISTANCE] = "feature distance",
 };
 
 /* The parameter whose address goes into the first pointer of the layer, without its last word. */
@@ -51,12 +55,15 @@ static void name_layer(const stoke_net *net, const stk_tape_op *op, stoke_net_op
     case STK_TAPE_CONV3_INPUT: slot = &((const stk_conv3 *)layer)->weight; break;
     default: return;
     }
-    for (size_t i = 0; i < net->parameters.count; i++) {
-        const stk_parameter *p = &net->parameters.list[i];
-        if (p->values != (const float **)slot) continue;
-        snprintf(out->layer, sizeof out->layer, "%.*s", (int)(strrchr(p->name, '.') - p->name), p->name);
-        return;
-    }
+    const stk_parameters *const lists[] = { &net->parameters,
+                                            net->features ? &net->features->parameters : NULL };
+    for (int l = 0; l < 2 && lists[l]; l++)
+        for (size_t i = 0; i < lists[l]->count; i++) {
+            const stk_parameter *p = &lists[l]->list[i];
+            if (p->values != (const float **)slot) continue;
+            snprintf(out->layer, sizeof out->layer, "%.*s", (int)(strrchr(p->name, '.') - p->name), p->name);
+            return;
+        }
 }
 
 static void name_shape(const stk_tape_op *op, uint32_t batch, stoke_net_op *out)
@@ -103,8 +110,7 @@ static void list(const stoke_net *net, stoke_net_tape *out)
                               .flops = stk_tape_op_flops(op, batch) };
         name_layer(net, op, to);
         name_shape(op, batch, to);
-        to->read = bytes_of(tape, op->kind == STK_TAPE_PATCHES_BACK ? STK_TAPE_NONE : op->x.of) +
-                   bytes_of(tape, op->x.beside) + bytes_of(tape, op->dy.of);
+        to->read = bytes_of(tape, op->x.of) + bytes_of(tape, op->x.beside) + bytes_of(tape, op->dy.of);
         for (int k = 0; k < STK_TAPE_OPERANDS; k++) {
             to->read += bytes_of(tape, op->in[k]) + (op->add ? bytes_of(tape, op->out[k]) : 0);
             to->written += bytes_of(tape, op->out[k]);

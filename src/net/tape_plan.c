@@ -136,7 +136,11 @@ double stk_tape_op_flops(const stk_tape_op *op, uint32_t batch)
     case STK_TAPE_SHUFFLE_BACK:
     case STK_TAPE_POOL:
     case STK_TAPE_POOL_BACK:
-    case STK_TAPE_LOSS: break;
+    case STK_TAPE_LOSS:
+    case STK_TAPE_STANDARDISE:
+    case STK_TAPE_STANDARDISE_BACK:
+    case STK_TAPE_GATE:
+    case STK_TAPE_DISTANCE: break;
     }
     return 0;
 }
@@ -176,13 +180,17 @@ static stk_exec_need need_of(const stk_exec *run, const stk_tape_op *op, uint32_
     case STK_TAPE_CONV3_WEIGHT:
     case STK_TAPE_CONV3_INPUT:
         return stk_conv3_need(run, op->layer, (stk_conv3_map){ batch, map.height, map.width });
+    case STK_TAPE_DISTANCE: return stk_feature_distance_need(run, &(stk_feature_shape){ rows, op->channels });
     case STK_TAPE_DRAW:
     case STK_TAPE_PATCHES_BACK:
     case STK_TAPE_SHUFFLE:
     case STK_TAPE_SHUFFLE_BACK:
     case STK_TAPE_POOL:
     case STK_TAPE_POOL_BACK:
-    case STK_TAPE_LOSS: break;
+    case STK_TAPE_LOSS:
+    case STK_TAPE_STANDARDISE:
+    case STK_TAPE_STANDARDISE_BACK:
+    case STK_TAPE_GATE: break;
     }
     return (stk_exec_need){ 0 };
 }
@@ -219,6 +227,7 @@ static int alike(const stk_tape_op *a, const stk_tape_op *b)
                !memcmp(&a->map, &b->map, sizeof a->map);
     if (a->kind == STK_TAPE_SEGFORMER_HEAD || a->kind == STK_TAPE_SEGFORMER_HEAD_BACK)
         return a->layer == b->layer;
+    if (a->kind == STK_TAPE_DISTANCE) return a->channels == b->channels;
     return !memcmp(&a->attention, &b->attention, sizeof a->attention);
 }
 

@@ -105,7 +105,7 @@ typedef struct pass {
     stoke_net *net;
     stoke_loader *loader;
     stoke_confusion *confusion, *picture; /* of the set, of one picture */
-    stk_restoration restoration; /* in place of the two, without `confusion` */
+    stk_restoration restoration;          /* in place of the two, without `confusion` */
     stk_evaluate_gallery *gallery;
     stk_evaluate_result *result;
     uint16_t *predicted; /* a batch of the loader's, row by row; made for the first one */

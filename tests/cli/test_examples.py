@@ -7,6 +7,7 @@ import shlex
 import shutil
 import sys
 
+import network
 from cli import COMMANDS, equal, path, stoke, tap
 
 # What these make is what the examples of others begin with.
@@ -14,11 +15,13 @@ MAKERS = ('synth', 'train')
 
 
 def workplace(name, run=False):
-    """A folder with all that an example names: a set, a picture, settings; and a run, which the first example of train makes."""
+    """A folder with all that an example names: a set, a picture, settings; and runs: the first example of train makes one, the
+    other restores pictures."""
     work = path(name)
     os.makedirs(os.path.join(work, 'photos'))
     os.makedirs(os.path.join(work, 'configs'))
     stoke('synth', 'demo/data', '--count', '40', '--size', '64', '--quiet', cwd=work)
+    stoke('synth', 'demo/pairs', '--task', 'restore', '--count', '4', '--size', '64', '--quiet', cwd=work)
     shutil.copy(os.path.join(work, 'demo/data/images/000000.jpg'), os.path.join(work, 'photos'))
     with open(os.path.join(work, 'configs', 'stoke.yaml'), 'w') as out:
         out.write(stoke('config').stdout)
@@ -26,6 +29,7 @@ def workplace(name, run=False):
         out.write('data:\n  batch_size: 8\n  num_workers: 0\ntraining:\n  use_amp: false\n')
     if run:
         stoke(*shlex.split(examples('train')[0])[1:], cwd=work)
+        network.Resnet(os.path.join(work, 'runs/sharp'))
     return work
 
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Files of weights: any bytes are refused, or give tensors that cover the data from its first byte to its
- * last and whose names and shapes say no more than that.
+ * last and whose names and shapes say no more than that; and the convolutions of a VGG that are read off them
+ * are a chain.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/net/features/vgg.h"
 #include "src/net/files/pretrained.h"
 #include "src/net/segformer/segformer.h"
 
@@ -25,8 +27,29 @@ static void check(const stk_safetensors *file, uint64_t data_size)
         for (uint32_t k = 0; k < t->dims; k++) count *= t->shape[k] != 0;
         if (count != t->count || (t->count && t->bytes % t->count)) abort();
         if (stk_segformer_name(t->name, old) && strlen(old) >= STK_NAME) abort();
+        if (stk_vgg_features.name(t->name, old) && strlen(old) >= STK_NAME) abort();
     }
     if (end != data_size) abort();
+}
+
+/* What is to be a layer has channels of the one before, and sizes that a network is made of. */
+static void check_vgg(const stk_safetensors *file)
+{
+    stk_vgg_shapes shapes = { 0 };
+    stk_vgg_outline o;
+    stoke_error err = { 0 };
+    uint32_t channels = 3, layers = 0;
+    for (size_t i = 0; i < file->count; i++)
+        if (stk_vgg_note(&shapes, file, &file->list[i], &err)) return;
+    if (stk_vgg_outline_of(&shapes, "file", &o, &err)) return;
+    for (uint32_t i = 0; i < o.count; i++) {
+        const uint32_t m = o.modules[i];
+        if (m >= STK_VGG_MODULES || shapes.in[m] != channels || !shapes.out[m]) abort();
+        if (shapes.out[m] > STK_NET_CHANNELS || (i && m <= o.modules[i - 1])) abort();
+        channels = shapes.out[m];
+    }
+    for (int b = 0; b < STK_FEATURES; b++) layers += o.blocks[b];
+    if (!o.count || layers != o.count) abort();
 }
 
 FUZZ_TARGET(safetensors)
@@ -42,6 +65,7 @@ FUZZ_TARGET(safetensors)
         return 0;
     }
     check(&file, data_size);
+    check_vgg(&file);
     stk_safetensors_close(&file);
     return 0;
 }

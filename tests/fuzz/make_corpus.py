@@ -226,6 +226,25 @@ def safetensors_files():
     yield "short", b"\0" * 7
     yield "deep", weights('{"a":' + "[" * 100 + "]" * 100 + "}")
     yield "long-name", weights({"encoder." + "x" * 300: tensor("U8", [1], 0, 1)}, bytes(1))
+    yield from vgg_files()
+
+
+def vgg_files():
+    """Convolutions by number and channels; U8 does for shapes."""
+    def vgg(*layers, prefix="features.", **others):
+        entries, at = {}, 0
+        for number, outputs, inputs in layers:
+            entries[f"{prefix}{number}.weight"] = tensor("U8", [outputs, inputs, 3, 3], at, at + 9 * outputs * inputs)
+            at += 9 * outputs * inputs
+        return weights(entries | others, bytes(at))
+    chain = [(0, 2, 3), (2, 2, 2), (5, 1, 2), (7, 1, 1), (10, 1, 1), (12, 1, 1), (17, 1, 1), (24, 1, 1)]
+    yield "vgg", vgg(*chain[:6])
+    yield "vgg-of-features", vgg(*chain[:4], prefix="")
+    yield "vgg-gap", vgg(*chain)
+    yield "vgg-first-missing", vgg(*chain[1:6])
+    yield "vgg-other-channels", vgg((0, 2, 3), (2, 2, 1))
+    yield "vgg-batch-norm", vgg(*chain[:2], **{"features.1.running_mean": tensor("U8", [0], 54 + 36, 54 + 36)})
+    yield "vgg-huge", weights({"features.0.weight": tensor("U8", [1 << 32, 0, 3, 3], 0, 0)})
 
 
 def json_files():

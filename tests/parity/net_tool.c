@@ -5,10 +5,11 @@
  *   net_tool model=b0 classes=19 size=64x96 batch=2 [weights=FOLDER] [seed=1] [accumulate=1] [steps=10]
  * [lr=6e-5] [head_lr=10] [clip=0] [precision=0] [memory=0] [threads=2] [widen=0] [save=FOLDER]
  * [save_trained=FOLDER] [channels=0] [blocks=0] [restore=1] [scale=1] [loss=0]
+ * [perceptual=FILE] [perceptual_weight=0.1]
  *
  * stdin: per batch and part of it (accumulate), images f32 [batch][3][height][width], then masks u8 or, to
  * restore, targets f32. The batches are used in turn. stdout: arrays as a line "NAME COUNT" and COUNT floats:
- * the logits of the first batch in inference, the weights, the gradients and running statistics of the first
+ * the logits of the first batch in inference and, to restore, its loss, the weights, the gradients and running statistics of the first
  * step, losses, then weights and logits after the last. steps=0: forward only, as a network opened for
  * inference.
  */
@@ -90,6 +91,10 @@ static job parse(int argc, char **argv)
             j.net.scale = (uint32_t)atoi(value);
         else if (IS("loss"))
             j.net.loss.kind = (stoke_loss_kind)atoi(value);
+        else if (IS("perceptual"))
+            j.net.perceptual = value;
+        else if (IS("perceptual_weight"))
+            j.net.perceptual_weight = atof(value);
         else if (IS("threads"))
             j.net.threads = (uint32_t)atoi(value);
         else
@@ -196,6 +201,14 @@ static stoke_net_batch batch_at(const job *j, const unsigned char *start)
                               .mask_row_bytes = pixels };
 }
 
+static void write_loss(stoke_net *net, const stoke_net_batch *batch)
+{
+    stoke_error err = { 0 };
+    double loss;
+    if (stoke_net_evaluate(net, batch, &loss, NULL, &err)) die("evaluate", &err);
+    write_floats("loss", &(float){ (float)loss }, 1);
+}
+
 static void train(stoke_net *net, const job *j, const unsigned char *data, size_t batches, size_t each)
 {
     stoke_error err = { 0 };
@@ -240,6 +253,7 @@ int main(int argc, char **argv)
     if (!data || !batches || bytes % each) die("stdin", &(stoke_error){ .message = "no whole batch" });
     const stoke_net_batch first = batch_at(&j, data);
     write_logits(net, "logits", &first);
+    if (j.net.task == STOKE_TASK_RESTORE) write_loss(net, &first);
     write_values(net, "start", 1);
     if (j.steps) {
         train(net, &j, data, batches, each);

@@ -182,6 +182,7 @@ enum { MISSING, READ, OTHER_CLASSES };
 
 typedef struct loading {
     const stk_network_config *config;
+    int (*name)(const char *given, char declared[static STK_NAME]);
     const stk_parameters *parameters;
     float *values;
     uint8_t *had; /* per parameter */
@@ -260,7 +261,7 @@ static int load_tensor(void *context, const stk_safetensors *file, const stk_saf
 {
     loading *l = context;
     char name[STK_NAME];
-    if (!l->config->network->name(tensor->name, name)) {
+    if (!l->name(tensor->name, name)) {
         if (!l->left_out++) snprintf(l->first_left_out, STK_NAME, "%.*s", STK_NAME - 1, tensor->name);
         return STOKE_OK;
     }
@@ -342,13 +343,43 @@ int stk_pretrained_load(const char *path, const stk_network_config *config, cons
                         const stk_pretrained_how *how, float *values, uint64_t *batches_tracked,
                         stoke_error *err)
 {
-    loading l = { .config = config, .parameters = parameters, .values = values, .how = how };
+    loading l = { .config = config,
+                  .name = config->network->name,
+                  .parameters = parameters,
+                  .values = values,
+                  .how = how };
     l.had = stk_calloc(parameters->count, sizeof *l.had);
     if (!l.had) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
     memset(values, 0, parameters->floats * sizeof *values); /* the gaps */
     const int status = load(&l, path, err);
     stk_free(l.had);
     if (!status && batches_tracked) *batches_tracked = l.batches_tracked;
+    return status;
+}
+
+static int take_tensor(void *context, const stk_safetensors *file, const stk_safetensors_tensor *tensor,
+                       stoke_error *err)
+{
+    loading *l = context;
+    char name[STK_NAME];
+    const stk_parameter *p = l->name(tensor->name, name) ? stk_parameters_find(l->parameters, name) : NULL;
+    const int status = p ? load_parameter(l, p, file, tensor, err) : STOKE_OK;
+    if (status || !l->not_finite) return status;
+    return stk_fail(err, STOKE_E_FORMAT, "%s: %s holds values that are not finite", file->path, tensor->name);
+}
+
+int stk_pretrained_take(const char *path, int (*name)(const char *given, char declared[static STK_NAME]),
+                        const stk_parameters *parameters, float *values, stoke_error *err)
+{
+    const stk_pretrained_how how = { 0 };
+    loading l = { .name = name, .parameters = parameters, .values = values, .how = &how };
+    l.had = stk_calloc(parameters->count, sizeof *l.had);
+    if (!l.had) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
+    int status = stk_pretrained_visit(path, take_tensor, &l, err);
+    for (size_t i = 0; !status && i < parameters->count; i++)
+        if (l.had[i] == MISSING)
+            status = stk_fail(err, STOKE_E_FORMAT, "%s: %s is missing", path, parameters->list[i].name);
+    stk_free(l.had);
     return status;
 }
 

@@ -35,6 +35,10 @@ int stk_pretrained_load(const char *path, const stk_network_config *config, cons
 /* How many tensors such a partial load takes from the file. */
 int stk_pretrained_carried(const char *path, const stk_network *network, const stk_parameters *parameters,
                            uint32_t *tensors, stoke_error *err);
+/* Every tensor of the list from the files, by the names that `name` makes of theirs; what else there is, is
+ * passed over. STOKE_E_FORMAT: one is missing, of another shape, or not finite. */
+int stk_pretrained_take(const char *path, int (*name)(const char *given, char declared[static STK_NAME]),
+                        const stk_parameters *parameters, float *values, stoke_error *err);
 /* A copy of `classes` names, LABEL_3 for one that is NULL. One block, to be freed with stk_free; NULL: no
  * memory. */
 char **stk_pretrained_copy_labels(const char *const *names, uint32_t classes);

@@ -409,11 +409,27 @@ typedef struct stk_feature_shape {
 } stk_feature_shape;
 
 /* *loss, and d_a = or, with add, += factor * d loss / d a (of any type and stride; what lies beyond the
- * channels is left alone); d_a NULL: the loss only. `kind` as that of stk_pixel_loss. */
+ * channels is left alone); d_a NULL: the loss only. Without add it may be a or b, laid out as that is. `kind`
+ * as that of stk_pixel_loss. */
 void stk_feature_distance(const stk_exec *run, stoke_loss_kind kind, const stk_feature_shape *shape,
                           const stk_map *a, const stk_map *b, float factor, double *loss, const stk_map *d_a,
                           int add);
 stk_exec_need stk_feature_distance_need(const stk_exec *run, const stk_feature_shape *shape);
+
+/* ---- standardise ---- */
+
+/* Pictures of 0 .. 1 as networks want them that were trained on ImageNet: (value - mean) / deviation for each
+ * of 3 channels, f32, pixel by pixel without gaps. */
+void stk_standardise(const stk_exec *run, stk_conv3_map map, const stk_conv3_source *x, float *y);
+/* dx += dy / deviation; dx_stride floats from pixel to pixel of dx. */
+void stk_standardise_backward(const stk_exec *run, size_t pixels, const float *dy, float *dx,
+                              size_t dx_stride);
+
+/* ---- gate ---- */
+
+/* The way back through a ReLU where a gradient lies already: d becomes 0 wherever y, which the ReLU made, is
+ * not above 0. (Where a convolution makes the gradient, stk_conv3_finish does it.) */
+void stk_gate(const stk_exec *run, size_t pixels, uint32_t channels, const stk_map *y, const stk_map *d);
 
 /* ---- labels ---- */
 

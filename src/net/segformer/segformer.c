@@ -6,7 +6,10 @@
 
 #include <string.h>
 
+#include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/net/features/features.h"
+#include "src/net/files/pretrained.h"
 
 /* ---- sizes ---- */
 
@@ -133,9 +136,10 @@ static void declare_head(stk_parameters *p, stk_segformer *s)
     stk_declare_tensor(p, "batch_norm.running_var", 1, 1, &d, (const float **)&h->running_variance, NULL);
 }
 
-static void *create(const stk_network_config *config, stk_parameters *parameters)
+/* With the encoder's layers. */
+static stk_segformer *make(const char *model, uint32_t classes, stk_parameters *parameters)
 {
-    const stk_segformer_config sizes = stk_segformer_sizes(config->model, config->classes);
+    const stk_segformer_config sizes = stk_segformer_sizes(model, classes);
     uint32_t count = 0;
     for (int i = 0; i < STK_STAGES; i++) count += sizes.depths[i];
     stk_segformer *s = stk_calloc(1, sizeof *s + count * sizeof *s->blocks);
@@ -145,10 +149,38 @@ static void *create(const stk_network_config *config, stk_parameters *parameters
     for (uint32_t i = 0, next = 0; i < STK_STAGES; next += sizes.depths[i++])
         s->stage[i].blocks = s->blocks + next;
     declare_encoder(parameters, s);
+    return s;
+}
+
+static void *create(const stk_network_config *config, stk_parameters *parameters)
+{
+    stk_segformer *s = make(config->model, config->classes, parameters);
+    if (!s) return NULL;
     declare_head(parameters, s);
     parameters->counter = "decode_head.batch_norm.num_batches_tracked";
     return s;
 }
+
+/* ---- features ---- */
+
+static int encoder_of(const char *path, void **layers, stk_parameters *parameters, const char **title,
+                      stoke_error *err)
+{
+    stk_network_config config;
+    const int status = stk_pretrained_config(path, &config, err);
+    if (status) return status;
+    *title = config.model;
+    *layers = make(config.model, 0, parameters);
+    return *layers ? STOKE_OK : stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
+}
+
+const stk_features_family stk_segformer_features = {
+    .side_min = STK_SEGFORMER_SIDE_MIN,
+    .name = stk_segformer_name,
+    .create = encoder_of,
+    .forward = stk_segformer_features_forward,
+    .back = stk_segformer_features_back,
+};
 
 /* ---- the network ---- */
 

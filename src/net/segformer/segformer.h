@@ -71,6 +71,11 @@ void stk_segformer_shape(stk_segformer *segformer, uint32_t height, uint32_t wid
 /* Of the modes of memory, besides x, x1, context and statistics, plain keeps q, kv, h1, h3; lean q, kv, h1;
  * min none of them. */
 void stk_segformer_record(void *segformer, const stk_network_settings *how, stk_tape *tape);
+/* Of the encoder alone, frozen (features.h). */
+uint32_t stk_segformer_features_forward(void *segformer, const stk_network_settings *how, stk_tape *tape,
+                                        stk_tape_id picture, stk_tape_id features[static STK_STAGES]);
+void stk_segformer_features_back(void *segformer, const stk_network_settings *how, stk_tape *tape,
+                                 const stk_tape_id d_features[static STK_STAGES], stk_tape_id d_picture);
 int stk_segformer_name(const char *name, char declared[static STK_NAME]);
 int stk_segformer_read(const char *path, const stk_json *config_json, stk_network_config *config,
                        stk_say_fn *remark, void *context, stoke_error *err);

@@ -48,6 +48,8 @@ typedef struct recorder {
     stk_tape *tape;
     stk_float type;                                      /* of the run */
     int trains, recompute_hidden, recompute_projections; /* lean and min; min */
+    int frozen; /* its weights; the way back is that to its picture */
+    stk_tape_id picture, d_picture;
     const stk_segformer_stage *stage;
     uint32_t channels, hidden, heads, reduction;
     size_t rows, keys; /* tokens of queries and of keys, of a sample */
@@ -73,6 +75,12 @@ static stk_tape_id stream(recorder *r, const char *name, size_t rows)
 static stk_tape_id statistics(recorder *r, const char *name, size_t rows)
 {
     return stk_tape_declare(r->tape, name, rows, 2, STK_F32);
+}
+
+static void weight_back(const recorder *r, stk_tape_part part, const stk_linear *layer, stk_tape_view x,
+                        stk_tape_view dy)
+{
+    if (!r->frozen) stk_tape_linear_weight(r->tape, part, layer, x, dy);
 }
 
 static stk_attention attention_of(const recorder *r)
@@ -120,8 +128,8 @@ static stk_tape_id project_back(recorder *r, const stk_segformer_block *b, stk_t
 {
     const stk_tape_view dq = stk_tape_view_rows(d_q), dkv = stk_tape_view_rows(d_kv);
     const stk_tape_id d_n = map_of(r, "d_n", r->channels);
-    stk_tape_linear_weight(r->tape, STK_PART_LINEAR_WEIGHT, &b->query, stk_tape_view_rows(n1), dq);
-    stk_tape_linear_weight(r->tape, STK_PART_LINEAR_WEIGHT, &b->key_value, key_rows(r, b, n1), dkv);
+    weight_back(r, STK_PART_LINEAR_WEIGHT, &b->query, stk_tape_view_rows(n1), dq);
+    weight_back(r, STK_PART_LINEAR_WEIGHT, &b->key_value, key_rows(r, b, n1), dkv);
     stk_tape_linear_input(r->tape, STK_PART_LINEAR_INPUT, &b->query, dq, d_n, 0);
     if (r->reduction == 1) {
         stk_tape_linear_input(r->tape, STK_PART_LINEAR_INPUT, &b->key_value, dkv, d_n, 1);
@@ -133,10 +141,10 @@ static stk_tape_id project_back(recorder *r, const stk_segformer_block *b, stk_t
     stk_tape_linear_input(r->tape, STK_PART_LINEAR_INPUT, &b->key_value, dkv, d_keys, 0);
     stk_tape_norm_back(r->tape, &b->norm_reduced, b->reduced, b->stats_reduced, d_keys, STK_TAPE_NONE,
                        d_reduced);
-    stk_tape_linear_weight(r->tape, STK_PART_REDUCTION_WEIGHT, &b->reduction,
-                           stk_tape_view_patches(&r->stage->reduced, n1), d_stream);
+    weight_back(r, STK_PART_REDUCTION_WEIGHT, &b->reduction, stk_tape_view_patches(&r->stage->reduced, n1),
+                d_stream);
     stk_tape_linear_input(r->tape, STK_PART_REDUCTION_INPUT, &b->reduction, d_stream, d_patches, 0);
-    stk_tape_patches_back(r->tape, STK_PART_REDUCTION_INPUT, &r->stage->reduced, d_patches, d_n);
+    stk_tape_patches_back(r->tape, STK_PART_REDUCTION_INPUT, &r->stage->reduced, d_patches, d_n, 1);
     return d_n;
 }
 
@@ -162,10 +170,10 @@ static void attend_back(recorder *r, stk_segformer_block *b)
 {
     const stk_tape_view d_output = stk_tape_view_scaled(r->d_x, b->factor[0]);
     const stk_tape_id d_context = map_of(r, "d_context", r->channels);
-    stk_tape_linear_weight(r->tape, STK_PART_LINEAR_WEIGHT, &b->output, stk_tape_view_rows(b->context),
-                           d_output);
+    weight_back(r, STK_PART_LINEAR_WEIGHT, &b->output, stk_tape_view_rows(b->context), d_output);
     stk_tape_linear_input(r->tape, STK_PART_LINEAR_INPUT, &b->output, d_output, d_context, 0);
-    const stk_tape_id n1 = normalise(r, b);
+    const int again = !r->frozen || r->recompute_projections;
+    const stk_tape_id n1 = again ? normalise(r, b) : STK_TAPE_NONE;
     if (r->recompute_projections) project(r, b, n1, 1);
     const stk_tape_id d_q = map_of(r, "d_q", r->channels), d_kv = key_map(r, "d_kv", 2 * r->channels);
     stk_tape_add(r->tape, (stk_tape_op){ .kind = STK_TAPE_ATTENTION_BACK,
@@ -216,7 +224,7 @@ static void perceive_back(recorder *r, stk_segformer_block *b)
     if (r->recompute_projections) widen(r, b);
     const stk_tape_id d_h3 = map_of(r, "d_h3", r->hidden), d_h1 = map_of(r, "d_h1", r->hidden),
                       d_n = map_of(r, "d_n", r->channels);
-    stk_tape_linear_weight(r->tape, STK_PART_LINEAR_WEIGHT, &b->contract, hidden(r, b), d_contract);
+    weight_back(r, STK_PART_LINEAR_WEIGHT, &b->contract, hidden(r, b), d_contract);
     stk_tape_linear_input(r->tape, STK_PART_LINEAR_INPUT, &b->contract, d_contract, d_h3, 0);
     stk_tape_add(r->tape, (stk_tape_op){ .kind = STK_TAPE_DEPTHWISE_BACK,
                                          .part = STK_PART_DEPTHWISE_BACKWARD,
@@ -224,8 +232,8 @@ static void perceive_back(recorder *r, stk_segformer_block *b)
                                          .map = r->map,
                                          .in = { b->h1, d_h3 },
                                          .out = { d_h1 } });
-    stk_tape_linear_weight(r->tape, STK_PART_LINEAR_WEIGHT, &b->expand,
-                           stk_tape_view_normalised(&b->norm2, b->x1, b->stats2), stk_tape_view_rows(d_h1));
+    weight_back(r, STK_PART_LINEAR_WEIGHT, &b->expand, stk_tape_view_normalised(&b->norm2, b->x1, b->stats2),
+                stk_tape_view_rows(d_h1));
     stk_tape_linear_input(r->tape, STK_PART_LINEAR_INPUT, &b->expand, stk_tape_view_rows(d_h1), d_n, 0);
     stk_tape_norm_back(r->tape, &b->norm2, b->x1, b->stats2, d_n, r->d_x, r->d_x);
 }
@@ -239,6 +247,7 @@ static recorder recorder_of(stk_tape *tape, const stk_segformer *s, int i, const
     return (recorder){ .tape = tape,
                        .type = how->type,
                        .trains = how->training && !how->freeze_encoder,
+                       .picture = STK_TAPE_PICTURES,
                        .recompute_hidden = how->memory >= STOKE_MEMORY_LEAN,
                        .recompute_projections = how->memory >= STOKE_MEMORY_MIN,
                        .stage = stage,
@@ -251,10 +260,10 @@ static recorder recorder_of(stk_tape *tape, const stk_segformer *s, int i, const
                        .map = { .height = p->out_height, .width = p->out_width } };
 }
 
-/* The first stage reads the pictures, the others the feature of the one before. */
-static stk_tape_id stage_source(const stk_segformer *s, int i)
+/* The first stage reads the picture, the others the feature of the one before. */
+static stk_tape_id stage_source(const recorder *r, const stk_segformer *s, int i)
 {
-    return i ? s->stage[i - 1].feature : STK_TAPE_PICTURES;
+    return i ? s->stage[i - 1].feature : r->picture;
 }
 
 static void stage_forward(recorder *r, stk_segformer *s, int i)
@@ -264,7 +273,7 @@ static void stage_forward(recorder *r, stk_segformer *s, int i)
     stage->embed_stats = statistics(r, "embedded stats", r->rows);
     stk_tape_id x = stream(r, "x", r->rows);
     stk_tape_linear(r->tape, STK_PART_EMBED_FORWARD, &stage->embed,
-                    stk_tape_view_patches(&stage->patches, stage_source(s, i)), stage->embedded);
+                    stk_tape_view_patches(&stage->patches, stage_source(r, s, i)), stage->embedded);
     stk_tape_norm(r->tape, &stage->embed_norm, stage->embedded, stage->embed_stats, x);
     for (uint32_t k = 0; k < s->config.depths[i]; k++) {
         stk_segformer_block *b = &stage->blocks[k];
@@ -278,7 +287,7 @@ static void stage_forward(recorder *r, stk_segformer *s, int i)
     stk_tape_norm(r->tape, &stage->norm, x, stage->stats, stage->feature);
 }
 
-/* From the gradient of its feature; adds to that of the stage before. */
+/* From the gradient of its feature, f32 or of the run's type; adds to that of the stage before. */
 static void stage_back(recorder *r, stk_segformer *s, int i)
 {
     stk_segformer_stage *stage = &s->stage[i];
@@ -294,13 +303,13 @@ static void stage_back(recorder *r, stk_segformer *s, int i)
     const stk_tape_view d_stream = stk_tape_view_scaled(d_embedded, STK_TAPE_NONE);
     stk_tape_norm_back(r->tape, &stage->embed_norm, stage->embedded, stage->embed_stats, r->d_x,
                        STK_TAPE_NONE, d_embedded);
-    stk_tape_linear_weight(r->tape, STK_PART_EMBED_WEIGHT, &stage->embed,
-                           stk_tape_view_patches(&stage->patches, stage_source(s, i)), d_stream);
-    if (!i) return; /* nobody asks for the gradient of the pictures */
+    weight_back(r, STK_PART_EMBED_WEIGHT, &stage->embed,
+                stk_tape_view_patches(&stage->patches, stage_source(r, s, i)), d_stream);
+    const stk_tape_id d_source = i ? s->stage[i - 1].d_feature : r->d_picture;
+    if (!d_source) return; /* of a network that trains nobody asks for the gradient of the pictures */
     const stk_tape_id d_patches = map_of(r, "d_patches", stage->embed.in);
     stk_tape_linear_input(r->tape, STK_PART_EMBED_INPUT, &stage->embed, d_stream, d_patches, 0);
-    stk_tape_patches_back(r->tape, STK_PART_EMBED_INPUT, &stage->patches, d_patches,
-                          s->stage[i - 1].d_feature);
+    stk_tape_patches_back(r->tape, STK_PART_EMBED_INPUT, &stage->patches, d_patches, d_source, i > 0);
 }
 
 /* ---- the network ---- */
@@ -385,4 +394,42 @@ void stk_segformer_record(void *segformer, const stk_network_settings *how, stk_
         stage_back(&r, s, i);
     }
     tape->backward = stk_tape_span_after(tape, tape->loss);
+}
+
+/* ---- features ---- */
+
+/* h3 is needed by the gradient of contract's weights alone. */
+static recorder frozen_recorder(stk_tape *tape, const stk_segformer *s, int i,
+                                const stk_network_settings *how)
+{
+    recorder r = recorder_of(tape, s, i, how);
+    r.frozen = r.recompute_hidden = 1;
+    return r;
+}
+
+uint32_t stk_segformer_features_forward(void *segformer, const stk_network_settings *how, stk_tape *tape,
+                                        stk_tape_id picture, stk_tape_id features[static STK_STAGES])
+{
+    stk_segformer *s = segformer;
+    stk_segformer_shape(s, how->height, how->width);
+    for (int i = 0; i < STK_STAGES; i++) {
+        recorder r = frozen_recorder(tape, s, i, how);
+        r.picture = picture;
+        stage_forward(&r, s, i);
+        features[i] = s->stage[i].feature;
+    }
+    return STK_STAGES;
+}
+
+void stk_segformer_features_back(void *segformer, const stk_network_settings *how, stk_tape *tape,
+                                 const stk_tape_id d_features[static STK_STAGES], stk_tape_id d_picture)
+{
+    stk_segformer *s = segformer;
+    for (int i = STK_STAGES; i--;) {
+        recorder r = frozen_recorder(tape, s, i, how);
+        r.d_picture = d_picture;
+        s->stage[i].d_feature = d_features[i];
+        if (i) s->stage[i - 1].d_feature = d_features[i - 1];
+        stage_back(&r, s, i);
+    }
 }
