@@ -527,15 +527,17 @@ static void put_machine(const stk_run_page *page)
     const char *cpu = stk_run_text(start, "cpu");
     FILE *out = page->out;
     double height = NAN, width = NAN;
+    const double million = (double)stk_run_uint(start, "parameters") / 1e6;
+    char parameters[32];
     if (!start->values) return;
     if (stk_json_real(start, stk_json_first(start, size), &height))
         stk_json_real(start, stk_json_next(start, stk_json_first(start, size)), &width);
     stk_html_print(out,
-                   "<dl>\n<dt>network</dt><dd>%s %s, %.*f million parameters, %s</dd>\n"
+                   "<dl>\n<dt>network</dt><dd>%s %s, %s million parameters, %s</dd>\n"
                    "<dt>images</dt><dd>%.0f x %.0f pixels, batches of %" PRIu64 "%s</dd>\n"
                    "<dt>length</dt><dd>%s, %" PRIu64 " per epoch</dd>\n",
                    family_of(stk_run_text(start, "model")), stk_run_text(start, "model"),
-                   stk_run_uint(start, "parameters") < 1000000 ? 2 : 1, (double)stk_run_uint(start, "parameters") / 1e6, stk_run_text(start, "precision"), height,
+                   stk_text_fixed(million, million < 1 ? 2 : 1, parameters, sizeof parameters), stk_run_text(start, "precision"), height,
                    width, stk_run_uint(start, "batch"),
                    stk_run_uint(start, "accumulate") > 1 ? ", several per step" : "",
                    STOKE_COUNT(stk_run_uint(start, "steps"), "step"), stk_run_uint(start, "steps_per_epoch"));
