@@ -205,6 +205,15 @@ static void print_means(const stoke_eval_report *report)
         cli_print("resized to %ux%u\n", report->height, report->width);
 }
 
+/* A row for each class of the truth. */
+static void put_confusion(stoke_json *json, const stoke_eval_report *report)
+{
+    JSON_LIST(json, "confusion", t, t < report->classes) {
+        JSON_LIST(json, NULL, p, p < report->classes)
+            stoke_json_uint(json, NULL, stoke_confusion_count(report->confusion, t, p));
+    }
+}
+
 static void write_json(FILE *out, const cli_call *call, const stoke_trained *trained,
                        const stoke_eval_report *report)
 {
@@ -232,11 +241,10 @@ static void write_json(FILE *out, const cli_call *call, const stoke_trained *tra
           FACT("convention", convention(report)));
     if (restores(report))
         FACTS_OBJECT(json, "input", FACT("psnr", report->input.psnr), FACT("ssim", report->input.ssim));
-    if (!restores(report)) put_classes(&page, report);
-    cli_page_table_end(&page);
-    if (!restores(report)) JSON_LIST(json, "confusion", t, t < report->classes) /* row = truth */ {
-        JSON_LIST(json, NULL, p, p < report->classes)
-            stoke_json_uint(json, NULL, stoke_confusion_count(report->confusion, t, p));
+    if (!restores(report)) {
+        put_classes(&page, report);
+        cli_page_table_end(&page);
+        put_confusion(json, report);
     }
     put_worst(&page, report, (size_t)o->worst);
     stoke_json_close(json);
