@@ -153,10 +153,9 @@ static void put_worst(cli_page *page, const stoke_eval_report *report, size_t mo
     for (size_t i = 0; i < report->n_worst && i < most; i++) {
         const stoke_eval_worst *worst = &report->worst[i];
         if (restores(report))
-            CLI_PAGE_ROW(page, CELL("worst pictures", FACT_OF(worst, name)),
-                         CELL_OF("PSNR (dB)", worst, psnr, "%.2f"),
-                         CELL_OF("of the input", worst, input_psnr, "%.2f"),
-                         CELL_OF("SSIM", worst, ssim, "%.4f"));
+            CLI_PAGE_ROW(
+                page, CELL("worst pictures", FACT_OF(worst, name)), CELL_OF("PSNR (dB)", worst, psnr, "%.2f"),
+                CELL_OF("of the input", worst, input_psnr, "%.2f"), CELL_OF("SSIM", worst, ssim, "%.4f"));
         else
             CLI_PAGE_ROW(page, CELL("worst pictures", FACT_OF(worst, name)),
                          CELL_OF("mean IoU", worst, miou, "%.4f"),

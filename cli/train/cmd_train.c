@@ -95,9 +95,9 @@ static void json_outlook(const stoke_train_event *e)
           FACT_OF(e, steps), FACT_OF(e, epochs), FACT_OF(e, steps_per_epoch), FACT_OF(o, train_samples),
           FACT_OF(o, val_samples), FACT_OF(o->plan, model), FACT("parameters", o->plan->parameter_count),
           FACT_OF(o->plan, classes),
-          FACT("task", o->plan->task == STOKE_TASK_RESTORE ? "restore" : "segment"), FACT_SIZE("size", o->data->size[0], o->data->size[1]),
-          FACT_OF(o->data, batch), FACT_OF(o->params, accumulate), FACT_OF(o->params, lr),
-          FACT_OF(o->data, augment),
+          FACT("task", o->plan->task == STOKE_TASK_RESTORE ? "restore" : "segment"),
+          FACT_SIZE("size", o->data->size[0], o->data->size[1]), FACT_OF(o->data, batch),
+          FACT_OF(o->params, accumulate), FACT_OF(o->params, lr), FACT_OF(o->data, augment),
           FACT("eval_mode", !o->val_samples ? NULL : eval_modes[o->params->eval_mode]),
           FACT_OF(o, eval_windows), FACT_OF(o->params, eval_every),
           FACT("precision", stoke_precision_name(o->plan->precision)), FACT_OF(o->plan, threads),
@@ -190,7 +190,8 @@ static void say_next(const training *t, const stoke_trainer *trainer, const stok
     }
     const int restores = t->bar.task == STOKE_TASK_RESTORE;
     if (restores)
-        cli_say(t->call, "next: stoke predict %s PICTURES --out restored   your own pictures, restored", word);
+        cli_say(t->call, "next: stoke predict %s PICTURES --out restored   your own pictures, restored",
+                word);
     else
         cli_say(t->call, "next: stoke predict %s PICTURES --out masks   masks of your own pictures", word);
     if (isfinite(s->best))

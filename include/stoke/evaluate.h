@@ -41,17 +41,17 @@ typedef struct stoke_eval_worst {
 } stoke_eval_worst;
 
 typedef struct stoke_eval_report {
-    int task; /* stoke_task: whose scores they are */
+    int task;                   /* stoke_task: whose scores they are */
     stoke_confusion *confusion; /* NULL: restored pictures */
     stoke_scores scores;
     stoke_scores input; /* restored pictures: of them as they came; NaN where targets are larger */
-    uint32_t classes;   /* of the matrix: 0 of restored pictures, 2 for a network with one (foreground against background) */
+    uint32_t classes;   /* of the matrix: 0 of restored pictures, 2 for a network with one (foreground against
+                           background) */
     char **class_names; /* `classes` of them, NULL where none is known: config.json's, else the label map's */
-    double
-        loss; /* cross-entropy, mean over the samples; NaN where one was resized and scored at its own size.
-                 Restored pictures: charbonnier */
-    int mode; /* how pictures were looked at: stoke_predict_mode; auto: each as `stoke predict` does */
-    int original;          /* scored at the masks' own size */
+    double loss;  /* cross-entropy, mean over the samples; NaN where one was resized and scored at its own
+                     size.  Restored pictures: charbonnier */
+    int mode;     /* how pictures were looked at: stoke_predict_mode; auto: each as `stoke predict` does */
+    int original; /* scored at the masks' own size */
     uint64_t samples;      /* that counted */
     uint64_t windows;      /* the network looked at, without mirror images; 0: at its own size */
     uint64_t bad;          /* that could not be read */

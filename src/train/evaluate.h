@@ -33,12 +33,12 @@ typedef struct stk_eval_plan {
     int mode;          /* resize (at the network's size) or slide (at the pictures' own) */
     int own_scale;     /* samples of training are windows at the pictures' own scale */
     double most_shown; /* see stk_pipeline_most_shown */
-    double windows;    /* of a picture, in the mean; 1 with resize. Restored: its size over that of a sample */
-    double larger;     /* than what the network sees, in height or width, a picture is at most */
-    uint32_t width;    /* of the widest; 0: no header could be read */
-    uint32_t height;   /* of the tallest */
-    int restores;      /* pictures: slide takes them whole, by exact tiles */
-    uint64_t pixels;   /* of the largest */
+    double windows;  /* of a picture, in the mean; 1 with resize. Restored: its size over that of a sample */
+    double larger;   /* than what the network sees, in height or width, a picture is at most */
+    uint32_t width;  /* of the widest; 0: no header could be read */
+    uint32_t height; /* of the tallest */
+    int restores;    /* pictures: slide takes them whole, by exact tiles */
+    uint64_t pixels; /* of the largest */
     stk_predict_raster raster;
 } stk_eval_plan;
 
@@ -111,8 +111,8 @@ typedef struct stk_evaluate_result {
 } stk_evaluate_result;
 
 /* Runs the loader's epoch to its end and sets it back to the start (stoke_loader_set_epoch(loader, 0)).
- * `confusion` is reset first; it is NULL where pictures are restored. gallery may be NULL. Every sample counts
- * once: rows that stand in for bad files do not. STOKE_E_CANCELLED when progress asks. */
+ * `confusion` is reset first; it is NULL where pictures are restored. gallery may be NULL. Every sample
+ * counts once: rows that stand in for bad files do not. STOKE_E_CANCELLED when progress asks. */
 int stk_evaluate(stoke_net *net, stoke_loader *loader, stoke_confusion *confusion,
                  stk_evaluate_gallery *gallery, stk_evaluate_result *result, stoke_progress_fn progress,
                  void *context, stoke_error *err);
@@ -161,8 +161,9 @@ typedef struct stk_original {
     uint32_t helpers;              /* likewise */
 } stk_original;
 
-/* As stk_evaluate; pictures that are restored go whole. result->loss: the mean over pictures of what their windows lost, NaN unless all were slid
- * over. The scores depend neither on threads nor on who comes when, nor does the loss. */
+/* As stk_evaluate; pictures that are restored go whole. result->loss: the mean over pictures of what their
+ * windows lost, NaN unless all were slid over. The scores depend neither on threads nor on who comes when,
+ * nor does the loss. */
 int stk_evaluate_original(const stk_original *set, stoke_confusion *confusion, stk_evaluate_result *result,
                           stoke_progress_fn progress, void *context, stoke_error *err);
 

@@ -58,8 +58,8 @@ int stk_restoration_add(stk_restoration *r, const stk_restored_item *item, stk_e
     stk_restored_item kept = *item;
     stoke_restored_score score, before = { NAN, NAN };
     kept.output = stk_float_picture(clipped, 0, item->width, 0);
-    int status = stoke_restored_add(r->output, item->height, item->width, 3, &kept.output, &item->target,
-                                    &score, err);
+    int status =
+        stoke_restored_add(r->output, item->height, item->width, 3, &kept.output, &item->target, &score, err);
     if (!status && item->image_width == item->width && item->image_height == item->height)
         status = stoke_restored_add(r->input, item->height, item->width, 3, &item->image, &item->target,
                                     &before, err);
@@ -80,7 +80,8 @@ void stk_restoration_scores(const stk_restoration *r, stk_evaluate_result *resul
 /* ---- whole pictures ---- */
 
 enum {
-    TILE = 256, /* where the result does not depend on it: 20 MB of a resnet, for a fifth more work than 512 */
+    TILE =
+        256, /* where the result does not depend on it: 20 MB of a resnet, for a fifth more work than 512 */
     /* Bytes of a pixel on its way: 16 bits as decoded and kept, twice, and floats of the image; of one of the
      * result: its floats, those of the target, and clipped. What decodes them. */
     IMAGE_BYTES = 2 * 6 + 12 + 20,
@@ -98,8 +99,8 @@ stoke_net_params stk_whole_net(const stk_eval_plan *plan, const stoke_net_params
                                const stoke_net_plan *trained)
 {
     const uint32_t least = stk_restore_least(trained), unit = trained->side_multiple;
-    const uint32_t most = trained->reach && unit == 1 ? (uint32_t)stk_most(TILE, least)
-                                                      : stk_restore_tile(trained);
+    const uint32_t most =
+        trained->reach && unit == 1 ? (uint32_t)stk_most(TILE, least) : stk_restore_tile(trained);
     const uint64_t height = stk_most((plan->height + unit - 1) / unit * unit, least),
                    width = stk_most((plan->width + unit - 1) / unit * unit, least);
     stoke_net_params own = *net;
@@ -221,10 +222,10 @@ static int run_whole(whole *w, stoke_progress_fn progress, void *context, stoke_
             return stk_fail(err, STOKE_E_CANCELLED, "the evaluation was stopped after %llu of %llu pictures",
                             (unsigned long long)id + 1, (unsigned long long)count);
     }
-    return w->result->samples ? STOKE_OK
-                              : stk_fail(err, STOKE_E_TOO_BAD, "none of %llu samples could be used; the first: %s",
-                                         (unsigned long long)count,
-                                         stk_quarantine_get(w->set->quarantine, 0).reason);
+    return w->result->samples
+               ? STOKE_OK
+               : stk_fail(err, STOKE_E_TOO_BAD, "none of %llu samples could be used; the first: %s",
+                          (unsigned long long)count, stk_quarantine_get(w->set->quarantine, 0).reason);
 }
 
 int stk_evaluate_whole(const stk_original *set, stk_evaluate_result *result, stoke_progress_fn progress,

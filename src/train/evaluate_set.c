@@ -35,7 +35,7 @@ typedef struct evaluation_set {
     stoke_data_params data; /* the network's: size, classes, f32, in order */
     stoke_dataset *dataset;
     stoke_labels *labels;
-    int original; /* at the masks' own size */
+    int original;   /* at the masks' own size */
     uint64_t whole; /* restored pictures: bytes that the largest takes */
     char normalization[NORMALIZATION];
 } evaluation_set;
@@ -219,9 +219,12 @@ static int take(const stk_evaluate_result *e, stoke_eval_report *report, stoke_e
         const stk_evaluate_worst *w = &e->worst[report->n_worst];
         char *name = stk_strdup(w->name);
         if (!name) return stk_fail(err, STOKE_E_NOMEM, "no memory for the list of the worst pictures");
-        report->worst[report->n_worst] =
-            (stoke_eval_worst){ .name = name, .miou = w->miou, .accuracy = w->accuracy, .psnr = w->psnr,
-                                .ssim = w->ssim, .input_psnr = w->input_psnr };
+        report->worst[report->n_worst] = (stoke_eval_worst){ .name = name,
+                                                             .miou = w->miou,
+                                                             .accuracy = w->accuracy,
+                                                             .psnr = w->psnr,
+                                                             .ssim = w->ssim,
+                                                             .input_psnr = w->input_psnr };
     }
     return STOKE_OK;
 }
@@ -252,8 +255,7 @@ static int draw_worst(const evaluation_set *set, const stk_evaluate_result *foun
         r = restores ? stk_gallery_create_restored(&gallery, count, count, err)
                      : stk_gallery_create(&gallery, count, count, height, width, err);
     if (!r) stk_gallery_undo(gallery, &set->predictor->writer);
-    if (!r && !restores)
-        r = stoke_confusion_create(&confusion, report->classes, set->data.ignore_index, err);
+    if (!r && !restores) r = stoke_confusion_create(&confusion, report->classes, set->data.ignore_index, err);
     if (!r) r = run_pass(&again, confusion, gallery, &e);
     for (uint32_t i = 0; !r && i < count; i++) /* of what is picked, the i-th */
         stk_gallery_score(gallery, i, found->worst[i].miou, found->worst[i].accuracy);

@@ -377,7 +377,8 @@ int stk_resolve_length(stk_resolve_ctx *s)
 
 /* ---- learning rate ---- */
 
-/* Pretrained weights with a new head get the paper's rate; others, which are all of this task, a larger one. */
+/* Pretrained weights with a new head get the paper's rate; others, which are all of this task, a larger one.
+ */
 double stk_usual_rate(const stoke_train_params *p)
 {
     stk_network_config config;

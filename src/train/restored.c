@@ -267,7 +267,8 @@ double stoke_restored_psnr_mean(const stoke_restored *restored)
 
 const char *stoke_restored_convention(void)
 {
-    return "PSNR is taken once, from the squared errors of all values of all pictures; SSIM (window of 11 x 11, "
+    return "PSNR is taken once, from the squared errors of all values of all pictures; SSIM (window of 11 x "
+           "11, "
            "sigma 1.5) of each channel over all pixels, in the mean over the pictures; both as torchmetrics "
            "1.9. Values are clipped to 0 .. 1 first.";
 }

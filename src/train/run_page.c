@@ -155,10 +155,11 @@ static void put_head(const stk_run_page *page)
                        STOKE_COUNT(stk_run_uint(start, "train_samples"), "image"),
                        stk_run_uint(start, "val_samples"));
     else if (model)
-        stk_html_print(
-            out, "<p class=\"sub\">%s %s%s%s: %s, %s to train, %" PRIu64 " to validate</p>\n", family_of(model),
-            model, data ? " on " : "", data ? data : "", STOKE_COUNT(stk_run_uint(start, "classes"), "class"),
-            STOKE_COUNT(stk_run_uint(start, "train_samples"), "image"), stk_run_uint(start, "val_samples"));
+        stk_html_print(out, "<p class=\"sub\">%s %s%s%s: %s, %s to train, %" PRIu64 " to validate</p>\n",
+                       family_of(model), model, data ? " on " : "", data ? data : "",
+                       STOKE_COUNT(stk_run_uint(start, "classes"), "class"),
+                       STOKE_COUNT(stk_run_uint(start, "train_samples"), "image"),
+                       stk_run_uint(start, "val_samples"));
     put_status(page);
     fputs("</header>\n", out);
 }
@@ -537,8 +538,8 @@ static void put_machine(const stk_run_page *page)
                    "<dt>images</dt><dd>%.0f x %.0f pixels, batches of %" PRIu64 "%s</dd>\n"
                    "<dt>length</dt><dd>%s, %" PRIu64 " per epoch</dd>\n",
                    family_of(stk_run_text(start, "model")), stk_run_text(start, "model"),
-                   stk_text_fixed(million, million < 1 ? 2 : 1, parameters, sizeof parameters), stk_run_text(start, "precision"), height,
-                   width, stk_run_uint(start, "batch"),
+                   stk_text_fixed(million, million < 1 ? 2 : 1, parameters, sizeof parameters),
+                   stk_run_text(start, "precision"), height, width, stk_run_uint(start, "batch"),
                    stk_run_uint(start, "accumulate") > 1 ? ", several per step" : "",
                    STOKE_COUNT(stk_run_uint(start, "steps"), "step"), stk_run_uint(start, "steps_per_epoch"));
     put_term(out, "processor", stk_run_text(start, "machine"));

@@ -281,9 +281,7 @@ static int make_val(stk_resolve_ctx *s)
 int stk_setup_make(stk_setup *setup, const stoke_data_params *data, const stoke_train_params *params,
                    stk_say_fn *say, stoke_progress_fn progress, void *context, stoke_error *err)
 {
-    stk_resolve_ctx s = {
-        .setup = setup, .say = say, .progress = progress, .context = context, .err = err
-    };
+    stk_resolve_ctx s = { .setup = setup, .say = say, .progress = progress, .context = context, .err = err };
     char remarks[4096] = ""; /* what the loader finds odd */
     *setup = (stk_setup){ 0 };
     int r = take_settings(&s, data, params);
