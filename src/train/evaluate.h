@@ -120,12 +120,12 @@ int stk_evaluate(stoke_net *net, stoke_loader *loader, stoke_confusion *confusio
 /* ---- restored pictures (evaluate_restored.c) ---- */
 
 /* Their scores, added up; and of the pictures as they came, where these are as large. */
-typedef struct stk_restoration {
+typedef struct stk_restored_sums {
     stoke_restored *output, *input;
     stk_mem_buffer clipped; /* an output, its values clipped to 0 .. 1 */
-} stk_restoration;
-int stk_restoration_create(stk_restoration *r, stoke_error *err);
-void stk_restoration_free(stk_restoration *r); /* accepts a zeroed struct */
+} stk_restored_sums;
+int stk_restored_sums_create(stk_restored_sums *r, stoke_error *err);
+void stk_restored_sums_free(stk_restored_sums *r); /* accepts a zeroed struct */
 
 /* A picture of width x height as the network wrote it, its target, and what it was made of (of
  * image_width x image_height): scores go into `own` and the sums, the three into the gallery, if it is wanted
@@ -136,9 +136,9 @@ typedef struct stk_restored_item {
 } stk_restored_item;
 /* Three channels of f32 as a loader writes them: planes of so many floats, or interleaved. */
 stoke_restored_picture stk_float_picture(const float *data, int planar, uint32_t width, size_t plane);
-int stk_restoration_add(stk_restoration *r, const stk_restored_item *item, stk_evaluate_worst *own,
-                        stk_evaluate_gallery *gallery, stoke_error *err);
-void stk_restoration_scores(const stk_restoration *r, stk_evaluate_result *result);
+int stk_restored_sums_add(stk_restored_sums *r, const stk_restored_item *item, stk_evaluate_worst *own,
+                          stk_evaluate_gallery *gallery, stoke_error *err);
+void stk_restored_sums_scores(const stk_restored_sums *r, stk_evaluate_result *result);
 /* Puts a picture on the list (room for STK_WORST) if it belongs there: by miou, or psnr where `restored`. Of
  * equal ones that with the lower id first, so that the list does not depend on who comes when. */
 void stk_worst_note(stk_evaluate_result *result, const stk_evaluate_worst *picture, int restored);
