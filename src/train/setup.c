@@ -253,6 +253,10 @@ static int make_val(stk_resolve_ctx *s)
     if (!r && stk_setup_restores(setup)) {
         /* Windows as training sees them, always the same: resized, noise and edges would be others. */
         if (setup->eval.own_scale && setup->eval.mode == STOKE_PREDICT_RESIZE) val->augment = "center_crop";
+        if (stk_pipeline_color_steps(pipeline) && train->photometric == STOKE_PHOTOMETRIC_INPUT)
+            stk_resolve_say(s,
+                            "`augment` changes colours of the pictures and not of their targets: the network "
+                            "learns to undo that, too (`photometric` both changes both alike).");
         if (stk_pipeline_normalize(pipeline, m, d))
             r = stk_fail(s->err, STOKE_E_INVALID,
                          "`augment`: normalize is not for pictures that are restored, whose values stay 0 to "
