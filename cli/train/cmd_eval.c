@@ -98,7 +98,9 @@ static stoke_eval_params params_of(const cli_call *call, const stoke_trained *tr
     const eval_options *o = call->options;
     stoke_eval_params params = stoke_eval_defaults();
     stoke_trained_settings(trained, &params.network);
-    if (call->data.size[0]) memcpy(params.network.size, call->data.size, sizeof params.network.size);
+    /* Of pictures that are restored the size is that of a tile, and a run's says nothing of it. */
+    const int sized = call->data.task != STOKE_TASK_RESTORE || cli_has_flag(call, "size");
+    if (call->data.size[0] && sized) memcpy(params.network.size, call->data.size, sizeof params.network.size);
     params.network.batch = cli_has_flag(call, "batch") ? (uint32_t)call->data.batch : 0;
     params.network.mode =
         o->original || cli_has_flag(call, "mode") ? o->mode : (int)stoke_trained_eval_mode(trained);
@@ -115,6 +117,16 @@ static stoke_eval_params params_of(const cli_call *call, const stoke_trained *tr
 
 static const char *const modes[] = { "auto", "resize", "slide" };
 static const char *const splits[] = { "all", "train", "val", "test" };
+
+static int restores(const stoke_eval_report *report)
+{
+    return report->task == STOKE_TASK_RESTORE;
+}
+
+static const char *convention(const stoke_eval_report *report)
+{
+    return restores(report) ? stoke_restored_convention() : stoke_scores_convention();
+}
 
 /* The column of names is left out when no class has one. */
 static void put_classes(cli_page *page, const stoke_eval_report *report)
@@ -138,16 +150,40 @@ static void put_worst(cli_page *page, const stoke_eval_report *report, size_t mo
 {
     if (report->n_worst && most) cli_page_say(page, "\n");
     cli_page_table(page, "worst");
-    for (size_t i = 0; i < report->n_worst && i < most; i++)
-        CLI_PAGE_ROW(page, CELL("worst pictures", FACT_OF(&report->worst[i], name)),
-                     CELL_OF("mean IoU", &report->worst[i], miou, "%.4f"),
-                     CELL_OF("accuracy", &report->worst[i], accuracy, "%.4f"));
+    for (size_t i = 0; i < report->n_worst && i < most; i++) {
+        const stoke_eval_worst *worst = &report->worst[i];
+        if (restores(report))
+            CLI_PAGE_ROW(
+                page, CELL("worst pictures", FACT_OF(worst, name)), CELL_OF("PSNR (dB)", worst, psnr, "%.2f"),
+                CELL_OF("of the input", worst, input_psnr, "%.2f"), CELL_OF("SSIM", worst, ssim, "%.4f"));
+        else
+            CLI_PAGE_ROW(page, CELL("worst pictures", FACT_OF(worst, name)),
+                         CELL_OF("mean IoU", worst, miou, "%.4f"),
+                         CELL_OF("accuracy", worst, accuracy, "%.4f"));
+    }
     cli_page_table_end(page);
+}
+
+/* What the network gained over doing nothing. */
+static void print_restored(const stoke_eval_report *report)
+{
+    const stoke_scores *s = &report->scores, *input = &report->input;
+    cli_print("PSNR %.2f dB, SSIM %.4f\n", s->psnr, s->ssim);
+    if (isfinite(input->psnr))
+        cli_print("as they came: PSNR %.2f dB, SSIM %.4f; gained %.2f dB\n", input->psnr, input->ssim,
+                  s->psnr - input->psnr);
+    cli_print("loss %.4f (charbonnier)\nover %s, whole, in %.1f tiles of %ux%u at most\n", report->loss,
+              STOKE_COUNT(report->samples, "picture"), (double)report->windows / (double)report->samples,
+              report->height, report->width);
 }
 
 static void print_means(const stoke_eval_report *report)
 {
     const stoke_scores *s = &report->scores;
+    if (restores(report)) {
+        print_restored(report);
+        return;
+    }
     const char *comma = "";
     for (int i = 0; i < STOKE_SCORES; i++)
         if (stoke_metric_fits(i, report->task)) {
@@ -166,6 +202,15 @@ static void print_means(const stoke_eval_report *report)
         cli_print("at their own size, seen at %ux%u\n", report->height, report->width);
     else
         cli_print("resized to %ux%u\n", report->height, report->width);
+}
+
+/* A row for each class of the truth. */
+static void put_confusion(stoke_json *json, const stoke_eval_report *report)
+{
+    JSON_LIST(json, "confusion", t, t < report->classes) {
+        JSON_LIST(json, NULL, p, p < report->classes)
+            stoke_json_uint(json, NULL, stoke_confusion_count(report->confusion, t, p));
+    }
 }
 
 static void write_json(FILE *out, const cli_call *call, const stoke_trained *trained,
@@ -192,12 +237,13 @@ static void write_json(FILE *out, const cli_call *call, const stoke_trained *tra
         if (stoke_metric_fits(i, report->task))
             stoke_json_real(json, stoke_score_at(i)->name, stoke_score_value(s, i));
     FACTS(json, FACT_OF(report, loss), FACT_OF(s, classes_counted), FACT_OF(s, pixels),
-          FACT("convention", stoke_scores_convention()));
-    put_classes(&page, report);
-    cli_page_table_end(&page);
-    JSON_LIST(json, "confusion", t, t < report->classes) /* row = truth */ {
-        JSON_LIST(json, NULL, p, p < report->classes)
-            stoke_json_uint(json, NULL, stoke_confusion_count(report->confusion, t, p));
+          FACT("convention", convention(report)));
+    if (restores(report))
+        FACTS_OBJECT(json, "input", FACT("psnr", report->input.psnr), FACT("ssim", report->input.ssim));
+    if (!restores(report)) {
+        put_classes(&page, report);
+        cli_page_table_end(&page);
+        put_confusion(json, report);
     }
     put_worst(&page, report, (size_t)o->worst);
     stoke_json_close(json);
@@ -236,23 +282,29 @@ static int write_matrix(const char *path, const stoke_eval_report *report, stoke
     return r;
 }
 
-static int write_files(const cli_call *call, const stoke_trained *trained, const stoke_eval_report *report,
-                       stoke_error *err)
+static int write_classes(const eval_options *o, const stoke_eval_report *report, stoke_error *err)
 {
-    const eval_options *o = call->options;
     char path[CLI_PATH];
     stoke_output file = { 0 };
     snprintf(path, sizeof path, "%s/confusion.png", o->out);
     int r = write_matrix(path, report, err);
     snprintf(path, sizeof path, "%s/classes.csv", o->out);
     if (!r) r = stoke_output_open(&file, path, err);
-    if (!r) {
-        cli_page page = { .as_json = 0 };
-        put_classes(&page, report);
-        stoke_table_csv(page.table, file.stream);
-        stoke_table_destroy(&page.table);
-        r = stoke_output_commit(&file, err);
-    }
+    if (r) return r;
+    cli_page page = { .as_json = 0 };
+    put_classes(&page, report);
+    stoke_table_csv(page.table, file.stream);
+    stoke_table_destroy(&page.table);
+    return stoke_output_commit(&file, err);
+}
+
+static int write_files(const cli_call *call, const stoke_trained *trained, const stoke_eval_report *report,
+                       stoke_error *err)
+{
+    const eval_options *o = call->options;
+    char path[CLI_PATH];
+    stoke_output file = { 0 };
+    int r = restores(report) ? STOKE_OK : write_classes(o, report, err);
     snprintf(path, sizeof path, "%s/eval.json", o->out);
     if (!r) r = stoke_output_open(&file, path, err);
     if (!r) {
@@ -273,15 +325,17 @@ static void print_result(const cli_call *call, const stoke_trained *trained, con
         putchar('\n');
     } else {
         cli_page page = { .as_json = 0 };
-        put_classes(&page, report);
-        cli_page_table_end(&page);
-        putchar('\n');
+        if (!restores(report)) {
+            put_classes(&page, report);
+            cli_page_table_end(&page);
+            putchar('\n');
+        }
         print_means(report);
-        cli_print_wrapped(stoke_scores_convention(), 100, stdout);
+        cli_print_wrapped(convention(report), 100, stdout);
         put_worst(&page, report, (size_t)o->worst);
         if (o->out)
-            cli_print("\n%s: confusion.png, %sclasses.csv, eval.json\n", o->out,
-                      report->n_worst ? "worst.png, " : "");
+            cli_print("\n%s: %s%s%seval.json\n", o->out, restores(report) ? "" : "confusion.png, ",
+                      report->n_worst ? "worst.png, " : "", restores(report) ? "" : "classes.csv, ");
     }
     cli_say(call, "%s in %s: %.1f img/s", STOKE_COUNT(report->samples, "picture"),
             STOKE_SECONDS(report->seconds), report->images_per_s);
@@ -291,7 +345,8 @@ static void print_result(const cli_call *call, const stoke_trained *trained, con
     if (o->out || call->common.json) return;
     char line[2048] = "stoke eval";
     for (int i = 1; i < call->argc; i++) cli_append_word(line, sizeof line, call->argv[i]);
-    cli_say(call, "next: %s --out eval   writes the confusion matrix and the worst pictures", line);
+    cli_say(call, "next: %s --out eval   writes %sthe worst pictures", line,
+            restores(report) ? "" : "the confusion matrix and ");
 }
 
 static int evaluate(cli_call *call, const stoke_trained *trained, stoke_eval_report *report, stoke_error *err)
@@ -343,7 +398,9 @@ const cli_command cli_eval = {
                    "data settings are those of the run's config.yaml: set, label map, size, validation part; "
                    "flags override them, and --config replaces them. The validation part is evaluated, "
                    "or everything in a set that has none. All scores come from one matrix of counts over all "
-                   "pixels that are not ignored; the convention for means is printed with them.",
+                   "pixels that are not ignored; the convention for means is printed with them. A network that "
+                   "restores pictures is measured by PSNR and SSIM on whole pictures, beside those of the "
+                   "pictures as they came.",
     .examples = {
         { "stoke eval runs/first", "the best network of a run, on the validation part of its set" },
         { "stoke eval runs/first/last --data demo/data --split all --out eval",

@@ -44,8 +44,14 @@ static void say_validation(const cli_call *call, const stoke_train_outlook *o)
     const double windows = o->eval_windows * (double)o->val_samples;
     const double steps = windows / 3 / (double)(o->data->batch * o->params->accumulate);
     const int slides = o->params->eval_mode == STOKE_PREDICT_SLIDE;
+    const int whole = slides && o->plan->task == STOKE_TASK_RESTORE;
     char work[48] = "less than a tenth of a step";
     if (steps >= 0.1) snprintf(work, sizeof work, "about the work of %.*f steps", steps < 10, steps);
+    if (whole) {
+        cli_say(call, "validation: every %s, %s whole, at their own size, %s",
+                STOKE_COUNT(o->params->eval_every, "step"), STOKE_COUNT(o->val_samples, "picture"), work);
+        return;
+    }
     cli_say(call, "validation: every %s, %s%s %ux%u, %s", STOKE_COUNT(o->params->eval_every, "step"),
             STOKE_COUNT((uint64_t)(windows + 0.5), slides ? "window" : "whole picture"),
             slides ? " at the pictures' own scale, of" : " resized to", o->data->size[0], o->data->size[1],
@@ -89,9 +95,9 @@ static void json_outlook(const stoke_train_event *e)
           FACT_OF(e, steps), FACT_OF(e, epochs), FACT_OF(e, steps_per_epoch), FACT_OF(o, train_samples),
           FACT_OF(o, val_samples), FACT_OF(o->plan, model), FACT("parameters", o->plan->parameter_count),
           FACT_OF(o->plan, classes),
-          FACT("task", o->plan->task == STOKE_TASK_RESTORE ? "restore" : "segment"), FACT_SIZE("size", o->data->size[0], o->data->size[1]),
-          FACT_OF(o->data, batch), FACT_OF(o->params, accumulate), FACT_OF(o->params, lr),
-          FACT_OF(o->data, augment),
+          FACT("task", o->plan->task == STOKE_TASK_RESTORE ? "restore" : "segment"),
+          FACT_SIZE("size", o->data->size[0], o->data->size[1]), FACT_OF(o->data, batch),
+          FACT_OF(o->params, accumulate), FACT_OF(o->params, lr), FACT_OF(o->data, augment),
           FACT("eval_mode", !o->val_samples ? NULL : eval_modes[o->params->eval_mode]),
           FACT_OF(o, eval_windows), FACT_OF(o->params, eval_every),
           FACT("precision", stoke_precision_name(o->plan->precision)), FACT_OF(o->plan, threads),
@@ -182,9 +188,16 @@ static void say_next(const training *t, const stoke_trainer *trainer, const stok
                 word);
         return;
     }
-    cli_say(t->call, "next: stoke predict %s PICTURES --out masks   masks of your own pictures", word);
+    const int restores = t->bar.task == STOKE_TASK_RESTORE;
+    if (restores)
+        cli_say(t->call, "next: stoke predict %s PICTURES --out restored   your own pictures, restored",
+                word);
+    else
+        cli_say(t->call, "next: stoke predict %s PICTURES --out masks   masks of your own pictures", word);
     if (isfinite(s->best))
-        cli_say(t->call, "      stoke eval %s   scores per class, confusion matrix, worst pictures", word);
+        cli_say(t->call, "      stoke eval %s   %s", word,
+                restores ? "PSNR and SSIM, beside those of the pictures as they came, worst pictures"
+                         : "scores per class, confusion matrix, worst pictures");
 }
 
 /* An interrupt that was followed is no failure: everything is saved. Any other error is told, also when an

@@ -36,18 +36,22 @@ STOKE_API stoke_eval_params stoke_eval_defaults(void);
 typedef struct stoke_eval_worst {
     char *name;            /* of the sample */
     double miou, accuracy; /* of this picture alone */
+    double psnr, ssim;     /* restored pictures: in place of them, */
+    double input_psnr;     /* and of the picture as it came; NaN: it is smaller */
 } stoke_eval_worst;
 
 typedef struct stoke_eval_report {
-    int task; /* stoke_task: whose scores they are */
-    stoke_confusion *confusion;
+    int task;                   /* stoke_task: whose scores they are */
+    stoke_confusion *confusion; /* NULL: restored pictures */
     stoke_scores scores;
-    uint32_t classes;   /* of the matrix: 2 for a network with one (foreground against background) */
+    stoke_scores input; /* restored pictures: of them as they came; NaN where targets are larger */
+    uint32_t classes;   /* of the matrix: 0 of restored pictures, 2 for a network with one (foreground against
+                           background) */
     char **class_names; /* `classes` of them, NULL where none is known: config.json's, else the label map's */
-    double
-        loss; /* cross-entropy, mean over the samples; NaN where one was resized and scored at its own size */
-    int mode; /* how pictures were looked at: stoke_predict_mode; auto: each as `stoke predict` does */
-    int original;          /* scored at the masks' own size */
+    double loss;  /* cross-entropy, mean over the samples; NaN where one was resized and scored at its own
+                     size.  Restored pictures: charbonnier */
+    int mode;     /* how pictures were looked at: stoke_predict_mode; auto: each as `stoke predict` does */
+    int original; /* scored at the masks' own size */
     uint64_t samples;      /* that counted */
     uint64_t windows;      /* the network looked at, without mirror images; 0: at its own size */
     uint64_t bad;          /* that could not be read */
@@ -64,7 +68,10 @@ typedef struct stoke_eval_report {
     size_t n_worst;
 } stoke_eval_report;
 
-/* Settings of `data` that change pictures are set aside: no augmentation, in order, every sample once.
+/* Of a network that restores pictures the set has targets, and every picture is taken whole, at its own size:
+ * `original`, ways to look at it and sizes do not matter.
+ *
+ * Settings of `data` that change pictures are set aside: no augmentation, in order, every sample once.
  * STOKE_E_INVALID: the set has no masks, or data->classes is given and not the network's. A mask with a class
  * beyond those of the network is a bad file; data->max_bad of them end it. They are recorded in
  * data->quarantine where that is not the name of stoke_data_defaults(). STOKE_E_CANCELLED when progress

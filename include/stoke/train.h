@@ -60,8 +60,8 @@ typedef struct stoke_train_params {
     const char *class_weights; /* "none", "balanced" (from the masks), or a list "1,2.5,1" */
     /* optimiser */
     int optimizer;  /* stoke_optimizer */
-    double lr;      /* 0: chosen: 6e-5 with pretrained weights, more without */
-    double head_lr; /* factor of the head; 0: chosen: 10 with pretrained weights, 1 without */
+    double lr;      /* 0: chosen, by network: 6e-5 with pretrained weights, more without */
+    double head_lr; /* factor of the head; 0: chosen, by network: 10 with pretrained weights, 1 without */
     double beta1, beta2, eps, momentum, weight_decay, clip_norm;
     int nesterov;
     int schedule;   /* stoke_schedule_kind */

@@ -83,7 +83,8 @@ static int check_pictures(const stoke_comparison *row, size_t index, stoke_error
 
 static uint8_t distance(const stoke_image *a, const stoke_image *b, uint32_t y, size_t i)
 {
-    const uint8_t *x = (const uint8_t *)a->data + y * a->stride, *z = (const uint8_t *)b->data + y * b->stride;
+    const uint8_t *x = (const uint8_t *)a->data + y * a->stride,
+                  *z = (const uint8_t *)b->data + y * b->stride;
     return (uint8_t)abs(x[i] - z[i]);
 }
 
@@ -246,7 +247,8 @@ uint64_t stk_comparison_bytes(size_t rows, uint32_t classes)
     const uint64_t height = rows * (uint64_t)(LONGEST_SIDE + CAPTION_HEIGHT + BELOW_ROW) +
                             2 * STK_PAGE_MARGIN + TITLE + HEADING_HEIGHT + 2 * STK_ABOVE_LEGEND +
                             (classes + 2) / 2 * LEGEND_LINE;
-    return 3 * height * (width > NAMES ? width : NAMES) + 65536 * sizeof(uint64_t); /* more than differences */
+    return 3 * height * (width > NAMES ? width : NAMES) +
+           65536 * sizeof(uint64_t); /* more than differences */
 }
 
 int stoke_comparison_write(const char *path, const stoke_comparison *rows, size_t n_rows,

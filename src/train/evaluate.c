@@ -73,8 +73,7 @@ int stk_eval_plan_make(stk_eval_plan *plan, const stk_pairs *pairs, uint64_t cou
     for (uint64_t i = 0; i < count; i++)
         if (pairs->size[i][0]) measure(plan, pairs->size[i], data->size), n++;
     if (wanted == STOKE_PREDICT_AUTO) {
-        const int slide =
-            plan->own_scale && possible && (restores || plan->larger > stk_much_larger);
+        const int slide = plan->own_scale && possible && (restores || plan->larger > stk_much_larger);
         plan->mode = slide ? STOKE_PREDICT_SLIDE : STOKE_PREDICT_RESIZE;
     }
     plan->windows = plan->mode == STOKE_PREDICT_SLIDE && n ? plan->windows / (double)n : 1;
@@ -105,7 +104,7 @@ typedef struct pass {
     stoke_net *net;
     stoke_loader *loader;
     stoke_confusion *confusion, *picture; /* of the set, of one picture */
-    stk_restoration restoration;          /* in place of the two, without `confusion` */
+    stk_restored_sums restoration;        /* in place of the two, without `confusion` */
     stk_evaluate_gallery *gallery;
     stk_evaluate_result *result;
     uint16_t *predicted; /* a batch of the loader's, row by row; made for the first one */
@@ -210,7 +209,7 @@ static int restore_rows(pass *p, const stoke_batch *batch, uint32_t first, uint3
                                         batch->target_width, out),
             .image = stk_float_picture(rows.images + i * rows.image_row_floats, planar, batch->width, in),
         };
-        r = stk_restoration_add(&p->restoration, &item, &own, p->gallery, err);
+        r = stk_restored_sums_add(&p->restoration, &item, &own, p->gallery, err);
         if (!r) stk_worst_note(p->result, &own, 1);
     }
     if (r) return r;
@@ -295,13 +294,13 @@ int stk_evaluate(stoke_net *net, stoke_loader *loader, stoke_confusion *confusio
     if (confusion) stoke_confusion_reset(confusion);
     int r = confusion ? stoke_confusion_create(&p.picture, stoke_net_plan_used(net)->classes,
                                                stoke_net_params_used(net)->loss.ignore_index, err)
-                      : stk_restoration_create(&p.restoration, err);
+                      : stk_restored_sums_create(&p.restoration, err);
     if (!r) r = run_batches(&p, progress, context, err);
     if (!r && confusion) result->scores = stoke_confusion_scores(confusion);
-    if (!r && !confusion) stk_restoration_scores(&p.restoration, result);
+    if (!r && !confusion) stk_restored_sums_scores(&p.restoration, result);
     stk_free(p.predicted);
     stoke_confusion_destroy(&p.picture);
-    stk_restoration_free(&p.restoration);
+    stk_restored_sums_free(&p.restoration);
     const int back = stoke_loader_set_epoch(loader, 0);
     if (!r && back) r = stk_fail_again(err, back, stoke_loader_error(loader));
     if (r) return r;

@@ -33,12 +33,12 @@ typedef struct stk_eval_plan {
     int mode;          /* resize (at the network's size) or slide (at the pictures' own) */
     int own_scale;     /* samples of training are windows at the pictures' own scale */
     double most_shown; /* see stk_pipeline_most_shown */
-    double windows;    /* of a picture, in the mean; 1 with resize. Restored: its size over that of a sample */
-    double larger;     /* than what the network sees, in height or width, a picture is at most */
-    uint32_t width;    /* of the widest; 0: no header could be read */
-    uint32_t height;   /* of the tallest */
-    int restores;      /* pictures: slide takes them whole, by exact tiles */
-    uint64_t pixels;   /* of the largest */
+    double windows;  /* of a picture, in the mean; 1 with resize. Restored: its size over that of a sample */
+    double larger;   /* than what the network sees, in height or width, a picture is at most */
+    uint32_t width;  /* of the widest; 0: no header could be read */
+    uint32_t height; /* of the tallest */
+    int restores;    /* pictures: slide takes them whole, by exact tiles */
+    uint64_t pixels; /* of the largest */
     stk_predict_raster raster;
 } stk_eval_plan;
 
@@ -111,8 +111,8 @@ typedef struct stk_evaluate_result {
 } stk_evaluate_result;
 
 /* Runs the loader's epoch to its end and sets it back to the start (stoke_loader_set_epoch(loader, 0)).
- * `confusion` is reset first; it is NULL where pictures are restored. gallery may be NULL. Every sample counts
- * once: rows that stand in for bad files do not. STOKE_E_CANCELLED when progress asks. */
+ * `confusion` is reset first; it is NULL where pictures are restored. gallery may be NULL. Every sample
+ * counts once: rows that stand in for bad files do not. STOKE_E_CANCELLED when progress asks. */
 int stk_evaluate(stoke_net *net, stoke_loader *loader, stoke_confusion *confusion,
                  stk_evaluate_gallery *gallery, stk_evaluate_result *result, stoke_progress_fn progress,
                  void *context, stoke_error *err);
@@ -120,12 +120,12 @@ int stk_evaluate(stoke_net *net, stoke_loader *loader, stoke_confusion *confusio
 /* ---- restored pictures (evaluate_restored.c) ---- */
 
 /* Their scores, added up; and of the pictures as they came, where these are as large. */
-typedef struct stk_restoration {
+typedef struct stk_restored_sums {
     stoke_restored *output, *input;
     stk_mem_buffer clipped; /* an output, its values clipped to 0 .. 1 */
-} stk_restoration;
-int stk_restoration_create(stk_restoration *r, stoke_error *err);
-void stk_restoration_free(stk_restoration *r); /* accepts a zeroed struct */
+} stk_restored_sums;
+int stk_restored_sums_create(stk_restored_sums *r, stoke_error *err);
+void stk_restored_sums_free(stk_restored_sums *r); /* accepts a zeroed struct */
 
 /* A picture of width x height as the network wrote it, its target, and what it was made of (of
  * image_width x image_height): scores go into `own` and the sums, the three into the gallery, if it is wanted
@@ -136,9 +136,9 @@ typedef struct stk_restored_item {
 } stk_restored_item;
 /* Three channels of f32 as a loader writes them: planes of so many floats, or interleaved. */
 stoke_restored_picture stk_float_picture(const float *data, int planar, uint32_t width, size_t plane);
-int stk_restoration_add(stk_restoration *r, const stk_restored_item *item, stk_evaluate_worst *own,
-                        stk_evaluate_gallery *gallery, stoke_error *err);
-void stk_restoration_scores(const stk_restoration *r, stk_evaluate_result *result);
+int stk_restored_sums_add(stk_restored_sums *r, const stk_restored_item *item, stk_evaluate_worst *own,
+                          stk_evaluate_gallery *gallery, stoke_error *err);
+void stk_restored_sums_scores(const stk_restored_sums *r, stk_evaluate_result *result);
 /* Puts a picture on the list (room for STK_WORST) if it belongs there: by miou, or psnr where `restored`. Of
  * equal ones that with the lower id first, so that the list does not depend on who comes when. */
 void stk_worst_note(stk_evaluate_result *result, const stk_evaluate_worst *picture, int restored);
@@ -161,8 +161,9 @@ typedef struct stk_original {
     uint32_t helpers;              /* likewise */
 } stk_original;
 
-/* As stk_evaluate; pictures that are restored go whole. result->loss: the mean over pictures of what their windows lost, NaN unless all were slid
- * over. The scores depend neither on threads nor on who comes when, nor does the loss. */
+/* As stk_evaluate; pictures that are restored go whole. result->loss: the mean over pictures of what their
+ * windows lost, NaN unless all were slid over. The scores depend neither on threads nor on who comes when,
+ * nor does the loss. */
 int stk_evaluate_original(const stk_original *set, stoke_confusion *confusion, stk_evaluate_result *result,
                           stoke_progress_fn progress, void *context, stoke_error *err);
 

@@ -12,14 +12,14 @@
 #include "src/train/predict.h"
 #include <stoke/tools/net.h>
 
-int stk_restoration_create(stk_restoration *r, stoke_error *err)
+int stk_restored_sums_create(stk_restored_sums *r, stoke_error *err)
 {
-    *r = (stk_restoration){ 0 };
+    *r = (stk_restored_sums){ 0 };
     const int status = stoke_restored_create(&r->output, 1, err);
     return status ? status : stoke_restored_create(&r->input, 1, err);
 }
 
-void stk_restoration_free(stk_restoration *r)
+void stk_restored_sums_free(stk_restored_sums *r)
 {
     stoke_restored_destroy(&r->output);
     stoke_restored_destroy(&r->input);
@@ -33,7 +33,7 @@ stoke_restored_picture stk_float_picture(const float *data, int planar, uint32_t
 }
 
 /* As a file of the picture would have it. NaN stays, and so do its scores. */
-static const float *clip(stk_restoration *r, const stk_restored_item *item)
+static const float *clip(stk_restored_sums *r, const stk_restored_item *item)
 {
     const size_t pixels = (size_t)item->width * item->height;
     float *clipped = stk_buffer_reserve(&r->clipped, 3 * pixels * sizeof *clipped), *to = clipped;
@@ -48,8 +48,8 @@ static const float *clip(stk_restoration *r, const stk_restored_item *item)
     return clipped;
 }
 
-int stk_restoration_add(stk_restoration *r, const stk_restored_item *item, stk_evaluate_worst *own,
-                        stk_evaluate_gallery *gallery, stoke_error *err)
+int stk_restored_sums_add(stk_restored_sums *r, const stk_restored_item *item, stk_evaluate_worst *own,
+                          stk_evaluate_gallery *gallery, stoke_error *err)
 {
     const float *clipped = clip(r, item);
     if (!clipped)
@@ -58,8 +58,8 @@ int stk_restoration_add(stk_restoration *r, const stk_restored_item *item, stk_e
     stk_restored_item kept = *item;
     stoke_restored_score score, before = { NAN, NAN };
     kept.output = stk_float_picture(clipped, 0, item->width, 0);
-    int status = stoke_restored_add(r->output, item->height, item->width, 3, &kept.output, &item->target,
-                                    &score, err);
+    int status =
+        stoke_restored_add(r->output, item->height, item->width, 3, &kept.output, &item->target, &score, err);
     if (!status && item->image_width == item->width && item->image_height == item->height)
         status = stoke_restored_add(r->input, item->height, item->width, 3, &item->image, &item->target,
                                     &before, err);
@@ -71,7 +71,7 @@ int stk_restoration_add(stk_restoration *r, const stk_restored_item *item, stk_e
     return STOKE_OK;
 }
 
-void stk_restoration_scores(const stk_restoration *r, stk_evaluate_result *result)
+void stk_restored_sums_scores(const stk_restored_sums *r, stk_evaluate_result *result)
 {
     result->scores = stoke_restored_scores(r->output);
     result->input = stoke_restored_scores(r->input);
@@ -80,7 +80,8 @@ void stk_restoration_scores(const stk_restoration *r, stk_evaluate_result *resul
 /* ---- whole pictures ---- */
 
 enum {
-    TILE = 256, /* where the result does not depend on it: 20 MB of a resnet, for a fifth more work than 512 */
+    TILE =
+        256, /* where the result does not depend on it: 20 MB of a resnet, for a fifth more work than 512 */
     /* Bytes of a pixel on its way: 16 bits as decoded and kept, twice, and floats of the image; of one of the
      * result: its floats, those of the target, and clipped. What decodes them. */
     IMAGE_BYTES = 2 * 6 + 12 + 20,
@@ -98,8 +99,8 @@ stoke_net_params stk_whole_net(const stk_eval_plan *plan, const stoke_net_params
                                const stoke_net_plan *trained)
 {
     const uint32_t least = stk_restore_least(trained), unit = trained->side_multiple;
-    const uint32_t most = trained->reach && unit == 1 ? (uint32_t)stk_most(TILE, least)
-                                                      : stk_restore_tile(trained);
+    const uint32_t most =
+        trained->reach && unit == 1 ? (uint32_t)stk_most(TILE, least) : stk_restore_tile(trained);
     const uint64_t height = stk_most((plan->height + unit - 1) / unit * unit, least),
                    width = stk_most((plan->width + unit - 1) / unit * unit, least);
     stoke_net_params own = *net;
@@ -116,7 +117,7 @@ stoke_net_params stk_whole_net(const stk_eval_plan *plan, const stoke_net_params
 typedef struct whole {
     const stk_original *set;
     stk_evaluate_result *result;
-    stk_restoration scores;
+    stk_restored_sums scores;
     stk_loader_config config;
     stk_picture_reader image, target;
     stk_mem_buffer image_floats, target_floats, planes;
@@ -191,7 +192,7 @@ static int restore_one(whole *w, uint64_t id, const stoke_image *image, const st
                                      .target = stk_float_picture(to, 0, target->width, 0),
                                      .image = stk_float_picture(from, 0, image->width, 0) };
     stk_evaluate_worst own = { .name = stoke_dataset_sample(w->set->dataset, id).name, .id = id };
-    if (!r) r = stk_restoration_add(&w->scores, &item, &own, w->set->gallery, err);
+    if (!r) r = stk_restored_sums_add(&w->scores, &item, &own, w->set->gallery, err);
     if (r) return r;
     stk_worst_note(w->result, &own, 1);
     w->loss += loss_of(w->set->loss, planes, to, pixels);
@@ -221,10 +222,10 @@ static int run_whole(whole *w, stoke_progress_fn progress, void *context, stoke_
             return stk_fail(err, STOKE_E_CANCELLED, "the evaluation was stopped after %llu of %llu pictures",
                             (unsigned long long)id + 1, (unsigned long long)count);
     }
-    return w->result->samples ? STOKE_OK
-                              : stk_fail(err, STOKE_E_TOO_BAD, "none of %llu samples could be used; the first: %s",
-                                         (unsigned long long)count,
-                                         stk_quarantine_get(w->set->quarantine, 0).reason);
+    return w->result->samples
+               ? STOKE_OK
+               : stk_fail(err, STOKE_E_TOO_BAD, "none of %llu samples could be used; the first: %s",
+                          (unsigned long long)count, stk_quarantine_get(w->set->quarantine, 0).reason);
 }
 
 int stk_evaluate_whole(const stk_original *set, stk_evaluate_result *result, stoke_progress_fn progress,
@@ -237,12 +238,12 @@ int stk_evaluate_whole(const stk_original *set, stk_evaluate_result *result, sto
     w.image.config = w.target.config = &w.config;
     if (!r) r = stk_scratch_create(&w.image.scratch, err);
     if (!r) r = stk_scratch_create(&w.target.scratch, err);
-    if (!r) r = stk_restoration_create(&w.scores, err);
+    if (!r) r = stk_restored_sums_create(&w.scores, err);
     if (!r) r = run_whole(&w, progress, context, err);
-    if (!r) stk_restoration_scores(&w.scores, result);
+    if (!r) stk_restored_sums_scores(&w.scores, result);
     result->loss = w.loss / (double)result->samples;
     result->seconds = 1e-9 * (double)(stk_now_ns() - start);
-    stk_restoration_free(&w.scores);
+    stk_restored_sums_free(&w.scores);
     stk_scratch_destroy(&w.image.scratch);
     stk_scratch_destroy(&w.target.scratch);
     stk_loader_config_destroy(&w.config);

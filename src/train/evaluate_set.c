@@ -35,7 +35,8 @@ typedef struct evaluation_set {
     stoke_data_params data; /* the network's: size, classes, f32, in order */
     stoke_dataset *dataset;
     stoke_labels *labels;
-    int original; /* at the masks' own size */
+    int original;   /* at the masks' own size */
+    uint64_t whole; /* restored pictures: bytes that the largest takes */
     char normalization[NORMALIZATION];
 } evaluation_set;
 
@@ -177,6 +178,7 @@ static int run_original(evaluation_set *set, stoke_confusion *confusion, stk_eva
                               .labels = set->labels,
                               .data = &set->data,
                               .gallery = gallery,
+                              .loss = STOKE_LOSS_CHARBONNIER,
                               .memory = set->work.memory,
                               .helpers = set->work.helpers };
     int r = stk_quarantine_open(&original.quarantine, set->data.quarantine, set->err);
@@ -210,15 +212,19 @@ static int take(const stk_evaluate_result *e, stoke_eval_report *report, stoke_e
     report->windows = e->windows;
     report->seconds = e->seconds;
     report->waited_seconds = e->data_seconds;
-    report->task = STOKE_TASK_SEGMENT;
     report->scores = e->scores;
+    report->input = e->input;
     report->images_per_s = e->seconds > 0 ? (double)e->samples / e->seconds : 0;
     for (; report->n_worst < e->n_worst; report->n_worst++) {
         const stk_evaluate_worst *w = &e->worst[report->n_worst];
         char *name = stk_strdup(w->name);
         if (!name) return stk_fail(err, STOKE_E_NOMEM, "no memory for the list of the worst pictures");
-        report->worst[report->n_worst] =
-            (stoke_eval_worst){ .name = name, .miou = w->miou, .accuracy = w->accuracy };
+        report->worst[report->n_worst] = (stoke_eval_worst){ .name = name,
+                                                             .miou = w->miou,
+                                                             .accuracy = w->accuracy,
+                                                             .psnr = w->psnr,
+                                                             .ssim = w->ssim,
+                                                             .input_psnr = w->input_psnr };
     }
     return STOKE_OK;
 }
@@ -239,21 +245,24 @@ static int draw_worst(const evaluation_set *set, const stk_evaluate_result *foun
     again.report = &unused;
     again.progress = NULL;
     const uint32_t count = (uint32_t)found->n_worst;
+    const int restores = report->task == STOKE_TASK_RESTORE;
     const uint32_t height = set->original ? STK_EVAL_SIDE : report->height;
     const uint32_t width = set->original ? STK_EVAL_SIDE : report->width;
     if (!count) return STOKE_OK;
     for (uint32_t i = 0; i < count; i++) ids[i] = found->worst[i].id;
     int r = stoke_dataset_pick(set->dataset, ids, count, err);
-    if (!r) r = stk_gallery_create(&gallery, count, count, height, width, err);
+    if (!r)
+        r = restores ? stk_gallery_create_restored(&gallery, count, count, err)
+                     : stk_gallery_create(&gallery, count, count, height, width, err);
     if (!r) stk_gallery_undo(gallery, &set->predictor->writer);
-    if (!r) r = stoke_confusion_create(&confusion, report->classes, set->data.ignore_index, err);
+    if (!r && !restores) r = stoke_confusion_create(&confusion, report->classes, set->data.ignore_index, err);
     if (!r) r = run_pass(&again, confusion, gallery, &e);
     for (uint32_t i = 0; !r && i < count; i++) /* of what is picked, the i-th */
         stk_gallery_score(gallery, i, found->worst[i].miou, found->worst[i].accuracy);
     if (!set->original)
         snprintf(size, sizeof size, "%ux%u", (unsigned)report->height, (unsigned)report->width);
-    snprintf(title, sizeof title, "The %u worst of %s, at %s", (unsigned)count,
-             STOKE_COUNT(report->samples, "picture"), size);
+    snprintf(title, sizeof title, "The %u worst of %s, %s %s", (unsigned)count,
+             STOKE_COUNT(report->samples, "picture"), restores ? "the middle of each, at" : "at", size);
     if (!r)
         r = stk_gallery_write(gallery, set->params->picture, title, set->data.ignore_index,
                               (const char *const *)report->class_names, report->classes, err);
@@ -292,6 +301,35 @@ static int settle_mode(evaluation_set *set)
     return r;
 }
 
+/* Pictures and targets. The largest of them says what memory will be taken. */
+static int open_restored(evaluation_set *set, const stoke_data_params *data)
+{
+    stoke_eval_report *report = set->report;
+    const stoke_net_plan *net = stoke_net_plan_used(set->predictor->net);
+    const stoke_predictor_info network = stoke_predictor_about(set->predictor);
+    stk_pairs pairs = { 0 };
+    stk_eval_plan plan;
+    set->data = plain(data, &network);
+    set->data.task = STOKE_TASK_RESTORE;
+    set->data.scale = net->scale;
+    set->data.classes = 0;
+    set->data.augment = "none";
+    set->data.normalize = net->normalize;
+    set->original = report->original = 1;
+    report->mode = STOKE_PREDICT_SLIDE;
+    int r = stoke_dataset_open(&set->dataset, &set->data, set->err);
+    if (!r) r = stk_pairs_look(&pairs, set->dataset, &set->data, NULL, NULL, set->err);
+    if (!r)
+        r = stk_eval_plan_make(&plan, &pairs, stoke_dataset_count(set->dataset), &set->data, net,
+                               STOKE_PREDICT_SLIDE, set->err);
+    if (!r)
+        set->whole = stk_whole_bytes(&plan, net->scale, 0) +
+                     stk_restore_bytes(net, (uint32_t[]){ network.height, network.width }, plan.width,
+                                       plan.height, NULL);
+    stk_pairs_free(&pairs);
+    return r;
+}
+
 static int open_set(evaluation_set *set, const stoke_data_params *data)
 {
     stoke_eval_report *report = set->report;
@@ -303,6 +341,11 @@ static int open_set(evaluation_set *set, const stoke_data_params *data)
     if (r) return r;
     const stoke_predictor_info network = stoke_predictor_about(set->predictor);
     const int64_t classes = network.classes == 1 ? 2 : network.classes;
+    report->plan = *network.plan;
+    report->task = network.plan->task;
+    report->height = network.height;
+    report->width = network.width;
+    if (report->task == STOKE_TASK_RESTORE) return open_restored(set, data);
     if (data->classes && data->classes != classes && data->classes != network.classes)
         return stk_fail(err, STOKE_E_INVALID,
                         "the network has %lld classes, and the data is said to have %lld (classes): name the "
@@ -312,9 +355,6 @@ static int open_set(evaluation_set *set, const stoke_data_params *data)
     set->data.augment = normalization(set->predictor, set->normalization);
     stoke_net_ignore(set->predictor->net, data->ignore_index);
     report->classes = (uint32_t)set->data.classes;
-    report->height = network.height;
-    report->width = network.width;
-    report->plan = *network.plan;
     r = stoke_dataset_open(&set->dataset, &set->data, err);
     if (!r && !stoke_dataset_has_masks(set->dataset))
         r = stk_fail(
@@ -367,11 +407,28 @@ static int squeeze(evaluation_set *set, uint64_t bytes)
     return 0;
 }
 
+static int plan_restored(evaluation_set *set)
+{
+    const stoke_eval_params *params = set->params;
+    stoke_memory_sum *sum = &set->report->memory;
+    const uint64_t kept = (uint64_t)STK_WORST * STK_EVAL_PART * STK_EVAL_PART * 9;
+    *sum = (stoke_memory_sum){ .limit_bytes = set->data.memory_limit };
+    stk_net_add_memory(sum, &set->report->plan);
+    stoke_memory_add(sum, "whole pictures", 1, set->whole);
+    if (params->picture) stoke_memory_add(sum, "the worst", 1, kept + stk_comparison_bytes(STK_WORST, 0));
+    stoke_memory_add(sum, "process", 1, stk_process_beside(&set->report->plan));
+    if (sum->limit_bytes && stoke_memory_total(sum) > sum->limit_bytes)
+        return stk_memory_refuse(sum, "the evaluation needs", "lower size (of a tile)", set->err);
+    if (params->planned) params->planned(params->planned_context, sum);
+    return STOKE_OK;
+}
+
 /* Before the first picture is read. */
 static int plan_memory(evaluation_set *set)
 {
     const stoke_eval_params *params = set->params;
     const stoke_memory_sum *sum = &set->report->memory;
+    if (set->report->task == STOKE_TASK_RESTORE) return plan_restored(set);
     set->limit = set->data.memory_limit;
     set->data.memory_limit = 0; /* of the whole, and not of the loader */
     const int r = stk_loader_plan_of(&set->plan, set->dataset, &set->data, set->err);

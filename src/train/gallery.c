@@ -234,7 +234,8 @@ void stk_gallery_take_restored(stk_evaluate_gallery *gallery, const stk_evaluate
 static const char *restored_caption(stk_string_arena *captions, const keepsake *k)
 {
     return isnan(k->input_psnr)
-               ? stk_string_arena_print(captions, "%.150s: PSNR %.2f dB, SSIM %.3f", k->name, k->psnr, k->ssim)
+               ? stk_string_arena_print(captions, "%.150s: PSNR %.2f dB, SSIM %.3f", k->name, k->psnr,
+                                        k->ssim)
                : stk_string_arena_print(captions, "%.150s: PSNR %.2f dB (input %.2f dB), SSIM %.3f", k->name,
                                         k->psnr, k->input_psnr, k->ssim);
 }
@@ -273,9 +274,9 @@ int stk_gallery_write(const stk_evaluate_gallery *gallery, const char *path, con
         if (!k->name) continue; /* samples that were bad have not been seen */
         const char *caption =
             gallery->restored ? restored_caption(&captions, k)
-            : isnan(k->miou) ? stk_string_arena_print(&captions, "%.150s", k->name)
-                           : stk_string_arena_print(&captions, "%.150s: mean IoU %.3f, accuracy %.1f %%",
-                                                    k->name, k->miou, 100 * k->accuracy);
+            : isnan(k->miou)  ? stk_string_arena_print(&captions, "%.150s", k->name)
+                              : stk_string_arena_print(&captions, "%.150s: mean IoU %.3f, accuracy %.1f %%",
+                                                       k->name, k->miou, 100 * k->accuracy);
         whole = caption != NULL;
         rows[n++] = (stoke_comparison){ &k->image, &k->truth, &k->predicted, caption };
     }

@@ -471,6 +471,10 @@ static void put_evaluation(stk_log_writer *j, int task, const stk_log_eval_note 
     for (int i = 0; i < STOKE_SCORES; i++)
         if (stoke_metric_fits(i, task))
             stoke_json_real(&json, stoke_score_at(i)->name, stoke_score_value(&e->scores, i));
+    if (task == STOKE_TASK_RESTORE) {
+        stoke_json_real(&json, "input_psnr", e->input.psnr);
+        stoke_json_real(&json, "input_ssim", e->input.ssim);
+    }
     if (note->confusion) put_classes(&json, note->confusion);
     stoke_json_bool(&json, "best", note->best);
     stoke_json_bool(&json, "average", note->average);

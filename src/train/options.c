@@ -87,11 +87,11 @@ static const stoke_option table[] = {
     /* optimiser */
     CHOICE(optimizer, "adamw", "adamw|sgd", "Rule by which gradients change the weights")
     REAL(lr, "0", 0, 1000, "X",
-         "Learning rate at its highest; 0 chooses: adamw 6e-5 with --pretrained and 1e-3 without, sgd "
-         "0.01. `stoke find-lr` suggests one for your data")
+         "Learning rate at its highest; 0 chooses: adamw 6e-5 with --pretrained and 1e-3 without (1e-3 and "
+         "4e-3 of resnet and unet), sgd 0.01. `stoke find-lr` suggests one for your data")
     REAL(head_lr, "0", 0, 1000, "X",
          "Factor of the learning rate for the head, which is not pretrained; 0 chooses: 10 with "
-         "--pretrained, 1 without")
+         "--pretrained, 1 without, and of resnet and unet")
     REAL(beta1, "0.9", 0, 0.999999, "X", "Of adamw: decay of the mean of gradients")
     REAL(beta2, "0.999", 0, 0.999999, "X", "Of adamw: decay of the mean of their squares")
     REAL(eps, "1e-8", 1e-30, 1, "X", "Of adamw: added to the divisor")

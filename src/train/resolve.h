@@ -49,8 +49,8 @@ int stk_resolve_patch(stk_resolve_ctx *s);
 /* Reads all headers. Sizes of pairs, orientation, a size where none was given. */
 int stk_resolve_pairs(stk_resolve_ctx *s);
 
-/* Of the masks (or targets) of a set that were looked at, so many cannot be used: a remark, or, beyond max_bad, the error
- * that a loader would come to one by one. "N of M masks DO WHAT". */
+/* Of the masks (or targets) of a set that were looked at, so many cannot be used: a remark, or, beyond
+ * max_bad, the error that a loader would come to one by one. "N of M masks DO WHAT". */
 int stk_resolve_unusable(const stk_resolve_ctx *s, int val, uint64_t bad, uint64_t looked, int code,
                          const char *does, const char *do_, const char *what, const char *first);
 

@@ -223,9 +223,9 @@ int stk_resolve_unusable(const stk_resolve_ctx *s, int val, uint64_t bad, uint64
         return stk_fail(s->err, code, "%llu of %llu %s %s %s, and `max_bad` allows %s. The first: %s",
                         (unsigned long long)bad, (unsigned long long)looked, noun, do_, what,
                         STOKE_COUNT(allowed, "bad sample"), first);
-    stk_resolve_say(s,
-                    "%llu of %llu %s %s %s and cannot be used, the first: %s; `stoke verify` lists them.",
-                    (unsigned long long)bad, (unsigned long long)looked, noun, bad == 1 ? does : do_, what, first);
+    stk_resolve_say(s, "%llu of %llu %s %s %s and cannot be used, the first: %s; `stoke verify` lists them.",
+                    (unsigned long long)bad, (unsigned long long)looked, noun, bad == 1 ? does : do_, what,
+                    first);
     return STOKE_OK;
 }
 

@@ -10,6 +10,7 @@
 
 #include "src/base/file.h"
 #include "src/base/mem.h"
+#include "src/net/network.h"
 #include "src/report/chart.h"
 #include "src/train/run_report.h"
 #include <stoke/tools/report.h>
@@ -134,6 +135,13 @@ static void put_status(const stk_run_page *page)
     fputs(".</p>\n", page->out);
 }
 
+/* Of a log that may come from anywhere. */
+static const char *family_of(const char *model)
+{
+    stk_network_config config;
+    return model && !stk_network_find(&config, model, 1, NULL) ? config.network->family : "model";
+}
+
 static void put_head(const stk_run_page *page)
 {
     const stk_json *start = &page->log->start;
@@ -142,15 +150,16 @@ static void put_head(const stk_run_page *page)
     stk_html_begin(out, page->name, ": report of a training", style);
     stk_html_print(out, "<header><h1>%s</h1>\n", page->name);
     if (model && page->curves->task == STOKE_TASK_RESTORE)
-        stk_html_print(out, "<p class=\"sub\">%s%s%s: %s to train, %" PRIu64 " to validate</p>\n", model,
-                       data ? " on " : "", data ? data : "",
+        stk_html_print(out, "<p class=\"sub\">%s %s%s%s: %s to train, %" PRIu64 " to validate</p>\n",
+                       family_of(model), model, data ? " on " : "", data ? data : "",
                        STOKE_COUNT(stk_run_uint(start, "train_samples"), "image"),
                        stk_run_uint(start, "val_samples"));
     else if (model)
-        stk_html_print(
-            out, "<p class=\"sub\">SegFormer %s%s%s: %s, %s to train, %" PRIu64 " to validate</p>\n", model,
-            data ? " on " : "", data ? data : "", STOKE_COUNT(stk_run_uint(start, "classes"), "class"),
-            STOKE_COUNT(stk_run_uint(start, "train_samples"), "image"), stk_run_uint(start, "val_samples"));
+        stk_html_print(out, "<p class=\"sub\">%s %s%s%s: %s, %s to train, %" PRIu64 " to validate</p>\n",
+                       family_of(model), model, data ? " on " : "", data ? data : "",
+                       STOKE_COUNT(stk_run_uint(start, "classes"), "class"),
+                       STOKE_COUNT(stk_run_uint(start, "train_samples"), "image"),
+                       stk_run_uint(start, "val_samples"));
     put_status(page);
     fputs("</header>\n", out);
 }
@@ -182,8 +191,13 @@ static void put_restored_cards(const stk_run_page *page)
     put_first_card(page, shown, value, STOKE_METRIC_PSNR);
     stk_text_fixed(stk_run_real(shown, shown->values, "ssim"), 4, value, sizeof value);
     put_card(page->out, value, "SSIM there");
-    stk_text_fixed(stk_run_real(shown, shown->values, "loss"), 4, value, sizeof value);
-    put_card(page->out, value, "loss there");
+    const double before = stk_run_real(shown, shown->values, "input_psnr");
+    if (isfinite(before)) {
+        char label[96];
+        snprintf(value, sizeof value, "%+.2f dB", psnr - before);
+        snprintf(label, sizeof label, "over the pictures as they came, %.2f dB", before);
+        put_card(page->out, value, label);
+    }
 }
 
 static void put_score_cards(const stk_run_page *page)
@@ -514,17 +528,18 @@ static void put_machine(const stk_run_page *page)
     const char *cpu = stk_run_text(start, "cpu");
     FILE *out = page->out;
     double height = NAN, width = NAN;
+    const double million = (double)stk_run_uint(start, "parameters") / 1e6;
+    char parameters[32];
     if (!start->values) return;
     if (stk_json_real(start, stk_json_first(start, size), &height))
         stk_json_real(start, stk_json_next(start, stk_json_first(start, size)), &width);
-    const int restore = page->curves->task == STOKE_TASK_RESTORE;
     stk_html_print(out,
-                   "<dl>\n<dt>network</dt><dd>%s%s, %.1f million parameters, %s</dd>\n"
+                   "<dl>\n<dt>network</dt><dd>%s %s, %s million parameters, %s</dd>\n"
                    "<dt>images</dt><dd>%.0f x %.0f pixels, batches of %" PRIu64 "%s</dd>\n"
                    "<dt>length</dt><dd>%s, %" PRIu64 " per epoch</dd>\n",
-                   restore ? "" : "SegFormer ", stk_run_text(start, "model"),
-                   (double)stk_run_uint(start, "parameters") / 1e6, stk_run_text(start, "precision"), height,
-                   width, stk_run_uint(start, "batch"),
+                   family_of(stk_run_text(start, "model")), stk_run_text(start, "model"),
+                   stk_text_fixed(million, million < 1 ? 2 : 1, parameters, sizeof parameters),
+                   stk_run_text(start, "precision"), height, width, stk_run_uint(start, "batch"),
                    stk_run_uint(start, "accumulate") > 1 ? ", several per step" : "",
                    STOKE_COUNT(stk_run_uint(start, "steps"), "step"), stk_run_uint(start, "steps_per_epoch"));
     put_term(out, "processor", stk_run_text(start, "machine"));

@@ -253,6 +253,10 @@ static int make_val(stk_resolve_ctx *s)
     if (!r && stk_setup_restores(setup)) {
         /* Windows as training sees them, always the same: resized, noise and edges would be others. */
         if (setup->eval.own_scale && setup->eval.mode == STOKE_PREDICT_RESIZE) val->augment = "center_crop";
+        if (stk_pipeline_color_steps(pipeline) && train->photometric == STOKE_PHOTOMETRIC_INPUT)
+            stk_resolve_say(s,
+                            "`augment` changes colours of the pictures and not of their targets: the network "
+                            "learns to undo that, too (`photometric` both changes both alike).");
         if (stk_pipeline_normalize(pipeline, m, d))
             r = stk_fail(s->err, STOKE_E_INVALID,
                          "`augment`: normalize is not for pictures that are restored, whose values stay 0 to "
@@ -281,9 +285,7 @@ static int make_val(stk_resolve_ctx *s)
 int stk_setup_make(stk_setup *setup, const stoke_data_params *data, const stoke_train_params *params,
                    stk_say_fn *say, stoke_progress_fn progress, void *context, stoke_error *err)
 {
-    stk_resolve_ctx s = {
-        .setup = setup, .say = say, .progress = progress, .context = context, .err = err
-    };
+    stk_resolve_ctx s = { .setup = setup, .say = say, .progress = progress, .context = context, .err = err };
     char remarks[4096] = ""; /* what the loader finds odd */
     *setup = (stk_setup){ 0 };
     int r = take_settings(&s, data, params);

@@ -18,14 +18,15 @@
 enum { STK_PICTURES = 4 /* rows of a picture of predictions */ };
 
 typedef struct stk_setup {
-    stoke_data_params train, val; /* f32, chw, as the task's networks take them; val: nothing drawn, in order */
-    stoke_train_params params;    /* every auto and every 0 = chosen settled */
-    stoke_net_params net;         /* ready for stoke_net_open */
+    stoke_data_params train,
+        val;                   /* f32, chw, as the task's networks take them; val: nothing drawn, in order */
+    stoke_train_params params; /* every auto and every 0 = chosen settled */
+    stoke_net_params net;      /* ready for stoke_net_open */
     stoke_dataset *train_set;
-    stoke_dataset *val_set; /* NULL: the set has no validation part and none was asked for */
-    stk_eval_plan eval;     /* of validation; zeroed without */
-    stoke_net_params viewer; /* of the network that validates whole pictures; batch 0: none does */
-    uint32_t classes; /* 0: pictures are restored */
+    stoke_dataset *val_set;   /* NULL: the set has no validation part and none was asked for */
+    stk_eval_plan eval;       /* of validation; zeroed without */
+    stoke_net_params viewer;  /* of the network that validates whole pictures; batch 0: none does */
+    uint32_t classes;         /* 0: pictures are restored */
     const char **class_names; /* `classes` of them, NULL where none is known; NULL: none at all */
     float *class_weights;     /* what net.loss.class_weights points to; NULL: none */
     int goes_on; /* params.resume has a checkpoint: weights come from there, and none are in `net` */

@@ -358,7 +358,8 @@ static uint64_t drawn_bytes(const stk_train_memory *m, const stk_setup *setup, u
                            : m->slides ? STK_EVAL_SIDE
                                        : setup->net.width;
     if (!pictures) return 0;
-    return pictures * height * width * (restores ? 9 : 7) + 3 * stk_comparison_bytes(pictures, setup->classes);
+    return pictures * height * width * (restores ? 9 : 7) +
+           3 * stk_comparison_bytes(pictures, setup->classes);
 }
 
 /* The classes of a batch, as they are predicted; or one restored picture, and lines of two for their SSIM. */

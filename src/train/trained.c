@@ -136,7 +136,9 @@ const stoke_data_params *stoke_trained_data(const stoke_trained *trained)
 
 stoke_predict_mode stoke_trained_eval_mode(const stoke_trained *trained)
 {
-    return (stoke_predict_mode)trained->train.eval_mode;
+    /* Pictures that are restored are evaluated whole in any case. */
+    return trained->data.task == STOKE_TASK_RESTORE ? STOKE_PREDICT_AUTO
+                                                    : (stoke_predict_mode)trained->train.eval_mode;
 }
 
 void stoke_trained_settings(const stoke_trained *trained, stoke_predict_params *params)

@@ -223,11 +223,11 @@ static void open_gallery(stoke_trainer *t)
     const stk_setup *s = &t->setup;
     const uint64_t samples = stoke_dataset_count(s->val_set);
     stoke_error none = { 0 };
-    const int r = stk_setup_restores(s)
-                      ? stk_gallery_create_restored(&t->gallery, samples, STK_PICTURES, &none)
-                      : stk_gallery_create(&t->gallery, samples, STK_PICTURES,
-                                           t->val ? s->net.height : STK_EVAL_SIDE,
-                                           t->val ? s->net.width : STK_EVAL_SIDE, &none);
+    const int r =
+        stk_setup_restores(s)
+            ? stk_gallery_create_restored(&t->gallery, samples, STK_PICTURES, &none)
+            : stk_gallery_create(&t->gallery, samples, STK_PICTURES, t->val ? s->net.height : STK_EVAL_SIDE,
+                                 t->val ? s->net.width : STK_EVAL_SIDE, &none);
     if (r) stk_trainer_without(t, STK_EXTRA_PICTURES, none.message);
 }
 

@@ -49,11 +49,13 @@ STOKE_API int stoke_matrix_write(const char *path, const uint64_t *counts, uint3
                                  const char *const *names, const char *title, stoke_error *err);
 
 /* A picture of predictions: per row the sample, the truth over it, the prediction over it, where they differ.
- * Or of restored pictures: input, target, output and their difference, amplified by the factor in its heading.
+ * Or of restored pictures: input, target, output and their difference, amplified by the factor in its
+ * heading.
  */
 typedef struct stoke_comparison {
-    const stoke_image *image;             /* RGB u8 */
-    const stoke_image *truth, *predicted; /* class ids u8 or u16; truth may be NULL. Restored: RGB u8, both there */
+    const stoke_image *image; /* RGB u8 */
+    const stoke_image *truth,
+        *predicted; /* class ids u8 or u16; truth may be NULL. Restored: RGB u8, both there */
     const char *caption;
 } stoke_comparison;
 STOKE_API int stoke_comparison_write(const char *path, const stoke_comparison *rows, size_t n_rows,

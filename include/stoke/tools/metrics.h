@@ -33,6 +33,9 @@ STOKE_API int stoke_metric_fits(int metric, int task);
 /* The convention in two sentences, for reports. */
 STOKE_API const char *stoke_scores_convention(void);
 
+/* The same for PSNR and SSIM. */
+STOKE_API const char *stoke_restored_convention(void);
+
 /* ---- restored pictures ---- */
 
 /* PSNR and SSIM of pictures as <stoke/metrics.h> defines them. Values are taken as they are: those beyond the
