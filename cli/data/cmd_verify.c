@@ -242,7 +242,7 @@ const cli_command cli_verify = {
                    "when anything is found, or training would not begin.",
     .examples = {
         { "stoke verify demo/data --classes 6", "a set in the usual layout; labels must be 0..5" },
-        { "stoke verify --images noisy --targets clean", "pictures and what they should become" },
+        { "stoke verify demo/pairs", "pictures and what they should become (stoke synth --task restore)" },
         { "stoke verify --images photos --json", "a flat folder without masks; the report as JSON" },
         { "stoke verify demo/data --csv findings.csv", "every finding as a line of CSV" },
     },

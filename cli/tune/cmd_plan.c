@@ -16,7 +16,7 @@ typedef struct plan_options {
     int64_t classes, batch, base_channels, num_blocks, scale;
     uint32_t size[2];
     int task, precision, memory, forward, freeze_encoder, ops, force;
-    const char *svg;
+    const char *perceptual, *svg;
 } plan_options;
 
 enum { COLUMNS = 72, ROWS = 14, MAX_KINDS = 32 };
@@ -33,6 +33,8 @@ static const stoke_option options[] = {
     CLI_NUMBER(INT, scale, "1", 1, 4, "N", "Of --task restore: sides of the result per side of the picture"),
     CLI_NUMBER(INT, base_channels, "0", 0, 1024, "N", "Of resnet and unet; 0 is 32, and 16 of a unet"),
     CLI_NUMBER(INT, num_blocks, "0", 0, 256, "N", "Of resnet; 0 is 4"),
+    CLI_TEXT(STRING, perceptual, NULL, "DIR|FILE",
+             "Of --task restore: the frozen network of a perceptual loss, as `stoke train` takes it"),
     CLI_CHOICE(precision, "fp32", "fp32|bf16|fp16|auto", "Of activations and products"),
     CLI_CHOICE(memory, "plain", "plain|lean|min",
                "What is kept for the backward pass: all, less, least (the rest is computed again)"),
@@ -145,8 +147,9 @@ static void print_text(const stoke_net_tape *tape, const plan_options *o)
         if (tape->ops[i].live > tape->ops[worst].live) worst = i;
     const char *learns =
         plan->task == STOKE_TASK_RESTORE ? "restores pictures" : STOKE_COUNT(plan->classes, "class");
-    cli_print("%s %s, %lld x %ux%u, %s, %s: %llu parameters, %.2f GFLOP in %zu operations\n\n", plan->family,
-              plan->model, (long long)o->batch, (unsigned)o->size[0], (unsigned)o->size[1], learns,
+    cli_print("%s %s, %lld x %ux%u, %s%s%s, %s: %llu parameters, %.2f GFLOP in %zu operations\n\n",
+              plan->family, plan->model, (long long)o->batch, (unsigned)o->size[0], (unsigned)o->size[1],
+              learns, plan->features ? ", judged by " : "", plan->features ? plan->features : "",
               stoke_precision_name(plan->precision), (unsigned long long)plan->parameter_count,
               plan->step_flops / 1e9, tape->n_ops);
     if (o->ops)
@@ -170,10 +173,11 @@ static void print_json(const stoke_net_tape *tape, const plan_options *o)
     stoke_json json = cli_json_open();
     FACTS(&json, FACT_OF(plan, model), FACT_OF(plan, family), FACT_OF(o, batch),
           FACT_SIZE("size", o->size[0], o->size[1]), FACT_OF(plan, classes),
-          FACT("precision", stoke_precision_name(plan->precision)), FACT_OF(plan, parameter_count),
-          FACT("forward_flops", plan->forward_flops), FACT("flops", plan->step_flops),
-          FACT("parameters_bytes", plan->parameters), FACT("packed_bytes", plan->packed),
-          FACT("tensors_bytes", tape->bytes), FACT("kept_bytes", tape->kept),
+          FACT("precision", stoke_precision_name(plan->precision)), FACT_OF(plan, features),
+          FACT_OF(plan, parameter_count), FACT("forward_flops", plan->forward_flops),
+          FACT("flops", plan->step_flops), FACT("parameters_bytes", plan->parameters),
+          FACT("packed_bytes", plan->packed), FACT("tensors_bytes", tape->bytes),
+          FACT("kept_bytes", tape->kept),
           FACT("workspace_bytes", plan->workspace + plan->activations - tape->bytes), FACT("svg", o->svg));
     JSON_LIST(&json, "ops", i, i < tape->n_ops) {
         const stoke_net_op *op = &tape->ops[i];
@@ -205,6 +209,7 @@ static int run(cli_call *call, stoke_error *err)
     params.scale = (uint32_t)o->scale;
     params.base_channels = (uint32_t)o->base_channels;
     params.num_blocks = (uint32_t)o->num_blocks;
+    params.perceptual = o->perceptual;
     params.batch = (uint32_t)o->batch;
     params.height = o->size[0];
     params.width = o->size[1];
@@ -214,7 +219,7 @@ static int run(cli_call *call, stoke_error *err)
     params.freeze_encoder = o->freeze_encoder;
     int r = cli_may_write(call, o->svg, o->force, err);
     if (!r) r = stoke_net_tape_of(&params, &tape, err);
-    if (r == STOKE_E_NOTFOUND) err->code = STOKE_E_INVALID; /* a model's name, no file's */
+    if (r == STOKE_E_NOTFOUND && !o->perceptual) err->code = STOKE_E_INVALID; /* a model's name, no file's */
     if (r) return r;
     draw(&d, tape);
     if (o->svg) r = cli_write_chart(&d.chart, o->svg, err);

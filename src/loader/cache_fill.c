@@ -48,6 +48,26 @@ static int book_bad(filling *f, uint64_t id, int status, const stoke_error *reas
     return r;
 }
 
+/* Both pictures of a pair, of which neither is of use without the other. */
+static int bring(filling *f, stk_sample_ctx *ctx, int *whole)
+{
+    int target_whole;
+    int r = stk_cache_lookup_bring(ctx, &f->gate, whole);
+    if (r || !f->config.target) return r;
+    stk_sample_ctx target = stk_target_begin(ctx, NULL);
+    r = stk_target_bring(&target, ctx, &f->gate, &target_whole);
+    *whole &= target_whole;
+    stk_target_count(&ctx->kept, &target.kept);
+    return r;
+}
+
+static int find(const filling *f, stk_sample_ctx *ctx)
+{
+    if (!stk_cache_lookup_find(ctx)) return 0;
+    stk_sample_ctx target = stk_target_begin(ctx, NULL);
+    return !f->config.target || stk_cache_lookup_find(&target);
+}
+
 static int fill_one(void *context, void *member, uint64_t id, stoke_error *err)
 {
     filling *f = context;
@@ -59,11 +79,11 @@ static int fill_one(void *context, void *member, uint64_t id, stoke_error *err)
                            .last = stk_stamp_now(),
                            .err = &reason };
     if (atomic_load(&f->full)) { /* what is there is there; decoding the rest would be for nothing */
-        atomic_fetch_add(stk_cache_lookup_find(&ctx) ? &f->found : &f->left_out, 1);
+        atomic_fetch_add(find(f, &ctx) ? &f->found : &f->left_out, 1);
         return STOKE_OK;
     }
     int whole;
-    const int r = stk_cache_lookup_bring(&ctx, &f->gate, &whole);
+    const int r = bring(f, &ctx, &whole);
     stk_memory_gate_leave(&f->gate, scratch);
     if (stk_is_want(r)) return stk_fail_again(err, r, reason.message);
     if (r || (!whole && reason.code)) return book_bad(f, id, r ? r : reason.code, &reason, err);

@@ -211,40 +211,53 @@ stoke_draw stk_sample_begin(stk_sample_ctx *ctx, stk_scratch *scratch, const stk
                          .scale = config->scale };
 }
 
-/* What is kept or decoded of a target is what its image's plan shows, once its size is known to fit. */
-static int make_target(stk_sample_ctx *ctx, const stk_sample_ctx *image, stk_memory_gate *gate)
+stk_sample_ctx stk_target_begin(const stk_sample_ctx *image, void *row)
 {
-    const stk_loader_config *config = image->config;
-    const uint32_t size[2] = { image->width, image->height };
-    int whole = 0;
-    int r = ctx->config->cache ? stk_cache_lookup_bring(ctx, gate, &whole) : stk_fetch(ctx, gate);
-    if (!r)
-        r = stk_sample_ctx_in_file(ctx, ctx->sample.image_path,
-                                   stk_target_size(size, (uint32_t[2]){ ctx->width, ctx->height },
-                                                   config->scale, image->sample.image_path, ctx->err));
-    if (r) return r;
-    ctx->plan = image->plan;
-    stk_plan_enlarge(&ctx->plan, config->scale, config->colors_both);
-    if (!whole) return stk_decode_fit_region(ctx);
-    return stk_sample_ctx_in_file(ctx, ctx->sample.image_path, stk_decode_fit_cut(ctx));
+    return (stk_sample_ctx){ .scratch = image->scratch,
+                             .config = image->config->target,
+                             .sample = stk_target_as_image(&image->sample),
+                             .image_row = row,
+                             .last = image->last,
+                             .err = image->err };
 }
 
-/* Into its row, after its image. Its times are those of an image's stages. */
+int stk_target_bring(stk_sample_ctx *target, const stk_sample_ctx *image, stk_memory_gate *gate, int *whole)
+{
+    const uint32_t size[2] = { image->width, image->height };
+    *whole = 0;
+    const int r =
+        target->config->cache ? stk_cache_lookup_bring(target, gate, whole) : stk_fetch(target, gate);
+    if (r) return r;
+    return stk_sample_ctx_in_file(target, target->sample.image_path,
+                                  stk_target_size(size, (uint32_t[2]){ target->width, target->height },
+                                                  image->config->scale, image->sample.image_path,
+                                                  target->err));
+}
+
+void stk_target_count(stk_sample_cache_lookup *image, const stk_sample_cache_lookup *target)
+{
+    const int kept = (image->found || image->stored) && (target->found || target->stored);
+    image->found &= target->found;
+    image->from_ram &= target->from_ram;
+    image->stored = kept && !image->found;
+}
+
+/* Into its row, after its image: in the same place, once its size is known to fit. Its times are those of an
+ * image's stages. */
 static int load_target(stk_sample_ctx *image, stk_memory_gate *gate, void *row)
 {
-    stk_sample_ctx ctx = { .scratch = image->scratch,
-                           .config = image->config->target,
-                           .sample = stk_target_as_image(&image->sample),
-                           .image_row = row,
-                           .last = image->last,
-                           .err = image->err };
-    int r = make_target(&ctx, image, gate);
+    const stk_loader_config *config = image->config;
+    stk_sample_ctx ctx = stk_target_begin(image, row);
+    int whole, r = stk_target_bring(&ctx, image, gate, &whole);
+    if (r) return r;
+    ctx.plan = image->plan;
+    stk_plan_enlarge(&ctx.plan, config->scale, config->colors_both);
+    r = whole ? stk_sample_ctx_in_file(&ctx, ctx.sample.image_path, stk_decode_fit_cut(&ctx))
+              : stk_decode_fit_region(&ctx);
     if (r) return r;
     r = stk_render(&ctx);
     stk_sample_ctx_stamp(&ctx, STOKE_STAGE_WRITE);
-    image->kept.found &= ctx.kept.found;
-    image->kept.from_ram &= ctx.kept.from_ram;
-    image->kept.stored |= ctx.kept.stored;
+    stk_target_count(&image->kept, &ctx.kept);
     return stk_sample_ctx_in_file(&ctx, ctx.sample.image_path, r);
 }
 

@@ -67,6 +67,13 @@ int stk_sample_ctx_in_file(const stk_sample_ctx *ctx, const char *path, int stat
  * sample's bytes are read. */
 int stk_fetch(stk_sample_ctx *ctx, stk_memory_gate *gate);
 
+/* sample.c: the way of a target (config->target is set), when its image has gone its own. The second is
+ * stk_fetch or stk_cache_lookup_bring, and STOKE_E_SIZE where its size is not `scale` times the image's. */
+stk_sample_ctx stk_target_begin(const stk_sample_ctx *image, void *row);
+int stk_target_bring(stk_sample_ctx *target, const stk_sample_ctx *image, stk_memory_gate *gate, int *whole);
+/* What a cache had or has of both counts as one sample. */
+void stk_target_count(stk_sample_cache_lookup *image, const stk_sample_cache_lookup *target);
+
 /* decode_fit.c: fills ctx->image and ctx->ids with the fitted picture of ctx->plan, decoding no more
  * than its box (and no mask when ctx->ids has the whole one already). */
 int stk_decode_fit_region(stk_sample_ctx *ctx);

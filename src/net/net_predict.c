@@ -4,6 +4,8 @@
  */
 #include "src/net/net.h"
 
+#include <string.h>
+
 const stoke_net_params *stoke_net_params_used(const stoke_net *net)
 {
     return &net->params;
@@ -18,6 +20,12 @@ void stoke_net_run(const stoke_net *net, void (*work)(const void *context, uint3
                    const void *context, uint32_t tasks)
 {
     stk_threadpool_run(net->run.pool, work, context, tasks);
+}
+
+void stoke_net_copy(stoke_net *to, const stoke_net *from)
+{
+    memcpy(to->values, from->values, from->parameters.floats * sizeof *from->values);
+    stoke_net_touched(to);
 }
 
 /* ---- classes ---- */

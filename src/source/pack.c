@@ -435,6 +435,11 @@ int stoke_pack(const stoke_dataset *dataset, const stoke_pack_params *params, st
     const uint64_t begin = stk_now_ns();
     packing k = { .progress = progress, .context = context, .report = report, .err = err, .folder.fd = -1 };
     int r = check_params(params, err);
+    if (r == STOKE_OK && stoke_dataset_has_targets(dataset))
+        r = stk_fail(
+            err, STOKE_E_UNSUPPORTED,
+            "tar shards hold images and masks, and these samples have targets (`task` restore): read them "
+            "from their folders, or keep them decoded in a cache (`stoke pack --format cache`)");
     if (r == STOKE_OK && !(k.copy = stk_alloc(COPY_BYTES)))
         r = stk_fail(err, STOKE_E_NOMEM, "no memory to copy files");
     if (r == STOKE_OK) r = pack_plan_make(&k.plan, dataset, params, progress, context, err);

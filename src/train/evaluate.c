@@ -39,19 +39,22 @@ static void measure(stk_eval_plan *plan, const uint32_t picture[2], const uint32
     const uint64_t pixels = (uint64_t)picture[0] * picture[1];
     if (more > plan->larger) plan->larger = more;
     if (picture[0] > plan->width) plan->width = picture[0];
+    if (picture[1] > plan->height) plan->height = picture[1];
     if (pixels > plan->pixels) plan->pixels = pixels;
-    plan->windows += (double)stk_slide_windows(picture[0], picture[1], size[1], size[0], plan->raster);
+    plan->windows += plan->restores
+                         ? (double)pixels / ((double)size[0] * size[1])
+                         : (double)stk_slide_windows(picture[0], picture[1], size[1], size[0], plan->raster);
 }
 
 int stk_eval_plan_make(stk_eval_plan *plan, const stk_pairs *pairs, uint64_t count,
                        const stoke_data_params *data, const stoke_net_plan *net, int wanted, stoke_error *err)
 {
-    const int restores = data->task == STOKE_TASK_RESTORE;
     const stk_predict_raster raster = stk_predict_raster_of(net);
-    const int possible = stk_raster_has(raster, data->size[0], data->size[1]);
+    const int restores = data->task == STOKE_TASK_RESTORE;
+    const int possible = restores || stk_raster_has(raster, data->size[0], data->size[1]);
     stoke_pipeline *pipeline = NULL;
     uint64_t n = 0;
-    *plan = (stk_eval_plan){ .mode = wanted, .raster = raster };
+    *plan = (stk_eval_plan){ .mode = wanted, .raster = raster, .restores = restores };
     if (restores && (data->size[0] < STOKE_RESTORED_SIDE || data->size[1] < STOKE_RESTORED_SIDE))
         return stk_fail(err, STOKE_E_INVALID,
                         "pictures of %ux%u have no SSIM: %d pixels a side are the least (`size`, "
@@ -70,7 +73,8 @@ int stk_eval_plan_make(stk_eval_plan *plan, const stk_pairs *pairs, uint64_t cou
     for (uint64_t i = 0; i < count; i++)
         if (pairs->size[i][0]) measure(plan, pairs->size[i], data->size), n++;
     if (wanted == STOKE_PREDICT_AUTO) {
-        const int slide = !restores && plan->own_scale && possible && plan->larger > stk_much_larger;
+        const int slide =
+            plan->own_scale && possible && (restores || plan->larger > stk_much_larger);
         plan->mode = slide ? STOKE_PREDICT_SLIDE : STOKE_PREDICT_RESIZE;
     }
     plan->windows = plan->mode == STOKE_PREDICT_SLIDE && n ? plan->windows / (double)n : 1;
@@ -80,6 +84,7 @@ int stk_eval_plan_make(stk_eval_plan *plan, const stk_pairs *pairs, uint64_t cou
 uint64_t stk_eval_plan_bytes(const stk_eval_plan *plan, const stoke_net_params *net, uint32_t pictures)
 {
     if (plan->mode != STOKE_PREDICT_SLIDE) return 0;
+    if (plan->restores) return stk_whole_bytes(plan, net->scale, pictures);
     const stk_predict_windows across =
         stk_windows_of(plan->width, net->width, plan->raster, stoke_predict_defaults().overlap);
     const uint64_t window = (uint64_t)net->height * net->width;
@@ -314,25 +319,31 @@ typedef struct comparison {
     double *losses; /* of each picture, NaN without one: added up in the order of the set */
     stoke_progress_fn progress;
     void *context;
-    uint64_t count, allowed; /* samples; of them bad */
-    pthread_mutex_t lock;    /* of everything that is added up, and of the gallery */
+    uint64_t count;       /* samples */
+    pthread_mutex_t lock; /* of everything that is added up, and of the gallery */
 } comparison;
 
-/* `policy` and `max_bad` say how far a set may be bad, as to a loader. The message names the file. */
-static int note_bad(comparison *c, const stoke_predicted *predicted, stoke_error *err)
+int stk_original_bad(const stk_original *set, uint64_t id, const stoke_error *why, stoke_error *err)
 {
-    stoke_error why = { .code = predicted->status };
-    uint64_t bad = 0;
-    snprintf(why.message, sizeof why.message, "%s", predicted->message);
-    const int r = stk_quarantine_add(c->set->quarantine, predicted->index, predicted->index, predicted->file,
-                                     &why, &bad, err);
+    const uint64_t count = stoke_dataset_count(set->dataset);
+    const stoke_sample file = stoke_dataset_sample(set->dataset, id);
+    uint64_t bad = 0, allowed = 0;
+    int r = stk_max_bad_limit(set->data->max_bad, count, &allowed, err);
+    if (!r) r = stk_quarantine_add(set->quarantine, id, id, &file, why, &bad, err);
     if (r) return r;
-    if (c->set->data->policy == STOKE_POLICY_STOP) return stk_fail_again(err, why.code, why.message);
-    if (bad <= c->allowed) return STOKE_OK;
+    if (set->data->policy == STOKE_POLICY_STOP) return stk_fail_again(err, why->code, why->message);
+    if (bad <= allowed) return STOKE_OK;
     return stk_fail(err, STOKE_E_TOO_BAD,
                     "%llu of %llu samples are bad, more than max_bad allows (%llu); the first: %s",
-                    (unsigned long long)bad, (unsigned long long)c->count, (unsigned long long)c->allowed,
-                    stk_quarantine_get(c->set->quarantine, 0).reason);
+                    (unsigned long long)bad, (unsigned long long)count, (unsigned long long)allowed,
+                    stk_quarantine_get(set->quarantine, 0).reason);
+}
+
+static int note_bad(const comparison *c, const stoke_predicted *predicted, stoke_error *err)
+{
+    stoke_error why = { .code = predicted->status };
+    snprintf(why.message, sizeof why.message, "%s", predicted->message);
+    return stk_original_bad(c->set, predicted->index, &why, err);
 }
 
 /* A line at a time, as wide as the counting wants it. */
@@ -439,10 +450,10 @@ int stk_evaluate_original(const stk_original *set, stoke_confusion *confusion, s
                      .progress = progress,
                      .context = context,
                      .count = stoke_dataset_count(set->dataset) };
+    int r = STOKE_OK;
     *result = (stk_evaluate_result){ .loss = NAN };
+    if (!confusion) return stk_evaluate_whole(set, result, progress, context, err);
     stoke_confusion_reset(confusion);
-    int r = stk_max_bad_limit(set->data->max_bad, c.count, &c.allowed, err);
-    if (r) return r;
     stoke_sample *files = stk_calloc(c.count, sizeof *files);
     c.losses = stk_calloc(c.count, sizeof *c.losses);
     if (!files || !c.losses)

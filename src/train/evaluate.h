@@ -33,9 +33,11 @@ typedef struct stk_eval_plan {
     int mode;          /* resize (at the network's size) or slide (at the pictures' own) */
     int own_scale;     /* samples of training are windows at the pictures' own scale */
     double most_shown; /* see stk_pipeline_most_shown */
-    double windows;    /* of a picture, in the mean; 1 with resize */
+    double windows;    /* of a picture, in the mean; 1 with resize. Restored: its size over that of a sample */
     double larger;     /* than what the network sees, in height or width, a picture is at most */
     uint32_t width;    /* of the widest; 0: no header could be read */
+    uint32_t height;   /* of the tallest */
+    int restores;      /* pictures: slide takes them whole, by exact tiles */
     uint64_t pixels;   /* of the largest */
     stk_predict_raster raster;
 } stk_eval_plan;
@@ -154,13 +156,27 @@ typedef struct stk_original {
     const stoke_data_params *data; /* decoding, policy, max_bad, ignore_index */
     stk_quarantine *quarantine;    /* gets what is bad; kept from pass to pass, it has every sample once */
     stk_evaluate_gallery *gallery; /* may be NULL */
+    int loss;                      /* restore: stoke_loss_kind */
     uint64_t memory;               /* see stoke_predict_job; 0: the usual */
     uint32_t helpers;              /* likewise */
 } stk_original;
 
-/* As stk_evaluate. result->loss: the mean over pictures of what their windows lost, NaN unless all were slid
+/* As stk_evaluate; pictures that are restored go whole. result->loss: the mean over pictures of what their windows lost, NaN unless all were slid
  * over. The scores depend neither on threads nor on who comes when, nor does the loss. */
 int stk_evaluate_original(const stk_original *set, stoke_confusion *confusion, stk_evaluate_result *result,
                           stoke_progress_fn progress, void *context, stoke_error *err);
+
+/* A sample that cannot be used: `policy` and `max_bad` say how far a set may be bad, as to a loader. The
+ * message names the file. */
+int stk_original_bad(const stk_original *set, uint64_t id, const stoke_error *why, stoke_error *err);
+
+/* The same of pictures that are restored (evaluate_restored.c), one after the other. */
+int stk_evaluate_whole(const stk_original *set, stk_evaluate_result *result, stoke_progress_fn progress,
+                       void *context, stoke_error *err);
+/* Bytes that this takes besides the network, with so many pictures that are kept to look at. */
+uint64_t stk_whole_bytes(const stk_eval_plan *plan, uint32_t scale, uint32_t pictures);
+/* The settings of a network that takes whole pictures in tiles: that of a run, for inference. */
+stoke_net_params stk_whole_net(const stk_eval_plan *plan, const stoke_net_params *net,
+                               const stoke_net_plan *trained);
 
 #endif

@@ -5,8 +5,12 @@
  */
 #include <math.h>
 
+#include "src/base/clock.h"
 #include "src/base/error.h"
+#include "src/source/pairs.h"
 #include "src/train/evaluate.h"
+#include "src/train/predict.h"
+#include <stoke/tools/net.h>
 
 int stk_restoration_create(stk_restoration *r, stoke_error *err)
 {
@@ -71,4 +75,179 @@ void stk_restoration_scores(const stk_restoration *r, stk_evaluate_result *resul
 {
     result->scores = stoke_restored_scores(r->output);
     result->input = stoke_restored_scores(r->input);
+}
+
+/* ---- whole pictures ---- */
+
+enum {
+    TILE = 256, /* where the result does not depend on it: 20 MB of a resnet, for a fifth more work than 512 */
+    /* Bytes of a pixel on its way: 16 bits as decoded and kept, twice, and floats of the image; of one of the
+     * result: its floats, those of the target, and clipped. What decodes them. */
+    IMAGE_BYTES = 2 * 6 + 12 + 20,
+    RESULT_BYTES = 3 * 12
+};
+
+uint64_t stk_whole_bytes(const stk_eval_plan *plan, uint32_t scale, uint32_t pictures)
+{
+    const uint64_t each = IMAGE_BYTES + (uint64_t)RESULT_BYTES * scale * scale;
+    return plan->pixels * each + (uint64_t)pictures * STK_EVAL_PART * STK_EVAL_PART * 9;
+}
+
+/* Exact tiles may have any size, so they are small; others are as `stoke predict` has them. */
+stoke_net_params stk_whole_net(const stk_eval_plan *plan, const stoke_net_params *net,
+                               const stoke_net_plan *trained)
+{
+    const uint32_t least = stk_restore_least(trained), unit = trained->side_multiple;
+    const uint32_t most = trained->reach && unit == 1 ? (uint32_t)stk_most(TILE, least)
+                                                      : stk_restore_tile(trained);
+    const uint64_t height = stk_most((plan->height + unit - 1) / unit * unit, least),
+                   width = stk_most((plan->width + unit - 1) / unit * unit, least);
+    stoke_net_params own = *net;
+    own.weights = NULL; /* they are copied */
+    own.partial = own.average = own.training = own.freeze_encoder = 0;
+    own.memory = STOKE_MEMORY_PLAIN;
+    own.batch = 1;
+    own.height = (uint32_t)stk_least(height, most);
+    own.width = (uint32_t)stk_least(width, most);
+    return own;
+}
+
+/* The pass. Pixels of a reader live until it reads the next file. */
+typedef struct whole {
+    const stk_original *set;
+    stk_evaluate_result *result;
+    stk_restoration scores;
+    stk_loader_config config;
+    stk_picture_reader image, target;
+    stk_mem_buffer image_floats, target_floats, planes;
+    double loss;
+} whole;
+
+/* 0 .. 1, interleaved. */
+static float *floats_of(const stoke_image *image, stk_mem_buffer *room)
+{
+    const size_t line = 3 * (size_t)image->width;
+    float *floats = stk_buffer_reserve(room, line * image->height * sizeof *floats), *to = floats;
+    for (uint32_t y = 0; floats && y < image->height; y++) {
+        const void *from = (const uint8_t *)image->data + y * image->stride;
+        for (size_t i = 0; i < line; i++)
+            *to++ = image->depth == 1 ? ((const uint8_t *)from)[i] / 255.0f
+                                      : ((const uint16_t *)from)[i] / 65535.0f;
+    }
+    return floats;
+}
+
+static int read_picture(stk_picture_reader *reader, const stoke_sample *file, stoke_image *image,
+                        stoke_error *err)
+{
+    const int r = stk_picture_read(reader, file, err);
+    return r ? r : stk_picture_decode(reader, reader->ctx.width, reader->ctx.height, image, err);
+}
+
+static int read_pair(whole *w, const stoke_sample *file, stoke_image *image, stoke_image *target,
+                     stoke_error *err)
+{
+    stoke_sample other = *file;
+    other.image = file->target;
+    other.image_path = file->target_path;
+    int r = read_picture(&w->image, file, image, err);
+    if (!r) r = read_picture(&w->target, &other, target, err);
+    if (r) return r;
+    const uint32_t from[2] = { image->width, image->height }, to[2] = { target->width, target->height };
+    r = stk_target_size(from, to, (uint32_t)w->set->data->scale, file->image_path, err);
+    if (r) stk_error_prefix(err, file->target_path);
+    return r;
+}
+
+/* As training has it, of what the network gave. In double, in the order of the values. */
+static double loss_of(int kind, const float *planes, const float *target, size_t pixels)
+{
+    double sum = 0;
+    for (size_t c = 0; c < 3; c++)
+        for (size_t i = 0; i < pixels; i++) {
+            const double d = (double)planes[c * pixels + i] - (double)target[3 * i + c];
+            sum += kind == STOKE_LOSS_MSE ? d * d : kind == STOKE_LOSS_L1 ? fabs(d) : sqrt(d * d + 1e-6);
+        }
+    return sum / (3 * (double)pixels);
+}
+
+static int restore_one(whole *w, uint64_t id, const stoke_image *image, const stoke_image *target,
+                       stoke_error *err)
+{
+    stoke_predictor *predictor = w->set->predictor;
+    const size_t pixels = (size_t)target->width * target->height;
+    float *from = floats_of(image, &w->image_floats), *to = floats_of(target, &w->target_floats),
+          *planes = stk_buffer_reserve(&w->planes, 3 * pixels * sizeof *planes);
+    stoke_prediction about;
+    if (!from || !to || !planes)
+        return stk_fail(err, STOKE_E_NOMEM, "no memory for a restored picture of %u x %u",
+                        (unsigned)target->height, (unsigned)target->width);
+    int r = stoke_predictor_restore(predictor, image, NULL, planes, &about, NULL, NULL, err);
+    const stk_restored_item item = { .width = target->width,
+                                     .height = target->height,
+                                     .image_width = image->width,
+                                     .image_height = image->height,
+                                     .output = stk_float_picture(planes, 1, target->width, pixels),
+                                     .target = stk_float_picture(to, 0, target->width, 0),
+                                     .image = stk_float_picture(from, 0, image->width, 0) };
+    stk_evaluate_worst own = { .name = stoke_dataset_sample(w->set->dataset, id).name, .id = id };
+    if (!r) r = stk_restoration_add(&w->scores, &item, &own, w->set->gallery, err);
+    if (r) return r;
+    stk_worst_note(w->result, &own, 1);
+    w->loss += loss_of(w->set->loss, planes, to, pixels);
+    w->result->samples++;
+    w->result->windows += about.windows;
+    return STOKE_OK;
+}
+
+static int run_whole(whole *w, stoke_progress_fn progress, void *context, stoke_error *err)
+{
+    const uint64_t count = stoke_dataset_count(w->set->dataset);
+    for (uint64_t id = 0; id < count; id++) {
+        const stoke_sample file = stoke_dataset_sample(w->set->dataset, id);
+        const uint64_t start = stk_now_ns();
+        stoke_image image, target;
+        stoke_error why = { 0 };
+        int r = read_pair(w, &file, &image, &target, &why);
+        w->result->data_seconds += 1e-9 * (double)(stk_now_ns() - start);
+        if (r == STOKE_E_NOMEM) return stk_fail_again(err, r, why.message);
+        if (!r && (target.width < STOKE_RESTORED_SIDE || target.height < STOKE_RESTORED_SIDE))
+            r = stk_fail(&why, STOKE_E_SIZE, "%s: %u x %u pixels have no SSIM: %d a side are the least",
+                         file.target_path, (unsigned)target.height, (unsigned)target.width,
+                         STOKE_RESTORED_SIDE);
+        r = r ? stk_original_bad(w->set, id, &why, err) : restore_one(w, id, &image, &target, err);
+        if (r) return r;
+        if (progress && progress(context, id + 1, count))
+            return stk_fail(err, STOKE_E_CANCELLED, "the evaluation was stopped after %llu of %llu pictures",
+                            (unsigned long long)id + 1, (unsigned long long)count);
+    }
+    return w->result->samples ? STOKE_OK
+                              : stk_fail(err, STOKE_E_TOO_BAD, "none of %llu samples could be used; the first: %s",
+                                         (unsigned long long)count,
+                                         stk_quarantine_get(w->set->quarantine, 0).reason);
+}
+
+int stk_evaluate_whole(const stk_original *set, stk_evaluate_result *result, stoke_progress_fn progress,
+                       void *context, stoke_error *err)
+{
+    const uint64_t start = stk_now_ns();
+    whole w = { .set = set, .result = result };
+    /* Of the settings only those of decoding count: any size will do. */
+    int r = stk_pictures_config(&w.config, set->data, STOKE_RESTORED_SIDE, STOKE_RESTORED_SIDE, err);
+    w.image.config = w.target.config = &w.config;
+    if (!r) r = stk_scratch_create(&w.image.scratch, err);
+    if (!r) r = stk_scratch_create(&w.target.scratch, err);
+    if (!r) r = stk_restoration_create(&w.scores, err);
+    if (!r) r = run_whole(&w, progress, context, err);
+    if (!r) stk_restoration_scores(&w.scores, result);
+    result->loss = w.loss / (double)result->samples;
+    result->seconds = 1e-9 * (double)(stk_now_ns() - start);
+    stk_restoration_free(&w.scores);
+    stk_scratch_destroy(&w.image.scratch);
+    stk_scratch_destroy(&w.target.scratch);
+    stk_loader_config_destroy(&w.config);
+    stk_buffer_free(&w.image_floats);
+    stk_buffer_free(&w.target_floats);
+    stk_buffer_free(&w.planes);
+    return r;
 }

@@ -238,6 +238,7 @@ static int equip(stoke_predictor *p, const char *augment, const stk_predict_pres
     p->classes = plan->classes;
     p->stride = stk_logits_stride(p->classes);
     p->raster = stk_predict_raster_of(plan);
+    p->restores = plan->task == STOKE_TASK_RESTORE;
     const int status = predict_learn(p, augment, preset, err);
     if (status) return status;
     p->resizer = stk_resizer_create();

@@ -106,6 +106,8 @@ int stk_resolve_eval(stk_resolve_ctx *s)
                                &net, mode, s->err);
     if (r) return r;
     setup->params.eval_mode = setup->eval.mode;
+    if (stk_setup_restores(setup) && setup->eval.mode == STOKE_PREDICT_SLIDE)
+        setup->viewer = stk_whole_net(&setup->eval, &setup->net, &net);
     say_scale(s);
     return STOKE_OK;
 }

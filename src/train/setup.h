@@ -24,6 +24,7 @@ typedef struct stk_setup {
     stoke_dataset *train_set;
     stoke_dataset *val_set; /* NULL: the set has no validation part and none was asked for */
     stk_eval_plan eval;     /* of validation; zeroed without */
+    stoke_net_params viewer; /* of the network that validates whole pictures; batch 0: none does */
     uint32_t classes; /* 0: pictures are restored */
     const char **class_names; /* `classes` of them, NULL where none is known; NULL: none at all */
     float *class_weights;     /* what net.loss.class_weights points to; NULL: none */

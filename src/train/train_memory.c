@@ -264,6 +264,19 @@ static int plan_slide(stk_train_memory *m, const stk_setup *setup, const stoke_d
     return STOKE_OK;
 }
 
+/* Pictures that are restored whole, one at a time, by a network of their own. */
+static int plan_whole(stk_train_memory *m, const stk_setup *setup, stoke_error *err)
+{
+    stoke_net_plan plan;
+    const int r = stoke_net_plan_of(&setup->viewer, &plan, err);
+    if (r) return r;
+    m->viewer = plan.total - plan.process + plan.threads * STK_THREAD_BYTES;
+    m->whole = stk_whole_bytes(&setup->eval, setup->viewer.scale, 0) +
+               stk_restore_bytes(&plan, (uint32_t[]){ setup->viewer.height, setup->viewer.width },
+                                 setup->eval.width, setup->eval.height, NULL);
+    return STOKE_OK;
+}
+
 static void add_up(stk_train_memory *m, const stk_setup *setup, uint64_t pictures, uint64_t process)
 {
     const stoke_memory_plan *train = &m->train.shown, *val = &m->val.shown;
@@ -277,6 +290,8 @@ static void add_up(stk_train_memory *m, const stk_setup *setup, uint64_t picture
     stoke_memory_add(sum, "workers", busy->workers, busy->worker_bytes);
     stoke_memory_add(sum, "one large picture", 1, busy->large_bytes);
     if (m->slides) stk_predict_add_memory(sum, &m->slide, &m->seen);
+    if (m->viewer) stoke_memory_add(sum, "validation network", 1, m->viewer);
+    if (m->viewer) stoke_memory_add(sum, "whole pictures", 1, m->whole);
     stoke_memory_add(sum, "cache", 1, train->cache_bytes + val->cache_bytes);
     stoke_memory_add(sum, "pictures", 1, pictures);
     stoke_memory_add(sum, "process", 1, process);
@@ -351,7 +366,7 @@ static uint64_t predicted_bytes(const stk_setup *setup)
 {
     const uint64_t pixels = (uint64_t)setup->net.height * setup->net.width,
                    scale = setup->net.scale ? setup->net.scale : 1;
-    if (!setup->val_set) return 0;
+    if (!setup->val_set || setup->viewer.batch) return 0;
     if (!stk_setup_restores(setup)) return (uint64_t)setup->val.batch * pixels * 2;
     return scale * scale * pixels * 3 * sizeof(float) + 2 * 416 * scale * setup->net.width;
 }
@@ -365,7 +380,8 @@ int stk_train_memory_make(stk_train_memory *m, const stk_setup *setup, uint32_t 
     if (!r && loads_val(setup)) r = stk_loader_plan_of(&m->val, setup->val_set, &val, err);
     if (r) return r;
     m->val.rests = 1;
-    if (setup->val_set && !loads_val(setup)) r = plan_slide(m, setup, &val, err);
+    if (setup->val_set && !loads_val(setup))
+        r = stk_setup_restores(setup) ? plan_whole(m, setup, err) : plan_slide(m, setup, &val, err);
     if (r) return r;
     const uint64_t drawn = drawn_bytes(m, setup, pictures), predicted = predicted_bytes(setup);
     const uint64_t process =

@@ -204,8 +204,11 @@ static int open_sight(stoke_trainer *t, const stk_train_memory *memory, const ch
                       stoke_error *err)
 {
     const stk_setup *s = &t->setup;
-    int r = stk_predictor_borrow(&t->sight.predictor, t->net, s->train.augment, err);
+    int r = stk_setup_restores(s) ? stoke_net_open(&t->viewer, &s->viewer, err) : STOKE_OK;
+    if (!r)
+        r = stk_predictor_borrow(&t->sight.predictor, t->viewer ? t->viewer : t->net, s->train.augment, err);
     if (!r) r = stk_labels_of(&t->labels, &s->val, err);
+    t->sight.loss = s->params.loss;
     if (!r) r = stk_quarantine_open(&t->sight.quarantine, quarantine, err);
     t->sight.dataset = s->val_set;
     t->sight.labels = t->labels;
@@ -310,6 +313,7 @@ void stoke_trainer_close(stoke_trainer **trainer)
     stoke_labels_destroy(&t->labels);
     stoke_predictor_close(&t->sight.predictor);
     stoke_loader_destroy(&t->train);
+    stoke_net_close(&t->viewer);
     stoke_net_close(&t->net);
     stk_remarks_free(&t->remarks);
     if (t->is_alone && t->useless) stk_trainer_discard_folder(t);

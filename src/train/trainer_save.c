@@ -277,6 +277,7 @@ static int measure(stoke_trainer *t, stk_evaluate_result *result, stoke_error *e
         r = stk_evaluate(t->net, t->val, t->confusion, t->gallery, result, evaluating, t, err);
         stk_loader_rest(t->val);
     } else {
+        if (t->viewer) stoke_net_copy(t->viewer, t->net);
         r = stk_evaluate_original(&t->sight, t->confusion, result, evaluating, t, err);
     }
     stk_loader_wake(t->train);

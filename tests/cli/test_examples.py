@@ -21,6 +21,7 @@ def workplace(name, run=False):
     os.makedirs(os.path.join(work, 'photos'))
     os.makedirs(os.path.join(work, 'configs'))
     stoke('synth', 'demo/data', '--count', '40', '--size', '64', '--quiet', cwd=work)
+    stoke('synth', 'demo/pairs', '--task', 'restore', '--count', '4', '--size', '64', '--quiet', cwd=work)
     shutil.copy(os.path.join(work, 'demo/data/images/000000.jpg'), os.path.join(work, 'photos'))
     with open(os.path.join(work, 'configs', 'stoke.yaml'), 'w') as out:
         out.write(stoke('config').stdout)

@@ -62,7 +62,8 @@ def a_picture():
 
 
 def refusals():
-    contains(stoke('plan', 'b9', code=2).stderr, 'b0, b1, b2, b3, b4 and b5')
+    contains(stoke('plan', 'b9', code=2).stderr, 'b0, b1, b2, b3, b4, b5')
+    contains(stoke('plan', 'b0', '--task', 'restore', code=2).stderr, 'resnet restores')
     contains(stoke('plan', 'b0', '--size', 8, code=2).stderr, '29')
     contains(stoke('plan', 'b0', 'b1', code=2).stderr, 'b1')
     contains(stoke('plan', 'b0', '--model', 'b1', code=2).stderr, 'twice', "'b0'", '--model b1')

@@ -504,6 +504,7 @@ static void presets(void **state)
         { "{\"size\": {\"shortest_edge\": 512}}", 0, 0, 0, STOKE_OK },
         { "{}", 0, 0, 0, STOKE_OK },
         { "{\"image_mean\": null, \"image_std\": null}", 0, 0, 0, STOKE_OK },
+        { "{\"size\": 4}", 4, 4, 0, STOKE_OK }, /* a network at full resolution takes any */
         { "{\"size\": 0}", 0, 0, 0, STOKE_E_FORMAT },
         { "{\"size\": 1e9}", 0, 0, 0, STOKE_E_FORMAT },
         { "{\"size\": {\"height\": 96, \"width\": \"wide\"}}", 0, 0, 0, STOKE_E_FORMAT },

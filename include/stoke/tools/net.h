@@ -69,6 +69,9 @@ STOKE_API void stoke_net_ignore(stoke_net *net, int64_t ignore_index);
 STOKE_API int stoke_net_item_loss(stoke_net *net, uint32_t item, const void *mask, stoke_dtype dtype,
                                   double *loss, stoke_error *err);
 
+/* The weights of a network of the same model and sizes, but for those of its pictures. */
+STOKE_API void stoke_net_copy(stoke_net *to, const stoke_net *from);
+
 /* What the last pass (stoke_net_forward, stoke_net_evaluate) computed: the network's, until the next call. */
 STOKE_API stoke_logits stoke_net_outputs(const stoke_net *net);
 

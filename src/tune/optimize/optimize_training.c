@@ -23,8 +23,8 @@ static int scale(stoke_optimization *o, const char *setting, const char *effect,
         return r;
     if (!o->params.allow_model_scale)
         return stk_remark(&o->remarks,
-                          "%s: %s is left (usual are %s): growing the model keeps the card busier with "
-                          "this changes the experiment; allow_model_scale does it",
+                          "%s: %s is left (usual are %s): a larger model keeps the card busier and changes the "
+                          "experiment; allow_model_scale grows it",
                           f.path, f.text, line->value);
     const size_t before = o->n_changes;
     r = stk_optimize_change(o, &f, line->value, (stk_optimize_reason){ line->why, effect, line->source },
@@ -58,8 +58,24 @@ static int perceptual(stoke_optimization *o, stoke_error *err)
     return stk_optimize_change(o, &f, line->value, because, err);
 }
 
+/* Growing was asked for, and no card tells how far: those that stand there are named. */
+static void say_not_grown(stoke_optimization *o)
+{
+    static const char *const settings[] = { "base_channels", "num_blocks", "patch_size", "use_perceptual" };
+    char list[256] = "";
+    stk_optimize_key f;
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        if (!stk_optimize_look(o, settings[i], &f, NULL) && f.exists)
+            stk_text_add(list, sizeof list, ", ", "%.60s", f.path);
+    if (*list)
+        stk_remark(&o->remarks, "%s: left: how large the network may grow depends on the card, and %s", list,
+                   o->place == STK_ON_PROCESSOR ? "the file trains on the processor"
+                                                : "none is seen or named");
+}
+
 int stk_optimize_model(stoke_optimization *o, stoke_error *err)
 {
+    if (o->params.allow_model_scale && o->place != STK_ON_CARD) say_not_grown(o);
     static const char larger[] =
         "this changes the experiment: a larger model; checkpoints and results do not compare";
     static const char patches[] =
