@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stoke predict: from pictures to masks of the same size.
+ * stoke predict: from pictures to masks of the same size, or to restored pictures.
  */
 #include <errno.h>
 #include <math.h>
@@ -15,7 +15,12 @@
 #include "cli/lib/output.h"
 #include "cli/train/predict_list.h"
 
-enum { LISTED = 10, WORDS = 100000, JPEG_SIDE = 65500 /* the most that libjpeg writes */ };
+enum {
+    LISTED = 10,
+    WORDS = 100000,
+    JPEG_SIDE = 65500, /* the most that libjpeg writes */
+    LEAST_TILE = 64    /* that a memory limit leads to */
+};
 
 typedef struct predict_options {
     const char *out, *data, *window;
@@ -28,7 +33,8 @@ typedef struct predict_options {
 
 #define OPTIONS predict_options
 static const stoke_option options[] = {
-    CLI_TEXT(STRING, out, NULL, "DIR", "Folder for the masks; made when it does not exist"),
+    CLI_TEXT(STRING, out, NULL, "DIR",
+             "Folder for the masks or restored pictures; made when it does not exist"),
     CLI_TEXT(STRING, data, NULL, "DIR", "A data set: its images, found as in training"),
     CLI_CHOICE(split, "all", "all|train|val|test",
                "The part of --data; the run's own settings say which samples that is; test is the set's own "
@@ -39,8 +45,11 @@ static const stoke_option options[] = {
                "a picture is more than 1.5 times as high or wide as the network's"),
     CLI_NUMBER(REAL, overlap, "0.5", 0, 0.9, "X",
                "Share of a window that the next one sees too; their logits are averaged"),
-    CLI_FLAG(flip, "Predict the mirror image too and average the probabilities; takes twice as long"),
-    CLI_TEXT(SIZE, size, NULL, "N|HxW", "What the network sees; left out, the size it was trained with"),
+    CLI_FLAG(flip, "Predict the mirror image too and average the probabilities, or the restored pictures; "
+                   "takes twice as long"),
+    CLI_TEXT(SIZE, size, NULL, "N|HxW",
+             "What the network sees; left out, the size it was trained with. Of a network that restores "
+             "pictures the largest tile; left out, 512x512 or more"),
     CLI_FLAG(overlay, "Write NAME_overlay.jpg too: the picture with the mask laid over"),
     CLI_NUMBER(REAL, opacity, "0.45", 0, 1, "X", "Of the mask in an overlay"),
     CLI_FLAG(mask_values, "Write the values that the training masks have (0 and 255, say) instead of class "
@@ -51,7 +60,7 @@ static const stoke_option options[] = {
     CLI_TEXT(STRING, window, NULL, "LO:HI",
              "16-bit pictures: values from LO to HI become the full range, pLO:pHI are percentiles; left "
              "out, as in training"),
-    CLI_FLAG(force, "Replace masks and overlays that are there already"),
+    CLI_FLAG(force, "Replace masks, overlays and restored pictures that are there already"),
     CLI_CHOICE(precision, "auto", "fp32|bf16|fp16|auto",
                "Of activations and products. Without it that of the run; auto takes bf16 where the processor "
                "multiplies it (AMX), else fp32"),
@@ -60,7 +69,7 @@ static const stoke_option options[] = {
     CLI_NUMBER(INT, threads, "0", 0, 1024, "N", "Threads of the network; 0 takes all usable cores"),
     CLI_TEXT(BYTES, memory_limit, "0", "BYTES",
              "Ceiling of all that the command holds (512M, 2G): fewer pictures on their way, then one at a "
-             "time, then smaller passes of the network; 0 = none"),
+             "time, then smaller passes of the network, or smaller tiles; 0 = none"),
 };
 
 /* What became of a file. */
@@ -108,12 +117,36 @@ static int check_words(const cli_call *call, stoke_error *err)
     return o->out ? STOKE_OK : cli_error(err, STOKE_E_INVALID, "--out DIR says where the masks go");
 }
 
-/* batch 0: chosen. */
-static int open_predictor(prediction *p, uint32_t batch, stoke_error *err)
+static int restores(const prediction *p)
+{
+    return p->info.plan->task == STOKE_TASK_RESTORE;
+}
+
+/* "mask", "restored picture" */
+static const char *result_of(const prediction *p)
+{
+    return restores(p) ? "restored picture" : "mask";
+}
+
+/* What belongs to masks. */
+static int check_restoring(const prediction *p, stoke_error *err)
+{
+    static const char *const flags[] = { "overlay", "opacity", "mask_values", "overlap", "mode", "batch" };
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (cli_has_flag(p->call, flags[i]))
+            return cli_error(err, STOKE_E_INVALID,
+                             "--%s is for masks, and %s restores pictures: leave it out",
+                             i == 2 ? "mask-values" : flags[i], p->call->words[0]);
+    return STOKE_OK;
+}
+
+/* batch 0 and tile 0: chosen. */
+static int open_predictor(prediction *p, uint32_t batch, uint32_t tile, stoke_error *err)
 {
     const predict_options *o = p->o;
     stoke_predict_params params = stoke_predict_defaults();
     stoke_trained_settings(p->trained, &params);
+    if (tile) params.size[0] = params.size[1] = tile;
     if (o->size[0]) params.size[0] = o->size[0], params.size[1] = o->size[1];
     params.mode = o->mode;
     params.overlap = o->overlap;
@@ -136,7 +169,8 @@ static int open_network(prediction *p, stoke_error *err)
     p->data = *stoke_trained_data(p->trained);
     if (o->orientation) p->data.orientation = o->orientation - 1;
     if (o->window) p->data.window = o->window;
-    return open_predictor(p, (uint32_t)o->batch, err);
+    r = open_predictor(p, (uint32_t)o->batch, 0, err);
+    return r || !restores(p) ? r : check_restoring(p, err);
 }
 
 static int list_files(prediction *p, stoke_error *err)
@@ -184,8 +218,8 @@ static int check_target(const prediction *p, const stoke_sample *file, const cha
                    : cli_error(err, STOKE_E_IO, "%s: cannot be looked at: %s", path, strerror(errno));
     if (stoke_stat(file->image.path, &source) == 0 && source.st_dev == there.st_dev &&
         source.st_ino == there.st_ino)
-        return cli_error(err, STOKE_E_STATE,
-                         "%s is the picture itself: name another folder for the masks with --out", path);
+        return cli_error(err, STOKE_E_STATE, "%s is the picture itself: name another folder with --out",
+                         path);
     r = stoke_output_check(path, p->o->force, &replaces, err);
     *replaced += (size_t)replaces;
     return r;
@@ -211,6 +245,7 @@ static int settle_values(prediction *p, stoke_error *err)
     const uint32_t classes = p->info.classes < 2 ? 2 : p->info.classes;
     stoke_labels *labels = NULL;
     uint32_t largest = 0;
+    if (restores(p)) return STOKE_OK;
     int r = stoke_labels_create(&labels, p->data.label_map, 0, -1, err);
     /* The map's file may have gone since the run: then classes are shown in the usual colours. */
     if (r && !p->o->mask_values) r = stoke_labels_create(&labels, NULL, 0, -1, err);
@@ -285,8 +320,9 @@ static int finish(void *context, const stoke_predicted *predicted, stoke_error *
         o->message = strdup(predicted->message);
         return STOKE_OK;
     }
-    o->width = predicted->mask->width;
-    o->height = predicted->mask->height;
+    const stoke_image *result = predicted->restored ? predicted->restored : predicted->mask;
+    o->width = result->width;
+    o->height = result->height;
     int r = mask_path(p, predicted->file, ".png", path, err);
     if (!r) r = mask_path(p, predicted->file, "_overlay.jpg", overlay, err);
     if (!r && strchr(predicted->file->name, '/')) {
@@ -297,7 +333,9 @@ static int finish(void *context, const stoke_predicted *predicted, stoke_error *
     /* The overlay first: a mask is there when all of its picture is. */
     if (!r && has_overlay(p, o))
         r = stoke_overlay_write(overlay, predicted->image, predicted->mask, p->o->opacity, -1, err);
-    return r ? r : write_mask(p, path, predicted->mask, err);
+    if (r) return r;
+    return predicted->restored ? stoke_image_write_png(path, result, err)
+                               : write_mask(p, path, predicted->mask, err);
 }
 
 static int on_progress(void *context, uint64_t done, uint64_t total)
@@ -318,8 +356,9 @@ static void on_windows(void *context, const stoke_sample *file, uint64_t done, u
     }
     const uint64_t windows = done - p->first_window;
     char note[192];
-    size_t n = (size_t)snprintf(note, sizeof note, "%.60s: window %llu of %llu", file->name,
-                                (unsigned long long)done, (unsigned long long)total);
+    size_t n = (size_t)snprintf(note, sizeof note, "%.60s: %s %llu of %llu", file->name,
+                                restores(p) ? "tile" : "window", (unsigned long long)done,
+                                (unsigned long long)total);
     if (windows)
         snprintf(note + n, sizeof note - n, ", %s left",
                  STOKE_SECONDS((now - p->first_seconds) / (double)windows * (double)(total - done)));
@@ -328,14 +367,47 @@ static void on_windows(void *context, const stoke_sample *file, uint64_t done, u
     if (done >= total) p->first_window = 0;
 }
 
-static int predict_all(prediction *p, stoke_error *err)
+static void say_network(const prediction *p)
 {
     const cli_call *call = p->call;
-    const char *remark, *from = p->info.size_from;
+    const char *remark, *from = p->info.size_from, *weights = stoke_trained_weights(p->trained);
     for (size_t i = 0; (remark = stoke_predictor_remark(p->predictor, i)); i++) cli_say(call, "%s", remark);
+    if (restores(p)) {
+        char larger[32] = "";
+        if (p->info.plan->scale > 1)
+            snprintf(larger, sizeof larger, " %u times as large", (unsigned)p->info.plan->scale);
+        cli_say(call, "network: %s, %s, restores pictures%s in tiles of up to %ux%u (%s)", weights,
+                p->info.plan->model, larger, p->info.height, p->info.width, from);
+        return;
+    }
     if (!p->o->size[0] && stoke_trained_config(p->trained)) from = "as in training";
-    cli_say(call, "network: %s, %s, %s, sees %ux%u (%s)", stoke_trained_weights(p->trained),
-            p->info.plan->model, STOKE_COUNT(p->info.classes, "class"), p->info.height, p->info.width, from);
+    cli_say(call, "network: %s, %s, %s, sees %ux%u (%s)", weights, p->info.plan->model,
+            STOKE_COUNT(p->info.classes, "class"), p->info.height, p->info.width, from);
+}
+
+/* The plan of the job; under --memory-limit passes of the network get smaller where --batch leaves that to
+ * us, and tiles where --size does. */
+static int plan_memory(prediction *p, stoke_predict_job *job, stoke_memory_sum *memory, stoke_error *err)
+{
+    const predict_options *o = p->o;
+    const uint32_t least = o->flip ? 2 : 1;
+    for (;;) {
+        int r = stoke_predict_memory(p->predictor, job, o->memory_limit, memory, err);
+        if (r != STOKE_E_LIMIT) return r;
+        if (restores(p)) {
+            const uint32_t tile = p->info.height / 2;
+            if (o->size[0] || tile < LEAST_TILE || tile < 4 * p->info.plan->reach) return r;
+            r = open_predictor(p, 0, tile, err);
+        } else {
+            if (o->batch || p->info.batch <= least) return r;
+            r = open_predictor(p, p->info.batch / 2, 0, err);
+        }
+        if (r) return r;
+    }
+}
+
+static int predict_all(prediction *p, stoke_error *err)
+{
     stoke_predict_job job = stoke_predict_job_defaults();
     job.files = p->list.files;
     job.count = p->list.count;
@@ -346,18 +418,13 @@ static int predict_all(prediction *p, stoke_error *err)
     job.windows = on_windows;
     job.context = p;
     /* Of a pixel: a mask of two bytes where values need them, and an overlay. */
-    job.own_bytes = (p->colors ? 0 : 2) + (p->o->overlay ? 3 : 0);
+    job.own_bytes = (p->colors || restores(p) ? 0 : 2) + (p->o->overlay ? 3 : 0);
     stoke_memory_sum memory;
-    const uint32_t least = p->o->flip ? 2 : 1;
-    int r = stoke_predict_memory(p->predictor, &job, p->o->memory_limit, &memory, err);
-    /* Under --memory-limit passes of the network get smaller where --batch leaves that to us. */
-    while (r == STOKE_E_LIMIT && !p->o->batch && p->info.batch > least) {
-        r = open_predictor(p, p->info.batch / 2, err);
-        if (!r) r = stoke_predict_memory(p->predictor, &job, p->o->memory_limit, &memory, err);
-    }
+    int r = plan_memory(p, &job, &memory, err);
     if (r) return r;
+    say_network(p);
     cli_say_memory(p->call, &memory);
-    p->progress = cli_progress_begin(p->call, "predicting", "pictures");
+    p->progress = cli_progress_begin(p->call, restores(p) ? "restoring" : "predicting", "pictures");
     r = stoke_predict_files(p->predictor, &job, &p->report, err);
     stoke_progress_destroy(&p->progress);
     return r;
@@ -378,32 +445,60 @@ static size_t make_remarks(const prediction *p, char text[REMARKS][REMARK])
     size_t n = 0;
     if (r->turned)
         snprintf(text[n++], REMARK,
-                 "%llu picture%s turned upright by the orientation stored in %s (EXIF), and the mask%s lie%s "
+                 "%llu picture%s turned upright by the orientation stored in %s (EXIF), and the %s%s lie%s "
                  "as people see %s; --orientation ignore takes pictures as they are stored",
                  (unsigned long long)r->turned, r->turned == 1 ? " was" : "s were",
-                 r->turned == 1 ? "it" : "them", r->turned == 1 ? "" : "s", r->turned == 1 ? "s" : "",
-                 r->turned == 1 ? "it" : "them");
+                 r->turned == 1 ? "it" : "them", result_of(p), r->turned == 1 ? "" : "s",
+                 r->turned == 1 ? "s" : "", r->turned == 1 ? "it" : "them");
     else if (r->lying && p->data.orientation == STOKE_ORIENTATION_IGNORE && !p->o->orientation)
         snprintf(text[n++], REMARK,
-                 "%llu picture%s an orientation (EXIF) that was ignored, as in training: the mask%s as the "
+                 "%llu picture%s an orientation (EXIF) that was ignored, as in training: the %s%s as the "
                  "pixels are stored; --orientation apply turns both upright",
-                 (unsigned long long)r->lying, r->lying == 1 ? " has" : "s have",
+                 (unsigned long long)r->lying, r->lying == 1 ? " has" : "s have", result_of(p),
                  r->lying == 1 ? " lies" : "s lie");
     n += (size_t)stoke_remark_on_values(&p->data, r->low16, r->high16, text[n], REMARK);
     return n;
 }
 
+static void print_restored(const prediction *p, stoke_json *json, size_t index)
+{
+    char path[CLI_PATH];
+    const outcome *o = &p->outcomes[index];
+    if (mask_path(p, &p->list.files[index], ".png", path, &(stoke_error){ 0 })) return;
+    stoke_json_string(json, "restored", path);
+    FACTS(json, FACT_OF(o, width), FACT_OF(o, height), FACT("tiles", o->about.windows));
+}
+
+static void print_mask(const prediction *p, stoke_json *json, size_t index)
+{
+    char path[CLI_PATH];
+    const outcome *o = &p->outcomes[index];
+    const stoke_sample *file = &p->list.files[index];
+    if (mask_path(p, file, ".png", path, &(stoke_error){ 0 })) return;
+    stoke_json_string(json, "mask", path);
+    const int drawn = has_overlay(p, o) && !mask_path(p, file, "_overlay.jpg", path, &(stoke_error){ 0 });
+    if (p->o->overlay) stoke_json_string(json, "overlay", drawn ? path : NULL);
+    FACTS(json, FACT_OF(o, width), FACT_OF(o, height),
+          FACT("mode", o->about.mode == STOKE_PREDICT_SLIDE ? "slide" : "resize"),
+          FACT_OF(&o->about, windows), FACT_OF(&o->about, confidence));
+}
+
 static void print_json(const prediction *p)
 {
-    char path[CLI_PATH], remarks[REMARKS][REMARK];
+    char remarks[REMARKS][REMARK];
     const size_t n_remarks = make_remarks(p, remarks);
     stoke_json json = cli_json_open();
     FACTS(&json, FACT_OF(p->o, out), FACT("network", stoke_trained_weights(p->trained)),
           FACT_OF(p->info.plan, model));
     cli_json_memory(&json, p->call->planned);
-    FACTS(&json, FACT_OF(&p->info, classes), FACT_SIZE("size", p->info.height, p->info.width),
-          FACT("pictures", p->list.count), FACT("written", p->report.done), FACT_OF(&p->report, bad),
-          FACT_OF(&p->report, resized), FACT_OF(&p->report, slid), FACT_OF(&p->report, turned));
+    FACTS(&json, FACT("task", restores(p) ? "restore" : "segment"));
+    if (restores(p))
+        FACTS(&json, FACT_OF(p->info.plan, scale), FACT_SIZE("tile", p->info.height, p->info.width));
+    else
+        FACTS(&json, FACT_OF(&p->info, classes), FACT_SIZE("size", p->info.height, p->info.width));
+    FACTS(&json, FACT("pictures", p->list.count), FACT("written", p->report.done), FACT_OF(&p->report, bad));
+    if (!restores(p)) FACTS(&json, FACT_OF(&p->report, resized), FACT_OF(&p->report, slid));
+    FACTS(&json, FACT_OF(&p->report, turned));
     JSON_LIST(&json, "remarks", i, i < n_remarks) stoke_json_string(&json, NULL, remarks[i]);
     FACTS(&json, FACT_OF(&p->report, seconds), FACT_OF(&p->report, network_seconds),
           FACT("img_per_s", rate(p)));
@@ -411,17 +506,12 @@ static void print_json(const prediction *p)
         const outcome *o = &p->outcomes[i];
         stoke_json_object(&json, NULL);
         stoke_json_string(&json, "image", p->list.files[i].image_path);
-        if (o->status) {
+        if (o->status)
             stoke_json_string(&json, "error", o->message);
-        } else if (!mask_path(p, &p->list.files[i], ".png", path, &(stoke_error){ 0 })) {
-            stoke_json_string(&json, "mask", path);
-            const int drawn = has_overlay(p, o) &&
-                              !mask_path(p, &p->list.files[i], "_overlay.jpg", path, &(stoke_error){ 0 });
-            if (p->o->overlay) stoke_json_string(&json, "overlay", drawn ? path : NULL);
-            FACTS(&json, FACT_OF(o, width), FACT_OF(o, height),
-                  FACT("mode", o->about.mode == STOKE_PREDICT_SLIDE ? "slide" : "resize"),
-                  FACT_OF(&o->about, windows), FACT_OF(&o->about, confidence));
-        }
+        else if (restores(p))
+            print_restored(p, &json, i);
+        else
+            print_mask(p, &json, i);
         stoke_json_close(&json);
     }
     stoke_json_close(&json);
@@ -438,8 +528,8 @@ static void list_bad(const prediction *p)
     if (p->report.bad > listed)
         stoke_text_print(stderr, "... and %llu more; --json lists all\n",
                          (unsigned long long)(p->report.bad - listed));
-    stoke_text_print(stderr, "%llu of %s gave no mask\n", (unsigned long long)p->report.bad,
-                     STOKE_COUNT(p->list.count, "file"));
+    stoke_text_print(stderr, "%llu of %s gave no %s\n", (unsigned long long)p->report.bad,
+                     STOKE_COUNT(p->list.count, "file"), result_of(p));
 }
 
 static void print_result(const prediction *p)
@@ -447,9 +537,10 @@ static void print_result(const prediction *p)
     if (p->call->common.json) {
         print_json(p);
     } else {
-        cli_print("%s written to %s%s in %s, %.1f img/s", STOKE_COUNT(p->report.done, "mask"), p->o->out,
-                  cli_ends_with(p->o->out, "/") ? "" : "/", STOKE_SECONDS(p->report.seconds), rate(p));
-        if (p->report.slid)
+        cli_print("%s written to %s%s in %s, %.1f img/s", STOKE_COUNT(p->report.done, result_of(p)),
+                  p->o->out, cli_ends_with(p->o->out, "/") ? "" : "/", STOKE_SECONDS(p->report.seconds),
+                  rate(p));
+        if (p->report.slid && !restores(p))
             cli_print("; %llu resized, %llu window by window", (unsigned long long)p->report.resized,
                       (unsigned long long)p->report.slid);
         putchar('\n');
@@ -481,8 +572,8 @@ static int run(cli_call *call, stoke_error *err)
     if (!r) print_result(p);
     if (r == STOKE_E_CANCELLED)
         cli_say(call,
-                "%llu of %zu masks are in %s, each of them whole; the same command with --force makes all",
-                (unsigned long long)p->report.done, p->list.count, p->o->out);
+                "%llu of %zu %ss are in %s, each of them whole; the same command with --force makes all",
+                (unsigned long long)p->report.done, p->list.count, result_of(p), p->o->out);
     for (size_t i = 0; p->outcomes && i < p->list.count; i++) free(p->outcomes[i].message);
     free(p->outcomes);
     predict_list_free(&p->list);
@@ -493,7 +584,7 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_predict = {
-    .summary = "masks for pictures, in their original size",
+    .summary = "masks for pictures, in their original size, or restored pictures",
     .arguments = "RUN FILE|DIR...",
     .max_words = WORDS,
     .description =
@@ -502,8 +593,9 @@ const cli_command cli_predict = {
         "RUN is a run folder (its best/ is taken, its config.yaml says size and decoding), a folder in "
         "Hugging Face's format, or a .safetensors file. Folders are searched recursively and their "
         "subfolders kept; pictures of the same name from different folders are told apart by the folder's "
-        "name. A file that is no picture is reported and the others go on; the exit status is 1 then. Every "
-        "mask appears whole or not at all.",
+        "name. A network that restores pictures writes them instead: RGB, 8 bits, as large as the network "
+        "makes them, whole however large they are. A file that is no picture is reported and the others go on; the "
+        "exit status is 1 then. Every file appears whole or not at all.",
     .examples = {
         { "stoke predict runs/first photos --out masks --overlay",
           "masks/NAME.png and masks/NAME_overlay.jpg for every picture below photos/" },
@@ -511,6 +603,8 @@ const cli_command cli_predict = {
           "one picture window by window, each window and its mirror image" },
         { "stoke predict runs/first --data demo/data --split val --out val --json",
           "the validation part of a set, and what became of each file as JSON" },
+        { "stoke predict runs/sharp photos --out sharper",
+          "of a run that restores pictures: each of them restored, sharper/NAME.png" },
     },
     CLI_OWN_OPTIONS_AND_RUN,
 };

@@ -151,7 +151,8 @@ typedef struct stoke_predict_job {
     const stoke_data_params *data;
     int images; /* 1: `predicted` wants the pictures too */
     /* Not NULL: the masks of the files are read too, by `data` and these: `predicted` wants to compare. A
-     * mask that cannot be used, or has another size than its picture, is a failure of its file. */
+     * mask that cannot be used, or has another size than its picture, is a failure of its file. Task restore:
+     * NULL. */
     const stoke_labels *labels;
     /* Bytes of pictures being decoded or on their way, and of their masks: 512 MiB. One is let through in any
      * case. Between files helpers keep an eighth of that at most. */
@@ -167,8 +168,8 @@ typedef struct stoke_predict_job {
 STOKE_API stoke_predict_job stoke_predict_job_defaults(void);
 
 typedef struct stoke_predict_report {
-    uint64_t done, bad; /* masks made; files that gave none */
-    uint64_t resized, slid;
+    uint64_t done, bad; /* masks or pictures made; files that gave none */
+    uint64_t resized, slid; /* slid: all that were restored, too */
     double seconds;
     double network_seconds; /* of these the network and the masks were at work */
     uint64_t turned,

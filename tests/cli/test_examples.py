@@ -7,6 +7,7 @@ import shlex
 import shutil
 import sys
 
+import network
 from cli import COMMANDS, equal, path, stoke, tap
 
 # What these make is what the examples of others begin with.
@@ -14,7 +15,8 @@ MAKERS = ('synth', 'train')
 
 
 def workplace(name, run=False):
-    """A folder with all that an example names: a set, a picture, settings; and a run, which the first example of train makes."""
+    """A folder with all that an example names: a set, a picture, settings; and runs: the first example of train makes one, the
+    other restores pictures."""
     work = path(name)
     os.makedirs(os.path.join(work, 'photos'))
     os.makedirs(os.path.join(work, 'configs'))
@@ -27,6 +29,7 @@ def workplace(name, run=False):
         out.write('data:\n  batch_size: 8\n  num_workers: 0\ntraining:\n  use_amp: false\n')
     if run:
         stoke(*shlex.split(examples('train')[0])[1:], cwd=work)
+        network.Resnet(os.path.join(work, 'runs/sharp'))
     return work
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoke predict: masks in the original size, seen from Pillow; bad files, names, what is never written over."""
+"""stoke predict: masks in the original size, and restored pictures, seen from Pillow; bad files, names, what is never written over."""
 import json
 import os
 import resource
@@ -300,6 +300,93 @@ def no_room():
     equal(files_below(path('full')), [])
 
 
+def pixels(*parts):
+    return np.asarray(Image.open(path(*parts)).convert('RGB'))
+
+
+def at_full_resolution():
+    """A residual network has a logit for each pixel: windows over all of the picture have one answer, and it is numpy's."""
+    net = network.Resnet(path('resnet'), classes=4)
+    one = path('one.png')
+    Image.open(os.path.join(PHOTOS, '000000.jpg')).crop((0, 0, 61, 47)).save(one)
+    values = (pixels('one.png') / 255.0 - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
+    logits = net.forward(values.transpose(2, 0, 1))
+    answer = predict('full', net.folder, one, '--mode', 'slide', '--size', '47x61', '--precision', 'fp32')
+    equal((answer['slid'], answer['files'][0]['windows'], answer['classes'], answer['task']), (1, 1, 4, 'segment'))
+    chosen = np.take_along_axis(logits, mask('full', 'one.png')[1][None].astype(int), 0)[0]
+    assert (logits.max(0) - chosen).max() < 1e-4 and len(np.unique(mask('full', 'one.png')[1])) > 1
+    answer = predict('full2', net.folder, one, '--size', '33x29', '--mode', 'slide', '--overlap', '0.3')
+    assert answer['files'][0]['windows'] > 4, answer
+    same = (mask('full2', 'one.png')[1] == mask('full', 'one.png')[1]).mean()
+    assert same > 0.8, f'{same} of windows of any size is as the whole'
+
+
+def restored_pictures():
+    """In tiles of any size what numpy makes of the whole picture; a picture of one pixel, and of 16 bits, too."""
+    os.makedirs(path('small', 'sub'))
+    Image.open(os.path.join(PHOTOS, '000001.jpg')).save(path('small', 'a.png'))
+    Image.open(os.path.join(PHOTOS, '000002.jpg')).crop((3, 4, 40, 25)).save(path('small', 'sub', 'b.png'))
+    Image.new('RGB', (1, 1), (200, 100, 0)).save(path('small', 'dot.png'))
+    for scale in (1, 2):
+        net = network.Resnet(path(f'restorer{scale}'), scale=scale)
+        for tile in ('24x32', None):
+            out = f'better{scale}{tile}'
+            answer = predict(out, net.folder, path('small'), '--precision', 'fp32', *(['--size', tile] if tile else []))
+            equal((answer['task'], answer['scale'], answer['written'], answer['bad']), ('restore', scale, 3, 0))
+            assert not set(answer) & {'classes', 'resized', 'slid', 'size'}, answer
+            equal(answer['tile'], [24, 32] if tile else [512, 512])
+            equal(files_below(path(out)), ['a.png', 'dot.png', 'sub/b.png'])
+            for entry in answer['files']:
+                was, name = pixels(entry['image']), os.path.relpath(entry['image'], path('small'))
+                image = Image.open(entry['restored'])
+                equal((image.mode, image.size), ('RGB', (was.shape[1] * scale, was.shape[0] * scale)), name)
+                equal((entry['width'], entry['height']), image.size)
+                equal(entry['tiles'] > 1, bool(tile) and name != 'dot.png', name)
+                wanted = net.restore(was)
+                assert name == 'dot.png' or np.ptp(wanted) > 20, 'nothing to see'
+                off = np.abs(np.asarray(image) - wanted).max()
+                assert off < 0.5 + 1e-3, f'{name}, tiles {tile}: off by {off}'
+    plain = pixels('better1None', 'a.png').astype(int)
+    predict('better-flip', path('restorer1'), path('small', 'a.png'), '--flip')
+    both = network.Resnet(path('restorer1'))
+    own = pixels('small', 'a.png')
+    wanted = (both.restore(own) + both.restore(own[:, ::-1])[:, ::-1]) / 2
+    assert np.abs(pixels('better-flip', 'a.png') - wanted).max() < 1.51
+    assert not np.array_equal(pixels('better-flip', 'a.png'), plain), '--flip changes nothing'
+    Image.fromarray(np.asarray(Image.open(path('small', 'a.png')).convert('L')).astype(np.uint16) * 257).save(path('sixteen.png'))
+    predict('better16', path('restorer1'), path('sixteen.png'), '--precision', 'fp32')
+    wanted = both.restore(np.asarray(Image.open(path('small', 'a.png')).convert('L').convert('RGB')))
+    assert np.abs(pixels('better16', 'sixteen.png') - wanted).max() < 0.5 + 1e-3
+
+
+def restoring_says_what_it_does():
+    net, one = path('restorer2'), path('small', 'a.png')
+    done = stoke('predict', net, one, '--out', path('said'))
+    contains(done.stderr, 'restores pictures 2 times as large in tiles of up to 512x512', 'memory: ')
+    contains(done.stdout, '1 restored picture written to ')
+    contains(stoke('predict', net, one, '--out', path('said'), code=1).stderr, 'a.png: is there already')
+    for flag in (['--overlay'], ['--mask-values'], ['--overlap', '0.2'], ['--mode', 'slide'], ['--batch', '2'], ['--opacity', '1']):
+        contains(stoke('predict', net, one, '--out', path('unsaid'), *flag, code=2).stderr, f'{flag[0]} is for masks', 'leave it out')
+    contains(stoke('predict', net, one, '--out', path('unsaid'), '--size', 19, code=2).stderr, '20 x 20 at least')
+    with open(path('small', 'no.png'), 'w') as file:
+        file.write('no picture')
+    contains(stoke('predict', net, path('small'), '--out', path('said2'), code=1).stderr, '1 of 4 files gave no restored picture')
+    os.remove(path('small', 'no.png'))
+    assert not os.path.exists(path('unsaid')), 'a folder was made for nothing'
+
+
+def restoring_within_a_limit():
+    """Smaller tiles give the same picture; and less than the smallest is refused."""
+    net = network.Resnet(path('wide-restorer'), channels=32)
+    Image.open(os.path.join(PHOTOS, '000003.jpg')).resize((700, 600)).save(path('large.png'))
+    free = predict('free', net.folder, path('large.png'), '--precision', 'fp32')
+    limit = free['plan']['bytes'] * 2 // 3
+    less = predict('less', net.folder, path('large.png'), '--precision', 'fp32', '--memory-limit', limit)
+    assert less['tile'][0] < free['tile'][0] and less['plan']['bytes'] <= limit, less
+    assert np.abs(pixels('free', 'large.png').astype(int) - pixels('less', 'large.png')).max() <= 1
+    contains(stoke('predict', net.folder, path('large.png'), '--out', path('none'), '--memory-limit', '4M', code=1).stderr, 'predicting needs')
+
+
 sys.exit(tap.run([
     ('masks have the original size and a palette', original_size_and_palette),
     ('windows, mirror images, another size', other_ways),
@@ -318,4 +405,8 @@ sys.exit(tap.run([
     ('16-bit pictures', sixteen_bits),
     ('interrupted', interrupted),
     ('no room', no_room),
+    ('logits at full resolution', at_full_resolution),
+    ('restored pictures', restored_pictures),
+    ('restoring says what it does', restoring_says_what_it_does),
+    ('restoring within a limit', restoring_within_a_limit),
 ]))

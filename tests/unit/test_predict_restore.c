@@ -342,8 +342,9 @@ static void files_are_restored(void **state)
         const stoke_image image = make_picture(sizes[i][0], sizes[i][1], 1);
         char name[16];
         snprintf(name, sizeof name, "%d.png", i);
-        files[i] = (stoke_sample){ .name = name, .image_path = unit_path(state, name) };
-        files[i].image.path = files[i].image_path;
+        const char *path = unit_path(state, name);
+        files[i] =
+            (stoke_sample){ .name = path, .image_path = path, .image = { .path = path, .size = UINT64_MAX } };
         OK(stoke_image_write_png(files[i].image_path, &image, &err));
         answer a = restore(p, &image);
         t.wanted[i] = a.restored;
