@@ -58,6 +58,9 @@ typedef struct stoke_train_params {
     int loss; /* stoke_loss_kind, or STOKE_TRAIN_LOSS_AUTO: cross-entropy, of restored pictures charbonnier */
     double label_smoothing, focal_gamma, ce_weight, dice_weight;
     const char *class_weights; /* "none", "balanced" (from the masks), or a list "1,2.5,1" */
+    /* Of restored pictures; NULL: none; "true": asked for without a file, which is said and then none. */
+    const char *perceptual;
+    double perceptual_weight;
     /* optimiser */
     int optimizer;  /* stoke_optimizer */
     double lr;      /* 0: chosen, by network: 6e-5 with pretrained weights, more without */

@@ -54,7 +54,9 @@ const stk_setting stk_settings[] = {
     SETTING("base_channels", MODEL, "base_channels", NULL, NOT, 0, "base_channels"),
     SETTING("num_blocks", MODEL, "num_blocks", NULL, NOT, 0, "num_blocks", "n_blocks"),
     SETTING("patch_size", MODEL, "patch_size", NULL, NOT, 0, "patch_size"),
-    SETTING("use_perceptual", MODEL, NULL, NULL, NOT, 0, "use_perceptual", "use_perceptual_loss"),
+    SETTING("use_perceptual", MODEL, "perceptual", NULL, PATH, 0, "use_perceptual", "use_perceptual_loss"),
+    SETTING("perceptual_weight", TRAINING, "perceptual_weight", NULL, REAL, 0, "perceptual_weight",
+            "perceptual_loss_weight", "lambda_perceptual", "vgg_weight"),
     /* Read, and changed by nothing. */
     SETTING("model", MODEL, "model", NULL, MODEL, 1, "model_name", "model_name_or_path", "backbone",
             "variant", "encoder", "encoder_name", "model_type", "model.name", "model.type", "arch",

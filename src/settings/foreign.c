@@ -239,6 +239,16 @@ static int read_pretrained(reader *r, stk_option_hit hit, uint32_t node)
     return STOKE_OK;
 }
 
+/* A switch, or the file itself; what a switch without a file comes to, who trains says. */
+static int read_perceptual(reader *r, stk_option_hit hit, uint32_t node)
+{
+    char room[PATH_MAX], found[PATH_MAX];
+    const char *text = stk_value_text(r->yaml, node, room, sizeof room);
+    r->used[node] = 1;
+    if (!text || stk_truth(text) == 0) return STOKE_OK;
+    return assign(r, hit, stk_truth(text) == 1 ? "true" : settle_path(r, text, node, found), text, node);
+}
+
 /* ---- all others ---- */
 
 static void say_outvoted(reader *r, const stk_setting *s, uint32_t node)
@@ -275,6 +285,7 @@ static int read_setting(reader *r, const stk_setting *s, stk_option_hit hit)
     say_outvoted(r, s, node);
     if (s->reading == STK_READ_WARMUP) return read_warmup(r, hit, node);
     if (!strcmp(s->own, "pretrained")) return read_pretrained(r, hit, node);
+    if (!strcmp(s->own, "perceptual")) return read_perceptual(r, hit, node);
     const char *text = stk_value_text(r->yaml, node, room, sizeof room);
     const stk_value_meant meant =
         r->yaml->nodes[node].computed ? STK_MEANT_UNKNOWN : stk_meaning(s->reading, text, out, remark);

@@ -105,6 +105,7 @@ stoke_net_params stk_whole_net(const stk_eval_plan *plan, const stoke_net_params
                    width = stk_most((plan->width + unit - 1) / unit * unit, least);
     stoke_net_params own = *net;
     own.weights = NULL; /* they are copied */
+    own.perceptual = NULL; /* the loss of whole pictures is that of pixels */
     own.partial = own.average = own.training = own.freeze_encoder = 0;
     own.memory = STOKE_MEMORY_PLAIN;
     own.batch = 1;

@@ -136,7 +136,7 @@ static const char *const left_out[] = {
     "cache",     "cache_disk",     "cache_ram", "max_pixels", "model",        "pretrained",  "partial",
     "threads",   "epochs",         "steps",     "eval_every", "patience",     "runs",        "name",
     "resume",    "force",          "log_every", "save_every", "stop_after",   "pictures",    "tensorboard",
-    "eval_mode", "names",          "targets",   "patch_size",
+    "eval_mode", "names",          "targets",   "patch_size", "perceptual",
 };
 
 /* Settings that came later than runs there are, and that say nothing of segmentation by a model with sizes of
@@ -146,6 +146,7 @@ static int is_silent(const char *name, const stk_setup *setup)
     static const char *const of_restoration[] = { "task", "scale", "photometric" };
     for (size_t i = 0; i < sizeof of_restoration / sizeof *of_restoration; i++)
         if (!strcmp(name, of_restoration[i])) return !stk_setup_restores(setup);
+    if (!strcmp(name, "perceptual_weight")) return !setup->features;
     if (!strcmp(name, "base_channels")) return !setup->params.base_channels;
     return !strcmp(name, "num_blocks") && !setup->params.num_blocks;
 }
@@ -212,6 +213,7 @@ char *stk_setup_identity(const stk_setup *setup)
     stoke_pipeline_destroy(&pipeline);
     stk_buffer_free(&file);
     fprintf(out, "model=%s\n", params.model);
+    if (setup->features) fprintf(out, "perceptual=%s\n", setup->features);
     write_group(&groups[1], setup, out);
     fprintf(out, "steps=%llu\n", (unsigned long long)setup->steps);
     if (setup->params.eval_mode == STOKE_PREDICT_SLIDE) fputs(slides, out); /* see stk_setup_eval_mode */

@@ -84,6 +84,12 @@ static const stoke_option table[] = {
     STRING(class_weights, "none", "none|balanced|LIST",
            "How much a pixel of each class counts: none (all the same), balanced (rare classes more, by "
            "the pixels in the masks, up to 50 times the mean), or a list such as 1,2.5,1")
+    STRING(perceptual, NULL, "DIR|FILE",
+           "Of restored pictures: weights of a frozen network by whose features, too, a picture is held against "
+           "its target. VGG11 to VGG19 of torchvision, saved as safetensors, or a SegFormer. Left out, the loss "
+           "is that of pixels alone")
+    REAL(perceptual_weight, "0.1", 0, 1000, "X",
+         "Factor of the distance of these features in the loss; 0 leaves them out")
     /* optimiser */
     CHOICE(optimizer, "adamw", "adamw|sgd", "Rule by which gradients change the weights")
     REAL(lr, "0", 0, 1000, "X",

@@ -16,8 +16,10 @@
 #include "src/base/mem.h"
 #include "src/base/option_table.h"
 #include "src/base/retry.h"
+#include "src/net/features/features.h"
 #include "src/net/files/pretrained.h"
 #include "src/net/network.h"
+#include "src/settings/keys.h"
 #include "src/train/resolve.h"
 #include <stoke/tools/data.h>
 #include <stoke/tools/loader.h>
@@ -155,6 +157,27 @@ static int settle_model(stk_resolve_ctx *s)
     return r;
 }
 
+/* The file of the perceptual loss; NULL: there is none, or a word in place of its name. */
+static const char *perceptual_file(const stoke_train_params *p)
+{
+    return p->perceptual && stk_truth(p->perceptual) < 0 ? p->perceptual : NULL;
+}
+
+/* Other trainers have a switch for it (`use_perceptual`), and fetch a network. */
+static void settle_perceptual(stk_resolve_ctx *s)
+{
+    stoke_train_params *p = &s->setup->params;
+    if (p->perceptual && stk_truth(p->perceptual) == 1) {
+        if (stk_setup_restores(s->setup))
+            stk_resolve_say(
+                s, "Training goes on without a perceptual loss: nothing is fetched, and `perceptual` names "
+                   "no file of weights. One is made " STK_FEATURES_HOW);
+        else
+            stk_resolve_say(s, "A perceptual loss is for pictures that are restored: there is none here.");
+    }
+    p->perceptual = perceptual_file(p);
+}
+
 /* What a run that restores pictures has no use for, and what it chooses. */
 static int settle_task(stk_resolve_ctx *s)
 {
@@ -209,6 +232,8 @@ stoke_net_params stk_setup_net(const stoke_train_params *p, const stoke_data_par
                              .label_smoothing = p->label_smoothing,
                              .ignore_index = data->ignore_index };
     net.freeze_encoder = p->freeze_encoder;
+    net.perceptual = perceptual_file(p);
+    net.perceptual_weight = p->perceptual_weight;
     net.average = p->average > 0;
     net.optimizer = p->optimizer;
     return net;
@@ -234,6 +259,10 @@ static int make_net(stk_resolve_ctx *s)
     setup->params.precision = setup->net.precision = plan.precision;
     setup->params.base_channels = setup->net.base_channels = plan.base_channels;
     setup->params.num_blocks = setup->net.num_blocks = plan.num_blocks;
+    setup->features = plan.features;
+    if (plan.features)
+        stk_resolve_say(s, "The loss has %g times the distance of the features of %s in it (`perceptual_weight`).",
+                        setup->params.perceptual_weight, plan.features);
     return STOKE_OK;
 }
 
@@ -293,6 +322,7 @@ int stk_setup_make(stk_setup *setup, const stoke_data_params *data, const stoke_
     if (!r) r = stk_resolve_sets(&s);
     if (!r) r = settle_task(&s);
     if (!r) r = settle_model(&s);
+    if (!r) settle_perceptual(&s);
     if (!r) r = stk_resolve_patch(&s);
     if (!r) r = stk_resolve_metric(&s);
     if (!r && !stk_setup_restores(setup)) r = stk_resolve_classes(&s);

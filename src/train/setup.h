@@ -27,6 +27,7 @@ typedef struct stk_setup {
     stk_eval_plan eval;       /* of validation; zeroed without */
     stoke_net_params viewer;  /* of the network that validates whole pictures; batch 0: none does */
     uint32_t classes;         /* 0: pictures are restored */
+    const char *features;     /* of which network pictures are compared: "VGG16"; NULL: of none */
     const char **class_names; /* `classes` of them, NULL where none is known; NULL: none at all */
     float *class_weights;     /* what net.loss.class_weights points to; NULL: none */
     int goes_on; /* params.resume has a checkpoint: weights come from there, and none are in `net` */

@@ -30,7 +30,7 @@
 
 /* ---- settings that name files ---- */
 
-enum { MOST_FIELDS = 11 };
+enum { MOST_FIELDS = 12 };
 
 static int ends_in_yaml(const char *text)
 {
@@ -42,8 +42,9 @@ static int ends_in_yaml(const char *text)
  * the run. */
 static size_t fields_of(stoke_data_params *data, stoke_train_params *params, const char **fields[MOST_FIELDS])
 {
-    const char **const plain[] = { &data->data, &data->images,  &data->masks, &data->targets,
-                                   &data->list, &data->weights, &data->cache, &params->pretrained };
+    const char **const plain[] = { &data->data,    &data->images,       &data->masks,
+                                   &data->targets, &data->list,         &data->weights,
+                                   &data->cache,   &params->pretrained, &params->perceptual };
     size_t n = 0;
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         if (*plain[i] && **plain[i]) fields[n++] = plain[i];
