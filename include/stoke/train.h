@@ -54,6 +54,7 @@ typedef struct stoke_train_params {
     /* how long: steps > 0 wins over epochs */
     int64_t epochs, steps;
     int64_t accumulate; /* batches per step */
+    int64_t replicas;   /* times as many, in lanes that processes share; -1: as many as there are processes */
     /* loss */
     int loss; /* stoke_loss_kind, or STOKE_TRAIN_LOSS_AUTO: cross-entropy, of restored pictures charbonnier */
     double label_smoothing, focal_gamma, ce_weight, dice_weight;

@@ -197,9 +197,9 @@ void stoke_net_track(stoke_net *net, const double *statistics)
     float *running = net->values + net->parameters.trainable;
     const size_t count = stoke_net_statistics(net);
     net->state.draws++;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; statistics && i < count; i++)
         if (!isfinite(followed(running[i], statistics[i]))) return;
-    for (size_t i = 0; i < count; i++) running[i] = followed(running[i], statistics[i]);
+    for (size_t i = 0; statistics && i < count; i++) running[i] = followed(running[i], statistics[i]);
     net->state.batches_tracked++;
 }
 
@@ -232,7 +232,7 @@ int stoke_net_leaf(stoke_net *net, const stoke_net_batch *batch, uint32_t of, ui
     net->run.accumulate = add;
     stk_net_execute(net, net->tape.backward, batch);
     net->have_gradients = 1;
-    if (statistics != net->statistics)
+    if (statistics && statistics != net->statistics)
         memcpy(statistics, net->statistics, stoke_net_statistics(net) * sizeof *statistics);
     return STOKE_OK;
 }

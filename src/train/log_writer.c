@@ -350,7 +350,7 @@ void stk_log_writer_start(stk_log_writer *j, const stk_setup *setup, const stoke
                           const char *cpu, uint64_t step, double t, int resumed)
 {
     const stoke_data_params *data = &setup->train;
-    const uint64_t accumulate = setup->params.accumulate > 1 ? (uint64_t)setup->params.accumulate : 1;
+    const uint64_t each = stk_step_batches(&setup->params);
     char when[32] = "";
     const time_t now = time(NULL);
     struct tm utc;
@@ -361,10 +361,10 @@ void stk_log_writer_start(stk_log_writer *j, const stk_setup *setup, const stoke
     stoke_json_string(&json, "version", stoke_version());
     put_network(&json, setup, plan);
     stoke_json_int(&json, "batch", data->batch);
-    stoke_json_uint(&json, "accumulate", accumulate);
+    stoke_json_uint(&json, "accumulate", each);
     stoke_json_uint(&json, "steps", setup->steps);
     stoke_json_uint(&json, "epochs", setup->epochs);
-    stoke_json_uint(&json, "steps_per_epoch", (setup->batches_per_epoch + accumulate - 1) / accumulate);
+    stoke_json_uint(&json, "steps_per_epoch", (setup->batches_per_epoch + each - 1) / each);
     stoke_json_uint(&json, "train_samples", setup->train_set ? stoke_dataset_count(setup->train_set) : 0);
     stoke_json_uint(&json, "val_samples", setup->val_set ? stoke_dataset_count(setup->val_set) : 0);
     stoke_json_string(&json, "precision", stoke_precision_name(plan->precision));

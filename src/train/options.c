@@ -71,6 +71,10 @@ static const stoke_option table[] = {
     INT(accumulate, "1", 1, 65536, "N",
         "Batches per step: the gradients of N batches are added up, which equals one batch N times as "
         "large in the memory of one")
+    AUTO_INT(replicas, "auto", 1, 4096, "N|auto",
+        "Lanes of a step, of --accumulate batches each, that processes share: weights have the same bits for any "
+        "number of processes up to N. A step takes batch x accumulate x N pictures. auto: as many as there are "
+        "processes")
     /* loss */
     CHOICE(loss, "auto", "ce|dice|ce_dice|focal|l1|charbonnier|mse|auto",
            "Of masks cross-entropy, Dice, their sum, or focal loss; pixels of --ignore-index count in none. Of "

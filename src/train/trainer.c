@@ -164,6 +164,10 @@ static int load_state(stoke_trainer *t, stoke_error *err)
                                t->now.cpu, cpu);
         t->earlier = t->now.seconds;
     }
+    if (t->setup.params.replicas > 1) {
+        const stk_loader_route route = stk_lanes_route(&t->lanes, t->now.step);
+        stk_loader_follow(t->train, &route);
+    }
     snprintf(t->now.cpu, sizeof t->now.cpu, "%s", cpu);
     return STOKE_OK;
 }
@@ -256,6 +260,14 @@ static int open_loaders(stoke_trainer *t, const stk_train_memory *memory, stoke_
     return r;
 }
 
+static int open_lanes(stoke_trainer *t, stoke_error *err)
+{
+    const stoke_net_arrays arrays = stoke_net_arrays_of(t->net);
+    const stk_lanes_shape shape = stk_lanes_shape_of(&t->setup.params, arrays.trained,
+                                                     arrays.floats - arrays.trained);
+    return stk_lanes_open(&t->lanes, t->net, NULL, &shape, err);
+}
+
 static int build(stoke_trainer *t, const stoke_data_params *data, const stoke_train_params *params,
                  stoke_error *err)
 {
@@ -270,6 +282,7 @@ static int build(stoke_trainer *t, const stoke_data_params *data, const stoke_tr
     if (!r) r = stoke_net_open(&t->net, &t->setup.net, err);
     for (size_t i = 0; !r && stoke_net_remark(t->net, i); i++)
         stk_trainer_remark(t, "%s", stoke_net_remark(t->net, i));
+    if (!r) r = open_lanes(t, err);
     if (!r) r = open_loaders(t, &memory, err);
     if (!r) r = load_state(t, err);
     if (!r) r = stk_trainer_write_config(t, err);
@@ -314,6 +327,7 @@ void stoke_trainer_close(stoke_trainer **trainer)
     stoke_predictor_close(&t->sight.predictor);
     stoke_loader_destroy(&t->train);
     stoke_net_close(&t->viewer);
+    stk_lanes_close(&t->lanes);
     stoke_net_close(&t->net);
     stk_remarks_free(&t->remarks);
     if (t->is_alone && t->useless) stk_trainer_discard_folder(t);

@@ -20,6 +20,7 @@
 #include "src/base/remarks.h"
 #include "src/train/checkpoint.h"
 #include "src/train/evaluate.h"
+#include "src/train/lanes.h"
 #include "src/train/log_writer.h"
 #include <stoke/dataset.h>
 #include <stoke/tools/live.h>
@@ -93,6 +94,7 @@ struct stoke_trainer {
     int new_scores; /* forced: those of the checkpoint were measured otherwise */
     char *identity;
     stoke_net *net;
+    stk_lanes lanes; /* how a step's batches are added up */
     stoke_loader *train;
     stoke_loader *val;  /* validates at the network's size; NULL: no validation, or ... */
     stoke_net *viewer;  /* takes whole pictures, with the weights of `net`; NULL: not needed */
@@ -155,6 +157,9 @@ void stk_trainer_say_missing(stoke_trainer *trainer);
 /* trainer.c: what others can see of it while it runs */
 /* Writes it. */
 void stk_trainer_live(stoke_trainer *trainer, stoke_live_phase phase);
+
+/* trainer_loop.c: where the training loader stands after the last step, as stoke_loader_state. */
+void stk_trainer_place(const stoke_trainer *trainer, char text[static STK_LOADER_STATE]);
 
 /* trainer_folder.c */
 /* Names the folder and sees whether it can be used; writes nothing. */

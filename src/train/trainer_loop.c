@@ -33,6 +33,12 @@ static int is_fp16(const stoke_trainer *t)
 
 /* ---- batches ---- */
 
+/* Lanes of a step take their batches by number, wherever an epoch ends. */
+static int has_lanes(const stoke_trainer *t)
+{
+    return t->setup.params.replicas > 1;
+}
+
 /* The epoch is over; its successor's first batches are on their way already. */
 static void next_epoch(stoke_trainer *t)
 {
@@ -42,14 +48,35 @@ static void next_epoch(stoke_trainer *t)
     now->epoch++;
     now->batch = now->epoch_steps = 0;
     now->epoch_loss = 0;
-    stoke_loader_set_epoch(t->train, now->epoch);
+    if (!has_lanes(t)) stoke_loader_set_epoch(t->train, now->epoch);
+}
+
+/* After a step: whether an epoch ended with it, or within it. */
+static void follow_epochs(stoke_trainer *t)
+{
+    if (!has_lanes(t)) {
+        if (!stoke_loader_remaining(t->train)) next_epoch(t);
+        return;
+    }
+    const uint64_t taken = t->now.step * stk_step_batches(&t->setup.params);
+    while (taken / t->setup.batches_per_epoch > t->now.epoch) next_epoch(t);
+    t->now.batch = taken % t->setup.batches_per_epoch;
+}
+
+void stk_trainer_place(const stoke_trainer *t, char text[static STK_LOADER_STATE])
+{
+    if (has_lanes(t))
+        stk_loader_state_at(t->train, t->now.epoch, t->now.batch * (uint64_t)t->setup.train.batch, text,
+                            STK_LOADER_STATE);
+    else
+        stoke_loader_state(t->train, text, STK_LOADER_STATE);
 }
 
 static int next_batch(stoke_trainer *t, const stoke_batch **batch, double *waited, stoke_error *err)
 {
     const uint64_t began = stk_now_ns();
     int r = stoke_loader_next(t->train, batch);
-    if (r == STOKE_E_END) { /* in the middle of a step */
+    if (r == STOKE_E_END && !has_lanes(t)) { /* in the middle of a step */
         next_epoch(t);
         r = stoke_loader_next(t->train, batch);
     }
@@ -111,7 +138,7 @@ static int too_many_skips(stoke_trainer *t, stoke_error *err)
 /* ---- one step ---- */
 
 /* Gradients of one batch, divided so that those of a step's batches add up to their mean. */
-static int add_batch(stoke_trainer *t, double *loss, double *waited, uint64_t *images, stoke_error *err)
+static int add_batch(stoke_trainer *t, uint32_t k, double *waited, uint64_t *images, stoke_error *err)
 {
     const stoke_batch *batch;
     int r = next_batch(t, &batch, waited, err);
@@ -119,23 +146,22 @@ static int add_batch(stoke_trainer *t, double *loss, double *waited, uint64_t *i
     remember_names(t, batch);
     const stoke_net_batch rows = stoke_net_batch_of(batch);
     double own = NAN;
-    r = stoke_net_backward(t->net, &rows, (uint32_t)t->setup.params.accumulate, &own, err);
+    r = stk_lanes_add(&t->lanes, k, &rows, &own, err);
     if (!r && !isfinite(own) && !is_fp16(t)) {
         t->n_names = 0;
         remember_names(t, batch);
         r = not_finite(t, "loss", own, err);
     }
     *images += batch->count;
-    *loss += own / (double)t->setup.params.accumulate;
     stoke_batch_release(t->train, &batch);
     return r;
 }
 
-static int update(stoke_trainer *t, stoke_error *err)
+static int update(stoke_trainer *t, double *loss, stoke_error *err)
 {
     const stoke_update settings = stk_setup_update(&t->setup.params, t->lr, t->now.step);
     stoke_step_report report;
-    const int r = stoke_net_step(t->net, &settings, &report, err);
+    const int r = stk_lanes_step(&t->lanes, &settings, &report, loss, err);
     if (r) return r;
     t->gradient_norm = report.gradient_norm;
     t->loss_scale = report.loss_scale;
@@ -180,19 +206,19 @@ static void book(stoke_trainer *t, double loss, uint64_t images, double seconds,
 static int step(stoke_trainer *t, stoke_error *err)
 {
     const uint64_t began = stk_now_ns();
-    double loss = 0, waited = 0;
+    double loss = NAN, waited = 0;
     uint64_t images = 0;
     int r = STOKE_OK;
     t->n_names = 0;
     t->lr = stoke_train_lr(&t->setup.params, t->now.step, t->setup.steps);
-    for (int64_t i = 0; !r && i < t->setup.params.accumulate; i++)
-        r = add_batch(t, &loss, &waited, &images, err);
-    if (!r) r = update(t, err);
+    for (uint32_t k = 0; !r && k < stk_lanes_own(&t->lanes); k++)
+        r = add_batch(t, k, &waited, &images, err);
+    if (!r) r = update(t, &loss, err);
     if (r) return r;
     book(t, loss, images, seconds_since(began), waited);
     const stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_STEP);
     stk_trainer_send(t, &event);
-    if (!stoke_loader_remaining(t->train)) next_epoch(t);
+    follow_epochs(t);
     return t->now.skipped_in_a_row >= STK_SKIPS ? too_many_skips(t, err) : STOKE_OK;
 }
 

@@ -58,8 +58,8 @@ STOKE_API uint32_t stoke_net_chunks(const stoke_net *net);
 STOKE_API int stoke_net_leaf(stoke_net *net, const stoke_net_batch *batch, uint32_t of, uint64_t draw,
                              int add, double *loss, double *statistics, stoke_error *err);
 STOKE_API size_t stoke_net_statistics(const stoke_net *net);
-/* Moves the running statistics as one batch would have. For every batch of a step, in the order of their
- * numbers. */
+/* Moves the running statistics as one batch would have (NULL: counts it only). For every batch of a step, in
+ * the order of their numbers. */
 STOKE_API void stoke_net_track(stoke_net *net, const double *statistics);
 
 /* Sums of squares of the gradients of chunks `first` to before `end`; squares[0] is that of `first`. */
