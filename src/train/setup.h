@@ -58,6 +58,9 @@ stoke_net_params stk_setup_net(const stoke_train_params *params, const stoke_dat
 /* The learning rate that is usual for such an optimiser and such weights. */
 double stk_usual_rate(const stoke_train_params *params);
 
+/* The learning rate of a step (0 = the first of `steps`): linear warm-up from lr / warm-up steps, then the
+ * schedule over what is left. Pure arithmetic, the same on every machine. */
+double stk_train_lr(const stoke_train_params *params, uint64_t step, uint64_t steps);
 /* The optimiser's settings for a step (0 = the first) at a rate of `lr`. */
 stoke_update stk_setup_update(const stoke_train_params *params, double lr, uint64_t step);
 

@@ -184,7 +184,7 @@ static int step(stoke_trainer *t, stoke_error *err)
     uint64_t images = 0;
     int r = STOKE_OK;
     t->n_names = 0;
-    t->lr = stoke_train_lr(&t->setup.params, t->now.step, t->setup.steps);
+    t->lr = stk_train_lr(&t->setup.params, t->now.step, t->setup.steps);
     for (int64_t i = 0; !r && i < t->setup.params.accumulate; i++)
         r = add_batch(t, &loss, &waited, &images, err);
     if (!r) r = update(t, err);
