@@ -22,6 +22,14 @@ typedef struct step_options {
 
 enum { MAX_STEPS = 100000, MAX_PARTS = 32, WARM_UP = 2 };
 
+/* clang-format off */
+static const char LOSSES[] =
+#define STOKE_LOSS(id, value, task, word) word "|"
+#include <stoke/losses.def>
+#undef STOKE_LOSS
+    "auto";
+/* clang-format on */
+
 #define OPTIONS step_options
 static const stoke_option options[] = {
     CLI_TEXT(STRING, model, NULL, "NAME",
@@ -37,7 +45,7 @@ static const stoke_option options[] = {
                "What is kept for the backward pass: all, less, least (the rest is computed again)"),
     CLI_TEXT(BYTES, memory_limit, "0", "BYTES",
              "Ceiling of all that the command holds (512M, 2G): refuses what would be beyond it; 0 = none"),
-    CLI_CHOICE(loss, "ce", "ce|dice|ce_dice|focal", "Loss"),
+    CLI_CHOICE(loss, "auto", LOSSES, "Loss; auto is ce"),
     CLI_FLAG(forward, "Inference: the forward pass alone, to logits"),
     CLI_FLAG(dry_run, "Print how much memory it would take and whether there is as much, and stop"),
     CLI_NUMBER(REAL, seconds, "5", 0.1, 3600, "S", "Time to measure for; at least three steps are done"),
@@ -301,7 +309,7 @@ static int run(cli_call *call, stoke_error *err)
     b.params.precision = o->precision;
     b.params.memory = o->memory;
     b.params.threads = (uint32_t)o->shape.threads;
-    b.params.loss.kind = (stoke_loss_kind)o->loss;
+    if (o->loss < STOKE_LOSS_KINDS) b.params.loss.kind = (stoke_loss_kind)o->loss;
     const int r = work(&b, err);
     stoke_net_close(&b.net);
     free(b.images);

@@ -42,7 +42,7 @@ static const char *const eval_modes[] = { "auto", "resize", "slide" };
 static void say_validation(const cli_call *call, const stoke_train_outlook *o)
 {
     const double windows = o->eval_windows * (double)o->val_samples;
-    const double steps = windows / 3 / (double)(o->data->batch * o->params->accumulate);
+    const double steps = windows / 3 / (double)(o->data->batch * o->params->accumulate * o->params->replicas);
     const int slides = o->params->eval_mode == STOKE_PREDICT_SLIDE;
     const int whole = slides && o->plan->task == STOKE_TASK_RESTORE;
     char work[48] = "less than a tenth of a step";
@@ -81,7 +81,7 @@ static void say_outlook(const cli_call *call, const stoke_train_event *e, int te
             STOKE_COUNT(o->plan->threads, "thread"));
     if (o->val_samples) say_validation(call, o);
     cli_say(call, "run: %s, %s of %s, %llu per epoch, lr %g", o->folder, STOKE_COUNT(e->steps, "step"),
-            STOKE_COUNT(batch * (uint64_t)o->params->accumulate, "picture"),
+            STOKE_COUNT(batch * (uint64_t)(o->params->accumulate * o->params->replicas), "picture"),
             (unsigned long long)e->steps_per_epoch, o->params->lr);
     if (o->resumes) cli_say(call, "goes on after step %llu", (unsigned long long)e->step);
     (terms ? cli_say_memory_terms : cli_say_memory)(call, o->memory);
@@ -97,7 +97,8 @@ static void json_outlook(const stoke_train_event *e)
           FACT_OF(o->plan, classes),
           FACT("task", o->plan->task == STOKE_TASK_RESTORE ? "restore" : "segment"),
           FACT_SIZE("size", o->data->size[0], o->data->size[1]), FACT_OF(o->data, batch),
-          FACT_OF(o->params, accumulate), FACT_OF(o->params, lr), FACT_OF(o->data, augment),
+          FACT_OF(o->params, accumulate), FACT_OF(o->params, replicas), FACT_OF(o->params, lr),
+          FACT_OF(o->data, augment),
           FACT("eval_mode", !o->val_samples ? NULL : eval_modes[o->params->eval_mode]),
           FACT_OF(o, eval_windows), FACT_OF(o->params, eval_every),
           FACT("precision", stoke_precision_name(o->plan->precision)), FACT_OF(o->plan, threads),

@@ -31,8 +31,6 @@ STOKE_API void stoke_dataset_close(stoke_dataset **dataset);
 STOKE_API uint64_t stoke_dataset_count(const stoke_dataset *dataset);
 /* 1 when samples have masks; 0: masks are zeros, or there are targets. */
 STOKE_API int stoke_dataset_has_masks(const stoke_dataset *dataset);
-/* 1 when samples have targets: what task auto came to is restore. */
-STOKE_API int stoke_dataset_has_targets(const stoke_dataset *dataset);
 
 typedef struct stoke_sample {
     const char *name;        /* the stem; unique; what the split hashes */

@@ -38,15 +38,12 @@ typedef enum stoke_memory_mode {
     STOKE_MEMORY_MIN = 2    /* its first layer and the attention's projections too */
 } stoke_memory_mode;
 
+/* STOKE_LOSS_CE, STOKE_LOSS_L1 and so on: <stoke/losses.def> says what each is. */
 typedef enum stoke_loss_kind {
-    STOKE_LOSS_CE = 0,   /* cross-entropy; one class: BCE with logits */
-    STOKE_LOSS_DICE = 1, /* soft Dice over batch and pixels per class, mean over all classes; absent ones 0 */
-    STOKE_LOSS_CE_DICE = 2, /* their sum */
-    STOKE_LOSS_FOCAL = 3,   /* (1 - p)^gamma times cross-entropy */
-    /* Of pictures that are restored, the mean over pixels and channels of: */
-    STOKE_LOSS_L1 = 4,          /* |d| */
-    STOKE_LOSS_CHARBONNIER = 5, /* sqrt(d^2 + 0.001^2), L1 without its corner */
-    STOKE_LOSS_MSE = 6          /* d^2 */
+#define STOKE_LOSS(id, value, task, word) STOKE_LOSS_##id = value,
+#include <stoke/losses.def>
+#undef STOKE_LOSS
+    STOKE_LOSS_KINDS
 } stoke_loss_kind;
 
 typedef struct stoke_loss {
@@ -126,6 +123,8 @@ typedef struct stoke_net_plan {
     uint32_t reach; /* pixels beyond its own place that an output depends on; 0: all of the picture's */
     int normalize;  /* stoke_normalize: how its pictures come */
     uint32_t threads;
+    uint64_t trained_floats,
+        statistics;            /* of one array of gradients; numbers that a batch norm learns of a batch */
     const char *features;      /* the frozen network of the perceptual loss, "VGG16", "b0"; NULL: none */
     uint32_t tensors, carried; /* carried: of them, what params.partial takes from params.weights; else 0 */
 } stoke_net_plan;

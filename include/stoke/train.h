@@ -33,7 +33,7 @@ typedef enum stoke_schedule_kind {
     STOKE_SCHEDULE_CONSTANT = 2
 } stoke_schedule_kind;
 
-enum { STOKE_TRAIN_LOSS_AUTO = STOKE_LOSS_MSE + 1 };
+enum { STOKE_TRAIN_LOSS_AUTO = STOKE_LOSS_KINDS };
 
 /* Every field, its default and its meaning stand in the table (src/train/options.c) and so in
  * `stoke help train`; the comments here only add what a programmer must know. The seed is the data's. */
@@ -93,10 +93,6 @@ typedef struct stoke_train_params {
 } stoke_train_params;
 
 STOKE_API stoke_train_params stoke_train_defaults(void);
-
-/* The learning rate of a step (0 = the first of `steps`): linear warm-up from lr / warm-up steps, then the
- * schedule over what is left. Pure arithmetic, the same on every machine. */
-STOKE_API double stoke_train_lr(const stoke_train_params *params, uint64_t step, uint64_t steps);
 
 typedef enum stoke_train_event_kind {
     STOKE_TRAIN_REMARK = 0, /* text: something was chosen or is odd; a sentence */

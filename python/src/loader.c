@@ -7,6 +7,7 @@
 
 #include <stoke/augment.h>
 #include <stoke/labels.h>
+#include <stoke/tools/dataset.h>
 #include <stoke/tools/loader.h>
 #include <stoke/tools/report.h>
 #include <stoke/tools/upload.h>

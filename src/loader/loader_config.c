@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stoke/tools/data.h>
+#include <stoke/tools/dataset.h>
 #include <stoke/tools/labels.h>
 
 #include "src/augment/pipeline.h"

@@ -149,16 +149,27 @@ static int is_amount(double value)
 
 static int check_loss(const stoke_loss *loss, int task, stoke_error *err)
 {
-    const int of_pictures =
-        loss->kind == STOKE_LOSS_L1 || loss->kind == STOKE_LOSS_CHARBONNIER || loss->kind == STOKE_LOSS_MSE;
-    if (loss->kind < STOKE_LOSS_CE || loss->kind > STOKE_LOSS_MSE)
+    static const struct {
+        int task;
+        const char *word;
+    } losses[] = {
+#define STOKE_LOSS(id, value, task, word) { STOKE_TASK_##task, word },
+#include <stoke/losses.def>
+#undef STOKE_LOSS
+    };
+    if ((int)loss->kind < 0 || loss->kind >= STOKE_LOSS_KINDS)
         return stk_fail(err, STOKE_E_INVALID, "no such loss: %d", (int)loss->kind);
-    if (of_pictures != (task == STOKE_TASK_RESTORE))
-        return stk_fail(err, STOKE_E_INVALID, "%s",
-                        of_pictures ? "l1, charbonnier and mse are losses of pictures that are restored: "
-                                      "segmentation has ce, dice, ce_dice and focal"
-                                    : "ce, dice, ce_dice and focal are losses of masks: pictures are "
-                                      "restored by l1, charbonnier or mse");
+    if (losses[loss->kind].task != task) {
+        char fitting[128] = "";
+        for (int i = 0; i < STOKE_LOSS_KINDS; i++)
+            if (losses[i].task == task)
+                stk_text_add(fitting, sizeof fitting, *fitting ? ", " : "", "%s", losses[i].word);
+        return stk_fail(err, STOKE_E_INVALID,
+                        task == STOKE_TASK_RESTORE
+                            ? "%s is a loss of masks: pictures are restored by %s"
+                            : "%s is a loss of pictures that are restored: masks have %s",
+                        losses[loss->kind].word, fitting);
+    }
     if (!(loss->label_smoothing >= 0 && loss->label_smoothing <= 1))
         return stk_fail(err, STOKE_E_INVALID, "label_smoothing is %g: 0 to 1 will do", loss->label_smoothing);
     if (!is_amount(loss->ce_weight) || !is_amount(loss->dice_weight) || !is_amount(loss->dice_smooth))
@@ -400,6 +411,8 @@ static void plan_make(stoke_net *net)
     plan->side_multiple = network->side_multiple;
     plan->reach = network->reach ? network->reach(&net->config) : 0;
     plan->normalize = stk_network_normalize(net->config.task);
+    plan->trained_floats = net->parameters.trainable;
+    plan->statistics = stoke_net_statistics(net);
     const stk_tape_span all = { 0, (uint32_t)net->tape.op_count };
     plan->forward_flops = stk_tape_flops(&net->tape, net->tape.forward, net->params.batch);
     plan->step_flops = stk_tape_flops(&net->tape, all, net->params.batch);

@@ -360,8 +360,7 @@ stoke_net_arrays stoke_net_arrays_of(const stoke_net *net)
                                .second = net->second,
                                .average = net->average,
                                .floats = net->parameters.floats,
-                               .trained = net->parameters.trainable,
-                               .chunk = STK_UPDATE_CHUNK };
+                               .trained = net->parameters.trainable };
 }
 
 stoke_update stoke_update_defaults(void)

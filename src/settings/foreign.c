@@ -135,8 +135,8 @@ static int read_model(reader *r, stk_option_hit hit)
     if (word && (*word == 'b' || takes_resnet)) return assign(r, hit, word, word, node);
     return stk_yaml_fail(
         r->yaml, line_of(r, node), r->err, STOKE_E_UNSUPPORTED,
-        "%s: %.60s is no network that is trained here: there is SegFormer b0 to b5; --model b0 "
-        "trains that one in its place",
+        "%s: %.60s is no network that is trained here: there are SegFormer b0 to b5, resnet and unet; "
+        "--model b0 trains that one in its place",
         r->yaml->nodes[node].path, said ? said : "this");
 }
 

@@ -128,6 +128,11 @@ static stk_value_meant read_loss(const char *text, char out[STK_MEANING])
                         is_within(text, "ce+") || is_within(text, "+ce") || is_within(text, "DiceCE") ||
                         !strcasecmp(text, "ce");
     if (binary) return STK_MEANT_UNKNOWN;
+    if (!strcasecmp(text, "l1") || is_within(text, "L1Loss") || !strcasecmp(text, "mae"))
+        return say(out, "l1");
+    if (!strcasecmp(text, "mse") || is_within(text, "MSELoss") || !strcasecmp(text, "l2"))
+        return say(out, "mse");
+    if (is_within(text, "charbonnier")) return say(out, "charbonnier");
     if (is_within(text, "focal")) return say(out, "focal");
     if (dice) return say(out, entropy ? "ce_dice" : "dice");
     return entropy ? say(out, "ce") : STK_MEANT_UNKNOWN;

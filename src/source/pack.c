@@ -2,6 +2,7 @@
  *
  * Plan, folder, then shard after shard: those that are there as planned are kept, the others written.
  */
+#include <stoke/tools/dataset.h>
 #include <stoke/tools/pack.h>
 
 #include <errno.h>

@@ -6,6 +6,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/net/ops/ops.h"
 
 /* ---- which batches ---- */
 
@@ -14,12 +15,11 @@ static uint32_t batches_of(const stk_lanes_shape *shape)
     return shape->replicas * shape->accumulate;
 }
 
-/* Of a step's batches, where the k-th own one stands: lane after lane, so that one is added up before the next
- * begins. */
-static uint32_t place_of(const stk_lanes *lanes, uint32_t k)
+/* Where the k-th batch of a process stands among those of a step: lane after lane, so that one is added up
+ * before the next begins. */
+static uint32_t place_of(const stk_lanes_shape *shape, uint32_t first, uint32_t k)
 {
-    const uint32_t each = lanes->shape.accumulate;
-    return k % each * lanes->shape.replicas + lanes->first + k / each;
+    return k % shape->accumulate * shape->replicas + first + k / shape->accumulate;
 }
 
 uint32_t stk_lanes_own(const stk_lanes *lanes)
@@ -31,7 +31,8 @@ static uint64_t route_at(const void *context, uint64_t k)
 {
     const stk_lanes *lanes = context;
     const uint32_t own = stk_lanes_own(lanes);
-    return (lanes->from + k / own) * batches_of(&lanes->shape) + place_of(lanes, (uint32_t)(k % own));
+    return (lanes->from + k / own) * batches_of(&lanes->shape) +
+           place_of(&lanes->shape, lanes->first, (uint32_t)(k % own));
 }
 
 stk_loader_route stk_lanes_route(stk_lanes *lanes, uint64_t step)
@@ -76,17 +77,32 @@ static size_t tracked(const stk_lanes_shape *shape)
     return shape->replicas == 1 ? 1 : batches < STK_LANES_TRACKED ? batches : STK_LANES_TRACKED;
 }
 
-static size_t chunks_of(const stk_lanes_shape *shape)
+/* What a rank knows of its batches: their losses, and the statistics of those that leave a trace. */
+static size_t words_of(const stk_lanes_shape *shape)
 {
-    return (shape->trained + shape->chunk - 1) / shape->chunk;
+    const size_t own = (shape->replicas + shape->world - 1) / shape->world * shape->accumulate;
+    return own * (1 + shape->statistics);
+}
+
+stk_lanes_shape stk_lanes_shape_of(const stoke_train_params *params, const stoke_net_plan *plan,
+                                   uint32_t rank, uint32_t world)
+{
+    return (stk_lanes_shape){ .replicas = params->replicas > 1 ? (uint32_t)params->replicas : 1,
+                              .accumulate = (uint32_t)params->accumulate,
+                              .rank = rank,
+                              .world = world,
+                              .trained = plan->trained_floats,
+                              .statistics = plan->statistics };
 }
 
 uint64_t stk_lanes_bytes(const stk_lanes_shape *shape)
 {
-    const uint64_t numbers = batches_of(shape) + tracked(shape) * shape->statistics + chunks_of(shape);
+    const uint64_t numbers = batches_of(shape) + tracked(shape) * shape->statistics +
+                             stk_update_chunks(shape->trained) +
+                             (shape->world > 1 ? (shape->world + 1) * (uint64_t)words_of(shape) : 0);
     return arrays_needed(shape) * (uint64_t)sum_bytes(shape) + numbers * sizeof(double) +
            (shape->world > 1 ? stk_reduce_bytes(shape->rank, shape->world, shape->replicas, shape->trained,
-                                                shape->chunk)
+                                                STOKE_NET_CHUNK)
                              : 0);
 }
 
@@ -99,8 +115,11 @@ int stk_lanes_open(stk_lanes *lanes, stoke_net *net, stk_comm *comm, const stk_l
     const size_t wanted = arrays_needed(shape);
     lanes->losses = stk_calloc(batches_of(shape), sizeof(double));
     lanes->statistics = stk_calloc(tracked(shape) * shape->statistics + 1, sizeof(double));
-    lanes->squares = stk_calloc(chunks_of(shape) + 1, sizeof(double));
-    int failed = !lanes->losses || !lanes->statistics || !lanes->squares;
+    lanes->squares = stk_calloc(stk_update_chunks(shape->trained) + 1, sizeof(double));
+    const size_t words = comm ? words_of(shape) : 0;
+    lanes->mine = stk_calloc(words + 1, sizeof(double));
+    lanes->all = stk_calloc(words * shape->world + 1, sizeof(double));
+    int failed = !lanes->losses || !lanes->statistics || !lanes->squares || !lanes->mine || !lanes->all;
     while (!failed && lanes->arrays < wanted) {
         lanes->sums[lanes->arrays] = stk_alloc_pages(sum_bytes(shape));
         failed = !lanes->sums[lanes->arrays];
@@ -109,7 +128,8 @@ int stk_lanes_open(stk_lanes *lanes, stoke_net *net, stk_comm *comm, const stk_l
     int r = failed ? stk_fail(err, STOKE_E_NOMEM, "no memory for the sums of %u lanes",
                               (unsigned)(lanes->end - lanes->first))
                    : STOKE_OK;
-    if (!r && comm) r = stk_reduce_open(&lanes->reduce, comm, shape->replicas, shape->trained, shape->chunk, err);
+    if (!r && comm)
+        r = stk_reduce_open(&lanes->reduce, comm, shape->replicas, shape->trained, STOKE_NET_CHUNK, err);
     if (r) stk_lanes_close(lanes);
     return r;
 }
@@ -121,6 +141,8 @@ void stk_lanes_close(stk_lanes *lanes)
     stk_free(lanes->losses);
     stk_free(lanes->statistics);
     stk_free(lanes->squares);
+    stk_free(lanes->mine);
+    stk_free(lanes->all);
     *lanes = (stk_lanes){ 0 };
 }
 
@@ -150,8 +172,8 @@ static void add(void *net, float *to, const float *from, size_t count)
     stoke_net_run(net, add_task, &job, (uint32_t)((count + PIECE - 1) / PIECE));
 }
 
-/* A lane's gradients are complete: they are added to the half that waits for them, or wait themselves. Those of
- * the last own lane stay in the network, and so does what they are added up to: a + b is b + a. */
+/* A lane's gradients are complete: they are added to the half that waits for them, or wait themselves. Those
+ * of the last own lane stay in the network, and so does what they are added up to: a + b is b + a. */
 static void close_lane(stk_lanes *lanes, uint32_t lane)
 {
     const stoke_net_arrays arrays = stoke_net_arrays_of(lanes->net);
@@ -188,7 +210,7 @@ static double *statistics_at(stk_lanes *lanes, uint32_t place)
 
 int stk_lanes_add(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows, double *loss, stoke_error *err)
 {
-    const uint32_t place = place_of(lanes, k), all = batches_of(&lanes->shape);
+    const uint32_t place = place_of(&lanes->shape, lanes->first, k), all = batches_of(&lanes->shape);
     double *statistics = statistics_at(lanes, place);
     stoke_net_state now; /* one lane counts its batches as they come, several all together, afterwards */
     stoke_net_state_get(lanes->net, &now);
@@ -218,15 +240,85 @@ static double mean_loss(const stk_lanes *lanes)
     return sum;
 }
 
+/* To or from the record of rank `rank`. */
+static void carry(stk_lanes *lanes, uint32_t rank, double *words, int give)
+{
+    const stk_lanes_shape *shape = &lanes->shape;
+    const uint32_t first = stk_tree_first(shape->replicas, rank, shape->world),
+                   end = stk_tree_first(shape->replicas, rank + 1, shape->world);
+    const size_t bytes = shape->statistics * sizeof(double);
+    for (uint32_t k = 0; k < (end - first) * shape->accumulate; k++) {
+        const uint32_t place = place_of(shape, first, k);
+        double *loss = &lanes->losses[place], *statistics = statistics_at(lanes, place);
+        *(give ? words : loss) = *(give ? loss : words);
+        words++;
+        if (!statistics) continue;
+        memcpy(give ? words : statistics, give ? statistics : words, bytes);
+        words += shape->statistics;
+    }
+}
+
+static int share_losses(stk_lanes *lanes, stoke_error *err)
+{
+    const size_t words = words_of(&lanes->shape);
+    carry(lanes, lanes->shape.rank, lanes->mine, 1);
+    const int r = stk_comm_all(lanes->comm, lanes->mine, words * sizeof(double), lanes->all, err);
+    for (uint32_t q = 0; !r && q < lanes->shape.world; q++) carry(lanes, q, lanes->all + q * words, 0);
+    return r;
+}
+
+/* Chunks of the segments that ranks own, in elements of `size` bytes. */
+static int gather(stk_lanes *lanes, void *array, size_t size, int by_chunk, stoke_error *err)
+{
+    size_t at[STOKE_COMM_PEERS + 1];
+    for (uint32_t q = 0; q <= lanes->shape.world; q++)
+        at[q] = (by_chunk ? stk_update_chunks(lanes->reduce.at[q]) : lanes->reduce.at[q]) * size;
+    return stk_comm_gather(lanes->comm, array, at, err);
+}
+
+/* The sum of all ranks' lanes, and the step, each rank for its own segment; then all have all weights. */
+static int step_together(stk_lanes *lanes, const stoke_update *update, stoke_step_report *report,
+                         stoke_error *err)
+{
+    stoke_net *net = lanes->net;
+    const stoke_net_arrays arrays = stoke_net_arrays_of(net);
+    const size_t *at = lanes->reduce.at + lanes->shape.rank;
+    const uint32_t first = stk_update_chunks(at[0]), end = stk_update_chunks(at[1]);
+    float *own[STK_TREE_COVER + 1];
+    memcpy(own, lanes->sums, lanes->waiting * sizeof *own);
+    own[lanes->waiting] = arrays.gradients;
+    int r = stk_reduce_sum(&lanes->reduce, own, arrays.gradients, add, net, err);
+    if (!r) r = stoke_net_squares(net, update, first, end, lanes->squares + first, err);
+    if (!r) r = gather(lanes, lanes->squares, sizeof *lanes->squares, 1, err);
+    if (r) return r;
+    stoke_net_step_part(net, update, lanes->squares, first, end, report);
+    return gather(lanes, arrays.values, sizeof *arrays.values, 0, err);
+}
+
 int stk_lanes_step(stk_lanes *lanes, const stoke_update *update, stoke_step_report *report, double *loss,
                    stoke_error *err)
 {
     stoke_net *net = lanes->net;
     const uint32_t all = batches_of(&lanes->shape), chunks = stoke_net_chunks(net);
+    int r = lanes->comm ? share_losses(lanes, err) : STOKE_OK;
+    if (r) return r;
     if (lanes->shape.replicas > 1)
         for (uint32_t place = 0; place < all; place++) stoke_net_track(net, statistics_at(lanes, place));
     *loss = mean_loss(lanes);
-    const int r = stoke_net_squares(net, update, 0, chunks, lanes->squares, err);
+    if (lanes->comm) return step_together(lanes, update, report, err);
+    r = stoke_net_squares(net, update, 0, chunks, lanes->squares, err);
     if (!r) stoke_net_step_part(net, update, lanes->squares, 0, chunks, report);
+    return r;
+}
+
+/* Moments and average are right in the segments of their owners only. */
+int stk_lanes_gather(stk_lanes *lanes, stoke_error *err)
+{
+    if (!lanes->comm) return STOKE_OK;
+    const stoke_net_arrays arrays = stoke_net_arrays_of(lanes->net);
+    float *const kept[] = { arrays.first, arrays.second, arrays.average };
+    int r = STOKE_OK;
+    for (size_t i = 0; !r && i < sizeof kept / sizeof *kept; i++)
+        if (kept[i]) r = gather(lanes, kept[i], sizeof(float), 0, err);
     return r;
 }

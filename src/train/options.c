@@ -29,6 +29,11 @@ static const char METRICS[] =
 #include <stoke/scores.def>
 #undef STOKE_SCORE
     "loss";
+static const char LOSSES[] =
+#define STOKE_LOSS(id, value, task, word) word "|"
+#include <stoke/losses.def>
+#undef STOKE_LOSS
+    "auto";
 
 static const stoke_option table[] = {
     /* the network */
@@ -76,7 +81,7 @@ static const stoke_option table[] = {
         "number of processes up to N. A step takes batch x accumulate x N pictures. auto: as many as there are "
         "processes")
     /* loss */
-    CHOICE(loss, "auto", "ce|dice|ce_dice|focal|l1|charbonnier|mse|auto",
+    CHOICE(loss, "auto", LOSSES,
            "Of masks cross-entropy, Dice, their sum, or focal loss; pixels of --ignore-index count in none. Of "
            "restored pictures |d|, sqrt(d^2 + 0.001^2) or d^2. auto is ce, or charbonnier")
     REAL(label_smoothing, "0", 0, 1, "PART",

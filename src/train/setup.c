@@ -22,6 +22,7 @@
 #include "src/settings/keys.h"
 #include "src/train/resolve.h"
 #include <stoke/tools/data.h>
+#include <stoke/tools/dataset.h>
 #include <stoke/tools/loader.h>
 #include <stoke/tools/train.h>
 
@@ -43,7 +44,7 @@ static double falling(const stoke_train_params *p, double t)
     return 1;
 }
 
-double stoke_train_lr(const stoke_train_params *params, uint64_t step, uint64_t steps)
+double stk_train_lr(const stoke_train_params *params, uint64_t step, uint64_t steps)
 {
     /* Below 1 a share of all steps, rounded; never more than there are. */
     const double wanted = params->warmup < 1 ? params->warmup * (double)steps + 0.5 : params->warmup;
@@ -261,8 +262,9 @@ static int make_net(stk_resolve_ctx *s)
     setup->params.num_blocks = setup->net.num_blocks = plan.num_blocks;
     setup->features = plan.features;
     if (plan.features)
-        stk_resolve_say(s, "The loss has %g times the distance of the features of %s in it (`perceptual_weight`).",
-                        setup->params.perceptual_weight, plan.features);
+        stk_resolve_say(
+            s, "The loss has %g times the distance of the features of %s in it (`perceptual_weight`).",
+            setup->params.perceptual_weight, plan.features);
     return STOKE_OK;
 }
 

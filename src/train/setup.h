@@ -64,6 +64,9 @@ static inline uint64_t stk_step_batches(const stoke_train_params *params)
     return (uint64_t)params->accumulate * (uint64_t)(params->replicas > 1 ? params->replicas : 1);
 }
 
+/* The learning rate of a step (0 = the first of `steps`): linear warm-up from lr / warm-up steps, then the
+ * schedule over what is left. Pure arithmetic, the same on every machine. */
+double stk_train_lr(const stoke_train_params *params, uint64_t step, uint64_t steps);
 /* The optimiser's settings for a step (0 = the first) at a rate of `lr`. */
 stoke_update stk_setup_update(const stoke_train_params *params, double lr, uint64_t step);
 

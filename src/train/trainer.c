@@ -262,9 +262,7 @@ static int open_loaders(stoke_trainer *t, const stk_train_memory *memory, stoke_
 
 static int open_lanes(stoke_trainer *t, stoke_error *err)
 {
-    const stoke_net_arrays arrays = stoke_net_arrays_of(t->net);
-    const stk_lanes_shape shape = stk_lanes_shape_of(&t->setup.params, arrays.trained,
-                                                     arrays.floats - arrays.trained);
+    const stk_lanes_shape shape = stk_lanes_shape_of(&t->setup.params, stoke_net_plan_used(t->net), 0, 1);
     return stk_lanes_open(&t->lanes, t->net, NULL, &shape, err);
 }
 

@@ -210,9 +210,8 @@ static int step(stoke_trainer *t, stoke_error *err)
     uint64_t images = 0;
     int r = STOKE_OK;
     t->n_names = 0;
-    t->lr = stoke_train_lr(&t->setup.params, t->now.step, t->setup.steps);
-    for (uint32_t k = 0; !r && k < stk_lanes_own(&t->lanes); k++)
-        r = add_batch(t, k, &waited, &images, err);
+    t->lr = stk_train_lr(&t->setup.params, t->now.step, t->setup.steps);
+    for (uint32_t k = 0; !r && k < stk_lanes_own(&t->lanes); k++) r = add_batch(t, k, &waited, &images, err);
     if (!r) r = update(t, &loss, err);
     if (r) return r;
     book(t, loss, images, seconds_since(began), waited);

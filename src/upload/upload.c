@@ -3,6 +3,7 @@
  * Creating and ending an upload, handing out batches, changing epochs, where it stands.
  */
 #include <stdio.h>
+#include <stoke/tools/dataset.h>
 #include <stoke/tools/loader.h>
 #include <stoke/tools/device.h>
 #include <stoke/tools/upload.h>

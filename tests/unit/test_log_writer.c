@@ -347,6 +347,7 @@ static void restored_pictures_have_their_own(void **state)
     stk_log_writer_start(journal, &setup, &plan, "avx2", 0, 0, 0);
     stk_evaluate_result evaluation = { .loss = 0.125,
                                        .scores = { .psnr = 28.5, .ssim = 0.75, .miou = NAN },
+                                       .input = { .psnr = 20.5, .ssim = 0.5 },
                                        .samples = 7,
                                        .worst = { { .name = "img", .psnr = 12.5, .ssim = 0.25 } },
                                        .n_worst = 1 };
@@ -357,7 +358,8 @@ static void restored_pictures_have_their_own(void **state)
     char *table = text_of(unit_path(state, "metrics.csv")), *log = text_of(unit_path(state, "log.jsonl"));
     assert_string_equal(table, "step,epoch,seconds,loss,psnr,ssim\r\n10,1,2.5,0.125,28.5,0.75\r\n");
     assert_non_null(strstr(log, "\"task\": \"restore\", \"metric\": \"psnr\""));
-    assert_non_null(strstr(log, "\"loss\": 0.125, \"psnr\": 28.5, \"ssim\": 0.75, \"best\": true"));
+    assert_non_null(strstr(log, "\"loss\": 0.125, \"psnr\": 28.5, \"ssim\": 0.75, \"input_psnr\": 20.5, "
+                                "\"input_ssim\": 0.5, \"best\": true"));
     assert_non_null(strstr(log, "\"worst\": [{\"name\": \"img\", \"psnr\": 12.5, \"ssim\": 0.25}]"));
     assert_null(strstr(log, "miou"));
     assert_null(strstr(log, "confusion"));

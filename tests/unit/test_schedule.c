@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#include <stoke/train.h>
+#include "src/train/setup.h"
 
 static stoke_train_params schedule(int kind, double lr, double warmup, double power, double end)
 {
@@ -76,8 +76,8 @@ static void equals_torch(void **state)
     const stoke_train_params p = schedule(STOKE_SCHEDULE_POLY, 0.002, 5, 0.9, 0);
     const stoke_train_params c = schedule(STOKE_SCHEDULE_COSINE, 0.002, 5, 1, 0.1);
     for (uint64_t i = 0; i < 20; i++) {
-        assert_near(stoke_train_lr(&p, i, 20), poly[i], 0.002 * 10); /* torch multiplies step by step */
-        assert_near(stoke_train_lr(&c, i, 20), cosine[i], 0.002 * 10);
+        assert_near(stk_train_lr(&p, i, 20), poly[i], 0.002 * 10); /* torch multiplies step by step */
+        assert_near(stk_train_lr(&c, i, 20), cosine[i], 0.002 * 10);
     }
 }
 
@@ -101,7 +101,7 @@ static void equals_the_formulae(void **state)
                                                      : 1;
                     const double wanted =
                         (double)i < rise ? 6e-5 * ((double)i + 1) / rise : 6e-5 * (end + (1 - end) * fall);
-                    assert_near(stoke_train_lr(&p, i, steps), wanted, 6e-5);
+                    assert_near(stk_train_lr(&p, i, steps), wanted, 6e-5);
                 }
             }
 }
@@ -110,11 +110,11 @@ static void equals_the_formulae(void **state)
 static void warmup_ends_at_the_full_rate(void **state)
 {
     const stoke_train_params p = schedule(STOKE_SCHEDULE_COSINE, 0.5, 0.1, 1, 0);
-    assert_true(stoke_train_lr(&p, 0, 1000) == 0.5 / 100);
-    assert_true(stoke_train_lr(&p, 98, 1000) < 0.5);
-    assert_true(stoke_train_lr(&p, 99, 1000) == 0.5);
-    assert_true(stoke_train_lr(&p, 100, 1000) == 0.5);
-    assert_true(stoke_train_lr(&p, 101, 1000) < 0.5);
+    assert_true(stk_train_lr(&p, 0, 1000) == 0.5 / 100);
+    assert_true(stk_train_lr(&p, 98, 1000) < 0.5);
+    assert_true(stk_train_lr(&p, 99, 1000) == 0.5);
+    assert_true(stk_train_lr(&p, 100, 1000) == 0.5);
+    assert_true(stk_train_lr(&p, 101, 1000) < 0.5);
 }
 
 /* Beyond the end, and in runs that are all warm-up. */
@@ -123,12 +123,12 @@ static void stays_within_its_bounds(void **state)
     for (int kind = 0; kind < 3; kind++) {
         const stoke_train_params p = schedule(kind, 1, 10, 0.9, 0.25);
         const double end = kind == STOKE_SCHEDULE_CONSTANT ? 1 : 0.25;
-        assert_near(stoke_train_lr(&p, 100, 100), end, 1);
-        assert_near(stoke_train_lr(&p, UINT64_MAX, 100), end, 1);
-        assert_true(stoke_train_lr(&p, 4, 5) == 1);
-        assert_true(isfinite(stoke_train_lr(&p, 0, 0)));
+        assert_near(stk_train_lr(&p, 100, 100), end, 1);
+        assert_near(stk_train_lr(&p, UINT64_MAX, 100), end, 1);
+        assert_true(stk_train_lr(&p, 4, 5) == 1);
+        assert_true(isfinite(stk_train_lr(&p, 0, 0)));
         for (uint64_t i = 10; i < 99; i++)
-            assert_true(stoke_train_lr(&p, i + 1, 100) <= stoke_train_lr(&p, i, 100));
+            assert_true(stk_train_lr(&p, i + 1, 100) <= stk_train_lr(&p, i, 100));
     }
 }
 

@@ -7,6 +7,7 @@
 
 #include <math.h>
 
+#include <stoke/tools/dataset.h>
 #include <stoke/tools/synth.h>
 #include <stoke/tools/tools.h>
 #include <xxhash.h>

@@ -14,7 +14,7 @@ static const stk_update_group groups[] = { { 0, 1, 1, 1 },           { 1, 0, 1, 
                                            { 1, 998, 1, 0 },         { 999, 13, 0, 0 },
                                            { 1012, 17000, 10, 1 },   { 18012, 19, 0, 0 },
                                            { 18031, 21972, 0.5f, 1 } };
-enum { GROUPS = sizeof groups / sizeof *groups, CHUNKS = (COUNT + STK_UPDATE_CHUNK - 1) / STK_UPDATE_CHUNK };
+enum { GROUPS = sizeof groups / sizeof *groups, CHUNKS = (COUNT + STOKE_NET_CHUNK - 1) / STOKE_NET_CHUNK };
 
 typedef struct scratch {
     running net;

@@ -27,7 +27,7 @@ NORMS = (torch.nn.LayerNorm, torch.nn.BatchNorm2d)
 
 
 def learning_rate(recipe, step):
-    """Linear warm-up, then poly: stoke_train_lr."""
+    """Linear warm-up, then poly: stk_train_lr."""
     warmup, steps = recipe["warmup"], recipe["steps"]
     if step < warmup:
         return recipe["lr"] * (step + 1) / warmup

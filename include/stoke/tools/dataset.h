@@ -7,6 +7,9 @@
 
 #include <stoke/dataset.h>
 
+/* 1 when samples have targets: what task auto came to is restore. */
+STOKE_API int stoke_dataset_has_targets(const stoke_dataset *dataset);
+
 /* Keeps `count` samples, evenly spread over the set (all when it has no more), and renumbers them. Before
  * anyone else uses the set: for trials on a part of a large one. */
 STOKE_API void stoke_dataset_thin(stoke_dataset *dataset, uint64_t count);

@@ -47,9 +47,11 @@ typedef struct stoke_net_arrays {
     float *values, *gradients, *first, *second, *average;
     size_t floats;  /* of values and average: what is trained, and the running statistics behind it */
     size_t trained; /* of the others */
-    size_t chunk;   /* elements that are updated in one go; the last chunk may be shorter */
 } stoke_net_arrays;
 STOKE_API stoke_net_arrays stoke_net_arrays_of(const stoke_net *net);
+/* Squares and steps are of whole chunks of so many elements (the last may be shorter): 64 KB of each array,
+ * enough to make a task worth taking (10 us), and 229 tasks for b0. */
+enum { STOKE_NET_CHUNK = 16384 };
 STOKE_API uint32_t stoke_net_chunks(const stoke_net *net);
 
 /* stoke_net_backward for the batch with the number `draw` in the run, which keys its dropout. Its gradients

@@ -7,7 +7,7 @@
 
 #include "src/net/exec.h"
 #include <stoke/data.h>
-#include <stoke/net.h>
+#include <stoke/tools/net.h>
 
 /* ---- linear ---- */
 
@@ -468,12 +468,9 @@ typedef struct stk_update {
     size_t group_count, count; /* groups in order, without gaps, count in all */
 } stk_update;
 
-/* The arrays are cut into chunks of so many elements: 64 KB of each, enough to make a task worth taking
- * (10 us), and 229 tasks for b0. */
-enum { STK_UPDATE_CHUNK = 16384 };
 static inline uint32_t stk_update_chunks(size_t count)
 {
-    return (uint32_t)((count + STK_UPDATE_CHUNK - 1) / STK_UPDATE_CHUNK);
+    return (uint32_t)((count + STOKE_NET_CHUNK - 1) / STOKE_NET_CHUNK);
 }
 
 /* Squares of the gradients, one sum per chunk from `first` to before `end`: squares[0] is that of `first`. */

@@ -40,8 +40,8 @@ typedef struct group_span {
 /* Steps through the groups of a chunk, frozen ones left out; start with span.group = group_at(chunk). */
 static int next_span(const stk_update *update, uint32_t chunk, group_span *span)
 {
-    const size_t begin = (size_t)chunk * STK_UPDATE_CHUNK;
-    const size_t end = begin + STK_UPDATE_CHUNK < update->count ? begin + STK_UPDATE_CHUNK : update->count;
+    const size_t begin = (size_t)chunk * STOKE_NET_CHUNK;
+    const size_t end = begin + STOKE_NET_CHUNK < update->count ? begin + STOKE_NET_CHUNK : update->count;
     for (; span->group < update->group_count; span->group++) {
         const stk_update_group *group = &update->groups[span->group];
         if (group->first >= end) return 0;
@@ -67,7 +67,7 @@ static void norm_task(const void *context, uint32_t task, uint32_t thread)
     const norm_job *job = context;
     const uint32_t chunk = job->first + task;
     double sum = 0;
-    for (group_span s = { .group = group_at(job->update, (size_t)chunk * STK_UPDATE_CHUNK) };
+    for (group_span s = { .group = group_at(job->update, (size_t)chunk * STOKE_NET_CHUNK) };
          next_span(job->update, chunk, &s); s.group++)
         sum += job->run->table->update.squares(job->update->gradients + s.first, s.count);
     job->sums[task] = sum;
@@ -123,7 +123,7 @@ static void step_task(const void *context, uint32_t task, uint32_t thread)
     const stk_update *update = job->update;
     const stk_update_table *table = &job->run->table->update;
     const uint32_t chunk_number = job->first + task;
-    for (group_span s = { .group = group_at(update, (size_t)chunk_number * STK_UPDATE_CHUNK) };
+    for (group_span s = { .group = group_at(update, (size_t)chunk_number * STOKE_NET_CHUNK) };
          next_span(update, chunk_number, &s); s.group++) {
         const stk_update_step step = step_of(job, &update->groups[s.group]);
         const stk_update_chunk chunk = { .values = update->values + s.first,

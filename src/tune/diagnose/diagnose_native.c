@@ -12,6 +12,7 @@
 #include "src/loader/loader.h"
 #include "src/train/train_memory.h"
 #include "src/tune/diagnose/diagnose.h"
+#include <stoke/tools/dataset.h>
 #include <stoke/tools/loader.h>
 
 static int network_of(stoke_net_params *net, const stoke_diagnose_params *p, const stoke_data_params *data,

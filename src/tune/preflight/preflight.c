@@ -16,6 +16,7 @@
 #include "src/tune/advice/advice.h"
 #include "src/tune/decide/decide.h"
 #include "src/tune/machine/tree.h"
+#include <stoke/tools/dataset.h>
 
 /* ---- memory nodes and large pages: what a machine has beside enough of everything ---- */
 
