@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#include <stoke/train.h>
+#include "src/train/setup.h"
 
 static stoke_train_params schedule(int kind, double lr, double warmup, double power, double end)
 {
