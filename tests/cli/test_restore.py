@@ -80,6 +80,20 @@ def eval_agrees():
     contains(stoke('eval', 'runs/a', '--data', make_set('masks', count=4), code=1).stderr, 'targets')
 
 
+def predicted_sets():
+    """Of a set with targets the pictures are restored: by its folder, or by --data."""
+    run_a()
+    data = pairs()
+    def names(out, run, *words):
+        equal(stoke_json('predict', f'runs/{run}', *words, '--out', path(out))['bad'], 0)
+        return files_below(path(out))
+    everything = names('predicted', 'a', data)
+    equal(len(everything), 14)
+    equal(names('predicted-set', 'a', '--data', data), everything)
+    val = names('predicted-val', 'a', '--data', data, '--split', 'val')
+    equal(len(val), evaluations('a')[-1]['samples'])
+
+
 def gains():
     """A few seconds of training are better than leaving the noise."""
     stoke('train', pairs('noisy', '--count', 24), '--patch-size', 32, '--base-channels', 16, '--num-blocks', 2, '--batch', 8, '--steps', 250,
@@ -208,6 +222,7 @@ def bad_files():
 sys.exit(tap.run([
     ('a run from pairs to the report', whole_run),
     ('eval has the scores of the run', eval_agrees),
+    ('predict restores the pictures of a set', predicted_sets),
     ('training gains over the pictures as they came', gains),
     ('kill -9 and resume', killed_and_resumed),
     ('equal weights with any threads, in every mode', same_weights),
