@@ -4,6 +4,7 @@ import functools
 import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -81,7 +82,7 @@ def eval_agrees():
 
 
 def predicted_sets():
-    """Of a set with targets the pictures are restored: by its folder, or by --data."""
+    """Of a set with targets the pictures are restored: whoever names it, and however the run was told of its own."""
     run_a()
     data = pairs()
     def names(out, run, *words):
@@ -92,6 +93,15 @@ def predicted_sets():
     equal(names('predicted-set', 'a', '--data', data), everything)
     val = names('predicted-val', 'a', '--data', data, '--split', 'val')
     equal(len(val), evaluations('a')[-1]['samples'])
+    stoke('train', '--images', os.path.join(data, 'images'), '--targets', os.path.join(data, 'targets'), *SMALL, '--steps', 2, '--name', 'apart',
+          '--no-pictures', *QUIET)
+    equal(names('predicted-apart', 'apart', '--data', data), everything)
+    alone = path('alone', 'photos')
+    shutil.copytree(os.path.join(data, 'images'), alone)
+    equal(names('predicted-alone', 'apart', '--data', path('alone', 'photos')), everything)
+    larger = pairs('smaller', '--scale', '2')
+    stoke('train', larger, '--scale', 2, *SMALL, '--patch-size', 16, '--steps', 2, '--name', 'larger', '--no-pictures', *QUIET)
+    equal(names('predicted-larger', 'larger', '--data', alone), everything)
 
 
 def gains():
