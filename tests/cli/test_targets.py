@@ -154,6 +154,10 @@ def check_finds_targets():
     assert both[0] != both[1], f'the scale makes no difference: {both}'
 
 
+def no_empty_name():
+    contains(stoke('hash', '--images', os.path.join(SET, 'images'), '--targets', '', code=2).stderr, '--targets: the name is empty')
+
+
 sys.exit(tap.run([
     ('synth makes pairs', synth_makes_pairs),
     ('verify reads both', verify_reads_both),
@@ -165,4 +169,5 @@ sys.exit(tap.run([
     ('caches are filled, shards refused', caches_are_filled_and_shards_refused),
     ('what needs targets says so', what_needs_targets_says_so),
     ('check finds targets', check_finds_targets),
+    ('an empty name is a slip', no_empty_name),
 ]))
