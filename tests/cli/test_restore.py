@@ -6,10 +6,13 @@ import json
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
+import zlib
 
+import memory_rounds
 import run_folder
 from cli import STOKE, WORK, contains, equal, files_below, make_set, path, stoke, stoke_json, tap
 
@@ -217,6 +220,32 @@ def memory_is_planned():
     contains(limit.stderr, 'validation network', '--memory-limit')
 
 
+def noise(name, width, height):
+    """A PNG of 16 bits that nothing makes smaller."""
+    def chunk(kind, data):
+        return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
+    rows = b''.join(b'\0' + os.urandom(6 * width) for _ in range(height))
+    with open(name, 'wb') as file:
+        file.write(b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', width, height, 16, 2, 0, 0, 0))
+                   + chunk(b'IDAT', zlib.compress(rows, 0)) + chunk(b'IEND', b''))
+
+
+def large_targets_are_planned():
+    """Four times as high and wide as their images, with 16 bits; and one that is far too large for its image."""
+    stoke('train', pairs('by-four', '--scale', 4), '--scale', 4, *SMALL, '--patch-size', 12, '--steps', 2, '--name', 'x4', '--no-pictures', *QUIET)
+    run_a()
+    for name, run, sizes in (('large', 'x4', [(500, 400, 2000, 1600)]), ('odd', 'a', [(64, 64, 64, 64), (64, 64, 2400, 2000)])):
+        for part in ('images', 'targets'):
+            os.makedirs(path(name, part))
+        for i, (width, height, wide, high) in enumerate(sizes):
+            noise(path(name, 'images', f'{i}.png'), width, height)
+            noise(path(name, 'targets', f'{i}.png'), wide, high)
+        planned, held, code, said = memory_rounds.measure(STOKE, os.environ['STOKE_PEAK'],
+                                                          ['eval', f'runs/{run}', '--data', name, '--size', '64', '--max-bad', '1'], WORK)
+        equal(code, 0, said)
+        assert held <= planned * memory_rounds.SLACK, (name, planned, held)
+
+
 def bad_files():
     """A target that cannot be read is left out of validation, and the quarantine has its name."""
     data = pairs('bad', '--count', 20)
@@ -242,5 +271,6 @@ sys.exit(tap.run([
     ('a residual network segments', residual_network_segments),
     ('what makes no sense is refused', refused),
     ('memory is planned', memory_is_planned),
+    ('large targets are planned', large_targets_are_planned),
     ('bad files', bad_files),
 ]))
