@@ -239,7 +239,7 @@ static int run_whole(whole *w, stoke_progress_fn progress, void *context, stoke_
         stoke_error why = { 0 };
         int r = read_pair(w, &file, &image, &target, &why);
         w->result->data_seconds += 1e-9 * (double)(stk_now_ns() - start);
-        if (r == STOKE_E_NOMEM) return stk_fail_again(err, r, why.message);
+        if (stk_is_want(r)) return stk_fail_again(err, r, why.message); /* not that file's fault */
         if (!r && (target.width < STOKE_RESTORED_SIDE || target.height < STOKE_RESTORED_SIDE))
             r = stk_fail(&why, STOKE_E_SIZE, "%s: %u x %u pixels have no SSIM: %d a side are the least",
                          file.target_path, (unsigned)target.height, (unsigned)target.width,
