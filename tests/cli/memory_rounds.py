@@ -31,7 +31,7 @@ def mask(rng, width, height):
     return Image.frombytes('L', (w, h), bytes(rng.randrange(4) for _ in range(w * h))).resize((width, height), Image.NEAREST)
 
 
-def write_pair(rng, folder, number, kind, width, height, scale):
+def write_pair(rng, folder, number, kind, width, height, scale=0):
     image = picture(rng, width, height)
     name = os.path.join(folder, 'images', f'{number:04d}.{kind.split(".")[-1]}')
     if kind.endswith('jpg'):
