@@ -73,11 +73,15 @@ static void say_outlook(const cli_call *call, const stoke_train_event *e, int te
     /* A set that is smaller than a batch fills no more. */
     const uint64_t asked = (uint64_t)o->data->batch,
                    batch = asked < o->train_samples ? asked : o->train_samples;
+    const uint64_t count = o->plan->parameter_count; /* a few thousand of a small resnet */
     char makes[48];
     cli_say(call, "network: %s %s, %.*f million parameters, %s, %ux%u pixels, %s, %s", o->plan->family,
-            o->plan->model, o->plan->parameter_count < 1000000 ? 2 : 1,
-            (double)o->plan->parameter_count / 1e6, what_it_makes(o->plan, makes, sizeof makes),
-            o->data->size[0], o->data->size[1], stoke_precision_name(o->plan->precision),
+            o->plan->model,
+            count < 10000     ? 4
+            : count < 1000000 ? 2
+                              : 1,
+            (double)count / 1e6, what_it_makes(o->plan, makes, sizeof makes), o->data->size[0],
+            o->data->size[1], stoke_precision_name(o->plan->precision),
             STOKE_COUNT(o->plan->threads, "thread"));
     if (o->val_samples) say_validation(call, o);
     cli_say(call, "run: %s, %s of %s, %llu per epoch, lr %g", o->folder, STOKE_COUNT(e->steps, "step"),

@@ -240,6 +240,8 @@ static int read_others(stk_run_config *config, const stoke_yaml *yaml, const cha
     config->data.data = read.data;
     config->data.images = read.images;
     config->data.masks = read.masks;
+    config->data.targets = read.targets;
+    config->data.scale = read.scale;
     config->has_data = read.data || read.images;
     return r;
 }
@@ -315,7 +317,7 @@ static int take_params(stk_run_config *config, const stoke_preflight_params *p, 
     if (p->ignore_index >= -1) config->data.ignore_index = p->ignore_index;
     if (p->data) {
         config->data.data = p->data;
-        config->data.images = config->data.masks = config->data.list = NULL;
+        config->data.images = config->data.masks = config->data.targets = config->data.list = NULL;
         config->has_data = 1;
     }
     const char *data = d->data ? d->data : d->images ? d->images : d->list ? d->list : "DIR";
