@@ -120,7 +120,7 @@ def hostile_names():
 
 def misuse():
     contains(stoke('report', code=2).stderr, 'runs/NAME')
-    contains(stoke('report', path('nowhere'), code=1).stderr, 'nowhere', 'log.jsonl')
+    contains(stoke('report', path('nowhere'), code=1).stderr, 'nowhere', 'there is no such run')
     stoke('report', 'a', 'b', code=2)
     answer = stoke_json('report', path('nowhere'), code=1)
     contains(answer['error']['message'], 'nowhere')
