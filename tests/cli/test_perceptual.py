@@ -112,6 +112,7 @@ def refusals():
     refused(path('vgg16-397923af.pth'), 'a pickle may run code and is not read', 'save_file')
     refused(path('none.safetensors'), 'No such file')
     refused(path('runs', 'plain', 'best'), 'neither the convolutions of a VGG', 'nor the encoder of a SegFormer')
+    refused(path('runs', 'plain'), 'this is the folder of a run', 'runs/plain/best')
     assert not os.path.exists(path('runs', 'none'))
     masks = path('masks')
     stoke('synth', masks, '--count', 6, '--size', 48, '--quiet')

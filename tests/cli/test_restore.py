@@ -163,6 +163,7 @@ def larger_pictures():
     contains(done.stderr, 'pictures 2 times as large')
     last = evaluations('x2')[-1]
     assert last['input_psnr'] is None and last['psnr'] > 0, last
+    contains(stoke('eval', path('runs', 'x2')).stdout, 'as they came: not compared', 'smaller than their targets')
     contains(stoke('train', data, *SMALL, code=1).stderr, 'scale')
 
 

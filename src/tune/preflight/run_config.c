@@ -224,6 +224,8 @@ static int read_others(stk_run_config *config, const stoke_yaml *yaml, const cha
     }
     if ((text = stk_setting_text(yaml, "augment", map, room, sizeof room)) && stk_truth(text) < 0)
         STK_SAY(config->augment, "%.60s", text);
+    text = stk_setting_text(yaml, "use_perceptual", map, room, sizeof room);
+    config->perceptual = text && stk_truth(text) != 0; /* on, or the file of its weights */
     config->cards = stk_cards_asked(yaml, config->devices);
     take_precision(config, yaml, map);
     take_model(config, yaml, map);
