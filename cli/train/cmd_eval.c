@@ -174,9 +174,9 @@ static void print_restored(const stoke_eval_report *report)
                   s->psnr - input->psnr);
     else if (isnan(input->psnr))
         cli_print("as they came: not compared, the pictures are smaller than their targets\n");
-    cli_print("loss %.4f (charbonnier)\nover %s, whole, in %.1f tiles of %ux%u at most\n", report->loss,
-              STOKE_COUNT(report->samples, "picture"), (double)report->windows / (double)report->samples,
-              report->height, report->width);
+    cli_print("loss %.4f (charbonnier)\nover %s, whole, in %s of %ux%u at most\n", report->loss,
+              STOKE_COUNT(report->samples, "picture"), STOKE_COUNT(report->windows, "tile"), report->height,
+              report->width);
 }
 
 static void print_means(const stoke_eval_report *report)

@@ -273,9 +273,11 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_train = {
-    .summary = "train a SegFormer on a set",
+    .summary = "train a network that segments, or one that restores pictures",
     CLI_TAKES_DIR,
     .description =
+        "A set of images and masks trains a SegFormer, one of pictures and what they should become (--targets, "
+        "--task restore) a small residual network; --model takes another. "
         "Trains on the processor: no graphics card is used (a PyTorch loop that has one takes its batches "
         "from stokehold.Loader). Everything lands in one folder, runs/NAME: config.yaml (the settings as "
         "used), log.jsonl, metrics.csv and TensorBoard's events, best/ and last/ in Hugging Face's format, "
@@ -289,6 +291,8 @@ const cli_command cli_train = {
         { "stoke train demo/data --size 64 --batch 2 --steps 4 --dry-run",
           "what it would do, and in how much memory" },
         { "stoke train --resume runs/first", "goes on where it was stopped or killed" },
+        { "stoke train demo/pairs --patch-size 32 --steps 4 --name restored",
+          "a network that restores pictures; `stoke synth demo/pairs --task restore` makes such a set" },
     },
     CLI_OWN_OPTIONS_AND_RUN,
     .reads_training = 1,
