@@ -11,7 +11,7 @@ build: ## compile into build/
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) -Dtests=false --prefix="$(PREFIX)" --libdir="$(LIBDIR)"
 	@ninja -C $(BUILD)
 
-demo: build ## make a synthetic data set, train on it, predict, and write a report (a minute or two)
+demo: build ## make synthetic sets, train a network that labels and one that restores, and write reports (two minutes)
 	@scripts/demo
 
 test: ## build and pass every test; the last line counts them

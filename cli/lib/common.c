@@ -83,7 +83,7 @@ static int refuse_empty_texts(const stoke_option_group *group, stoke_error *err)
  * that name the source are looked at. */
 static int refuse_empty_names(const cli_call *call, stoke_error *err)
 {
-    enum { SOURCE_NAMES = 4 }; /* data, images, masks, list: the first of the table */
+    enum { SOURCE_NAMES = 4 }; /* data, images, masks, list: the first of the table; targets stand below */
     const cli_command *command = call->command;
     for (int i = 0; i < call->n_words; i++)
         if (!*call->words[i]) return cli_error(err, STOKE_E_INVALID, "argument %d is an empty name", i + 1);
@@ -98,6 +98,8 @@ static int refuse_empty_names(const cli_call *call, stoke_error *err)
     int r = STOKE_OK;
     for (size_t i = 0; !r && i < CLI_COUNT(groups) - !call->trains; i++)
         r = refuse_empty_texts(&groups[i], err);
+    if (!r && data.targets && !*data.targets)
+        r = cli_error(err, STOKE_E_INVALID, "`targets`: the name is empty");
     if (!r && command->reads_data && call->data.augment && !*call->data.augment)
         r = cli_error(err, STOKE_E_INVALID, "--augment: the text is empty; no augmentation is called none");
     return r;

@@ -40,10 +40,16 @@ int cli_require_data(const cli_call *call, const stoke_data_params *data, stoke_
         const char *config = typed || call->common.config ? NULL : cli_settings_file(call, path);
         return config ? stoke_run_check_data(config, data, err) : STOKE_OK;
     }
+    const char *file = call->common.config, *command = CLI_TITLE(call->command, " ");
+    if (file)
+        return cli_error(err, STOKE_E_INVALID,
+                         "%s names no data: name a folder beside it (stoke %s DIR --config %s), or use "
+                         "--images or --list. `stoke synth DIR` makes a set to try",
+                         file, command, STOKE_WORD(file));
     return cli_error(err, STOKE_E_INVALID,
                      "no data given: name a folder (stoke %s DIR), or use --images, --list or --config. "
                      "`stoke synth DIR` makes a set to try",
-                     CLI_TITLE(call->command, " "));
+                     command);
 }
 
 int cli_open_dataset(const cli_call *call, const stoke_data_params *data, stoke_dataset **out,

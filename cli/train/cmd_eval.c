@@ -172,9 +172,11 @@ static void print_restored(const stoke_eval_report *report)
     if (isfinite(input->psnr))
         cli_print("as they came: PSNR %.2f dB, SSIM %.4f; gained %.2f dB\n", input->psnr, input->ssim,
                   s->psnr - input->psnr);
-    cli_print("loss %.4f (charbonnier)\nover %s, whole, in %.1f tiles of %ux%u at most\n", report->loss,
-              STOKE_COUNT(report->samples, "picture"), (double)report->windows / (double)report->samples,
-              report->height, report->width);
+    else if (isnan(input->psnr))
+        cli_print("as they came: not compared, the pictures are smaller than their targets\n");
+    cli_print("loss %.4f (charbonnier)\nover %s, whole, in %s of %ux%u at most\n", report->loss,
+              STOKE_COUNT(report->samples, "picture"), STOKE_COUNT(report->windows, "tile"), report->height,
+              report->width);
 }
 
 static void print_means(const stoke_eval_report *report)

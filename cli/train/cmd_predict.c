@@ -181,7 +181,7 @@ static int list_files(prediction *p, stoke_error *err)
     if (!r && p->o->data) {
         stoke_data_params set = p->data;
         set.data = p->o->data;
-        set.images = set.masks = set.list = NULL;
+        set.images = set.masks = set.targets = set.list = NULL;
         set.split = p->o->split;
         r = predict_list_add_set(&p->list, call, &set, err);
     }

@@ -73,11 +73,15 @@ static void say_outlook(const cli_call *call, const stoke_train_event *e, int te
     /* A set that is smaller than a batch fills no more. */
     const uint64_t asked = (uint64_t)o->data->batch,
                    batch = asked < o->train_samples ? asked : o->train_samples;
+    const uint64_t count = o->plan->parameter_count; /* a few thousand of a small resnet */
     char makes[48];
     cli_say(call, "network: %s %s, %.*f million parameters, %s, %ux%u pixels, %s, %s", o->plan->family,
-            o->plan->model, o->plan->parameter_count < 1000000 ? 2 : 1,
-            (double)o->plan->parameter_count / 1e6, what_it_makes(o->plan, makes, sizeof makes),
-            o->data->size[0], o->data->size[1], stoke_precision_name(o->plan->precision),
+            o->plan->model,
+            count < 10000     ? 4
+            : count < 1000000 ? 2
+                              : 1,
+            (double)count / 1e6, what_it_makes(o->plan, makes, sizeof makes), o->data->size[0],
+            o->data->size[1], stoke_precision_name(o->plan->precision),
             STOKE_COUNT(o->plan->threads, "thread"));
     if (o->val_samples) say_validation(call, o);
     cli_say(call, "run: %s, %s of %s, %llu per epoch, lr %g", o->folder, STOKE_COUNT(e->steps, "step"),
@@ -270,9 +274,11 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_train = {
-    .summary = "train a SegFormer on a set",
+    .summary = "train a network that segments, or one that restores pictures",
     CLI_TAKES_DIR,
     .description =
+        "A set of images and masks trains a SegFormer, one of pictures and what they should become (--targets, "
+        "--task restore) a small residual network; --model takes another. "
         "Trains on the processor: no graphics card is used (a PyTorch loop that has one takes its batches "
         "from stokehold.Loader). Everything lands in one folder, runs/NAME: config.yaml (the settings as "
         "used), log.jsonl, metrics.csv and TensorBoard's events, best/ and last/ in Hugging Face's format, "
@@ -286,6 +292,8 @@ const cli_command cli_train = {
         { "stoke train demo/data --size 64 --batch 2 --steps 4 --dry-run",
           "what it would do, and in how much memory" },
         { "stoke train --resume runs/first", "goes on where it was stopped or killed" },
+        { "stoke train demo/pairs --patch-size 32 --steps 4 --name restored",
+          "a network that restores pictures; `stoke synth demo/pairs --task restore` makes such a set" },
     },
     CLI_OWN_OPTIONS_AND_RUN,
     .reads_training = 1,

@@ -124,7 +124,13 @@ int predict_list_add_set(predict_list *list, const cli_call *call, const stoke_d
                          stoke_error *err)
 {
     stoke_dataset *set;
-    const int r = cli_open_dataset(call, data, &set, err);
+    int r = cli_open_dataset(call, data, &set, err);
+    if (r == STOKE_E_NOTFOUND && data->task == STOKE_TASK_RESTORE) {
+        stoke_data_params alone = *data; /* pictures that are yet to be restored have no targets */
+        alone.task = STOKE_TASK_AUTO;
+        alone.scale = 1;
+        r = cli_open_dataset(call, &alone, &set, err);
+    }
     if (!r) add_set(list, set);
     return r;
 }

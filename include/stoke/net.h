@@ -145,7 +145,8 @@ struct stoke_batch;
 typedef struct stoke_net_batch {
     uint32_t count;
     const float *images; /* (value / 255 - mean) / std per channel; mean 0.485 0.456 0.406, std 0.229 0.224
-                            0.225 (red, green, blue): ImageNet's, with which the encoders were trained */
+                            0.225 (red, green, blue): ImageNet's, with which the encoders were trained. Task
+                            restore: value / 255 (`normalize` of the plan) */
     stoke_layout layout;
     size_t image_row_floats;     /* from picture to picture */
     const void *masks, *masks_b; /* classes, or loss.ignore_index; forward and predict need none */

@@ -113,7 +113,8 @@ static void probe_sample(probing *all, prober *p, const stoke_sample *sample)
         has_image ? stk_scratch_need(all->config, &image, image_size, has_mask ? &mask : NULL, mask_size)
                   : stk_scratch_need_files(image_size, mask_size);
     stk_row_need_raise(&p->own.most, &need);
-    if (sample->target_path) probe_target(all, p, sample);
+    /* Prediction reads the pictures of a set and leaves its targets alone. */
+    if (sample->target_path && all->config->target) probe_target(all, p, sample);
     if (!has_image) return;
     if (image.width > p->own.longest_side) p->own.longest_side = image.width;
     if (image.height > p->own.longest_side) p->own.longest_side = image.height;

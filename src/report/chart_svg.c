@@ -188,17 +188,36 @@ static void put_axes(const frame *f)
     stk_svg_text(f->out, MARGIN, f->top - 13, "start", "f", f->chart->y_label);
 }
 
-/* Texts in turn one line lower, so that marks side by side can be read. */
+/* Whether a value lies where a text of one line would stand, which ends 4 below its y. */
+static int is_taken(const frame *f, double from, double to, double y)
+{
+    for (size_t k = 0; k < f->chart->n_series; k++) {
+        const stoke_series *s = &f->chart->series[k];
+        for (size_t i = 0; i < s->count; i++) {
+            const double px = f->left + stk_chart_axis_at(&f->x, s->x[i]) * f->width;
+            const double py = f->top + f->height - stk_chart_axis_at(&f->y, s->y[i]) * f->height;
+            if (px >= from && px <= to && py >= y - 14 && py <= y + 4) return 1;
+        }
+    }
+    return 0;
+}
+
+/* Texts in turn one line lower, so that marks side by side can be read; above the lower edge where a curve is
+ * at the upper one, as a score is at its best. */
 static void put_marks(const frame *f)
 {
     for (size_t i = 0; i < f->chart->n_marks; i++) {
         const stoke_mark *mark = &f->chart->marks[i];
         const double place = stk_chart_axis_at(&f->x, mark->x), x = f->left + place * f->width;
         if (isnan(place)) continue;
-        const int left = x + 8 + (double)stk_svg_letters(mark->text) * STK_SVG_LETTER > f->left + f->width;
+        const double wide = (double)stk_svg_letters(mark->text) * STK_SVG_LETTER, line = (double)(i % 4) * 15;
+        const double high = f->top + 12 + line, low = f->top + f->height - 6 - line;
+        const int left = x + 8 + wide > f->left + f->width;
+        const double from = left ? x - 5 - wide : x, to = left ? x : x + 5 + wide;
+        const double y = is_taken(f, from, to, high) && !is_taken(f, from, to, low) ? low : high;
         stk_svg_line(f->out, "m", x, f->top, x, f->top + f->height);
-        stk_svg_text(f->out, left ? x - 5 : x + 5, f->top + 12 + (double)(i % 4) * 15, left ? "end" : "start",
-                     "k", mark->text); /* readable on top of a curve */
+        stk_svg_text(f->out, left ? x - 5 : x + 5, y, left ? "end" : "start", "k",
+                     mark->text); /* readable on top of a curve */
     }
 }
 

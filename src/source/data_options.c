@@ -57,7 +57,8 @@ static const stoke_option table[] = {
     { "targets", STOKE_OPT_STRING, FIELD(targets), .argument = "DIR",
       .help = "Folder of the pictures that those in --images should become, paired by name as masks are" },
     { "scale", STOKE_OPT_INT, FIELD(scale), .default_text = "1", .min = 1, .max = 4, .argument = "N",
-      .help = "Targets are N times as high and wide as their images; --size is that of the images" },
+      .help = "Targets are N times as high and wide as their images; --size is that of the images. Of the "
+              "networks resnet alone makes pictures larger" },
     { "photometric", STOKE_OPT_CHOICE, FIELD(photometric), .default_text = "input", .choices = "input|both",
       .help =
           "Whether colour ops of --augment change the image only, or the target too, with the same numbers; "

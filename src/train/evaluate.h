@@ -33,12 +33,13 @@ typedef struct stk_eval_plan {
     int mode;          /* resize (at the network's size) or slide (at the pictures' own) */
     int own_scale;     /* samples of training are windows at the pictures' own scale */
     double most_shown; /* see stk_pipeline_most_shown */
-    double windows;  /* of a picture, in the mean; 1 with resize. Restored: its size over that of a sample */
-    double larger;   /* than what the network sees, in height or width, a picture is at most */
-    uint32_t width;  /* of the widest; 0: no header could be read */
-    uint32_t height; /* of the tallest */
-    int restores;    /* pictures: slide takes them whole, by exact tiles */
-    uint64_t pixels; /* of the largest */
+    double windows;   /* of a picture, in the mean; 1 with resize. Restored: its size over that of a sample */
+    double larger;    /* than what the network sees, in height or width, a picture is at most */
+    uint32_t width;   /* of the widest; 0: no header could be read */
+    uint32_t height;  /* of the tallest */
+    int restores;     /* pictures: slide takes them whole, by exact tiles */
+    uint64_t pixels;  /* of the largest */
+    uint64_t reading; /* see stk_whole_reading; 0: not looked at */
     stk_predict_raster raster;
 } stk_eval_plan;
 
@@ -174,6 +175,9 @@ int stk_original_bad(const stk_original *set, uint64_t id, const stoke_error *wh
 /* The same of pictures that are restored (evaluate_restored.c), one after the other. */
 int stk_evaluate_whole(const stk_original *set, stk_evaluate_result *result, stoke_progress_fn progress,
                        void *context, stoke_error *err);
+/* Bytes that the largest image and the largest target take until they are pixels. Reads headers. */
+int stk_whole_reading(uint64_t *bytes, const stoke_dataset *dataset, const stoke_data_params *data,
+                      stoke_error *err);
 /* Bytes that this takes besides the network, with so many pictures that are kept to look at. */
 uint64_t stk_whole_bytes(const stk_eval_plan *plan, uint32_t scale, uint32_t pictures);
 /* The settings of a network that takes whole pictures in tiles: that of a run, for inference. */

@@ -7,6 +7,9 @@
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/loader/memory_plan.h"
+#include "src/source/dataset.h"
 #include "src/source/pairs.h"
 #include "src/train/evaluate.h"
 #include "src/train/predict.h"
@@ -82,16 +85,39 @@ void stk_restored_sums_scores(const stk_restored_sums *r, stk_evaluate_result *r
 enum {
     TILE =
         256, /* where the result does not depend on it: 20 MB of a resnet, for a fifth more work than 512 */
-    /* Bytes of a pixel on its way: 16 bits as decoded and kept, twice, and floats of the image; of one of the
-     * result: its floats, those of the target, and clipped. What decodes them. */
-    IMAGE_BYTES = 2 * 6 + 12 + 20,
+    /* Of a pixel of the image its floats; of one of the result its own, those of the target, and clipped. */
+    IMAGE_BYTES = 12,
     RESULT_BYTES = 3 * 12
 };
+
+int stk_whole_reading(uint64_t *bytes, const stoke_dataset *dataset, const stoke_data_params *data,
+                      stoke_error *err)
+{
+    const uint64_t count = stoke_dataset_count(dataset);
+    stk_loader_config config;
+    stk_probe probe;
+    stoke_sample *files = stk_calloc(count, sizeof *files);
+    int r = stk_pictures_config(&config, data, STOKE_RESTORED_SIDE, STOKE_RESTORED_SIDE, err);
+    if (!r && !files)
+        r = stk_fail(err, STOKE_E_NOMEM, "no memory for a list of %llu files", (unsigned long long)count);
+    *bytes = 0;
+    for (int targets = 0; !r && targets < 2; targets++) {
+        for (uint64_t i = 0; i < count; i++) {
+            const stoke_sample sample = stoke_dataset_sample(dataset, i);
+            files[i] = targets ? stk_target_as_image(&sample) : sample;
+        }
+        r = stk_probe_files(&probe, &config, files, count, err);
+        if (!r) *bytes += stk_predict_reading(&probe.most);
+    }
+    stk_loader_config_destroy(&config);
+    stk_free(files);
+    return r;
+}
 
 uint64_t stk_whole_bytes(const stk_eval_plan *plan, uint32_t scale, uint32_t pictures)
 {
     const uint64_t each = IMAGE_BYTES + (uint64_t)RESULT_BYTES * scale * scale;
-    return plan->pixels * each + (uint64_t)pictures * STK_EVAL_PART * STK_EVAL_PART * 9;
+    return plan->reading + plan->pixels * each + (uint64_t)pictures * STK_EVAL_PART * STK_EVAL_PART * 9;
 }
 
 /* Exact tiles may have any size, so they are small; others are as `stoke predict` has them. */
@@ -104,7 +130,7 @@ stoke_net_params stk_whole_net(const stk_eval_plan *plan, const stoke_net_params
     const uint64_t height = stk_most((plan->height + unit - 1) / unit * unit, least),
                    width = stk_most((plan->width + unit - 1) / unit * unit, least);
     stoke_net_params own = *net;
-    own.weights = NULL; /* they are copied */
+    own.weights = NULL;    /* they are copied */
     own.perceptual = NULL; /* the loss of whole pictures is that of pixels */
     own.partial = own.average = own.training = own.freeze_encoder = 0;
     own.memory = STOKE_MEMORY_PLAIN;
@@ -139,26 +165,27 @@ static float *floats_of(const stoke_image *image, stk_mem_buffer *room)
     return floats;
 }
 
-static int read_picture(stk_picture_reader *reader, const stoke_sample *file, stoke_image *image,
-                        stoke_error *err)
+static int decode_whole(stk_picture_reader *reader, stoke_image *image, stoke_error *err)
 {
-    const int r = stk_picture_read(reader, file, err);
-    return r ? r : stk_picture_decode(reader, reader->ctx.width, reader->ctx.height, image, err);
+    return stk_picture_decode(reader, reader->ctx.width, reader->ctx.height, image, err);
 }
 
 static int read_pair(whole *w, const stoke_sample *file, stoke_image *image, stoke_image *target,
                      stoke_error *err)
 {
-    stoke_sample other = *file;
-    other.image = file->target;
-    other.image_path = file->target_path;
-    int r = read_picture(&w->image, file, image, err);
-    if (!r) r = read_picture(&w->target, &other, target, err);
+    const stoke_sample other = stk_target_as_image(file);
+    int r = stk_picture_read(&w->image, file, err);
+    if (!r) r = stk_picture_read(&w->target, &other, err);
     if (r) return r;
-    const uint32_t from[2] = { image->width, image->height }, to[2] = { target->width, target->height };
+    const uint32_t from[2] = { w->image.ctx.width, w->image.ctx.height },
+                   to[2] = { w->target.ctx.width, w->target.ctx.height };
     r = stk_target_size(from, to, (uint32_t)w->set->data->scale, file->image_path, err);
-    if (r) stk_error_prefix(err, file->target_path);
-    return r;
+    if (r) {
+        stk_error_prefix(err, file->target_path);
+        return r;
+    }
+    r = decode_whole(&w->image, image, err);
+    return r ? r : decode_whole(&w->target, target, err);
 }
 
 /* As training has it, of what the network gave. In double, in the order of the values. */
@@ -212,7 +239,7 @@ static int run_whole(whole *w, stoke_progress_fn progress, void *context, stoke_
         stoke_error why = { 0 };
         int r = read_pair(w, &file, &image, &target, &why);
         w->result->data_seconds += 1e-9 * (double)(stk_now_ns() - start);
-        if (r == STOKE_E_NOMEM) return stk_fail_again(err, r, why.message);
+        if (stk_is_want(r)) return stk_fail_again(err, r, why.message); /* not that file's fault */
         if (!r && (target.width < STOKE_RESTORED_SIDE || target.height < STOKE_RESTORED_SIDE))
             r = stk_fail(&why, STOKE_E_SIZE, "%s: %u x %u pixels have no SSIM: %d a side are the least",
                          file.target_path, (unsigned)target.height, (unsigned)target.width,

@@ -322,6 +322,7 @@ static int open_restored(evaluation_set *set, const stoke_data_params *data)
     if (!r)
         r = stk_eval_plan_make(&plan, &pairs, stoke_dataset_count(set->dataset), &set->data, net,
                                STOKE_PREDICT_SLIDE, set->err);
+    if (!r) r = stk_whole_reading(&plan.reading, set->dataset, &set->data, set->err);
     if (!r)
         set->whole = stk_whole_bytes(&plan, net->scale, 0) +
                      stk_restore_bytes(net, (uint32_t[]){ network.height, network.width }, plan.width,

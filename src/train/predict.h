@@ -201,6 +201,8 @@ typedef struct stk_predict_booking {
     uint64_t slot;    /* from decoding to handing over: pixels, masks, what the taker of masks adds */
     uint64_t reading; /* besides, while it is decoded, and then its mask */
 } stk_predict_booking;
+/* Of what a worker of a loader would need: a picture is decoded whole, so its file comes twice at most. */
+uint64_t stk_predict_reading(const stk_scratch_bytes *need);
 /* whole: its pixels are wanted at its own size. need: of a bench for it, or for the largest of many. */
 stk_predict_booking stk_predict_book(const stk_predict_work *work, uint64_t pixels, int whole,
                                      const stk_scratch_bytes *need);

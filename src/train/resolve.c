@@ -109,7 +109,9 @@ int stk_resolve_eval(stk_resolve_ctx *s)
     if (stk_setup_restores(setup) && setup->eval.mode == STOKE_PREDICT_SLIDE)
         setup->viewer = stk_whole_net(&setup->eval, &setup->net, &net);
     say_scale(s);
-    return STOKE_OK;
+    return setup->viewer.batch
+               ? stk_whole_reading(&setup->eval.reading, setup->val_set, &setup->train, s->err)
+               : STOKE_OK;
 }
 
 /* What decides is a score of the run's task; a run that restores pictures takes PSNR where nobody said. */

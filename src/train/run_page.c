@@ -538,7 +538,11 @@ static void put_machine(const stk_run_page *page)
                    "<dt>images</dt><dd>%.0f x %.0f pixels, batches of %" PRIu64 "%s</dd>\n"
                    "<dt>length</dt><dd>%s, %" PRIu64 " per epoch</dd>\n",
                    family_of(stk_run_text(start, "model")), stk_run_text(start, "model"),
-                   stk_text_fixed(million, million < 1 ? 2 : 1, parameters, sizeof parameters),
+                   stk_text_fixed(million,
+                                  million < 0.01 ? 4
+                                  : million < 1  ? 2
+                                                 : 1,
+                                  parameters, sizeof parameters),
                    stk_run_text(start, "precision"), height, width, stk_run_uint(start, "batch"),
                    stk_run_uint(start, "accumulate") > 1 ? ", several per step" : "",
                    STOKE_COUNT(stk_run_uint(start, "steps"), "step"), stk_run_uint(start, "steps_per_epoch"));

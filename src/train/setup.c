@@ -171,10 +171,11 @@ static void settle_perceptual(stk_resolve_ctx *s)
     if (p->perceptual && stk_truth(p->perceptual) == 1) {
         if (stk_setup_restores(s->setup))
             stk_resolve_say(
-                s, "Training goes on without a perceptual loss: nothing is fetched, and `perceptual` names "
-                   "no file of weights. One is made " STK_FEATURES_HOW);
+                s, "Training goes on without a perceptual loss, by that of pixels alone: `perceptual` names no "
+                   "file of weights, and nothing is fetched. One is saved " STK_FEATURES_HOW
+                   "; `perceptual` vgg16.safetensors then takes it.");
         else
-            stk_resolve_say(s, "A perceptual loss is for pictures that are restored: there is none here.");
+            stk_resolve_say(s, "There is no perceptual loss: it is for pictures that are restored.");
     }
     p->perceptual = perceptual_file(p);
 }

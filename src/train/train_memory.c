@@ -39,8 +39,7 @@ uint64_t stk_predict_kept(const stk_predict_work *w)
     return stk_least(KEPT, w->memory / 8 / w->helpers);
 }
 
-/* Of what a worker of a loader would need: a picture is decoded whole, so its file comes twice at most. */
-static uint64_t of_image(const stk_scratch_bytes *need)
+uint64_t stk_predict_reading(const stk_scratch_bytes *need)
 {
     static const stk_scratch_part parts[] = { STK_ROW_PART_IMAGE,         STK_ROW_PART_IMAGE_TURNED,
                                               STK_ROW_PART_IMAGE_SCRATCH, STK_ROW_PART_FITTED,
@@ -59,7 +58,7 @@ stk_predict_booking stk_predict_book(const stk_predict_work *w, uint64_t pixels,
                                               : 1;
     return (stk_predict_booking){
         .slot = pixels * (depth + w->ids + w->own_bytes) + (whole ? need->part[STK_ROW_PART_IMAGE] : 0),
-        .reading = stk_most(of_image(need), pixels * (w->values + w->ids)),
+        .reading = stk_most(stk_predict_reading(need), pixels * (w->values + w->ids)),
     };
 }
 
@@ -112,7 +111,7 @@ void stk_predict_add_memory(stoke_memory_sum *sum, const stk_predict_work *w, co
     const uint64_t files = (probe->most.part[STK_ROW_PART_IMAGE_FILE] +
                             (w->ids ? probe->most.part[STK_ROW_PART_MASK_FILE] : 0)) /
                            6;
-    const uint64_t keeps = stk_least(of_image(&probe->most), stk_predict_kept(w));
+    const uint64_t keeps = stk_least(stk_predict_reading(&probe->most), stk_predict_kept(w));
     stoke_memory_add(sum, "helpers", w->helpers, keeps + files + STK_THREAD_BYTES + WRITING);
     stoke_memory_add(sum, w->restores ? "tiles" : "windows and classes", 1, of_predictor(w, probe, pixels));
 }

@@ -188,6 +188,10 @@ def too_busy():
 
 def faults():
     contains(stoke('diagnose', code=2).stderr, 'no data given')
+    with open(path('without data.yaml'), 'w') as file:
+        print('base_channels: 8\nnum_blocks: 1\nbatch_size: 4', file=file)
+    contains(stoke('diagnose', '--config', path('without data.yaml'), code=2).stderr, 'without data.yaml names no data: ',
+             "name a folder beside it (stoke diagnose DIR --config '")
     contains(stoke('diagnose', path('nowhere'), code=1).stderr, 'nowhere')
     contains(stoke('diagnose', '--config', path('none.yaml'), SET, code=1).stderr, 'none.yaml')
     contains(stoke('diagnose', SET, '--device', 'sim:rtx1', code=None).stderr, 'rtx1')

@@ -460,6 +460,21 @@ def model_scale():
     equal(got['batch_size'], ('16', '32'), 'what fits of the larger network')
 
 
+def a_perceptual_loss_takes_more():
+    """No estimate has its frozen network: the batch is not raised by one, nor is it said how many fit."""
+    for word in 'true', 'vgg16.safetensors':
+        config = write('p/x.yaml', SMALL + f'use_perceptual: {word}\n')
+        answer = stoke_json('optimize', '--config', config, '--gpu', 'RTX 4090', '--cores', 16, '--dry-run')
+        assert 'batch_size' not in changes(answer), answer
+        remarks = '\n'.join(answer['remarks'])
+        contains(remarks, 'batch_size: 16 is left', 'perceptual loss, which is not estimated')
+        assert 'fits' not in remarks, remarks
+        contains(stoke('check', '--config', config, '--gpu', 'RTX 4090').stdout, 'what its perceptual loss takes not counted')
+    config = write('p/off.yaml', SMALL + 'use_perceptual: false\n')
+    answer = stoke_json('optimize', '--config', config, '--gpu', 'RTX 4090', '--cores', 16, '--dry-run')
+    assert int(changes(answer)['batch_size'][1]) > 16, answer
+
+
 def batch_of(text, *words, code=0):
     """From and to of the batch, None where it is left; its reason, or the remark about it."""
     answer = stoke_json('optimize', '--config', write('net/x.yaml', text), *(words or CARD), '--dry-run', code=code)
@@ -744,6 +759,7 @@ sys.exit(tap.run([
     ('an old card', old_card),
     ('one number of classes', one_number_of_classes),
     ('the size of the model', model_scale),
+    ('a perceptual loss takes more than is estimated', a_perceptual_loss_takes_more),
     ('the network that the file names', the_network_named),
     ('nothing to change', nothing_to_change),
     ('targets', targets),

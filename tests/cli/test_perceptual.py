@@ -92,7 +92,8 @@ def a_switch_without_a_file():
     ours = ('train', SET, *TRAIN[4:])
     text = stoke(*ours, '--steps', 5, '--config', settings, '--name', 'switch')
     said = text.stdout + text.stderr
-    contains(said, 'Training goes on without a perceptual loss', 'torchvision.models.vgg16', 'save_file', '--perceptual')
+    contains(said, 'Training goes on without a perceptual loss, by that of pixels alone', 'torchvision.models.vgg16', 'save_file',
+             '--perceptual vgg16.safetensors')
     with open(settings, 'w', encoding='utf-8') as out:
         out.write('batch_size: 2\nlearning_rate: 0.001\nuse_perceptual: false\n')
     text = stoke(*ours, '--steps', 5, '--config', settings, '--name', 'off')
@@ -110,8 +111,11 @@ def refusals():
     refused(write_vgg(path('gap'), VGG16, ('features.5.weight',)), 'features.2 is followed by features.7')
     refused(write_vgg(path('bare'), VGG16, ('features.5.bias',)), 'features.5.bias is missing')
     refused(path('vgg16-397923af.pth'), 'a pickle may run code and is not read', 'save_file')
-    refused(path('none.safetensors'), 'No such file')
+    refused(path('none.safetensors'), 'there is no such file or folder', 'torchvision.models.vgg16')
+    contains(stoke('plan', 'resnet', '--task', 'restore', '--perceptual', 'yes', code=1).stderr,
+             'yes: there is no such file or folder; the perceptual loss takes')
     refused(path('runs', 'plain', 'best'), 'neither the convolutions of a VGG', 'nor the encoder of a SegFormer')
+    refused(path('runs', 'plain'), 'this is the folder of a run', 'runs/plain/best')
     assert not os.path.exists(path('runs', 'none'))
     masks = path('masks')
     stoke('synth', masks, '--count', 6, '--size', 48, '--quiet')

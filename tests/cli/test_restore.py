@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks that restore pictures, from a made-up set to the report: what is chosen, gained, refused, and the same again."""
+import errno
 import functools
 import itertools
 import json
 import os
+import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
+import zlib
 
+import memory_rounds
 import run_folder
 from cli import STOKE, WORK, contains, equal, files_below, make_set, path, stoke, stoke_json, tap
 
@@ -38,7 +43,7 @@ def run_a():
 def whole_run():
     """Network, loss, metric, windows and rate are chosen; the log and the report have PSNR and SSIM."""
     done = run_a()
-    contains(done.stderr, 'network: residual network resnet, 0.00 million parameters, pictures restored, 24x24 pixels',
+    contains(done.stderr, 'network: residual network resnet, 0.0016 million parameters, pictures restored, 24x24 pixels',
              'whole, at their own size', 'evaluation at step 60: PSNR ', 'the best so far by PSNR',
              'stoke predict runs/a PICTURES --out restored')
     contains(done.stdout, 'best: PSNR ', 'report: runs/a/report.html')
@@ -78,6 +83,29 @@ def eval_agrees():
     contains(done.stdout, 'PSNR ', 'as they came: PSNR ', 'gained ', 'worst pictures')
     equal(files_below(path('eval')), ['eval.json', 'worst.png'])
     contains(stoke('eval', 'runs/a', '--data', make_set('masks', count=4), code=1).stderr, 'targets')
+
+
+def predicted_sets():
+    """Of a set with targets the pictures are restored: whoever names it, and however the run was told of its own."""
+    run_a()
+    data = pairs()
+    def names(out, run, *words):
+        equal(stoke_json('predict', f'runs/{run}', *words, '--out', path(out))['bad'], 0)
+        return files_below(path(out))
+    everything = names('predicted', 'a', data)
+    equal(len(everything), 14)
+    equal(names('predicted-set', 'a', '--data', data), everything)
+    val = names('predicted-val', 'a', '--data', data, '--split', 'val')
+    equal(len(val), evaluations('a')[-1]['samples'])
+    stoke('train', '--images', os.path.join(data, 'images'), '--targets', os.path.join(data, 'targets'), *SMALL, '--steps', 2, '--name', 'apart',
+          '--no-pictures', *QUIET)
+    equal(names('predicted-apart', 'apart', '--data', data), everything)
+    alone = path('alone', 'photos')
+    shutil.copytree(os.path.join(data, 'images'), alone)
+    equal(names('predicted-alone', 'apart', '--data', path('alone', 'photos')), everything)
+    larger = pairs('smaller', '--scale', '2')
+    stoke('train', larger, '--scale', 2, *SMALL, '--patch-size', 16, '--steps', 2, '--name', 'larger', '--no-pictures', *QUIET)
+    equal(names('predicted-larger', 'larger', '--data', alone), everything)
 
 
 def gains():
@@ -135,6 +163,7 @@ def larger_pictures():
     contains(done.stderr, 'pictures 2 times as large')
     last = evaluations('x2')[-1]
     assert last['input_psnr'] is None and last['psnr'] > 0, last
+    contains(stoke('eval', path('runs', 'x2')).stdout, 'as they came: not compared', 'smaller than their targets')
     contains(stoke('train', data, *SMALL, code=1).stderr, 'scale')
 
 
@@ -193,6 +222,32 @@ def memory_is_planned():
     contains(limit.stderr, 'validation network', '--memory-limit')
 
 
+def noise(name, width, height):
+    """A PNG of 16 bits that nothing makes smaller."""
+    def chunk(kind, data):
+        return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
+    rows = b''.join(b'\0' + os.urandom(6 * width) for _ in range(height))
+    with open(name, 'wb') as file:
+        file.write(b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', width, height, 16, 2, 0, 0, 0))
+                   + chunk(b'IDAT', zlib.compress(rows, 0)) + chunk(b'IEND', b''))
+
+
+def large_targets_are_planned():
+    """Four times as high and wide as their images, with 16 bits; and one that is far too large for its image."""
+    stoke('train', pairs('by-four', '--scale', 4), '--scale', 4, *SMALL, '--patch-size', 12, '--steps', 2, '--name', 'x4', '--no-pictures', *QUIET)
+    run_a()
+    for name, run, sizes in (('large', 'x4', [(500, 400, 2000, 1600)]), ('odd', 'a', [(64, 64, 64, 64), (64, 64, 2400, 2000)])):
+        for part in ('images', 'targets'):
+            os.makedirs(path(name, part))
+        for i, (width, height, wide, high) in enumerate(sizes):
+            noise(path(name, 'images', f'{i}.png'), width, height)
+            noise(path(name, 'targets', f'{i}.png'), wide, high)
+        planned, held, code, said = memory_rounds.measure(STOKE, os.environ['STOKE_PEAK'],
+                                                          ['eval', f'runs/{run}', '--data', name, '--size', '64', '--max-bad', '1'], WORK)
+        equal(code, 0, said)
+        assert held <= planned * memory_rounds.SLACK, (name, planned, held)
+
+
 def bad_files():
     """A target that cannot be read is left out of validation, and the quarantine has its name."""
     data = pairs('bad', '--count', 20)
@@ -205,9 +260,19 @@ def bad_files():
     equal(evaluations('bad')[-1]['samples'], 15)
 
 
+def no_file_is_blamed():
+    """For want of descriptors: scores of the few pictures that came before would be taken for those of the set."""
+    run_a()
+    env = {**os.environ, 'LD_PRELOAD': os.environ['STOKE_FAKE_FAULTS'], 'FAULTS_BELOW': 'pairs/', 'FAULTS': f'open:64:1000000:{errno.EMFILE}'}
+    answer = stoke_json('eval', 'runs/a', '--split', 'all', '--max-bad', '100%', env=env, code=1)
+    equal(answer['error']['code'], 'resources')
+    contains(answer['error']['message'], 'Too many open files', 'ulimit -n')
+
+
 sys.exit(tap.run([
     ('a run from pairs to the report', whole_run),
     ('eval has the scores of the run', eval_agrees),
+    ('predict restores the pictures of a set', predicted_sets),
     ('training gains over the pictures as they came', gains),
     ('kill -9 and resume', killed_and_resumed),
     ('equal weights with any threads, in every mode', same_weights),
@@ -217,5 +282,7 @@ sys.exit(tap.run([
     ('a residual network segments', residual_network_segments),
     ('what makes no sense is refused', refused),
     ('memory is planned', memory_is_planned),
+    ('large targets are planned', large_targets_are_planned),
     ('bad files', bad_files),
+    ('no file is blamed', no_file_is_blamed),
 ]))

@@ -136,6 +136,28 @@ def what_needs_targets_says_so():
     contains(stoke('hash', *USUAL, '--order', 'balanced', code=2).stderr, 'masks')
 
 
+def check_finds_targets():
+    """In files of ours and of others; another set on the command line replaces all of it."""
+    with open(path('ours.yaml'), 'w') as file:
+        print('model: resnet\nbatch: 2\nworkers: 1\nclip_norm: 1\npatch_size: 16\nscale: 2\nimages: pairs/images\ntargets: pairs/targets',
+              file=file)
+    with open(path('theirs.yaml'), 'w') as file:
+        print('base_channels: 8\nnum_blocks: 1\npatch_size: 16\nbatch_size: 2\nupscale: 2\nimages_dir: pairs/images\ntargets_dir: pairs/targets',
+              file=file)
+    for words in (['ours.yaml'], ['ours.yaml', '--data', SET], ['theirs.yaml'], ['theirs.yaml', '--data', SET]):
+        lines = {line['title']: line for line in stoke_json('check', path(words[0]), *words[1:], code=None)['lines']}
+        equal((lines['data set']['verdict'], 'without masks' in str(lines['data set'])), ('pass', False), ' '.join(words))
+    with open(path('theirs.yaml')) as file, open(path('same-size.yaml'), 'w') as other:
+        other.write(file.read().replace('upscale: 2', ''))
+    both = [[line for line in stoke('check', path(name), '--data', SET, code=None).stdout.splitlines() if line.startswith('n/a   memory ')]
+            for name in ('theirs.yaml', 'same-size.yaml')]
+    assert both[0] != both[1], f'the scale makes no difference: {both}'
+
+
+def no_empty_name():
+    contains(stoke('hash', '--images', os.path.join(SET, 'images'), '--targets', '', code=2).stderr, '--targets: the name is empty')
+
+
 sys.exit(tap.run([
     ('synth makes pairs', synth_makes_pairs),
     ('verify reads both', verify_reads_both),
@@ -146,4 +168,6 @@ sys.exit(tap.run([
     ('pictures are drawn', pictures_are_drawn),
     ('caches are filled, shards refused', caches_are_filled_and_shards_refused),
     ('what needs targets says so', what_needs_targets_says_so),
+    ('check finds targets', check_finds_targets),
+    ('an empty name is a slip', no_empty_name),
 ]))

@@ -44,11 +44,15 @@ def build(root, name, source=None):
 
 # Stands in for the command: it makes what the demo's steps make, and no more.
 FAKE_STOKE = """#!/bin/sh
-case $1 in
-synth) mkdir -p demo/data/images demo/data/masks; for i in 0 1 2 3; do echo picture >demo/data/images/00000$i.jpg; done ;;
-show) echo drawing >demo/samples.png ;;
-train) mkdir -p demo/runs/b0/best demo/runs/b0/empty; echo weights >demo/runs/b0/best/w; printf 'step,miou\\n1,0.93\\n' >demo/runs/b0/metrics.csv ;;
-predict) mkdir -p demo/masks; echo mask >demo/masks/000000.png ;;
+case $1-$2 in
+synth-demo/pairs) mkdir -p demo/pairs/images; for i in 0 1 2 3; do echo picture >demo/pairs/images/00000$i.png; done ;;
+train-demo/pairs) mkdir -p demo/runs/restored
+    echo '{"kind": "eval", "step": 1, "psnr": 33.5, "ssim": 0.9, "input_psnr": 22.25, "input_ssim": 0.2}' >demo/runs/restored/log.jsonl ;;
+predict-demo/runs/restored) mkdir -p demo/restored; echo picture >demo/restored/000000.png ;;
+synth-*) mkdir -p demo/data/images demo/data/masks; for i in 0 1 2 3; do echo picture >demo/data/images/00000$i.jpg; done ;;
+show-*) echo drawing >demo/samples.png ;;
+train-*) mkdir -p demo/runs/b0/best demo/runs/b0/empty; echo weights >demo/runs/b0/best/w; printf 'step,miou\\n1,0.93\\n' >demo/runs/b0/metrics.csv ;;
+predict-*) mkdir -p demo/masks; echo mask >demo/masks/000000.png ;;
 esac
 """
 
@@ -118,6 +122,15 @@ def a_note_leads_nowhere_else():
     shutil.rmtree(root)
 
 
+def a_demo_that_learns_nothing_fails():
+    for network, wrong in (('b0', ('0.93', '0.5')), ('restored', ('33.5', '29.5'))):
+        root = demo_tree()
+        put(root, 'build/cli/stoke', FAKE_STOKE.replace(*wrong))
+        said = run(root, 'scripts/demo', code=1)
+        assert ('The best mIoU is 0.500' if network == 'b0' else 'The gain in PSNR is 7.2 dB') in said, said
+        shutil.rmtree(root)
+
+
 def clean_keeps_builds_of_other_trees():
     root, other = tree(), tree()
     build(other, 'build')
@@ -180,6 +193,7 @@ sys.exit(tap.run([
     ('clean removes its own', clean_removes_its_own),
     ('clean takes back the demo alone', clean_takes_back_the_demo_alone),
     ('a demo over files of the user', a_demo_over_files_of_the_user),
+    ('a demo that learns nothing fails', a_demo_that_learns_nothing_fails),
     ('a note leads nowhere else', a_note_leads_nowhere_else),
     ('clean keeps builds of other trees', clean_keeps_builds_of_other_trees),
     ('a demo of others stays', a_demo_of_others_stays),

@@ -114,6 +114,33 @@ static void svg_has_what_was_asked_for(void **state)
     free(text);
 }
 
+static double y_of_mark(const stoke_chart *chart)
+{
+    char *text = svg_of(chart), *at = strstr(text, ">best so far<");
+    while (at && at > text && *at != 'y') --at;
+    assert_non_null(at);
+    const double y = strtod(at + strlen("y=\""), NULL);
+    free(text);
+    return y;
+}
+
+/* A score is at its best where the text would stand: it stands below, then. */
+static void a_mark_makes_way_for_the_curve(void **state)
+{
+    (void)state;
+    const double x[] = { 0, 100, 200 }, rises[] = { 0.2, 0.6, 1 }, falls[] = { 1, 0.6, 0.2 };
+    stoke_series series = { "score", x, rises, 3, 1, 0 };
+    const stoke_mark mark = { 200, "best so far" };
+    stoke_chart chart = stoke_chart_defaults();
+    chart.series = &series;
+    chart.n_series = chart.n_marks = 1;
+    chart.marks = &mark;
+    const double below = y_of_mark(&chart);
+    series.y = falls;
+    const double above = y_of_mark(&chart);
+    assert_true(above < chart.height / 2.0 && below > chart.height / 2.0);
+}
+
 /* Names of series and texts of marks come from files: none of them becomes a tag. */
 static void svg_escapes_texts(void **state)
 {
@@ -392,6 +419,7 @@ UNIT_GROUP(chart)
         cmocka_unit_test(ticks_are_round),
         cmocka_unit_test(axes_survive_anything),
         cmocka_unit_test(svg_has_what_was_asked_for),
+        cmocka_unit_test(a_mark_makes_way_for_the_curve),
         cmocka_unit_test(svg_escapes_texts),
         cmocka_unit_test(degenerate_data_is_drawn),
         cmocka_unit_test(thinning_keeps_peaks),

@@ -190,8 +190,8 @@ static void wrong_settings_are_refused(void **state)
         { "resnet", "losses of masks", STOKE_TASK_RESTORE, 8, 2, 1, 32, STOKE_LOSS_CE },
         { "resnet", "losses of pictures", STOKE_TASK_SEGMENT, 8, 2, 1, 32, STOKE_LOSS_MSE },
         { "unet", "multiples of 16", 0, 8, 0, 0, 40, STOKE_LOSS_CE },
-        { "unet", "neither num_blocks", 0, 8, 4, 0, 32, STOKE_LOSS_CE },
-        { "unet", "neither num_blocks", STOKE_TASK_RESTORE, 8, 0, 2, 32, STOKE_LOSS_L1 },
+        { "unet", "only a resnet has", 0, 8, 4, 0, 32, STOKE_LOSS_CE },
+        { "unet", "a resnet enlarges", STOKE_TASK_RESTORE, 8, 0, 2, 32, STOKE_LOSS_L1 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         stoke_net_params p = small_params();

@@ -4,8 +4,12 @@
  */
 #include "src/net/features/features.h"
 
+#include <errno.h>
+#include <sys/stat.h>
+
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
 #include "src/base/words.h"
 #include "src/net/files/pretrained.h"
 
@@ -36,6 +40,12 @@ static int find(stk_features *f, const char *path, stoke_error *err)
         return stk_fail(err, STOKE_E_UNSUPPORTED,
                         "%s: a pickle may run code and is not read; %s writes a file that is", path,
                         STK_FEATURES_HOW);
+    struct stat st;
+    if (stoke_stat(path, &st) && errno == ENOENT)
+        return stk_fail(err, STOKE_E_NOTFOUND,
+                        "%s: there is no such file or folder; the perceptual loss takes the folder of a "
+                        "SegFormer, or a VGG's weights, which are saved %s",
+                        path, STK_FEATURES_HOW);
     const int status = stk_pretrained_visit(path, find_family, &f->family, err);
     if (status) return status;
     if (!f->family)

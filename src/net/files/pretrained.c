@@ -130,7 +130,8 @@ static int visit_folder(const char *path, stk_pretrained_fn *fn, void *context, 
     char *whole = stk_pretrained_path(path, "model.safetensors");
     char *index = stk_pretrained_path(path, "model.safetensors.index.json");
     char *pickle = stk_pretrained_path(path, "pytorch_model.bin");
-    if (!whole || !index || !pickle)
+    char *of_run = stk_pretrained_path(path, "best/model.safetensors");
+    if (!whole || !index || !pickle || !of_run)
         status = stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
     else if (stoke_there(whole))
         status = visit_file(whole, fn, context, err);
@@ -141,6 +142,9 @@ static int visit_folder(const char *path, stk_pretrained_fn *fn, void *context, 
                           "%s: a pickle may run code and is not read: save_pretrained(folder) of "
                           "transformers writes model.safetensors",
                           pickle);
+    else if (stoke_there(of_run))
+        status = stk_fail(err, STOKE_E_NOTFOUND, "%s: this is the folder of a run; its network is in %s/best",
+                          path, path);
     else
         status =
             stk_fail(err, STOKE_E_NOTFOUND,
@@ -148,6 +152,7 @@ static int visit_folder(const char *path, stk_pretrained_fn *fn, void *context, 
     stk_free(whole);
     stk_free(index);
     stk_free(pickle);
+    stk_free(of_run);
     return status;
 }
 

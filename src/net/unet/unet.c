@@ -47,8 +47,13 @@ static int settle(stk_network_config *config, stoke_error *err)
     if (config->base_channels > WIDEST)
         return stk_fail(err, STOKE_E_INVALID, "base_channels is %u: up to %d will do for a unet",
                         (unsigned)config->base_channels, WIDEST);
-    if (config->num_blocks || config->scale > 1)
-        return stk_fail(err, STOKE_E_INVALID, "a unet has neither num_blocks nor a scale");
+    if (config->num_blocks)
+        return stk_fail(err, STOKE_E_INVALID, "num_blocks is %u: a unet has none, only a resnet has",
+                        (unsigned)config->num_blocks);
+    if (config->scale > 1)
+        return stk_fail(err, STOKE_E_INVALID,
+                        "scale is %u: a unet gives pictures of the size that they came in; a resnet enlarges",
+                        (unsigned)config->scale);
     return STOKE_OK;
 }
 

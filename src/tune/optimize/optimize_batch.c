@@ -203,11 +203,23 @@ static int lower(stoke_optimization *o, const stk_optimize_key *f, const fitting
     return change_batch(o, f, to, (stk_optimize_reason){ why, effect, STOKE_SOURCE_ESTIMATED }, err);
 }
 
+/* The file's loss has a frozen network of its own, whose memory no estimate has. */
+static int has_more_to_hold(stoke_optimization *o)
+{
+    stk_optimize_key f;
+    return !stk_optimize_look(o, "use_perceptual", &f, NULL) && f.exists && !stk_is_off(f.text);
+}
+
 /* Where the file names its network: up to what is usual and fits, down to what fits. */
 static int known_network(stoke_optimization *o, const stk_optimize_key *f, const fitting *t, stoke_error *err)
 {
     char text[64], why[256];
     if (f->number > t->room) return lower(o, f, t, err);
+    if (has_more_to_hold(o))
+        return stk_remark(&o->remarks,
+                          "%s: %s is left: %s takes %s without the frozen network of the perceptual loss, "
+                          "which is not estimated; usual are %lld",
+                          f->path, f->text, t->name, takes(o, t, f->number, text), (long long)t->wanted);
     const int64_t to = t->wanted > t->room ? part_of(t->wanted, t->room) : t->wanted;
     if (f->number >= to)
         return stk_remark(&o->remarks, "%s: %s is left: %s takes %s; usual are %lld, up to %u fits", f->path,

@@ -133,9 +133,10 @@ static void check_memory(stoke_preflight *list, const stk_run_config *config,
     if (!native && !here->meant && room.source && now.source)
         STK_SAY(free_now, ", %s of them free now", STOKE_MEMORY(now.value));
     STK_SAY(line->figure,
-            "%s, batch %" PRId64 ", %" PRId64 "x%" PRId64 "%s%s: %s and 1 GiB to spare; %s%s%s%s",
+            "%s, batch %" PRId64 ", %" PRId64 "x%" PRId64 "%s%s: %s%s and 1 GiB to spare; %s%s%s%s",
             config->model, config->batch, config->height, config->width,
             config->size_seen ? " as in the set" : "", classes, stk_decide_range(&e, need, sizeof need),
+            config->perceptual ? ", what its perceptual loss takes not counted," : "",
             native        ? "the host"
             : here->meant ? here->gpu.name
                           : "the card",

@@ -224,6 +224,8 @@ static int read_others(stk_run_config *config, const stoke_yaml *yaml, const cha
     }
     if ((text = stk_setting_text(yaml, "augment", map, room, sizeof room)) && stk_truth(text) < 0)
         STK_SAY(config->augment, "%.60s", text);
+    text = stk_setting_text(yaml, "use_perceptual", map, room, sizeof room);
+    config->perceptual = text && stk_truth(text) != 0; /* on, or the file of its weights */
     config->cards = stk_cards_asked(yaml, config->devices);
     take_precision(config, yaml, map);
     take_model(config, yaml, map);
@@ -240,6 +242,8 @@ static int read_others(stk_run_config *config, const stoke_yaml *yaml, const cha
     config->data.data = read.data;
     config->data.images = read.images;
     config->data.masks = read.masks;
+    config->data.targets = read.targets;
+    config->data.scale = read.scale;
     config->has_data = read.data || read.images;
     return r;
 }
@@ -315,7 +319,7 @@ static int take_params(stk_run_config *config, const stoke_preflight_params *p, 
     if (p->ignore_index >= -1) config->data.ignore_index = p->ignore_index;
     if (p->data) {
         config->data.data = p->data;
-        config->data.images = config->data.masks = config->data.list = NULL;
+        config->data.images = config->data.masks = config->data.targets = config->data.list = NULL;
         config->has_data = 1;
     }
     const char *data = d->data ? d->data : d->images ? d->images : d->list ? d->list : "DIR";

@@ -33,6 +33,7 @@ typedef struct stk_run_config {
     int64_t pin_memory, persistent_workers, mixed_precision, drop_last; /* 0, 1 or STK_UNSAID */
     int64_t gpu_augmentation, prefetcher;                               /* the same */
     int64_t log_every;
+    int perceptual;           /* 1: other dialects: the loss has a frozen network, which is not estimated */
     int64_t cards;            /* that the file asks for; -1: all there are; 0: it does not say */
     char devices[32];         /* the same as it stands there; "" = it does not */
     char augment[64];         /* of other dialects, as it stands there; "" = not said */
