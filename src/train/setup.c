@@ -23,6 +23,7 @@
 #include "src/train/resolve.h"
 #include <stoke/tools/data.h>
 #include <stoke/tools/loader.h>
+#include <stoke/tools/machine.h>
 #include <stoke/tools/train.h>
 
 /* ---- learning rates ---- */
@@ -261,8 +262,9 @@ static int make_net(stk_resolve_ctx *s)
     setup->params.num_blocks = setup->net.num_blocks = plan.num_blocks;
     setup->features = plan.features;
     if (plan.features)
-        stk_resolve_say(s, "The loss has %g times the distance of the features of %s in it (`perceptual_weight`).",
-                        setup->params.perceptual_weight, plan.features);
+        stk_resolve_say(
+            s, "The loss has %g times the distance of the features of %s in it (`perceptual_weight`).",
+            setup->params.perceptual_weight, plan.features);
     return STOKE_OK;
 }
 
@@ -316,6 +318,7 @@ int stk_setup_make(stk_setup *setup, const stoke_data_params *data, const stoke_
 {
     stk_resolve_ctx s = { .setup = setup, .say = say, .progress = progress, .context = context, .err = err };
     char remarks[4096] = ""; /* what the loader finds odd */
+    char cores[256];
     *setup = (stk_setup){ 0 };
     int r = take_settings(&s, data, params);
     if (!r) r = name_model(&s);
@@ -335,6 +338,10 @@ int stk_setup_make(stk_setup *setup, const stoke_data_params *data, const stoke_
     if (!r) stk_resolve_rates(&s);
     if (!r) r = stk_resolve_name(&s);
     if (!r) stoke_data_remarks(setup->train_set, &setup->train, remarks, sizeof remarks);
+    /* Of the workers the data set has said it. */
+    if (!r && setup->train.workers >= 0 && !params->threads &&
+        stoke_machine_cores_remark(cores, sizeof cores))
+        stk_resolve_say(&s, "%s", cores);
     for (char *line = remarks, *end; (end = strchr(line, '\n')); line = end + 1)
         stk_resolve_say(&s, "%.*s", (int)(end - line), line);
     stk_pairs_free(&s.val);
