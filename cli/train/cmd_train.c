@@ -13,6 +13,7 @@
 #include <stoke/predict.h>
 
 typedef struct train_options {
+    int other; /* a process that is not rank 0 */
     int dry_run;
 } train_options;
 
@@ -26,6 +27,7 @@ static const stoke_option options[] = {
 /* One run of the command. */
 typedef struct training {
     const cli_call *call;
+    int other; /* a process that is not rank 0 */
     int dry_run;
     int looked; /* --dry-run came as far as it goes */
     train_bar bar;
@@ -114,6 +116,7 @@ static void json_outlook(const stoke_train_event *e)
 static int on_event(void *context, const stoke_train_event *e)
 {
     training *t = context;
+    if (e->rank) return cli_interrupted();
     train_bar_show(&t->bar, e);
     if (e->kind == STOKE_TRAIN_READY) {
         say_outlook(t->call, e, t->dry_run);
@@ -210,6 +213,7 @@ static void say_next(const training *t, const stoke_trainer *trainer, const stok
 static int finish(const training *t, const stoke_trainer *trainer, int r, const stoke_error *err)
 {
     const stoke_train_summary summary = stoke_trainer_summary(trainer);
+    if (t->other) return !r ? CLI_OK : r == STOKE_E_CANCELLED ? cli_interrupt_code() : CLI_FAILED;
     if (r && r != STOKE_E_CANCELLED) {
         if (!cli_interrupted()) return r;
         cli_print_message("train", CLI_WITH_FLAGS(t->call, err->message));
@@ -221,42 +225,14 @@ static int finish(const training *t, const stoke_trainer *trainer, int r, const 
     return r ? cli_interrupt_code() : CLI_OK;
 }
 
-/* What launchers put into the environment of each process. Slurm's is that of a step (srun): a batch script
- * that starts one process has none. */
-static const struct {
-    const char *size, *rank, *launcher;
-} launchers[] = {
-    { "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "mpirun" },
-    { "PMI_SIZE", "PMI_RANK", "mpirun" },
-    { "WORLD_SIZE", "RANK", "torchrun" },
-    { "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun" },
-};
-
-/* Refuses to be one of several processes that torchrun, srun or mpirun started: each would train the same
- * network by itself, in the same folder. */
-static int require_one_process(stoke_error *err)
-{
-    for (size_t i = 0; i < CLI_COUNT(launchers); i++) {
-        const char *size = getenv(launchers[i].size), *rank = getenv(launchers[i].rank);
-        const long n = size ? strtol(size, NULL, 10) : 0;
-        if (n < 2) continue;
-        return cli_error(
-            err, STOKE_E_INVALID,
-            "this is process %.20s of %ld, by %s (%s=%ld), and training runs in one process, on all cores of "
-            "its machine. Start it once, without %s; where nothing launched it: env -u %s stoke train ...",
-            rank ? rank : "n/a", n, launchers[i].launcher, launchers[i].size, n, launchers[i].launcher,
-            launchers[i].size);
-    }
-    return STOKE_OK;
-}
-
 static int run(cli_call *call, stoke_error *err)
 {
     const train_options *o = call->options;
     stoke_trainer *trainer = NULL;
     training t = { .call = call, .dry_run = o->dry_run, .bar = { .call = call } };
-    int r = require_one_process(err);
-    if (!r) r = cli_require_data(call, &call->data, err);
+    t.other = stoke_comm_launch_of(NULL).rank > 0;
+    if (t.other) call->common.quiet = 1; /* rank 0 speaks for all */
+    int r = cli_require_data(call, &call->data, err);
     cli_leave_augment(call);
     if (!r) cli_say(call, "device: the processor; `stoke train` uses no graphics card");
     if (!r) r = stoke_trainer_open(&trainer, &call->data, &call->train, on_event, &t, err);
@@ -265,6 +241,7 @@ static int run(cli_call *call, stoke_error *err)
         cli_say(call, "a dry run: nothing was written");
         return CLI_OK;
     }
+    if (r && t.other && !*err->message) return CLI_FAILED; /* rank 0 has told why */
     if (r) return r;
     r = stoke_trainer_run(trainer, err);
     train_bar_end(&t.bar);

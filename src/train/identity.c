@@ -136,7 +136,7 @@ static const char *const left_out[] = {
     "cache",     "cache_disk",     "cache_ram", "max_pixels", "model",        "pretrained",  "partial",
     "threads",   "epochs",         "steps",     "eval_every", "patience",     "runs",        "name",
     "resume",    "force",          "log_every", "save_every", "stop_after",   "pictures",    "tensorboard",
-    "eval_mode", "names",          "targets",   "patch_size", "perceptual",
+    "eval_mode", "names",          "targets",   "patch_size", "perceptual",   "comm",        "comm_timeout",
 };
 
 /* Settings that came later than runs there are, and that say nothing of segmentation by a model with sizes of

@@ -7,6 +7,7 @@
  *   trainer_loop.c      steps, epochs, when to evaluate, save and leave
  *   trainer_save.c      what the caller hears; evaluation, checkpoints, the report; what the run holds of a
  *                       longer one and must not lose, and what it can do without
+ *   lanes.c, ranks.c    how processes share a step, and how they agree on everything else
  *   identity.c          which files and settings it is the run of
  *
  * What a checkpoint holds is `now`, the network and the identity; everything else here can be made again.
@@ -22,6 +23,7 @@
 #include "src/train/evaluate.h"
 #include "src/train/lanes.h"
 #include "src/train/log_writer.h"
+#include "src/train/ranks.h"
 #include <stoke/dataset.h>
 #include <stoke/tools/live.h>
 #include <stoke/tools/train.h>
@@ -83,7 +85,9 @@ struct stoke_trainer {
     stk_setup setup;
     stoke_train_fn event;
     void *context;
-    int asked; /* to stop, by the callback */
+    int asked;      /* to stop, by the callback */
+    int stops;      /* what all ranks have agreed on: one of them was asked */
+    stk_comm *comm; /* NULL: one process */
 
     char *folder;
     int folder_fd;  /* holds the lock on the folder; -1: none */
@@ -102,8 +106,8 @@ struct stoke_trainer {
     stoke_labels *labels;
     stoke_confusion *confusion;
     stk_evaluate_gallery *gallery; /* NULL: no pictures */
-    stk_log_writer *log;
-    stoke_live *live; /* NULL: the page could not be made */
+    stk_log_writer *log;           /* NULL: rank 0 writes it */
+    stoke_live *live;              /* NULL: the page could not be made */
     stk_trainer_missing missing[STK_EXTRAS];
 
     stk_remarks remarks; /* said before the log began, to be written then */
@@ -112,6 +116,7 @@ struct stoke_trainer {
     stk_checkpoint_progress now;
     stoke_scores scores; /* of the last evaluation of this session */
     int evaluated;       /* there was one */
+    int saves;           /* after this step: the last checkpoint is long ago */
     int said_cost;       /* that evaluations take long */
     int stopped_early;
     int reported; /* the last report was written */

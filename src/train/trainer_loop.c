@@ -203,6 +203,14 @@ static void book(stoke_trainer *t, double loss, uint64_t images, double seconds,
     t->lately.data_seconds = FADE * t->lately.data_seconds + waited;
 }
 
+/* No step may be lost that took long, or more work than STK_SAVE_SECONDS: rank 0's clock tells. */
+static int is_long_since_saved(const stoke_trainer *t)
+{
+    const double since = seconds_since(t->saved_ns ? t->saved_ns : t->began_ns);
+    if (since > STK_SAVE_SECONDS) return 1;
+    return t->last_step > STK_LONG_STEP && since > STK_SAVES_PER_GAP * fmax(t->last_save, 0.1);
+}
+
 static int step(stoke_trainer *t, stoke_error *err)
 {
     const uint64_t began = stk_now_ns();
@@ -212,6 +220,8 @@ static int step(stoke_trainer *t, stoke_error *err)
     t->n_names = 0;
     t->lr = stk_train_lr(&t->setup.params, t->now.step, t->setup.steps);
     for (uint32_t k = 0; !r && k < stk_lanes_own(&t->lanes); k++) r = add_batch(t, k, &waited, &images, err);
+    t->saves = is_long_since_saved(t);
+    r = stk_ranks_agree_on_step(t, r, &images, &t->saves, err);
     if (!r) r = update(t, &loss, err);
     if (r) return r;
     book(t, loss, images, seconds_since(began), waited);
@@ -238,10 +248,7 @@ static int evaluation_due(const stoke_trainer *t)
 static int checkpoint_due(const stoke_trainer *t)
 {
     const int64_t every = t->setup.params.save_every;
-    if (every >= 0) return due(every, t->now.step);
-    const double since = seconds_since(t->saved_ns ? t->saved_ns : t->began_ns);
-    if (since > STK_SAVE_SECONDS) return 1;
-    return t->last_step > STK_LONG_STEP && since > STK_SAVES_PER_GAP * fmax(t->last_save, 0.1);
+    return every >= 0 ? due(every, t->now.step) : t->saves;
 }
 
 /* Why the run is over; NULL: it is not. */
@@ -249,16 +256,33 @@ static const char *reason_to_end(stoke_trainer *t)
 {
     const stoke_train_params *p = &t->setup.params;
     const int complete = t->now.step >= t->setup.steps;
-    if (complete && !(t->asked && evaluation_due(t))) return "all steps are done";
+    if (complete && !(t->stops && evaluation_due(t))) return "all steps are done";
     t->stopped_early = p->patience && t->now.without_gain >= (uint64_t)p->patience;
     if (t->stopped_early) return "no gain in as many evaluations as `patience` allows";
-    if (t->asked) return "asked to stop";
+    if (t->stops) return "asked to stop";
     if (p->stop_after && t->session >= (uint64_t)p->stop_after) return "as many steps as `stop_after` allows";
     return NULL;
 }
 
+/* By rank 0, with all that only owners have; what came of it is everyone's. */
+static int evaluate(stoke_trainer *t, stoke_error *err)
+{
+    int r = stk_ranks_agree(t, stk_lanes_gather(&t->lanes, err), err);
+    if (r) return r;
+    r = stk_ranks_agree(t, stk_ranks_first(t) ? stk_trainer_evaluate(t, err) : STOKE_OK, err);
+    const int shared = stk_ranks_take(t, &t->now, sizeof t->now, r ? NULL : err);
+    return r ? r : shared;
+}
+
+static int save(stoke_trainer *t, stoke_error *err)
+{
+    const int r = stk_ranks_agree(t, stk_lanes_gather(&t->lanes, err), err);
+    return r ? r : stk_ranks_agree(t, stk_ranks_first(t) ? stk_trainer_save(t, err) : STOKE_OK, err);
+}
+
 static void make_report(stoke_trainer *t)
 {
+    if (!stk_ranks_first(t)) return;
     stoke_error err = { 0 };
     const uint64_t began = stk_now_ns();
     t->reported = stoke_run_report(t->folder, 0, &err) == STOKE_OK;
@@ -270,14 +294,14 @@ static int between_steps(stoke_trainer *t, const char **why, stoke_error *err)
 {
     const uint64_t began = stk_now_ns();
     if (due(t->setup.params.log_every, t->now.step)) stk_trainer_write_note(t);
-    const int evaluates = evaluation_due(t) && !t->asked;
-    int r = evaluates ? stk_trainer_evaluate(t, err) : STOKE_OK;
+    const int evaluates = evaluation_due(t) && !t->stops;
+    int r = evaluates ? evaluate(t, err) : STOKE_OK;
     const int evaluated = evaluates && !r;
     /* One that Ctrl-C cut short is not an error: it is made up for when the run goes on. */
-    if (r == STOKE_E_CANCELLED && t->asked) r = STOKE_OK;
+    if (r == STOKE_E_CANCELLED && t->stops) r = STOKE_OK;
     if (r) return r;
     *why = reason_to_end(t);
-    if (evaluated || *why || checkpoint_due(t)) r = stk_trainer_save(t, err);
+    if (evaluated || *why || checkpoint_due(t)) r = save(t, err);
     if (!r && evaluated && !*why) make_report(t);
     if (evaluated) t->eval_seconds = seconds_since(began);
     if (!*why) stk_trainer_live(t, STOKE_LIVE_TRAINING); /* again, after what came between */
@@ -296,7 +320,8 @@ static int run(stoke_trainer *t, const char **why, stoke_error *err)
     if (evaluation_due(t)) r = between_steps(t, why, err);
     if (!r && !*why) {
         *why = reason_to_end(t);
-        if (*why && t->resumed) r = stk_trainer_save_network(t, "last", err);
+        if (*why && t->resumed && stk_ranks_first(t)) r = stk_trainer_save_network(t, "last", err);
+        r = stk_ranks_agree(t, r, err);
     }
     while (!r && !*why) {
         r = step(t, err);
@@ -370,7 +395,7 @@ int stoke_trainer_run(stoke_trainer *t, stoke_error *err)
     stk_trainer_send(t, &event);
     if (r) return stk_fail_again(err, r, own.message);
     const int complete = t->now.step >= t->setup.steps || t->stopped_early;
-    return t->asked && (!complete || evaluation_due(t))
+    return t->stops && (!complete || evaluation_due(t))
                ? stk_fail(err, STOKE_E_CANCELLED, "asked to stop at step %" PRIu64, t->now.step)
                : STOKE_OK;
 }

@@ -91,6 +91,8 @@ stoke_train_event stk_trainer_event(const stoke_trainer *t, stoke_train_event_ki
     const stk_trainer_lately *lately = &t->lately;
     return (stoke_train_event){
         .kind = kind,
+        .rank = stk_comm_rank(t->comm),
+        .world = stk_comm_world(t->comm),
         .step = t->now.step,
         .steps = t->setup.steps,
         .epoch = t->now.epoch,
@@ -111,6 +113,7 @@ stoke_train_event stk_trainer_event(const stoke_trainer *t, stoke_train_event_ki
 void stk_trainer_send(stoke_trainer *t, const stoke_train_event *event)
 {
     if (t->event && t->event(t->context, event)) t->asked = 1;
+    if (!t->comm) t->stops = t->asked;
 }
 
 int stk_trainer_count(stoke_trainer *t, stoke_train_event_kind kind, uint64_t done, uint64_t total)
@@ -139,6 +142,7 @@ void stk_trainer_remark(stoke_trainer *t, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    if (!stk_ranks_first(t)) return; /* what rank 0 says holds for all */
     stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_REMARK);
     event.text = text;
     /* Into the log, for the report. Best effort: the remark itself is told in any case. */
