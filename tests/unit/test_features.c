@@ -6,6 +6,7 @@
 #include "tests/unit/unit.h"
 
 #include <math.h>
+#include <sys/stat.h>
 
 #include "src/base/mem.h"
 #include "src/net/features/vgg.h"
@@ -479,6 +480,31 @@ static void other_networks_are_refused(void **state)
     expect_refused(&p, STOKE_E_FORMAT, "not a safetensors file");
 }
 
+/* Tensors of both networks, so that either may be believed. */
+static void a_config_of_another_network_is_refused(void **state)
+{
+    static const char *const names[] = { "segformer.encoder.patch_embeddings.0.proj.weight", "head.weight",
+                                         "body.0.conv1.weight", "tail.weight" };
+    static const char config[] = "{\"model_type\": \"stokehold-resnet\"}";
+    const char *folder = unit_path(state, "both");
+    char *path = stk_pretrained_path(folder, "model.safetensors");
+    file *f = make_vgg("features.", VGG16);
+    f->count = sizeof names / sizeof *names;
+    for (size_t i = 0; i < f->count; i++) {
+        memcpy(f->shapes[i], (uint32_t[]){ 4, 3, 3, 3 }, sizeof f->shapes[i]);
+        f->list[i] = (stk_safetensors_source){ names[i], STK_TENSOR_F32, 4, f->shapes[i], f->values };
+    }
+    assert_int_equal(mkdir(folder, 0777), 0);
+    write_file(f, path);
+    stk_free(path);
+    path = stk_pretrained_path(folder, "config.json");
+    unit_write(path, config, sizeof config - 1);
+    const stoke_net_params p = small(folder);
+    expect_refused(&p, STOKE_E_FORMAT, "config.json is that of a residual network");
+    stk_free(path);
+    free_file(f);
+}
+
 static void settings_are_checked(void **state)
 {
     stoke_net_params p = small(vgg16(state));
@@ -557,6 +583,7 @@ UNIT_GROUP(features)
         unit_test_with_folder(files_with_gaps),
         unit_test_with_folder(files_of_wrong_shapes),
         unit_test_with_folder(other_networks_are_refused),
+        unit_test_with_folder(a_config_of_another_network_is_refused),
         unit_test_with_folder(settings_are_checked),
         unit_test_with_folder(names_and_depths),
         unit_test_with_folder(survives_without_memory),
