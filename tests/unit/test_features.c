@@ -513,6 +513,16 @@ static void settings_are_checked(void **state)
     p.scale = 2; /* the output counts */
     stoke_net *net = open_net(&p);
     stoke_net_close(&net);
+    p.training = 0;
+    net = open_net(&p);
+    stoke_error err = { 0 };
+    assert_int_equal(stoke_net_resize(net, 3, WIDTH, &err), STOKE_E_INVALID);
+    assert_non_null(strstr(err.message, "has features of 8 x 8 and larger"));
+    const stoke_net_batch batch = both();
+    stoke_logits logits;
+    assert_int_equal(stoke_net_forward(net, &batch, &logits, NULL), STOKE_OK);
+    assert_int_equal(logits.height, 14);
+    stoke_net_close(&net);
     p = small(segformer(state));
     p.width = 28;
     expect_refused(&p, STOKE_E_INVALID, "has features of 29 x 29 and larger");
