@@ -231,6 +231,45 @@ static void wrong_batches_are_refused(void **state)
     free(b);
 }
 
+/* ---- what config.json says ---- */
+
+static void config_json_is_held_against_the_tensors(void **state)
+{
+    static const struct {
+        const char *json, *told;
+    } cases[] = { { "\"num_channels\": 4", "\"num_channels\" is 4: only 3" },
+                  { "\"base_channels\": 9", "\"base_channels\" is 9: only 8" },
+                  { "\"base_channels\": \"8\"", "\"base_channels\" is 8: only 8" },
+                  { "\"num_blocks\": -1", "\"num_blocks\" is -1: only 4" },
+                  { "\"residual_scale\": 1", "\"residual_scale\" is 1: only 0.1" },
+                  { "\"scale\": 0", "\"scale\" is not 1 to 4, or does not fit 12 outputs" },
+                  { "\"scale\": 3", "\"scale\" is not 1 to 4, or does not fit 12 outputs" },
+                  { "\"scale\": -2", "\"scale\" is not 1 to 4, or does not fit 12 outputs" },
+                  { "\"scale\": 1e300", "\"scale\" is not 1 to 4, or does not fit 12 outputs" },
+                  { "\"scale\": [2]", "\"scale\" is not 1 to 4, or does not fit 12 outputs" },
+                  { "\"task\": \"restore\"", "\"task\" is restore, but tail.weight makes 12 values" },
+                  { "\"task\": \"denoise\"", "\"task\" is denoise: segment or restore is" },
+                  { "\"task\": 7", "\"task\" is 7: segment or restore is" } };
+    const char *path = unit_path(state, "config.json");
+    stoke_net_params p = params_of(&NETWORKS[2]), read = params_of(&NETWORKS[0]);
+    stoke_net *net = open_net(&p);
+    stoke_error err = { 0 };
+    if (stoke_net_save(net, unit_folder(state), 0, &err)) fail_msg("%s", err.message);
+    stoke_net_close(&net);
+    read.model = NULL;
+    read.weights = unit_folder(state);
+    read.classes = read.base_channels = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char json[160];
+        stoke_net_plan plan;
+        const int length =
+            snprintf(json, sizeof json, "{\"model_type\": \"stokehold-resnet\", %s}", cases[i].json);
+        unit_write(path, json, (size_t)length);
+        if (!stoke_net_plan_of(&read, &plan, &err) || !strstr(err.message, cases[i].told))
+            fail_msg("%s: %s", cases[i].json, err.message);
+    }
+}
+
 UNIT_GROUP(networks)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +279,7 @@ UNIT_GROUP(networks)
         cmocka_unit_test(the_tail_learns_alone),
         cmocka_unit_test(wrong_settings_are_refused),
         cmocka_unit_test(wrong_batches_are_refused),
+        unit_test_with_folder(config_json_is_held_against_the_tensors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
