@@ -147,10 +147,10 @@ static int is_amount(double value)
     return isfinite(value) && value >= 0;
 }
 
-static int check_loss(const stoke_loss *loss, int task, stoke_error *err)
+int stk_net_check_loss(const stoke_loss *loss, int task, stoke_error *err)
 {
-    const int of_pictures = loss->kind == STOKE_LOSS_L1 || loss->kind == STOKE_LOSS_CHARBONNIER ||
-                            loss->kind == STOKE_LOSS_MSE;
+    const int of_pictures =
+        loss->kind == STOKE_LOSS_L1 || loss->kind == STOKE_LOSS_CHARBONNIER || loss->kind == STOKE_LOSS_MSE;
     if (loss->kind < STOKE_LOSS_CE || loss->kind > STOKE_LOSS_MSE)
         return stk_fail(err, STOKE_E_INVALID, "no such loss: %d", (int)loss->kind);
     if (of_pictures != (task == STOKE_TASK_RESTORE))
@@ -416,7 +416,7 @@ int stk_net_prepare(stoke_net *net, const stoke_net_params *params, const stk_ne
     if (!status) status = stk_network_configure(&net->config, params, err);
     const stk_network *network = net->config.network;
     const int judges = params && (params->training || net->config.task == STOKE_TASK_SEGMENT);
-    if (!status && judges) status = check_loss(&params->loss, net->config.task, err);
+    if (!status && judges) status = stk_net_check_loss(&params->loss, net->config.task, err);
     if (!status) status = stk_network_check_batch(network, params->batch, params->height, params->width, err);
     if (!status) status = open_features(net, params, err);
     if (!status) net->layers = network->create(&net->config, &net->parameters);

@@ -228,6 +228,15 @@ static void wrong_batches_are_refused(void **state)
     assert_int_equal(stoke_net_backward(net, &batch, 1, &loss, &err), STOKE_E_INVALID);
     assert_non_null(strstr(err.message, "needs targets"));
     stoke_net_close(&net);
+    /* Who only predicts need not name a loss, and has none to evaluate. */
+    stoke_net_params predicts = p;
+    predicts.training = 0;
+    predicts.loss.kind = STOKE_LOSS_CE;
+    net = open_net(&predicts);
+    batch = batch_of(b, &NETWORKS[2]);
+    assert_int_equal(stoke_net_evaluate(net, &batch, &loss, NULL, &err), STOKE_E_INVALID);
+    assert_non_null(strstr(err.message, "pictures are restored by l1, charbonnier or mse"));
+    stoke_net_close(&net);
     free(b);
 }
 
