@@ -369,6 +369,19 @@ static void the_plan_counts_it(void **state)
     stoke_net_tape_destroy(&tape);
 }
 
+/* The frozen network is wider than the one that is trained, but has no gradients of weights to sum. */
+static void frozen_weights_have_no_room_for_sums(void **state)
+{
+    stoke_net_params p = small(vgg16(state));
+    p.base_channels = 1;
+    stoke_net *with = open_net(&p);
+    p.perceptual = NULL;
+    stoke_net *without = open_net(&p);
+    assert_int_equal(with->run.partial_floats, without->run.partial_floats);
+    stoke_net_close(&with);
+    stoke_net_close(&without);
+}
+
 static void its_time_has_parts(void **state)
 {
     stoke_net_params p = small(vgg16(state));
@@ -589,6 +602,7 @@ UNIT_GROUP(features)
         unit_test_with_folder(lives_cover_what_is_touched),
         unit_test_with_folder(evaluation_leaves_the_pictures),
         unit_test_with_folder(the_plan_counts_it),
+        unit_test_with_folder(frozen_weights_have_no_room_for_sums),
         unit_test_with_folder(its_time_has_parts),
         unit_test_with_folder(files_with_gaps),
         unit_test_with_folder(files_of_wrong_shapes),
