@@ -394,10 +394,6 @@ typedef struct stk_map {
     size_t stride; /* elements from pixel to pixel; what lies beyond the channels is left alone */
 } stk_map;
 
-/* y = a + b; y may be one of them. */
-void stk_sum(const stk_exec *run, size_t pixels, uint32_t channels, const stk_map *a, const stk_map *b,
-             const stk_map *y);
-
 /* ---- feature distance ---- */
 
 /* How far the features of two pictures are apart (a perceptual loss): the mean over elements, in double, in
