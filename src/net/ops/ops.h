@@ -362,9 +362,7 @@ typedef struct stk_shuffle {
 } stk_shuffle;
 
 void stk_shuffle_forward(const stk_exec *run, const stk_shuffle *shape, const void *narrow, void *wide);
-/* d_narrow = or, with add, += */
-void stk_shuffle_backward(const stk_exec *run, const stk_shuffle *shape, const void *d_wide, void *d_narrow,
-                          int add);
+void stk_shuffle_backward(const stk_exec *run, const stk_shuffle *shape, const void *d_wide, void *d_narrow);
 
 /* ---- pool ---- */
 
