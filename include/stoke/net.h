@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SegFormer b0..b5 as Hugging Face computes it, and a small residual network at full resolution, for masks or
- * for pictures: forward, loss, backward, update, on the processor.
+ * SegFormer b0..b5 as Hugging Face computes it, and a small residual network and a U-Net at full resolution,
+ * for masks or for pictures: forward, loss, backward, update, on the processor.
  *
  *   stoke_net_params p = stoke_net_defaults();
  *   p.model = "b0"; p.classes = 19; p.batch = 4; p.height = p.width = 256;
@@ -34,7 +34,8 @@ STOKE_API const char *stoke_precision_name(int precision);
 /* What is kept for the backward pass: more of it is computed again from mode to mode. */
 typedef enum stoke_memory_mode {
     STOKE_MEMORY_PLAIN = 0, /* nothing large is computed twice */
-    STOKE_MEMORY_LEAN = 1,  /* convolution and GELU of the MLP again */
+    STOKE_MEMORY_LEAN = 1,  /* convolution and GELU of the MLP again; at full resolution, the first of each
+                               pair of convolutions */
     STOKE_MEMORY_MIN = 2    /* its first layer and the attention's projections too */
 } stoke_memory_mode;
 
@@ -68,7 +69,8 @@ typedef struct stoke_net_params {
     uint32_t base_channels, num_blocks;
     uint32_t scale;                /* task restore: sides of the output per side of the input, 1 to 4 */
     uint32_t batch, height, width; /* the largest batch, 2^31 pixels at most (else STOKE_E_LIMIT); pictures of
-                                      exactly this size, 29 x 29 to 32768 x 32768 */
+                                      exactly this size, up to 32768 x 32768: from 29 x 29 on, resnet 1 x 1,
+                                      unet 16 x 16 and multiples of 16 */
     int training;                  /* 0: forward only, less memory */
     int precision;                 /* stoke_precision */
     int memory;                    /* stoke_memory_mode */
@@ -158,8 +160,8 @@ typedef struct stoke_net_batch {
     const float *targets;
     size_t target_row_floats;
 } stoke_net_batch;
-/* A batch of the loader (<stoke/loader.h>) with normalize = imagenet and dtype f32, as it lies there: valid
- * until the batch is released. */
+/* A batch of the loader (<stoke/loader.h>) with normalize as plan.normalize says and dtype f32, as it lies
+ * there: valid until the batch is released. */
 STOKE_API stoke_net_batch stoke_net_batch_of(const struct stoke_batch *batch);
 
 /* Logits of a batch in inference mode (running statistics, no dropout): f32, [count][rows][columns][stride],
@@ -176,7 +178,7 @@ STOKE_API int stoke_net_forward(stoke_net *net, const stoke_net_batch *batch, st
 STOKE_API int stoke_net_predict(stoke_net *net, const stoke_net_batch *batch, uint16_t *classes,
                                 stoke_error *err);
 /* Loss without gradients, in inference mode, the perceptual part included; classes (as stoke_net_predict's)
- * from the same pass, or NULL. */
+ * from the same pass, or NULL. Only here, and in training, must params.loss be one of restored pictures. */
 STOKE_API int stoke_net_evaluate(stoke_net *net, const stoke_net_batch *batch, double *loss,
                                  uint16_t *classes, stoke_error *err);
 
@@ -193,7 +195,8 @@ typedef struct stoke_update {
     double lr;
     double beta1, beta2, eps; /* AdamW; SGD: momentum = beta1 */
     double weight_decay;      /* not for norms, as the paper */
-    double head_lr;           /* factor for the decode head; 10 as the paper */
+    double head_lr;           /* factor for the decode head; 10 as the paper. At full resolution, for the last
+                                 convolution, which wants 1 */
     double clip_norm;         /* 0: no clipping */
     double average_decay;     /* of the moving average; 0.999 */
     int nesterov;
@@ -212,7 +215,7 @@ typedef struct stoke_step_report {
 STOKE_API int stoke_net_step(stoke_net *net, const stoke_update *update, stoke_step_report *report,
                              stoke_error *err);
 
-/* Parameters and buffers by Hugging Face's (old) names, in the order of its state_dict. */
+/* Parameters and buffers, a SegFormer's by Hugging Face's (old) names, in the order of its state_dict. */
 typedef struct stoke_net_tensor {
     const char *name;
     uint32_t dims, shape[4];

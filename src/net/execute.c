@@ -217,7 +217,7 @@ static void shuffle(const stoke_net *net, const stk_tape_op *op, uint32_t batch)
                                 .wide_stride = wide->stride };
     if (back)
         stk_shuffle_backward(&net->run, &shape, stk_net_tensor(net, op->in[0]),
-                             stk_net_tensor(net, op->out[0]), op->add);
+                             stk_net_tensor(net, op->out[0]));
     else
         stk_shuffle_forward(&net->run, &shape, stk_net_tensor(net, op->in[0]),
                             stk_net_tensor(net, op->out[0]));

@@ -147,7 +147,7 @@ static int is_amount(double value)
     return isfinite(value) && value >= 0;
 }
 
-static int check_loss(const stoke_loss *loss, int task, stoke_error *err)
+int stk_net_check_loss(const stoke_loss *loss, int task, stoke_error *err)
 {
     static const struct {
         int task;
@@ -203,6 +203,18 @@ static int check_params(const stoke_net_params *p, stoke_error *err)
     return STOKE_OK;
 }
 
+/* Whether the network that judges, where there is one, has features of what is made of such pictures. */
+static int check_features(const stoke_net *net, uint32_t height, uint32_t width, const char *which,
+                          stoke_error *err)
+{
+    const uint32_t scale = net->config.scale;
+    const uint32_t least = net->features ? net->features->family->side_min : 0;
+    if (height * scale >= least && width * scale >= least) return STOKE_OK;
+    return stk_fail(err, STOKE_E_INVALID, "pictures of %u x %u: %s has features of %u x %u and larger",
+                    (unsigned)(height * scale), (unsigned)(width * scale), which, (unsigned)least,
+                    (unsigned)least);
+}
+
 /* The network that judges, where there is one. */
 static int open_features(stoke_net *net, const stoke_net_params *p, stoke_error *err)
 {
@@ -213,12 +225,7 @@ static int open_features(stoke_net *net, const stoke_net_params *p, stoke_error 
             "a perceptual loss compares pictures, and this network labels them: it is for the task "
             "restore");
     const int status = stk_features_create(&net->features, p->perceptual, p->perceptual_weight, err);
-    if (status) return status;
-    const uint32_t least = net->features->family->side_min, scale = net->config.scale;
-    if (p->height * scale >= least && p->width * scale >= least) return STOKE_OK;
-    return stk_fail(err, STOKE_E_INVALID, "pictures of %u x %u: %s has features of %u x %u and larger",
-                    (unsigned)(p->height * scale), (unsigned)(p->width * scale), p->perceptual,
-                    (unsigned)least, (unsigned)least);
+    return status ? status : check_features(net, p->height, p->width, p->perceptual, err);
 }
 
 static int resolve_precision(int wanted, const stk_net_table *table)
@@ -426,7 +433,7 @@ int stk_net_prepare(stoke_net *net, const stoke_net_params *params, const stk_ne
     if (!status) status = stk_network_configure(&net->config, params, err);
     const stk_network *network = net->config.network;
     const int judges = params && (params->training || net->config.task == STOKE_TASK_SEGMENT);
-    if (!status && judges) status = check_loss(&params->loss, net->config.task, err);
+    if (!status && judges) status = stk_net_check_loss(&params->loss, net->config.task, err);
     if (!status) status = stk_network_check_batch(network, params->batch, params->height, params->width, err);
     if (!status) status = open_features(net, params, err);
     if (!status) net->layers = network->create(&net->config, &net->parameters);
@@ -541,6 +548,7 @@ int stoke_net_resize(stoke_net *net, uint32_t height, uint32_t width, stoke_erro
     if (net->params.training)
         return stk_fail(err, STOKE_E_STATE, "a network that trains keeps the size it was opened with");
     int status = stk_network_check_batch(net->config.network, net->params.batch, height, width, err);
+    if (!status) status = check_features(net, height, width, "the perceptual loss", err);
     if (status || (height == before[0] && width == before[1])) return status;
     net->params.height = height;
     net->params.width = width;

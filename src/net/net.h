@@ -80,6 +80,9 @@ int stk_net_prepare(stoke_net *net, const stoke_net_params *params, const stk_ne
                     stoke_error *err);
 /* Where the loss scale begins: above 1 in fp16 only. */
 double stk_net_first_scale(int precision);
+/* A loss that the task has, with numbers that make sense, or STOKE_E_INVALID. Who restores pictures without
+ * training need not name one; it is asked for when a loss is. */
+int stk_net_check_loss(const stoke_loss *loss, int task, stoke_error *err);
 /* Task restore: what its loss compares. */
 stk_pixel_shape stk_net_pixel_shape(const stoke_net *net, uint32_t batch);
 /* Where a tensor lies; NULL for none. */

@@ -16,6 +16,8 @@ static int check_targets(const stoke_net *net, const stoke_net_batch *batch, sto
 {
     const stk_tape *tape = &net->tape;
     const size_t wanted = 3 * (size_t)tape->out_height * tape->out_width;
+    const int status = stk_net_check_loss(&net->params.loss, STOKE_TASK_RESTORE, err);
+    if (status) return status;
     if (!batch->targets) return stk_fail(err, STOKE_E_INVALID, "a loss of restored pictures needs targets");
     if (batch->target_row_floats < wanted)
         return stk_fail(err, STOKE_E_INVALID, "target_row_floats is %zu: a target of 3 x %u x %u has %zu",

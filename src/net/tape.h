@@ -128,7 +128,7 @@ typedef enum stk_tape_op_kind {
     STK_TAPE_CONV3_WEIGHT,        /* view x, view dy -> the layer's gradients */
     STK_TAPE_CONV3_INPUT,         /* view dy; [residual, gate] -> dx */
     STK_TAPE_SHUFFLE,             /* narrow -> wide */
-    STK_TAPE_SHUFFLE_BACK,        /* d_wide -> d_narrow, = or += */
+    STK_TAPE_SHUFFLE_BACK,        /* d_wide -> d_narrow */
     STK_TAPE_POOL,                /* large -> small */
     STK_TAPE_POOL_BACK,           /* large, d_small -> d_large, = or += */
     STK_TAPE_LOSS,                /* logits -> d_logits */

@@ -154,6 +154,15 @@ double stk_tape_flops(const stk_tape *tape, stk_tape_span span, uint32_t batch)
 
 /* ---- scratch ---- */
 
+/* Gradients of weights alone are summed, and a frozen network has none: for a VGG16 that would be 288 MiB. */
+static stk_exec_need conv3_need(const stk_exec *run, const stk_tape_op *op, uint32_t batch)
+{
+    stk_exec_need need =
+        stk_conv3_need(run, op->layer, (stk_conv3_map){ batch, op->map.height, op->map.width });
+    if (op->kind != STK_TAPE_CONV3_WEIGHT) need.partial = 0;
+    return need;
+}
+
 static stk_exec_need need_of(const stk_exec *run, const stk_tape_op *op, uint32_t batch)
 {
     stk_segformer_head head;
@@ -178,8 +187,7 @@ static stk_exec_need need_of(const stk_exec *run, const stk_tape_op *op, uint32_
         return stk_segformer_head_need(run, &head);
     case STK_TAPE_CONV3:
     case STK_TAPE_CONV3_WEIGHT:
-    case STK_TAPE_CONV3_INPUT:
-        return stk_conv3_need(run, op->layer, (stk_conv3_map){ batch, map.height, map.width });
+    case STK_TAPE_CONV3_INPUT: return conv3_need(run, op, batch);
     case STK_TAPE_DISTANCE: return stk_feature_distance_need(run, &(stk_feature_shape){ rows, op->channels });
     case STK_TAPE_DRAW:
     case STK_TAPE_PATCHES_BACK:
@@ -215,7 +223,8 @@ static int alike(const stk_tape_op *a, const stk_tape_op *b)
         const stk_linear *x = a->layer, *y = b->layer;
         return x->in == y->in && x->out == y->out;
     }
-    if (is_conv3(a) && is_conv3(b)) {
+    const int sums = a->kind == STK_TAPE_CONV3_WEIGHT;
+    if (is_conv3(a) && is_conv3(b) && sums == (b->kind == STK_TAPE_CONV3_WEIGHT)) {
         const stk_conv3 *x = a->layer, *y = b->layer;
         return x->in == y->in && x->out == y->out && !memcmp(&a->map, &b->map, sizeof a->map);
     }

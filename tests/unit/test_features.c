@@ -6,6 +6,7 @@
 #include "tests/unit/unit.h"
 
 #include <math.h>
+#include <sys/stat.h>
 
 #include "src/base/mem.h"
 #include "src/net/features/vgg.h"
@@ -368,6 +369,19 @@ static void the_plan_counts_it(void **state)
     stoke_net_tape_destroy(&tape);
 }
 
+/* The frozen network is wider than the one that is trained, but has no gradients of weights to sum. */
+static void frozen_weights_have_no_room_for_sums(void **state)
+{
+    stoke_net_params p = small(vgg16(state));
+    p.base_channels = 1;
+    stoke_net *with = open_net(&p);
+    p.perceptual = NULL;
+    stoke_net *without = open_net(&p);
+    assert_int_equal(with->run.partial_floats, without->run.partial_floats);
+    stoke_net_close(&with);
+    stoke_net_close(&without);
+}
+
 static void its_time_has_parts(void **state)
 {
     stoke_net_params p = small(vgg16(state));
@@ -479,6 +493,31 @@ static void other_networks_are_refused(void **state)
     expect_refused(&p, STOKE_E_FORMAT, "not a safetensors file");
 }
 
+/* Tensors of both networks, so that either may be believed. */
+static void a_config_of_another_network_is_refused(void **state)
+{
+    static const char *const names[] = { "segformer.encoder.patch_embeddings.0.proj.weight", "head.weight",
+                                         "body.0.conv1.weight", "tail.weight" };
+    static const char config[] = "{\"model_type\": \"stokehold-resnet\"}";
+    const char *folder = unit_path(state, "both");
+    char *path = stk_pretrained_path(folder, "model.safetensors");
+    file *f = make_vgg("features.", VGG16);
+    f->count = sizeof names / sizeof *names;
+    for (size_t i = 0; i < f->count; i++) {
+        memcpy(f->shapes[i], (uint32_t[]){ 4, 3, 3, 3 }, sizeof f->shapes[i]);
+        f->list[i] = (stk_safetensors_source){ names[i], STK_TENSOR_F32, 4, f->shapes[i], f->values };
+    }
+    assert_int_equal(mkdir(folder, 0777), 0);
+    write_file(f, path);
+    stk_free(path);
+    path = stk_pretrained_path(folder, "config.json");
+    unit_write(path, config, sizeof config - 1);
+    const stoke_net_params p = small(folder);
+    expect_refused(&p, STOKE_E_FORMAT, "config.json is that of a residual network");
+    stk_free(path);
+    free_file(f);
+}
+
 static void settings_are_checked(void **state)
 {
     stoke_net_params p = small(vgg16(state));
@@ -486,6 +525,16 @@ static void settings_are_checked(void **state)
     expect_refused(&p, STOKE_E_INVALID, "has features of 8 x 8 and larger");
     p.scale = 2; /* the output counts */
     stoke_net *net = open_net(&p);
+    stoke_net_close(&net);
+    p.training = 0;
+    net = open_net(&p);
+    stoke_error err = { 0 };
+    assert_int_equal(stoke_net_resize(net, 3, WIDTH, &err), STOKE_E_INVALID);
+    assert_non_null(strstr(err.message, "has features of 8 x 8 and larger"));
+    const stoke_net_batch batch = both();
+    stoke_logits logits;
+    assert_int_equal(stoke_net_forward(net, &batch, &logits, NULL), STOKE_OK);
+    assert_int_equal(logits.height, 14);
     stoke_net_close(&net);
     p = small(segformer(state));
     p.width = 28;
@@ -553,10 +602,12 @@ UNIT_GROUP(features)
         unit_test_with_folder(lives_cover_what_is_touched),
         unit_test_with_folder(evaluation_leaves_the_pictures),
         unit_test_with_folder(the_plan_counts_it),
+        unit_test_with_folder(frozen_weights_have_no_room_for_sums),
         unit_test_with_folder(its_time_has_parts),
         unit_test_with_folder(files_with_gaps),
         unit_test_with_folder(files_of_wrong_shapes),
         unit_test_with_folder(other_networks_are_refused),
+        unit_test_with_folder(a_config_of_another_network_is_refused),
         unit_test_with_folder(settings_are_checked),
         unit_test_with_folder(names_and_depths),
         unit_test_with_folder(survives_without_memory),

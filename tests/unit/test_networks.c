@@ -228,7 +228,121 @@ static void wrong_batches_are_refused(void **state)
     assert_int_equal(stoke_net_backward(net, &batch, 1, &loss, &err), STOKE_E_INVALID);
     assert_non_null(strstr(err.message, "needs targets"));
     stoke_net_close(&net);
+    /* Who only predicts need not name a loss, and has none to evaluate. */
+    stoke_net_params predicts = p;
+    predicts.training = 0;
+    predicts.loss.kind = STOKE_LOSS_CE;
+    net = open_net(&predicts);
+    batch = batch_of(b, &NETWORKS[2]);
+    assert_int_equal(stoke_net_evaluate(net, &batch, &loss, NULL, &err), STOKE_E_INVALID);
+    assert_non_null(strstr(err.message, "pictures are restored by l1, charbonnier or mse"));
+    stoke_net_close(&net);
     free(b);
+}
+
+/* ---- another size ---- */
+
+static void expect_same_outputs(stoke_net *a, stoke_net *b, const stoke_net_batch *batch)
+{
+    stoke_error err = { 0 };
+    stoke_logits first, second;
+    if (stoke_net_forward(a, batch, &first, &err)) fail_msg("%s", err.message);
+    if (stoke_net_forward(b, batch, &second, &err)) fail_msg("%s", err.message);
+    assert_int_equal(first.height, second.height);
+    assert_int_equal(first.width, second.width);
+    for (size_t k = 0; k < (size_t)batch->count * first.height * first.width; k++)
+        assert_memory_equal(first.data + k * first.stride, second.data + k * second.stride,
+                            first.classes * sizeof(float));
+}
+
+/* Smaller and larger ones, one after the other, as if each had been opened at its size. */
+static void a_resized_network_is_one_of_that_size(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[][2] = { { 16, 32 }, { 32, 32 }, { 16, 16 }, { 32, 16 } };
+    sample_batch *b = make_batch(8);
+    for (int i = 0; i < COUNT; i++) {
+        stoke_net_params p = params_of(&NETWORKS[i]);
+        const stoke_net_batch batch = batch_of(b, &NETWORKS[i]);
+        p.training = 0;
+        p.height = p.width = 16;
+        stoke_net *net = open_net(&p);
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+            p.height = sizes[k][0];
+            p.width = sizes[k][1];
+            stoke_net *own = open_net(&p);
+            assert_int_equal(stoke_net_resize(net, p.height, p.width, NULL), STOKE_OK);
+            expect_same_outputs(net, own, &batch);
+            stoke_net_close(&own);
+        }
+        stoke_net_close(&net);
+    }
+    free(b);
+}
+
+/* It keeps its size, and goes on. */
+static void resizing_survives_every_lack_of_memory(void **state)
+{
+    (void)state;
+    sample_batch *b = make_batch(9);
+    for (int i = 0; i < COUNT; i++) {
+        stoke_net_params p = params_of(&NETWORKS[i]);
+        const stoke_net_batch batch = batch_of(b, &NETWORKS[i]);
+        p.training = 0;
+        stoke_net *small = open_net(&p), *net = open_net(&p);
+        int status = STOKE_E_NOMEM;
+        for (int after = 0; status; after++) {
+            stoke_error err = { 0 };
+            stk_mem_fail_after(after);
+            status = stoke_net_resize(net, 2 * SIDE, SIDE, &err);
+            stk_mem_fail_after(-1);
+            assert_true(status == STOKE_OK || (status == STOKE_E_NOMEM && err.message[0] && after < 50));
+            if (!status || !net->tape.op_count) continue;
+            expect_same_outputs(net, small, &batch);
+        }
+        stoke_net_close(&net);
+        stoke_net_close(&small);
+    }
+    free(b);
+}
+
+/* ---- what config.json says ---- */
+
+static void config_json_is_held_against_the_tensors(void **state)
+{
+    static const struct {
+        const char *json, *told;
+    } cases[] = { { "\"num_channels\": 4", "\"num_channels\" is 4: only 3" },
+                  { "\"base_channels\": 9", "\"base_channels\" is 9: only 8" },
+                  { "\"base_channels\": \"8\"", "\"base_channels\" is 8: only 8" },
+                  { "\"num_blocks\": -1", "\"num_blocks\" is -1: only 4" },
+                  { "\"residual_scale\": 1", "\"residual_scale\" is 1: only 0.1" },
+                  { "\"scale\": 0", "\"scale\" is not 1 to 4, or does not fit 12 outputs" },
+                  { "\"scale\": 3", "\"scale\" is not 1 to 4, or does not fit 12 outputs" },
+                  { "\"scale\": -2", "\"scale\" is not 1 to 4, or does not fit 12 outputs" },
+                  { "\"scale\": 1e300", "\"scale\" is not 1 to 4, or does not fit 12 outputs" },
+                  { "\"scale\": [2]", "\"scale\" is not 1 to 4, or does not fit 12 outputs" },
+                  { "\"task\": \"restore\"", "\"task\" is restore, but tail.weight makes 12 values" },
+                  { "\"task\": \"denoise\"", "\"task\" is denoise: segment or restore is" },
+                  { "\"task\": 7", "\"task\" is 7: segment or restore is" } };
+    const char *path = unit_path(state, "config.json");
+    stoke_net_params p = params_of(&NETWORKS[2]), read = params_of(&NETWORKS[0]);
+    stoke_net *net = open_net(&p);
+    stoke_error err = { 0 };
+    if (stoke_net_save(net, unit_folder(state), 0, &err)) fail_msg("%s", err.message);
+    stoke_net_close(&net);
+    read.model = NULL;
+    read.weights = unit_folder(state);
+    read.classes = read.base_channels = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char json[160];
+        stoke_net_plan plan;
+        const int length =
+            snprintf(json, sizeof json, "{\"model_type\": \"stokehold-resnet\", %s}", cases[i].json);
+        unit_write(path, json, (size_t)length);
+        if (!stoke_net_plan_of(&read, &plan, &err) || !strstr(err.message, cases[i].told))
+            fail_msg("%s: %s", cases[i].json, err.message);
+    }
 }
 
 UNIT_GROUP(networks)
@@ -240,6 +354,9 @@ UNIT_GROUP(networks)
         cmocka_unit_test(the_tail_learns_alone),
         cmocka_unit_test(wrong_settings_are_refused),
         cmocka_unit_test(wrong_batches_are_refused),
+        cmocka_unit_test(a_resized_network_is_one_of_that_size),
+        cmocka_unit_test(resizing_survives_every_lack_of_memory),
+        unit_test_with_folder(config_json_is_held_against_the_tensors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

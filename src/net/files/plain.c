@@ -46,18 +46,30 @@ static int note_shape(void *context, const stk_safetensors *file, const stk_safe
     return STOKE_OK;
 }
 
+/* Without a word it segments. */
+static int read_task(const stk_config_json *r, stk_network_config *config)
+{
+    const stk_json_value *said = stk_config_field(r, "task");
+    const char *task = said && said->kind == STK_JSON_STRING ? stk_json_text(r->json, said) : NULL;
+    char found[STK_CONFIG_TEXT];
+    config->task = task && strcmp(task, "restore") == 0 ? STOKE_TASK_RESTORE : STOKE_TASK_SEGMENT;
+    if (!said || (task && (config->task == STOKE_TASK_RESTORE || strcmp(task, "segment") == 0)))
+        return STOKE_OK;
+    return stk_fail(r->err, STOKE_E_UNSUPPORTED, "%s: \"task\" is %s: segment or restore is computed here",
+                    r->path, stk_config_text(r, said, found));
+}
+
 static int read_config(const stk_config_json *r, const shapes *found, stk_network_config *config)
 {
     uint64_t scale = 1;
     const stk_json_value *said = stk_config_field(r, "scale");
-    const char *task = stk_json_text(r->json, stk_config_field(r, "task"));
     int status = stk_config_expect_number(r, "num_channels", 3);
     if (!status) status = stk_config_expect_number(r, "base_channels", (double)found->channels);
     if (!status && found->files->block)
         status = stk_config_expect_number(r, "num_blocks", (double)found->blocks);
     if (!status && found->files->block) status = stk_config_expect_number(r, "residual_scale", RESIDUAL);
+    if (!status) status = read_task(r, config);
     if (status) return status;
-    config->task = task && strcmp(task, "restore") == 0 ? STOKE_TASK_RESTORE : STOKE_TASK_SEGMENT;
     if (said && (!stk_json_uint(r->json, said, &scale) || !scale || scale > STK_NET_SCALE ||
                  found->outputs % (scale * scale)))
         return stk_fail(r->err, STOKE_E_FORMAT, "%s: \"scale\" is not 1 to %d, or does not fit %llu outputs",

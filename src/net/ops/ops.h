@@ -362,9 +362,7 @@ typedef struct stk_shuffle {
 } stk_shuffle;
 
 void stk_shuffle_forward(const stk_exec *run, const stk_shuffle *shape, const void *narrow, void *wide);
-/* d_narrow = or, with add, += */
-void stk_shuffle_backward(const stk_exec *run, const stk_shuffle *shape, const void *d_wide, void *d_narrow,
-                          int add);
+void stk_shuffle_backward(const stk_exec *run, const stk_shuffle *shape, const void *d_wide, void *d_narrow);
 
 /* ---- pool ---- */
 
@@ -393,10 +391,6 @@ typedef struct stk_map {
     stk_float type;
     size_t stride; /* elements from pixel to pixel; what lies beyond the channels is left alone */
 } stk_map;
-
-/* y = a + b; y may be one of them. */
-void stk_sum(const stk_exec *run, size_t pixels, uint32_t channels, const stk_map *a, const stk_map *b,
-             const stk_map *y);
 
 /* ---- feature distance ---- */
 

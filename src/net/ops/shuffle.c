@@ -6,18 +6,17 @@
 
 #include "src/net/ops/blocks.h"
 
-typedef enum shuffle_way { WAY_FORWARD, WAY_BACK, WAY_BACK_ADD } shuffle_way;
-
 typedef struct job {
     const stk_shuffle *shape;
     const void *from;
     void *to;
-    shuffle_way way;
+    int back; /* from the wide map to the narrow one */
 } job;
 
 /* One line of the narrow map and those of the wide one that belong to it; `narrow` and `wide` are their first
- * elements. `type` and `way` are constants where this is inlined. */
-static inline void move_line(const job *j, size_t narrow, size_t wide, stk_float type, shuffle_way way)
+ * elements. `type`, which stands for all types of its size, and `back` are constants where this is inlined.
+ */
+static inline void move_line(const job *j, size_t narrow, size_t wide, stk_float type, int back)
 {
     const stk_shuffle *s = j->shape;
     const size_t r = s->scale, bytes = stk_float_bytes(type);
@@ -27,36 +26,22 @@ static inline void move_line(const job *j, size_t narrow, size_t wide, stk_float
             for (size_t k = 0; k < r * r; k++) {
                 const size_t there = wide + k / r * line + k % r * s->wide_stride + c;
                 const size_t here = narrow + c * r * r + k;
-                if (way == WAY_FORWARD)
-                    memcpy(stk_at(j->to, there, type), stk_at(j->from, here, type), bytes);
-                else if (way == WAY_BACK)
-                    memcpy(stk_at(j->to, here, type), stk_at(j->from, there, type), bytes);
-                else
-                    stk_put(j->to, here, stk_get(j->to, here, type) + stk_get(j->from, there, type), type);
+                memcpy(stk_at(j->to, back ? here : there, type), stk_at(j->from, back ? there : here, type),
+                       bytes);
             }
 }
 
-static void add_line(const job *j, size_t narrow, size_t wide)
-{
-    switch (j->shape->type) {
-    case STK_F32: move_line(j, narrow, wide, STK_F32, WAY_BACK_ADD); break;
-    case STK_BF16: move_line(j, narrow, wide, STK_BF16, WAY_BACK_ADD); break;
-    case STK_F16: move_line(j, narrow, wide, STK_F16, WAY_BACK_ADD); break;
-    }
-}
-
-/* Copies know two sizes, not three types. */
 static void copy_line(const job *j, size_t narrow, size_t wide)
 {
     const int small = j->shape->type != STK_F32;
-    if (j->way == WAY_FORWARD && small)
-        move_line(j, narrow, wide, STK_BF16, WAY_FORWARD);
-    else if (j->way == WAY_FORWARD)
-        move_line(j, narrow, wide, STK_F32, WAY_FORWARD);
+    if (j->back && small)
+        move_line(j, narrow, wide, STK_BF16, 1);
+    else if (j->back)
+        move_line(j, narrow, wide, STK_F32, 1);
     else if (small)
-        move_line(j, narrow, wide, STK_BF16, WAY_BACK);
+        move_line(j, narrow, wide, STK_BF16, 0);
     else
-        move_line(j, narrow, wide, STK_F32, WAY_BACK);
+        move_line(j, narrow, wide, STK_F32, 0);
 }
 
 static uint32_t lines_of(const stk_shuffle *s)
@@ -72,8 +57,8 @@ static void move_task(const void *context, uint32_t task, uint32_t thread)
     const size_t lines = (size_t)s->batch * s->height, first = (size_t)task * lines_of(s);
     const size_t end = first + lines_of(s) < lines ? first + lines_of(s) : lines;
     for (size_t line = first; line < end; line++)
-        (j->way == WAY_BACK_ADD ? add_line : copy_line)(
-            j, line * s->width * s->narrow_stride, line * s->width * s->scale * s->scale * s->wide_stride);
+        copy_line(j, line * s->width * s->narrow_stride,
+                  line * s->width * s->scale * s->scale * s->wide_stride);
 }
 
 static void move_all(const stk_exec *run, const job *j)
@@ -84,11 +69,10 @@ static void move_all(const stk_exec *run, const job *j)
 
 void stk_shuffle_forward(const stk_exec *run, const stk_shuffle *shape, const void *narrow, void *wide)
 {
-    move_all(run, &(job){ shape, narrow, wide, WAY_FORWARD });
+    move_all(run, &(job){ shape, narrow, wide, 0 });
 }
 
-void stk_shuffle_backward(const stk_exec *run, const stk_shuffle *shape, const void *d_wide, void *d_narrow,
-                          int add)
+void stk_shuffle_backward(const stk_exec *run, const stk_shuffle *shape, const void *d_wide, void *d_narrow)
 {
-    move_all(run, &(job){ shape, d_wide, d_narrow, add ? WAY_BACK_ADD : WAY_BACK });
+    move_all(run, &(job){ shape, d_wide, d_narrow, 1 });
 }

@@ -169,6 +169,10 @@ static int encoder_of(const char *path, void **layers, stk_parameters *parameter
     stk_network_config config;
     const int status = stk_pretrained_config(path, &config, err);
     if (status) return status;
+    if (config.network != &stk_segformer_network) /* the names of tensors said otherwise */
+        return stk_fail(err, STOKE_E_FORMAT,
+                        "%s: config.json is that of a %s, and there are tensors of a SegFormer", path,
+                        config.network->family);
     *title = config.model;
     *layers = make(config.model, 0, parameters);
     return *layers ? STOKE_OK : stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
