@@ -213,7 +213,8 @@ static void say_next(const training *t, const stoke_trainer *trainer, const stok
 static int finish(const training *t, const stoke_trainer *trainer, int r, const stoke_error *err)
 {
     const stoke_train_summary summary = stoke_trainer_summary(trainer);
-    if (t->other) return !r ? CLI_OK : r == STOKE_E_CANCELLED ? cli_interrupt_code() : CLI_FAILED;
+    /* What there is to say, rank 0 says, and its status counts. */
+    if (t->other && (!r || r == STOKE_E_CANCELLED || !*err->message)) return CLI_OK;
     if (r && r != STOKE_E_CANCELLED) {
         if (!cli_interrupted()) return r;
         cli_print_message("train", CLI_WITH_FLAGS(t->call, err->message));
@@ -241,7 +242,7 @@ static int run(cli_call *call, stoke_error *err)
         cli_say(call, "a dry run: nothing was written");
         return CLI_OK;
     }
-    if (r && t.other && !*err->message) return CLI_FAILED; /* rank 0 has told why */
+    if (r && t.other && !*err->message) return CLI_OK; /* rank 0 tells why */
     if (r) return r;
     r = stoke_trainer_run(trainer, err);
     train_bar_end(&t.bar);
