@@ -3,11 +3,12 @@
  * Processes that train together, from above: who is there, bytes from each to each, and the end of all. A
  * call goes down through these files:
  *
- *   comm.c      opening by name, the thread that owns the engine, waiting and who is waited for
+ *   reduce.c    sums over lanes: who adds what, in the order of tree.h
+ *   comm.c      opening by name, cards, waiting and who is waited for
  *   place.c     which launcher started this process (the environment)
+ *   carrier.c   the thread that owns the engine
  *   loop.c      the engine of tests: ranks are threads of one process
  *   plugin.c    an engine from a file, by dlopen
- *   reduce.c    sums over lanes: who adds what, in the order of tree.h
  *
  * All calls come from one thread, in the same order on every rank.
  */
@@ -19,12 +20,13 @@
 typedef struct stk_comm stk_comm;
 
 typedef struct stk_comm_settings {
-    const char *engine;  /* "auto", "none", "mpi", "c10d", or the path of a plugin */
+    const char *engine;  /* "auto", "none", "mpi", "c10d", or the path of a plugin (it has a '/') */
     double timeout;      /* seconds that a wait may take, 0: for ever */
     double notice_after; /* seconds after which `notice` hears of a wait, and then as long again each time */
     /* "waiting for rank 2 (node-b, pid 811) since 40 s"; on the thread that waits. */
     void (*notice)(void *context, const char *sentence);
     void *context;
+    size_t piece_bytes; /* a larger part goes in pieces of this; 0: 1 GiB */
 } stk_comm_settings;
 
 /* What every rank tells all others on opening, and what they are called in messages. */
@@ -35,11 +37,12 @@ typedef struct stk_comm_card {
 } stk_comm_card;
 
 /* NULL in *out and STOKE_OK: this process is alone. Numbers ranks by host: those of one host follow each
- * other, whatever the launcher did. STOKE_E_STATE: the launcher started more processes than the engine sees,
- * or versions differ; the sentence says which and what to do. */
+ * other, whatever the launcher did; rank 0 is the engine's. STOKE_E_STATE: the launcher started more
+ * processes than the engine sees, or versions differ; the sentence says which and what to do. */
 int stk_comm_open(stk_comm **out, const stk_comm_settings *settings, stoke_error *err);
 /* `world` handles whose ranks are threads of this process, one each; timeout as above, of all. */
 int stk_comm_open_loop(stk_comm **out, uint32_t world, double timeout, stoke_error *err);
+/* Waits for all ranks, as long as any wait may take; after a failure for nobody. */
 void stk_comm_close(stk_comm **comm);
 /* The end of all ranks: what cannot go on in order. Does not return. */
 _Noreturn void stk_comm_abort(stk_comm *comm, int status);
@@ -52,7 +55,8 @@ const char *stk_comm_library(const stk_comm *comm); /* "Open MPI v4.1.4" */
 const char *stk_comm_name_of(const stk_comm *comm, uint32_t rank, char *text, size_t size);
 
 /* Parts to and from every rank (its own: copied). Waits; STOKE_E_TIMEOUT names those that are missing. A part
- * may be larger than an engine's 2 GiB. */
+ * may be larger than an engine's 2 GiB. After a failure every call fails with the same sentence, and memory
+ * of parts that are on their way must stay until the process ends, unless the engine is the loop. */
 int stk_comm_exchange(stk_comm *comm, const stoke_comm_part *send, const stoke_comm_part *recv,
                       stoke_error *err);
 /* The same in two calls, with work between them. Several may be on their way; they are waited for in order. */

@@ -35,7 +35,10 @@ typedef struct stoke_comm_engine {
     int (*open)(void **self, stoke_comm_place *place, stoke_error *err);
     /* Begins to send send[q] to each rank q and to receive recv[q] from it; `world` entries each, those of
      * this rank are empty. What one rank sends, the other must expect: parts between two ranks go in the order
-     * of the calls. The memory stays the caller's and untouched until test() says done. Never blocks. */
+     * of the calls. Ranks that an exchange has nothing for leave it out: no call may count on that of a rank
+     * that it has no bytes for. The two tables are the engine's until test() says done, the memory of the
+     * parts stays the caller's and untouched. Never blocks. On failure there is no ticket, and the engine is
+     * good for abort and close only. */
     int (*exchange)(void *self, const stoke_comm_part *send, const stoke_comm_part *recv, void **ticket,
                     stoke_error *err);
     /* Makes progress; *done 1: all has come and gone, and the ticket is freed. Never blocks. On failure the
@@ -45,7 +48,8 @@ typedef struct stoke_comm_engine {
     void (*missing)(void *self, void *ticket, uint8_t *ranks);
     /* Ends all processes on all hosts, this one too; may return where the engine cannot. */
     void (*abort)(void *self, int status);
-    /* After the last exchange: waits for all ranks. */
+    /* After the last exchange: waits for all ranks; after a failure, or with something still on its way, for
+     * nobody. */
     void (*close)(void **self);
 } stoke_comm_engine;
 
@@ -64,7 +68,8 @@ typedef enum stoke_comm_launcher {
     STOKE_LAUNCHER_TORCHRUN  /* torchrun, accelerate launch, and others that set RANK and WORLD_SIZE */
 } stoke_comm_launcher;
 
-/* What the environment says. It chooses the engine and divides the cores; the engine's own answer counts. */
+/* What the environment says, of the innermost launcher that started more than one process. It chooses the
+ * engine and divides the cores; the engine's own answer counts. */
 typedef struct stoke_comm_launch {
     stoke_comm_launcher launcher;
     uint32_t rank, world;             /* 0 of 1 without a launcher */
