@@ -136,12 +136,19 @@ static void declare_head(stk_parameters *p, stk_segformer *s)
     stk_declare_tensor(p, "batch_norm.running_var", 1, 1, &d, (const float **)&h->running_variance, NULL);
 }
 
+/* Of all stages. */
+static uint32_t blocks_of(const stk_segformer_config *sizes)
+{
+    uint32_t count = 0;
+    for (int i = 0; i < STK_STAGES; i++) count += sizes->depths[i];
+    return count;
+}
+
 /* With the encoder's layers. */
 static stk_segformer *make(const char *model, uint32_t classes, stk_parameters *parameters)
 {
     const stk_segformer_config sizes = stk_segformer_sizes(model, classes);
-    uint32_t count = 0;
-    for (int i = 0; i < STK_STAGES; i++) count += sizes.depths[i];
+    const uint32_t count = blocks_of(&sizes);
     stk_segformer *s = stk_calloc(1, sizeof *s + count * sizeof *s->blocks);
     if (!s) return NULL;
     s->config = sizes;
@@ -184,6 +191,12 @@ const stk_features_family stk_segformer_features = {
 
 /* ---- the network ---- */
 
+static uint32_t blocks(const stk_network_config *config)
+{
+    const stk_segformer_config sizes = stk_segformer_sizes(config->model, config->classes);
+    return blocks_of(&sizes);
+}
+
 static const char *const MODELS[] = { "b0", "b1", "b2", "b3", "b4", "b5", NULL };
 
 const stk_network stk_segformer_network = {
@@ -193,8 +206,11 @@ const stk_network stk_segformer_network = {
     .side_multiple = 1,
     .stride = 4,
     .head_lr = 10,
+    .pretrained = 1,
     .create = create,
     .record = stk_segformer_record,
+    .blocks = blocks,
+    .eager_bytes = stk_segformer_eager_bytes,
     .model_type = "segformer",
     .name = stk_segformer_name,
     .read = stk_segformer_read,
