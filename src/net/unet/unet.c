@@ -228,6 +228,29 @@ static void record(void *layers, const stk_network_settings *how, stk_tape *tape
     tape->backward = stk_tape_span_after(tape, tape->loss);
 }
 
+/* ---- estimates ---- */
+
+static uint32_t blocks(const stk_network_config *config)
+{
+    (void)config;
+    return 2 * LEVELS + 1;
+}
+
+/* As the module of examples/python keeps them: of a level what ReLUs left of two convolutions on either side
+ * and of `grow` (as wide as the level once it is shuffled), and `joined`, twice as wide; then what was pooled,
+ * with the places of its maxima. Two more of the first level are gradients on their way through a ReLU. */
+static uint64_t eager_bytes(void *layers, const stk_network_settings *how, stk_eager_widths widths)
+{
+    const uint64_t c = ((const unet *)layers)->config.base_channels, pixels = (uint64_t)how->height * how->width;
+    uint64_t values = 2 * c * pixels + 2 * (c << LEVELS) * (pixels >> 2 * LEVELS), places = 0;
+    for (uint32_t i = 0; i < LEVELS; i++) {
+        const uint64_t map = (c << i) * (pixels >> 2 * i);
+        values += (2 + 2 + 1 + 2) * map + map / 4;
+        places += map / 4;
+    }
+    return values * widths.product + places * sizeof(int64_t);
+}
+
 /* ---- files and the network ---- */
 
 static const stk_plain_files FILES = { .architecture = "StokeholdUNet",
@@ -267,6 +290,8 @@ const stk_network stk_unet_network = {
     .settle = settle,
     .create = create,
     .record = record,
+    .blocks = blocks,
+    .eager_bytes = eager_bytes,
     .model_type = "stokehold-unet",
     .name = name,
     .read = read_files,
