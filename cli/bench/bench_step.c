@@ -25,7 +25,7 @@ enum { MAX_STEPS = 100000, MAX_PARTS = 32, WARM_UP = 2 };
 #define OPTIONS step_options
 static const stoke_option options[] = {
     CLI_TEXT(STRING, model, NULL, "NAME",
-             "SegFormer b0, b1, b2, b3, b4 or b5; left out, what --weights hold, else b0"),
+             "The network: b0 to b5, resnet or unet; left out, what --weights hold, else b0"),
     CLI_TEXT(STRING, weights, NULL, "PATH",
              "Start from these (a Hugging Face folder or a .safetensors file) instead of random ones; they "
              "say model and classes too"),
@@ -109,7 +109,7 @@ static const char *unit(const bench *b)
 static int begin(bench *b, stoke_error *err)
 {
     const uint64_t warm_up = b->o->short_run ? 0 : WARM_UP;
-    cli_say(b->call, "opening SegFormer %s", b->plan.model);
+    cli_say(b->call, "opening %s %s", b->plan.family, b->plan.model);
     stoke_progress *progress = warm_up ? cli_progress_begin(b->call, "warming up", unit(b)) : NULL;
     int r = stoke_net_open(&b->net, &b->params, err);
     for (size_t i = 0; !r && stoke_net_remark(b->net, i); i++)
@@ -244,7 +244,7 @@ static void print(const bench *b)
                      FACT("packed_bytes", plan->packed), FACT("activations_bytes", plan->activations),
                      FACT("workspace_bytes", plan->workspace), FACT("batch_bytes", batch_bytes(b)),
                      FACT("process_bytes", plan->process));
-    cli_page_say(page, "SegFormer %s, %u x %s, %s, %s, %s, memory %s; %s (%s), %s\n\n", plan->model,
+    cli_page_say(page, "%s %s, %u x %s, %s, %s, %s, memory %s; %s (%s), %s\n\n", plan->family, plan->model,
                  (unsigned)b->params.batch, size, STOKE_COUNT(plan->classes, "class"), precision,
                  b->o->forward ? "forward" : "full step", memory, stoke_machine_cpu_name(),
                  stoke_net_table_in_use(), STOKE_COUNT(plan->threads, "thread"));
@@ -314,7 +314,7 @@ static int run(cli_call *call, stoke_error *err)
 const cli_command cli_bench_step = {
     .summary = "speed and memory of a training step, part by part",
     .description =
-        "Trains a SegFormer on one made-up batch again and again (forward, loss at the resolution of the "
+        "Trains a network on one made-up batch again and again (forward, loss at the resolution of the "
         "pictures, backward, clipping, AdamW) and prints the rate (median, best), time per part, arithmetic "
         "as a share of the peak measured in the same run, and memory against its plan.",
     .reads_config = 1,

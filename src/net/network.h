@@ -48,10 +48,10 @@ typedef struct stk_network_settings {
 
 /* Bytes of a value that PyTorch keeps: the result of a product, and what autocast leaves in or brings to
  * fp32. */
-typedef struct stk_eager_widths {
+typedef struct stk_network_widths {
     uint64_t product, kept;
     int autocast;
-} stk_eager_widths;
+} stk_network_widths;
 
 typedef struct stk_network {
     const char *family;        /* for people: "SegFormer" */
@@ -75,11 +75,14 @@ typedef struct stk_network {
     /* What PyTorch holds of one picture at the peak of a step: tensors that its autograd keeps, counted
      * operation by operation in eager mode, and gradients on their way. Pictures, logits and their gradient
      * are not among it. NULL: there is no torch module that everybody has. */
-    uint64_t (*eager_bytes)(void *layers, const stk_network_settings *how, stk_eager_widths widths);
+    uint64_t (*eager_bytes)(void *layers, const stk_network_settings *how, stk_network_widths widths);
 
     const char *model_type; /* in config.json */
     /* A tensor's name as it is declared here, whatever version wrote it. 0: it is no name of this network. */
     int (*name)(const char *name, char declared[static STK_NAME]);
+    /* A layer's name, cut down to what tells it from others of the same model: "stage 1 query". NULL: none.
+     */
+    void (*title)(char name[static STK_NAME]);
     /* What a file holds: model, sizes, classes, from the shapes of its tensors and config.json, which is NULL
      * when there is none and must agree. */
     int (*read)(const char *path, const stk_json *config_json, stk_network_config *config, stk_say_fn *remark,

@@ -195,7 +195,7 @@ static uint32_t reach(const stk_network_config *config)
 
 /* All at the size of the pictures: the input of every convolution, after ReLU in place; one more map is the
  * gradient on its way. */
-static uint64_t eager_bytes(void *layers, const stk_network_settings *how, stk_eager_widths widths)
+static uint64_t eager_bytes(void *layers, const stk_network_settings *how, stk_network_widths widths)
 {
     const stk_network_config *config = &((const resnet *)layers)->config;
     const uint64_t maps = 2 * (uint64_t)config->num_blocks + 1 + 1;

@@ -4,6 +4,7 @@
  */
 #include "src/net/segformer/segformer.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "src/base/error.h"
@@ -144,6 +145,33 @@ static uint32_t blocks_of(const stk_segformer_config *sizes)
     return count;
 }
 
+/* Names of the layers of a block that multiply, and how people call them. */
+static const struct {
+    const char *module, *title;
+} TITLES[] = {
+    { "attention.self.query", "query" },
+    { "attention.self.sr", "reduction" },
+    { "attention.self.key", "key, value" },
+    { "attention.self", "attention" },
+    { "attention.output.dense", "output" },
+    { "mlp.dense1", "fc1" },
+    { "mlp.dense2", "fc2" },
+    { "proj", "patches" },
+};
+
+static void title(char name[static STK_NAME])
+{
+    unsigned stage, block;
+    int at = 0;
+    if (sscanf(name, "segformer.encoder.block.%u.%u.%n", &stage, &block, &at) != 2 || !at)
+        if (sscanf(name, "segformer.encoder.patch_embeddings.%u.%n", &stage, &at) != 1 || !at) return;
+    for (size_t i = 0; i < sizeof TITLES / sizeof *TITLES; i++)
+        if (!strcmp(name + at, TITLES[i].module)) {
+            snprintf(name, STK_NAME, "stage %u %s", stage + 1, TITLES[i].title);
+            return;
+        }
+}
+
 /* With the encoder's layers. */
 static stk_segformer *make(const char *model, uint32_t classes, stk_parameters *parameters)
 {
@@ -213,6 +241,7 @@ const stk_network stk_segformer_network = {
     .eager_bytes = stk_segformer_eager_bytes,
     .model_type = "segformer",
     .name = stk_segformer_name,
+    .title = title,
     .read = stk_segformer_read,
     .write_config = stk_segformer_write_config,
     .processor = "SegformerImageProcessor",

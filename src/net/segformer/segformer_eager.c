@@ -11,7 +11,7 @@
 /* Of one picture, in units of N C: the inputs of both norms; the norms' results, q and the context as inputs
  * of products; three of the MLP, four times as wide. Autocast casts the first norm's result once for each
  * product that takes it: query and reduction, or query, key and value. */
-static uint64_t block_bytes(const stk_segformer *s, int stage, stk_eager_widths w)
+static uint64_t block_bytes(const stk_segformer *s, int stage, stk_network_widths w)
 {
     const stk_conv_patches *map = &s->stage[stage].reduced;
     const uint64_t tokens = (uint64_t)map->height * map->width, channels = map->channels,
@@ -29,7 +29,7 @@ static uint64_t block_bytes(const stk_segformer *s, int stage, stk_eager_widths 
     return bytes;
 }
 
-uint64_t stk_segformer_eager_bytes(void *segformer, const stk_network_settings *how, stk_eager_widths w)
+uint64_t stk_segformer_eager_bytes(void *segformer, const stk_network_settings *how, stk_network_widths w)
 {
     stk_segformer *s = segformer;
     uint64_t features = 0, largest = 0, all = 0;

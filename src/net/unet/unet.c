@@ -237,17 +237,16 @@ static uint32_t blocks(const stk_network_config *config)
 }
 
 /* As the module of examples/python keeps them: of a level what ReLUs left of two convolutions on either side
- * and of `grow` (as wide as the level once it is shuffled), and `joined`, twice as wide; then what was pooled,
- * with the places of its maxima. Two more of the first level are gradients on their way through a ReLU. */
-static uint64_t eager_bytes(void *layers, const stk_network_settings *how, stk_eager_widths widths)
+ * and of `grow` (as wide as the level once it is shuffled), and `joined`, twice as wide; then what was
+ * pooled, with the places of its maxima. Two more of the first level are gradients on their way through a
+ * ReLU. */
+static uint64_t eager_bytes(void *layers, const stk_network_settings *how, stk_network_widths widths)
 {
-    const uint64_t c = ((const unet *)layers)->config.base_channels, pixels = (uint64_t)how->height * how->width;
-    uint64_t values = 2 * c * pixels + 2 * (c << LEVELS) * (pixels >> 2 * LEVELS), places = 0;
-    for (uint32_t i = 0; i < LEVELS; i++) {
-        const uint64_t map = (c << i) * (pixels >> 2 * i);
-        values += (2 + 2 + 1 + 2) * map + map / 4;
-        places += map / 4;
-    }
+    const uint64_t pixels = (uint64_t)how->height * how->width;
+    const uint64_t first = ((const unet *)layers)->config.base_channels * pixels; /* halved level by level */
+    uint64_t values = 2 * first + 2 * (first >> LEVELS), places = 0;
+    for (uint32_t i = 0; i < LEVELS; i++) places += (first >> i) / 4;
+    values += (4 * (2 + 2 + 1 + 2) + 1) * places;
     return values * widths.product + places * sizeof(int64_t);
 }
 
