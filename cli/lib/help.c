@@ -123,10 +123,9 @@ static void print_level(const char *parent, FILE *out)
 
 void cli_print_overview(FILE *out)
 {
-    fputs(
-        "stoke: feeds segmentation networks with images and masks, and trains SegFormer on the processor\n\n"
-        "Usage: stoke COMMAND [OPTION]...\n",
-        out);
+    fputs("stoke: feeds networks with images and masks, and trains its own on the processor\n\n"
+          "Usage: stoke COMMAND [OPTION]...\n",
+          out);
     print_level("", out);
     fputs("\nHelp:\n"
           "  stoke help COMMAND   options and examples of a command (also: stoke COMMAND --help)\n"
