@@ -85,6 +85,15 @@ int stk_is_resnet(const char *model)
     return word && !strcmp(word, "resnet");
 }
 
+int stk_model_takes(const char *model, uint32_t base_channels, uint32_t num_blocks)
+{
+    stk_network_config config;
+    if (!model || stk_network_find(&config, stk_option_word("model", model), 1, NULL)) return 0;
+    config.base_channels = base_channels;
+    config.num_blocks = num_blocks;
+    return config.network->settle && !config.network->settle(&config, NULL);
+}
+
 int stk_estimate_task(const stoke_estimate_params *p)
 {
     if (p->task != STOKE_TASK_AUTO) return p->task;
@@ -163,7 +172,7 @@ static int stk_estimate_torch(stoke_estimate *e, const stoke_estimate_params *p,
     const stk_network_settings how = {
         .height = p->height, .width = p->width, .training = 1, .freeze_encoder = p->freeze_encoder
     };
-    const stk_eager_widths widths = { .product = autocast ? 2 : 4, .kept = 4, .autocast = autocast };
+    const stk_network_widths widths = { .product = autocast ? 2 : 4, .kept = 4, .autocast = autocast };
     const span varies = autocast ? ACTIVATIONS_AUTOCAST : ACTIVATIONS_FP32;
     const uint64_t trained = count.all - (p->freeze_encoder ? count.encoder : 0);
     const uint64_t pixels = (uint64_t)p->batch * p->height * p->width;
@@ -248,8 +257,9 @@ void stoke_estimate_subject(FILE *out, const stoke_estimate *estimate, const sto
     else if (restores)
         snprintf(result, sizeof result, "restores pictures");
     stoke_text_print(out, "%s%s%s, %llu parameters, batch %u, %u x %u, %s, %s\n",
-                     known ? config.model : params->model, channels, blocks, (unsigned long long)estimate->parameters,
-                     (unsigned)params->batch, (unsigned)params->height, (unsigned)params->width, result,
+                     known ? config.model : params->model, channels, blocks,
+                     (unsigned long long)estimate->parameters, (unsigned)params->batch,
+                     (unsigned)params->height, (unsigned)params->width, result,
                      params->optimizer == STOKE_OPTIMIZER_SGD ? "SGD" : "AdamW");
 }
 
