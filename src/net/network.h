@@ -59,6 +59,7 @@ typedef struct stk_network {
     int restores;              /* 1: knows the task restore, too */
     uint32_t side_min;         /* the smallest side of a picture */
     uint32_t side_multiple;    /* sides are multiples of it */
+    uint32_t side_chosen;      /* and of this, where nobody says one; 0: no more than that */
     uint32_t stride;           /* pixels of the input from one element of the logits to the next */
     double head_lr;            /* factor of the learning rate that suits a new head on pretrained weights */
     int pretrained;            /* 1: encoders of it are published, so that one can be frozen */

@@ -232,6 +232,7 @@ const stk_network stk_segformer_network = {
     .models = MODELS,
     .side_min = STK_SEGFORMER_SIDE_MIN,
     .side_multiple = 1,
+    .side_chosen = 32, /* the last stage sees a 32nd of the picture */
     .stride = 4,
     .head_lr = 10,
     .pretrained = 1,

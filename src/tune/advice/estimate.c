@@ -420,10 +420,11 @@ static int largest(stoke_engine engine, const stoke_estimate_params *params, uin
 {
     stk_network_config config;
     stoke_estimate_params p;
-    uint32_t low = 0, high = most / step + 1; /* low fits, high does not */
     *answer = 0;
     int r = check(params, &config, err);
     if (r) return r;
+    if (what == ASKED_SIDE && step % config.network->side_multiple) step = config.network->side_multiple;
+    uint32_t low = 0, high = most / step + 1; /* low fits, high does not */
     p = *params;
     while (high - low > 1) {
         const uint32_t middle = low + (high - low) / 2;
