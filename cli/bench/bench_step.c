@@ -24,8 +24,9 @@ enum { MAX_STEPS = 100000, MAX_PARTS = 32, WARM_UP = 2 };
 
 #define OPTIONS step_options
 static const stoke_option options[] = {
-    CLI_TEXT(STRING, model, NULL, "NAME",
-             "The network: b0 to b5, resnet or unet; left out, what --weights hold, else b0"),
+    CLI_TEXT(STRING, model, NULL, "b0..b5|resnet|unet",
+             "A SegFormer, the small residual network or the U-Net, for masks; left out, what --weights "
+             "hold, else b0"),
     CLI_TEXT(STRING, weights, NULL, "PATH",
              "Start from these (a Hugging Face folder or a .safetensors file) instead of random ones; they "
              "say model and classes too"),

@@ -77,8 +77,10 @@ static void print_page(const cli_call *call, FILE *out)
 static int run(cli_call *call, stoke_error *err)
 {
     if (!call->n_words) {
-        roff_title("stoke", "feeds networks with images and masks, and trains its own on the processor",
-                   stdout);
+        roff_title(
+            "stoke",
+            "feeds networks with images and masks, or pictures and targets, and trains on the processor",
+            stdout);
         fputs(".SH SYNOPSIS\n.B stoke\n\\fICOMMAND\\fR [\\fIOPTION\\fR]...\n.SH DESCRIPTION\n", stdout);
         roff_text("Reads pairs of images and masks, decodes, fits and augments them and delivers batches at "
                   "the speed of the hardware; makes, checks, shows and measures such sets.",

@@ -123,7 +123,8 @@ static void print_level(const char *parent, FILE *out)
 
 void cli_print_overview(FILE *out)
 {
-    fputs("stoke: feeds networks with images and masks, and trains its own on the processor\n\n"
+    fputs("stoke: feeds networks with images and masks, or pictures and targets, and trains on the "
+          "processor\n\n"
           "Usage: stoke COMMAND [OPTION]...\n",
           out);
     print_level("", out);

@@ -269,7 +269,7 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_train = {
-    .summary = "train a network on a set",
+    .summary = "train a SegFormer on a set",
     CLI_TAKES_DIR,
     .description =
         "Trains on the processor: no graphics card is used (a PyTorch loop that has one takes its batches "
