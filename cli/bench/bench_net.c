@@ -32,7 +32,8 @@ uint32_t bench_net_batch(const cli_call *call, const bench_net_shape *shape, con
 
 #define OPTIONS net_options
 static const stoke_option options[] = {
-    CLI_TEXT(STRING, model, NULL, "NAME", "Only this one of SegFormer b0 .. b5; left out, b0, b2 and b5"),
+    CLI_TEXT(STRING, model, NULL, "NAME",
+             "Only this network, e.g. b0, resnet or unet; left out, b0, b2 and b5"),
     CLI_TEXT(STRING, only, NULL, "TEXT", "Only layers with this in their name, e.g. fc1"),
     BENCH_NET_OPTIONS("19"),
     CLI_TEXT(BYTES, memory_limit, "0", "BYTES",
@@ -111,18 +112,36 @@ static void print_sum(const figures *f, const stoke_net_figure *like)
               ms > 0 ? 100 * at_peak / ms : 0);
 }
 
+static int same_line(const stoke_net_figure *a, const stoke_net_figure *b)
+{
+    return same_column(a, b) && !strcmp(a->model, b->model) && !strcmp(a->layer, b->layer) &&
+           a->in == b->in && a->rows == b->rows && a->out == b->out;
+}
+
+/* The pass of a line that begins with figure i; a step may have none. */
+static const char *cell(char text[static 32], const figures *f, size_t i, const char *pass)
+{
+    for (const stoke_net_figure *line = &f->figure[i]; i < f->count && same_line(line, &f->figure[i]); i++) {
+        const stoke_net_figure *p = &f->figure[i];
+        if (strcmp(p->pass, pass)) continue;
+        snprintf(text, 32, "%.0f (%.0f %%)", p->gflops, 100 * share(f, p));
+        return text;
+    }
+    return "n/a";
+}
+
 static void print_people(const figures *f)
 {
     cli_print("%s; GFLOP/s (share of the peak measured in this run)\n\n", stoke_machine_cpu_name());
     stoke_table *table = CLI_TABLE("model", "layer", "rows x in x out", "calls", "table", "", "Y = X W^T",
                                    "dX = dY W", "dW = dY^T X");
-    /* The three passes of a layer in a table follow one another: a line. */
-    for (size_t i = 0; i + 2 < f->count; i += 3) {
+    for (size_t i = 0; i < f->count; i++) {
         const stoke_net_figure *p = &f->figure[i];
-        cli_row(table, "%s\t%s\t%u x %u x %u\t%u\t%s\t%s\t%.0f (%.0f %%)\t%.0f (%.0f %%)\t%.0f (%.0f %%)",
-                p->model, p->layer, (unsigned)p->rows, (unsigned)p->in, (unsigned)p->out, (unsigned)p->calls,
-                p->table, p->precision, p[0].gflops, 100 * share(f, &p[0]), p[1].gflops,
-                100 * share(f, &p[1]), p[2].gflops, 100 * share(f, &p[2]));
+        char forward[32], input[32], weight[32];
+        if (i && same_line(p - 1, p)) continue;
+        cli_row(table, "%s\t%s\t%u x %u x %u\t%u\t%s\t%s\t%s\t%s\t%s", p->model, p->layer, (unsigned)p->rows,
+                (unsigned)p->in, (unsigned)p->out, (unsigned)p->calls, p->table, p->precision,
+                cell(forward, f, i, "forward"), cell(input, f, i, "input"), cell(weight, f, i, "weight"));
     }
     cli_table_end(table);
     puts("\nRows come from memory, not from caches, as in a step. The C reference does fewer of them.\n");
@@ -162,13 +181,16 @@ static int run(cli_call *call, stoke_error *err)
 const cli_command cli_bench_net = {
     .summary = "speed of every matrix product of the networks, against the processor's peak",
     .description =
-        "Times the matrix products of SegFormer (forward, gradient of the input, gradient of the weights) in "
-        "every CPU table this processor has, whatever STOKE_CPU says, and sets them against multiply-adds in "
-        "registers, measured in the same run. bf16 is measured in the best table.",
+        "Times every matrix product of a network's training step (forward, gradient of the input, gradient of "
+        "the weights) in every CPU table this processor has, whatever STOKE_CPU says, and sets them against "
+        "multiply-adds in registers, measured in the same run. Convolutions count as products of patches, so "
+        "that those which take fewer operations come out above the peak; attention counts as scores and sums, "
+        "its way back under dX. bf16 is measured in the best table.",
     .reads_config = 1,
     .examples = {
         { "stoke bench net --model b0 --size 128", "all products of b0 at 4x128x128" },
         { "stoke bench net --model b2 --only fc1 --size 64", "only the MLP's first layers, on small maps" },
+        { "stoke bench net --model resnet --size 128 --batch 16", "the convolutions of a residual network" },
         { "stoke bench net --only query --size 64 --json", "the queries of b0, b2 and b5, for a program" },
     },
     CLI_OWN_OPTIONS_AND_RUN,

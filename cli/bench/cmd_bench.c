@@ -12,8 +12,8 @@ const cli_command cli_bench = {
     .examples = {
         { "stoke bench data", "the loader on a synthetic set, against bare decoding" },
         { "stoke bench pix", "every pixel function, per CPU table" },
-        { "stoke bench net --model b0 --size 128", "every matrix product of SegFormer b0" },
-        { "stoke bench step --batch 1 --size 128", "a training step of SegFormer b0, part by part" },
+        { "stoke bench net --model b0 --size 128", "every matrix product of b0" },
+        { "stoke bench step --batch 1 --size 128", "a training step of b0, part by part" },
         { "stoke bench data --help", "what it measures, and its options" },
     },
 };

@@ -134,9 +134,18 @@ static int make_columns(column columns[ENGINES], const stoke_estimate_params *p,
     return ok ? STOKE_OK : STOKE_E_UNSUPPORTED;
 }
 
+/* Networks that differ in size alone: the largest that fits is worth an answer. */
+static const char *const models[] = { "b5", "b4", "b3", "b2", "b1", "b0" };
+
+static int has_sizes(const char *model)
+{
+    for (size_t i = 0; i < CLI_COUNT(models); i++)
+        if (!strcmp(models[i], model)) return 1;
+    return 0;
+}
+
 static int ask_backwards(inverse *v, const estimate_options *o, stoke_error *err)
 {
-    static const char *const models[] = { "b5", "b4", "b3", "b2", "b1", "b0" };
     const stoke_engine torch = STOKE_ENGINE_TORCH;
     stoke_recommend_params card = stoke_recommend_defaults();
     stoke_advice advice;
@@ -155,7 +164,7 @@ static int ask_backwards(inverse *v, const estimate_options *o, stoke_error *err
     if (!r) r = stoke_estimate_batch(torch, &p, v->memory, SPARE, 8, &v->batch, err);
     if (!r && !v->batch) r = stoke_estimate_batch(torch, &p, v->memory, SPARE, 1, &v->batch, err);
     if (!r) r = stoke_estimate_side(torch, &p, v->memory, SPARE, &v->side, err);
-    if (!strcmp(p.model, "resnet")) return r;
+    if (!has_sizes(p.model)) return r;
     for (size_t i = 0; !r && !v->model && i < CLI_COUNT(models); i++) {
         p.model = models[i];
         r = stoke_estimate_make(&estimate, torch, &p, err);
@@ -230,7 +239,7 @@ static void print_inverse(const inverse *v, const stoke_estimate_params *p)
                   p->model, (unsigned)p->batch);
     else
         cli_print("  largest size   none, with %s at batch %u\n", p->model, (unsigned)p->batch);
-    if (strcmp(p->model, "resnet"))
+    if (has_sizes(p->model))
         cli_print("  largest model  %s at batch %u and %u x %u\n", v->model ? v->model : "none",
                   (unsigned)p->batch, (unsigned)p->height, (unsigned)p->width);
 }
@@ -303,7 +312,8 @@ const cli_command cli_estimate = {
     .summary = "where memory will go before anything runs, and what fits",
     .description =
         "Memory for one step of training. The column native is the plan of our own engine, in host memory; "
-        "torch is a model of Hugging Face's SegFormer, or of the same residual network, in PyTorch on a card. The latter agrees with measured "
+        "torch is a model of Hugging Face's SegFormer, or of the modules in examples/python for resnet and unet, "
+        "in PyTorch on a card. It agrees with measured "
         "peaks of live tensors in fp32 within 10 %; the driver's context, the workspaces of cuDNN and the "
         "allocator's slack are a range, and autocast was not measured. Other implementations keep more: "
         "mmsegmentation's takes 1.3 to 1.5 times the tensors. What fits is decided by the high end of the "

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every matrix product of a network, timed: forward, gradient of the input, gradient of the weights, in every
- * table.
+ * Every matrix product of a network (products.h), timed: forward, gradient of the input, gradient of the
+ * weights, in every table.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "src/base/error.h"
 #include "src/base/machine.h"
 #include "src/base/mem.h"
+#include "src/base/remarks.h"
 #include "src/base/threadpool.h"
 #include "src/net/kernels/net_table.h"
-#include "src/net/ops/ops.h"
-#include "src/net/segformer/segformer.h"
+#include "src/net/products.h"
 #include <stoke/tools/machine.h>
 #include <stoke/tools/netbench.h>
 
@@ -80,172 +81,9 @@ stoke_net_bench_params stoke_net_bench_defaults(void)
     };
 }
 
-/* ---- which products ---- */
-
-enum { LAYERS_OF_STAGE = 8, MAX_LAYERS = LAYERS_OF_STAGE * STK_STAGES + 1 };
-
-typedef struct layer {
-    const char *name;
-    uint32_t rows, in, out, taps, calls;
-} layer;
-
-/* In the order of list_layers. */
-#define STAGE(i)                                                                                             \
-    {                                                                                                        \
-        "stage " i " patches", "stage " i " query", "stage " i " reduction", "stage " i " key, value",       \
-            "stage " i " output", "stage " i " fc1", "stage " i " fc2", "head, stage " i                     \
-    }
-static const char *const stage_layers[STK_STAGES][LAYERS_OF_STAGE] = { STAGE("1"), STAGE("2"), STAGE("3"),
-                                                                       STAGE("4") };
-
-static size_t list_layers(layer list[MAX_LAYERS], const stk_segformer_config *config,
-                          const stoke_net_bench_params *p)
-{
-    uint32_t height = p->height, width = p->width, before = 3;
-    size_t count = 0, first_rows = 0;
-    for (int i = 0; i < STK_STAGES; i++) {
-        const uint32_t c = config->hidden[i], k = config->patch[i], sr = config->reduction[i],
-                       depth = config->depths[i];
-        height = (height + 2 * (k / 2) - k) / config->stride[i] + 1;
-        width = (width + 2 * (k / 2) - k) / config->stride[i] + 1;
-        const uint32_t rows = p->batch * height * width, keys = p->batch * (height / sr) * (width / sr);
-        const char *const *name = stage_layers[i];
-        if (!i) first_rows = rows;
-        list[count++] = (layer){ name[0], rows, k * k * before, c, k * k, 1 };
-        list[count++] = (layer){ name[1], rows, c, c, 1, depth };
-        if (sr > 1) list[count++] = (layer){ name[2], keys, sr * sr * c, c, sr * sr, depth };
-        list[count++] = (layer){ name[3], keys, c, 2 * c, 1, depth };
-        list[count++] = (layer){ name[4], rows, c, c, 1, depth };
-        list[count++] = (layer){ name[5], rows, c, config->mlp_ratio * c, 1, depth };
-        list[count++] = (layer){ name[6], rows, config->mlp_ratio * c, c, 1, depth };
-        list[count++] = (layer){ name[7], rows, c, config->decoder, 1, 1 };
-        before = c;
-    }
-    list[count++] = (layer){ "classifier", (uint32_t)first_rows, config->decoder, config->classes, 1, 1 };
-    return count;
-}
-
-/* ---- one product ---- */
-
-enum { FORWARD, INPUT, WEIGHT, PASSES };
-static const char *const pass_names[PASSES] = { "forward", "input", "weight" };
-
-/* How much is done for a figure. Rows rotate through `rotate` bytes: 64 MiB are twice what the caches of two
- * cores hold. The C reference, which computes rather than waits, does a share of the rows. */
-typedef struct effort {
-    size_t rotate, c_operations;
-    double seconds;
-} effort;
-static const effort thorough = { (size_t)64 << 20, (size_t)1 << 25, 0.04 },
-                    quick = { (size_t)1 << 20, (size_t)1 << 20, 0 };
-
-enum { X, Y, WEIGHTS, PACKED, SCRATCH, PARTIAL, BLOCKS };
-
-typedef struct trial {
-    stk_exec run;
-    stk_linear linear;
-    size_t rows, sets;
-    unsigned char *x, *y; /* `sets` matrices each */
-    size_t x_bytes, y_bytes;
-    float *weights; /* master, bias, gradients of both */
-    size_t bytes[BLOCKS], total;
-    void *block; /* one for all of these */
-} trial;
-
-static void trial_end(trial *t)
-{
-    stk_free_pages(t->block, t->total);
-}
-
-/* Small values of both signs: products stay finite and no denormal slows anything down. */
-static void fill(void *array, size_t count, stk_float type)
-{
-    for (size_t i = 0; i < count; i++) stk_put(array, i, (float)((i * 7919) % 2001) * 0.001f - 1.0f, type);
-}
-
-/* What a product is measured on, before memory is taken for it. */
-static void trial_plan(trial *t, const layer *l, const stk_net_table *table, stk_threadpool *pool,
-                       stk_float type, const effort *how)
-{
-    const size_t weights = (size_t)l->in * l->out;
-    *t = (trial){ .run = { .table = table, .pool = pool, .threads = stk_threadpool_size(pool), .type = type },
-                  .rows = l->rows };
-    if (table->level == STK_CPU_C && t->rows * weights * 2 > how->c_operations)
-        t->rows = how->c_operations / (weights * 2) + 1;
-    t->x_bytes = t->rows * l->in * stk_float_bytes(type);
-    t->y_bytes = t->rows * l->out * stk_float_bytes(type);
-    t->sets = how->rotate / (t->x_bytes + t->y_bytes) + 1;
-    t->linear =
-        (stk_linear){ .in = l->in, .out = l->out, .taps = l->taps, .parts = 1, .weight_stride = l->in };
-    const stk_exec_need need = stk_linear_need(&t->run, &t->linear, t->rows);
-    t->run.scratch_each = (need.scratch + 63) / 64 * 64;
-    t->run.partial_floats = need.partial;
-    t->bytes[X] = t->sets * t->x_bytes;
-    t->bytes[Y] = t->sets * t->y_bytes;
-    t->bytes[WEIGHTS] = 2 * (weights + l->out) * sizeof(float);
-    t->bytes[PACKED] = stk_linear_packed(&t->run, &t->linear, 0) + stk_linear_packed(&t->run, &t->linear, 1);
-    t->bytes[SCRATCH] = t->run.scratch_each * t->run.threads;
-    t->bytes[PARTIAL] = need.partial * sizeof(float);
-    for (int i = 0; i < BLOCKS; i++) t->total += t->bytes[i] = (t->bytes[i] + 63) / 64 * 64;
-}
-
-static int trial_begin(trial *t, const layer *l, const stk_net_table *table, stk_threadpool *pool,
-                       stk_float type, const effort *how, stoke_error *err)
-{
-    const size_t weights = (size_t)l->in * l->out;
-    trial_plan(t, l, table, pool, type, how);
-    if (t->bytes[X] + t->bytes[Y] > stoke_machine_available())
-        return stk_fail(err, STOKE_E_NOMEM, "no memory to measure %s: a smaller batch or picture needs less",
-                        l->name);
-    t->block = stk_alloc_pages(t->total); /* gone before the next product: pieces would stay in the heap */
-    if (!t->block) return stk_fail(err, STOKE_E_NOMEM, "no memory to measure %s", l->name);
-    t->x = t->block;
-    t->y = t->x + t->bytes[X];
-    t->weights = (void *)(t->y + t->bytes[Y]);
-    t->linear.forward = (unsigned char *)t->weights + t->bytes[WEIGHTS];
-    t->run.scratch = (void *)((unsigned char *)t->linear.forward + t->bytes[PACKED]);
-    t->run.partial = (void *)((unsigned char *)t->run.scratch + t->bytes[SCRATCH]);
-    t->linear.backward = (unsigned char *)t->linear.forward + stk_linear_packed(&t->run, &t->linear, 0);
-    t->linear.weight[0] = t->weights;
-    t->linear.bias[0] = t->weights + weights;
-    t->linear.d_weight[0] = t->weights + weights + l->out;
-    t->linear.d_bias[0] = t->weights + 2 * weights + l->out;
-    fill(t->weights, 2 * (weights + l->out), STK_F32);
-    fill(t->x, t->sets * t->rows * l->in, type);
-    fill(t->y, t->sets * t->rows * l->out, type);
-    const stk_linear *one = &t->linear;
-    stk_linear_pack(&t->run, &one, 1);
-    return STOKE_OK;
-}
-
-static void call(trial *t, int pass, size_t set)
-{
-    const stk_linear *l = &t->linear;
-    void *x = t->x + set * t->x_bytes, *y = t->y + set * t->y_bytes;
-    const stk_exec_rows x_rows = stk_rows_of(x, l->in), y_rows = stk_rows_of(y, l->out);
-    const stk_linear_finish finish = { .type = t->run.type };
-    if (pass == FORWARD)
-        stk_linear_forward(&t->run, l, t->rows, &x_rows, &finish, y, l->out);
-    else if (pass == INPUT)
-        stk_linear_input(&t->run, l, t->rows, &y_rows, x, l->in, t->run.type, 0);
-    else
-        stk_linear_weight(&t->run, l, t->rows, &x_rows, &y_rows);
-}
-
-/* Nanoseconds of the best call within `seconds`; at least two calls. */
-static double best_call(trial *t, int pass, double seconds)
-{
-    double best = 1e300;
-    const uint64_t start = stoke_machine_now_ns();
-    uint64_t before = start;
-    for (size_t i = 0; i < 2 || (double)(before - start) < seconds * 1e9; i++) {
-        call(t, pass, i % t->sets);
-        const uint64_t now = stoke_machine_now_ns();
-        if ((double)(now - before) < best) best = (double)(now - before);
-        before = now;
-    }
-    return best > 0 ? best : 1;
-}
+static const char *const pass_names[STK_PASSES] = { "forward", "input", "weight" };
+static const stk_product_effort thorough = { (size_t)64 << 20, (size_t)1 << 25, 0.04 },
+                                quick = { (size_t)1 << 20, (size_t)1 << 20, 0 };
 
 /* ---- all of them ---- */
 
@@ -256,7 +94,7 @@ typedef struct column {
     double peak;
 } column;
 
-enum { MAX_COLUMNS = STK_CPU_AMX + 2 };
+enum { MAX_COLUMNS = STK_CPU_AMX + 2, NAMES = 900 /* of the products, in a message */ };
 static const double PEAK_FIRST = 0.2, PEAK_AGAIN = 0.02; /* seconds; again with every layer */
 
 typedef struct bench {
@@ -268,7 +106,7 @@ typedef struct bench {
     size_t n_columns;
     uint64_t done, total; /* figures */
     uint64_t largest;     /* bytes that a product is measured on */
-    const effort *effort;
+    const stk_product_effort *effort;
 } bench;
 
 static void make_columns(bench *b)
@@ -289,14 +127,14 @@ static void measure_peaks(bench *b)
     }
 }
 
-/* Counts the figures of a layer, and finds the column that takes most. */
-static void plan_layer(bench *b, const layer *l)
+/* Counts the figures of a product, and finds the column that takes most. */
+static void plan_product(bench *b, const stk_product *product)
 {
     for (size_t i = 0; i < b->n_columns; i++) {
-        trial t;
-        trial_plan(&t, l, &b->columns[i].table, b->pool, b->columns[i].type, b->effort);
+        stk_product_trial t;
+        stk_product_plan(&t, product, &b->columns[i].table, b->pool, b->columns[i].type, b->effort);
         if (t.total > b->largest) b->largest = t.total;
-        b->total += PASSES;
+        for (int pass = 0; pass < STK_PASSES; pass++) b->total += product->calls[pass] > 0;
     }
 }
 
@@ -312,89 +150,95 @@ static int plan_memory(const bench *b, stoke_error *err)
     return r;
 }
 
-static int bench_layer(bench *b, const char *model, const layer *l, stoke_error *err)
+/* A pass that a step has none of is left out: nobody asks for the gradient of pictures. */
+static int measure(bench *b, const char *model, const column *c, stk_product_trial *t, stoke_error *err)
 {
-    for (size_t i = 0; i < b->n_columns; i++) {
+    const stk_product *product = t->product;
+    int r = stk_product_begin(t, err);
+    for (int pass = 0; pass < STK_PASSES && !r; pass++) {
+        if (!product->calls[pass]) continue;
+        const double ns = stk_product_best(t, (stk_product_pass)pass, b->effort->seconds);
+        stoke_net_figure figure = { .model = model,
+                                    .pass = pass_names[pass],
+                                    .table = stk_cpu_level_name(c->table.level),
+                                    .precision = c->type == STK_F32 ? "fp32" : "bf16",
+                                    .rows = (uint32_t)t->rows,
+                                    .in = product->in,
+                                    .out = product->out,
+                                    .calls = product->calls[pass],
+                                    .ms = ns / 1e6,
+                                    .gflops = stk_product_flops(t, (stk_product_pass)pass) / ns,
+                                    .peak = c->peak };
+        snprintf(figure.layer, sizeof figure.layer, "%s", product->name);
+        if (b->each(b->context, &figure, ++b->done, b->total))
+            r = stk_fail(err, STOKE_E_CANCELLED, "stopped");
+    }
+    stk_product_end(t);
+    return r;
+}
+
+static int bench_product(bench *b, const char *model, const stk_product *product, stoke_error *err)
+{
+    int r = STOKE_OK;
+    for (size_t i = 0; i < b->n_columns && !r; i++) {
         column *c = &b->columns[i];
         const double peak = peak_gflops(&c->table, b->pool, c->type, PEAK_AGAIN);
         if (peak > c->peak) c->peak = peak;
-        trial t;
-        int r = trial_begin(&t, l, &c->table, b->pool, c->type, b->effort, err);
-        for (int pass = 0; pass < PASSES && !r; pass++) {
-            const double ns = best_call(&t, pass, b->effort->seconds);
-            const double gflops = 2.0 * (double)t.rows * l->in * l->out / ns;
-            const stoke_net_figure figure = { .model = model,
-                                              .layer = l->name,
-                                              .pass = pass_names[pass],
-                                              .table = stk_cpu_level_name(c->table.level),
-                                              .precision = c->type == STK_F32 ? "fp32" : "bf16",
-                                              .rows = (uint32_t)t.rows,
-                                              .in = l->in,
-                                              .out = l->out,
-                                              .calls = l->calls,
-                                              .ms = ns / 1e6,
-                                              .gflops = gflops,
-                                              .peak = c->peak };
-            if (b->each(b->context, &figure, ++b->done, b->total))
-                r = stk_fail(err, STOKE_E_CANCELLED, "stopped");
-        }
-        trial_end(&t);
-        if (r) return r;
+        stk_product_trial t;
+        stk_product_plan(&t, product, &c->table, b->pool, c->type, b->effort);
+        r = measure(b, model, c, &t, err);
     }
-    return STOKE_OK;
+    return r;
 }
 
 static const char *const default_models[] = { "b0", "b2", "b5", NULL };
 
-/* Plans or measures the layers asked for. */
-static int over_models(bench *b, int planning, stoke_error *err)
+/* Plans or measures the products asked for; `names` gets those of all, for a message. */
+static int over_models(bench *b, int planning, char names[static NAMES], stoke_error *err)
 {
-    const char *const given[] = { b->params->model, NULL };
-    for (const char *const *model = b->params->model ? given : default_models; *model; model++) {
-        stk_network_config found;
-        layer list[MAX_LAYERS];
-        int r = stk_network_find(&found, *model, b->params->classes, err);
-        if (!r && found.network != &stk_segformer_network)
-            r = stk_fail(err, STOKE_E_UNSUPPORTED, "only products of SegFormer are measured one by one");
-        if (r) return r;
-        const stk_segformer_config config = stk_segformer_sizes(found.model, found.classes);
-        const size_t count = list_layers(list, &config, b->params);
-        for (size_t i = 0; i < count && !r; i++) {
-            if (b->params->only && !strstr(list[i].name, b->params->only)) continue;
+    const stoke_net_bench_params *p = b->params;
+    const char *const given[] = { p->model, NULL };
+    int r = STOKE_OK;
+    for (const char *const *model = p->model ? given : default_models; *model && !r; model++) {
+        stk_network_config config;
+        stk_products products = { 0 };
+        r = stk_network_find(&config, *model, p->classes, err);
+        if (!r) r = stk_products_of(&config, p->batch, p->height, p->width, &products, err);
+        for (size_t i = 0; i < products.count && !r; i++) {
+            const stk_product *product = &products.list[i];
+            if (model == given || model == default_models)
+                stk_text_add(names, NAMES, "; ", "%s", product->name);
+            if (p->only && !strstr(product->name, p->only)) continue;
             if (planning)
-                plan_layer(b, &list[i]);
+                plan_product(b, product);
             else
-                r = bench_layer(b, config.model, &list[i], err);
+                r = bench_product(b, config.model, product, err);
         }
-        if (r) return r;
+        stk_products_free(&products);
     }
-    return STOKE_OK;
+    return r;
 }
 
 int stoke_net_bench(const stoke_net_bench_params *params, stoke_net_bench_fn each, void *context,
                     stoke_error *err)
 {
     const stoke_net_bench_params defaults = stoke_net_bench_defaults();
+    char names[NAMES] = "";
     if (!params) params = &defaults;
-    int r =
-        stk_network_check_batch(&stk_segformer_network, params->batch, params->height, params->width, err);
-    if (r) return r;
     bench b = {
         .params = params, .each = each, .context = context, .effort = params->quick ? &quick : &thorough
     };
-    r = stk_threadpool_create(&b.pool, params->threads ? params->threads : stoke_machine_cores().usable, err);
+    int r =
+        stk_threadpool_create(&b.pool, params->threads ? params->threads : stoke_machine_cores().usable, err);
     if (r) return r;
     make_columns(&b);
-    r = over_models(&b, 1, err); /* first: a name that is wrong is told at once */
+    r = over_models(&b, 1, names, err); /* first: a name that is wrong is told at once */
     if (!r && !b.total)
-        r = stk_fail(err, STOKE_E_NOTFOUND,
-                     "no layer has '%s' in its name: there are \"stage 1 patches\", query, reduction, \"key, "
-                     "value\", output, fc1, fc2, the same for stages 2 to 4, \"head, stage 1\" to 4, and "
-                     "classifier",
-                     params->only);
+        r = stk_fail(err, STOKE_E_NOTFOUND, "no layer has '%s' in its name: there are %s", params->only,
+                     names);
     if (!r) r = plan_memory(&b, err);
     if (!r) measure_peaks(&b);
-    if (!r) r = over_models(&b, 0, err);
+    if (!r) r = over_models(&b, 0, names, err);
     stk_threadpool_destroy(&b.pool);
     return r;
 }

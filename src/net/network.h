@@ -46,14 +46,23 @@ typedef struct stk_network_settings {
     double drop_path;
 } stk_network_settings;
 
+/* Bytes of a value that PyTorch keeps: the result of a product, and what autocast leaves in or brings to
+ * fp32. */
+typedef struct stk_network_widths {
+    uint64_t product, kept;
+    int autocast;
+} stk_network_widths;
+
 typedef struct stk_network {
     const char *family;        /* for people: "SegFormer" */
     const char *const *models; /* words of --model, the smallest first; ends with NULL */
     int restores;              /* 1: knows the task restore, too */
     uint32_t side_min;         /* the smallest side of a picture */
     uint32_t side_multiple;    /* sides are multiples of it */
+    uint32_t side_chosen;      /* and of this, where nobody says one; 0: no more than that */
     uint32_t stride;           /* pixels of the input from one element of the logits to the next */
     double head_lr;            /* factor of the learning rate that suits a new head on pretrained weights */
+    int pretrained;            /* 1: encoders of it are published, so that one can be frozen */
 
     /* Sizes that are 0 become the model's; others are checked. NULL: it has none. */
     int (*settle)(stk_network_config *config, stoke_error *err);
@@ -62,10 +71,19 @@ typedef struct stk_network {
     void (*record)(void *layers, const stk_network_settings *how, stk_tape *tape);
     /* Pixels beyond its own place that a pixel of the output depends on; 0: all of the picture's. */
     uint32_t (*reach)(const stk_network_config *config);
+    /* Blocks that follow one another, for an estimate of a step's kernels. NULL: config's num_blocks. */
+    uint32_t (*blocks)(const stk_network_config *config);
+    /* What PyTorch holds of one picture at the peak of a step: tensors that its autograd keeps, counted
+     * operation by operation in eager mode, and gradients on their way. Pictures, logits and their gradient
+     * are not among it. NULL: there is no torch module that everybody has. */
+    uint64_t (*eager_bytes)(void *layers, const stk_network_settings *how, stk_network_widths widths);
 
     const char *model_type; /* in config.json */
     /* A tensor's name as it is declared here, whatever version wrote it. 0: it is no name of this network. */
     int (*name)(const char *name, char declared[static STK_NAME]);
+    /* A layer's name, cut down to what tells it from others of the same model: "stage 1 query". NULL: none.
+     */
+    void (*title)(char name[static STK_NAME]);
     /* What a file holds: model, sizes, classes, from the shapes of its tensors and config.json, which is NULL
      * when there is none and must agree. */
     int (*read)(const char *path, const stk_json *config_json, stk_network_config *config, stk_say_fn *remark,

@@ -8,6 +8,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/net/net.h"
+#include "src/net/products.h"
 
 static const char *const KINDS[] = {
     [STK_TAPE_DRAW] = "drop path",
@@ -37,33 +38,12 @@ static const char *const KINDS[] = {
     [STK_TAPE_DISTANCE] = "feature distance",
 };
 
-/* The parameter whose address goes into the first pointer of the layer, without its last word. */
+/* The parameter's name, without its last word. */
 static void name_layer(const stoke_net *net, const stk_tape_op *op, stoke_net_op *out)
 {
-    const void *layer = op->layer;
-    const float *const *slot = NULL;
-    switch (op->kind) {
-    case STK_TAPE_LINEAR:
-    case STK_TAPE_LINEAR_WEIGHT:
-    case STK_TAPE_LINEAR_INPUT: slot = ((const stk_linear *)layer)->weight; break;
-    case STK_TAPE_NORM:
-    case STK_TAPE_NORM_BACK: slot = &((const stk_layernorm *)layer)->gamma; break;
-    case STK_TAPE_DEPTHWISE:
-    case STK_TAPE_DEPTHWISE_BACK: slot = &((const stk_depthwise *)layer)->weight; break;
-    case STK_TAPE_CONV3:
-    case STK_TAPE_CONV3_WEIGHT:
-    case STK_TAPE_CONV3_INPUT: slot = &((const stk_conv3 *)layer)->weight; break;
-    default: return;
-    }
-    const stk_parameters *const lists[] = { &net->parameters,
-                                            net->features ? &net->features->parameters : NULL };
-    for (int l = 0; l < 2 && lists[l]; l++)
-        for (size_t i = 0; i < lists[l]->count; i++) {
-            const stk_parameter *p = &lists[l]->list[i];
-            if (p->values != (const float **)slot) continue;
-            snprintf(out->layer, sizeof out->layer, "%.*s", (int)(strrchr(p->name, '.') - p->name), p->name);
-            return;
-        }
+    const stk_parameter *p = stk_products_parameter(op, &net->parameters);
+    if (!p && net->features) p = stk_products_parameter(op, &net->features->parameters);
+    if (p) snprintf(out->layer, sizeof out->layer, "%.*s", (int)(strrchr(p->name, '.') - p->name), p->name);
 }
 
 static void name_shape(const stk_tape_op *op, uint32_t batch, stoke_net_op *out)

@@ -3,8 +3,7 @@
  * A picture window by window. Windows come row by row, and only a band of the sums is held: what one row of
  * windows sees, and the line above. Once a row is done, lines above the next row of windows are final: their
  * classes are made and they make room. So a picture takes memory by its width, not by its height: 19 classes,
- * windows of 512, a SegFormer's stride of 4, 4000 pixels wide: 129 lines of 96 KB of sums and 4 MB of
- * classes.
+ * windows of 512, a stride of 4, 4000 pixels wide: 129 lines of 96 KB of sums and 4 MB of classes.
  */
 #include "src/train/predict.h"
 

@@ -89,9 +89,8 @@ int stk_resolve_names(stk_resolve_ctx *s)
  * size they are brought to. */
 
 enum {
-    SIZE_MULTIPLE = 32, /* the last stage of an encoder sees a 32nd of the picture */
-    SIZE_MOST = 512,    /* a b0 then trains 8 pictures in 1.6 GB, loaders included */
-    PATCH_MOST = 192    /* chosen for restoration: what is learned is as large as a few pixels */
+    SIZE_MOST = 512, /* a b0 then trains 8 pictures in 1.6 GB, loaders included */
+    PATCH_MOST = 192 /* chosen for restoration: what is learned is as large as a few pixels */
 };
 
 /* ---- size ---- */
@@ -102,10 +101,10 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* What sides are rounded to: networks at full resolution take nearly any. */
+/* What sides are rounded to. */
 static uint32_t size_unit(const stk_resolve_ctx *s)
 {
-    return s->network->stride == 1 ? s->network->side_multiple : SIZE_MULTIPLE;
+    return s->network->side_chosen ? s->network->side_chosen : s->network->side_multiple;
 }
 
 static uint32_t rounded(double side, uint32_t unit)

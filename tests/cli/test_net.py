@@ -98,6 +98,7 @@ def step_for_people():
     done = stoke('bench', 'step', '--short', *SMALL)
     contains(done.stdout, 'SegFormer b0, 1 x 64x64, 19 classes, fp32', 'part', 'img/s', 'GFLOP/s', 'planned')
     contains(done.stderr, 'memory: parameters', 'opening SegFormer b0')
+    contains(stoke('bench', 'step', '--model', 'resnet', '--dry-run', *SMALL).stdout, 'residual network resnet, 1 x 64x64, 19 classes, fp32')
 
 
 def interrupted():
@@ -146,6 +147,33 @@ def products():
         {(256, 32, 128)}, rows
 
 
+def products_of_any_network():
+    """Layers of one shape are one product; a pass that a step has none of is not measured."""
+    found = {}
+    for row in stoke_json('bench', 'net', '--model', 'resnet', '--short', *SMALL)['products']:
+        if row['table'] != 'c':
+            found.setdefault((row['layer'], row['rows'], row['in'], row['out'], row['calls']), set()).add(row['pass'])
+    every = {'forward', 'input', 'weight'}
+    equal(found, {('head', 4096, 27, 32, 1): {'forward', 'weight'}, ('body.*.conv1', 4096, 288, 32, 4): every,
+                  ('body.*.conv2', 4096, 288, 32, 4): every, ('tail', 4096, 288, 19, 1): every})
+    unet = {(row['layer'], row['in'], row['out']) for row in stoke_json('bench', 'net', '--model', 'unet', '--short', *SMALL)['products']}
+    equal(len(unet), 2 * 4 + 2 + 3 * 4 + 1)
+    assert {('down.0.conv1', 27, 16), ('bottom.conv2', 2304, 256), ('up.3.grow', 2304, 512), ('tail', 144, 19)} <= unet, unet
+    contains(stoke('bench', 'net', '--model', 'unet', '--size', 72, code=2).stderr, 'sides of a U-Net are multiples of 16')
+
+
+def products_are_the_work_of_a_step():
+    """All of b0's arithmetic but that of depthwise convolutions and of weights that the head folds."""
+    rows = stoke_json('bench', 'net', '--model', 'b0', '--short', '--batch', 1, '--size', 128)['products']
+    work = sum(row['ms'] * row['gflops'] * row['calls'] for row in rows if row['table'] != 'c' and row['precision'] == 'bf16') * 1e6
+    flops = stoke_json('bench', 'step', '--dry-run', '--batch', 1, '--size', 128)['flops']
+    folded = 3 * 2 * 256 * 256 * (32 + 64 + 160 + 256)
+    assert 0.95 < (work + folded) / flops < 1, (work, folded, flops)
+    attention = [row for row in rows if row['layer'] == 'stage 1 attention' and row['table'] != 'c']
+    equal({(row['pass'], row['rows'], row['in'], row['out'], row['calls']) for row in attention},
+          {('forward', 1024, 32, 32, 2), ('input', 1024, 32, 32, 2)})
+
+
 def products_for_people():
     done = stoke('bench', 'net', '--model', 'b0', '--only', 'classifier', '--short', *SMALL)
     contains(done.stdout, 'rows x in x out', 'classifier', "products with 'classifier' in their name of a step", 'GFLOP/s')
@@ -189,6 +217,8 @@ sys.exit(tap.run([
     ('interrupted', interrupted),
     ('dry run', dry_run),
     ('products', products),
+    ('products of any network', products_of_any_network),
+    ('products are the work of a step', products_are_the_work_of_a_step),
     ('products for people', products_for_people),
     ('what cannot be', what_cannot_be),
     ('weights that are not there', weights_that_are_not_there),

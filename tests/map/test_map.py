@@ -199,6 +199,12 @@ def gpu_works():
 def network_works():
     stoke('train', a_set(), '--model', 'twoconv', '--size', '32x32', '--epochs', '1', '--batch', '2', '--val-split', '0.4', '--name', 'convs', '--quiet')
     assert json.loads(stoke('eval', 'runs/convs', '--json'))
+    small = ('--model', 'twoconv', '--size', '32', '--batch', '1', '--json')
+    products = json.loads(stoke('bench', 'net', '--short', *small))['products']
+    assert {row['layer'] for row in products} == {'first', 'last'}, products
+    estimate = json.loads(stoke('estimate', *small))
+    assert estimate['native']['total_bytes'] > 0 and 'not known' in estimate['torch']['problem'], estimate
+    assert json.loads(stoke('bench', 'step', '--dry-run', *small))['flops'] > 0
 
 
 def loss_works():

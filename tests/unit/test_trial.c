@@ -318,6 +318,12 @@ static void a_plan_is_read_from_any_dialect(void **state)
     one.train.memory = STOKE_MEMORY_MIN;
     assert_true(stoke_trial_key(&one, b, sizeof b) < (int)sizeof b);
     assert_string_not_equal(a, b);
+    one.train.model = "unet"; /* its channels were left out: what was found with 16 stood for 64, too */
+    one.base_channels = 16;
+    assert_true(stoke_trial_key(&one, a, sizeof a) < (int)sizeof a);
+    one.base_channels = 64;
+    assert_true(stoke_trial_key(&one, b, sizeof b) < (int)sizeof b);
+    assert_string_not_equal(a, b);
     stoke_trial_plan_free(&plan);
 }
 

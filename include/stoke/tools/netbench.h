@@ -21,13 +21,14 @@ STOKE_API const char *stoke_net_table_in_use(void);
 
 typedef struct stoke_net_figure {
     const char *model;     /* "b0" */
-    const char *layer;     /* "stage 1 fc1"; lives as long as the library */
-    const char *pass;      /* "forward", "input" (dX = dY W), "weight" (dW = dY^T X) */
+    char layer[96];        /* "stage 1 fc1"; numbers that layers of one kind and shape differ by are a * */
+    const char *pass;      /* "forward", "input" (dX = dY W; all of the way back of attention), "weight" (dW =
+                              dY^T X) */
     const char *table;     /* "c", "avx2", "avx512", "amx" */
     const char *precision; /* "fp32", "bf16" */
-    uint32_t rows, in, out;
-    uint32_t calls; /* in one step of the model */
-    double ms;      /* one call */
+    uint32_t rows, in, out; /* of a convolution as one of patches; of attention queries, channels, 2 keys */
+    uint32_t calls;         /* in one step of the model */
+    double ms;              /* one call */
     double gflops;
     double peak; /* GFLOP/s of that table and precision, the best of this run so far: that of the last figure
                     counts for all, since whoever disturbs the first measurement makes it too low */

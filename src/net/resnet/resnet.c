@@ -193,6 +193,15 @@ static uint32_t reach(const stk_network_config *config)
     return 2 + 2 * config->num_blocks;
 }
 
+/* All at the size of the pictures: the input of every convolution, after ReLU in place; one more map is the
+ * gradient on its way. */
+static uint64_t eager_bytes(void *layers, const stk_network_settings *how, stk_network_widths widths)
+{
+    const stk_network_config *config = &((const resnet *)layers)->config;
+    const uint64_t maps = 2 * (uint64_t)config->num_blocks + 1 + 1;
+    return maps * config->base_channels * how->height * how->width * widths.product;
+}
+
 /* ---- files ---- */
 
 static const stk_plain_files FILES = { .architecture = "StokeholdResNet",
@@ -236,6 +245,7 @@ const stk_network stk_resnet_network = {
     .create = create,
     .record = record,
     .reach = reach,
+    .eager_bytes = eager_bytes,
     .model_type = "stokehold-resnet",
     .name = name,
     .read = read_files,

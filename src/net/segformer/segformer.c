@@ -4,6 +4,7 @@
  */
 #include "src/net/segformer/segformer.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "src/base/error.h"
@@ -136,12 +137,46 @@ static void declare_head(stk_parameters *p, stk_segformer *s)
     stk_declare_tensor(p, "batch_norm.running_var", 1, 1, &d, &h->running_variance, NULL);
 }
 
+/* Of all stages. */
+static uint32_t blocks_of(const stk_segformer_config *sizes)
+{
+    uint32_t count = 0;
+    for (int i = 0; i < STK_STAGES; i++) count += sizes->depths[i];
+    return count;
+}
+
+/* Names of the layers of a block that multiply, and how people call them. */
+static const struct {
+    const char *module, *title;
+} TITLES[] = {
+    { "attention.self.query", "query" },
+    { "attention.self.sr", "reduction" },
+    { "attention.self.key", "key, value" },
+    { "attention.self", "attention" },
+    { "attention.output.dense", "output" },
+    { "mlp.dense1", "fc1" },
+    { "mlp.dense2", "fc2" },
+    { "proj", "patches" },
+};
+
+static void title(char name[static STK_NAME])
+{
+    unsigned stage, block;
+    int at = 0;
+    if (sscanf(name, "segformer.encoder.block.%u.%u.%n", &stage, &block, &at) != 2 || !at)
+        if (sscanf(name, "segformer.encoder.patch_embeddings.%u.%n", &stage, &at) != 1 || !at) return;
+    for (size_t i = 0; i < sizeof TITLES / sizeof *TITLES; i++)
+        if (!strcmp(name + at, TITLES[i].module)) {
+            snprintf(name, STK_NAME, "stage %u %s", stage + 1, TITLES[i].title);
+            return;
+        }
+}
+
 /* With the encoder's layers. */
 static stk_segformer *make(const char *model, uint32_t classes, stk_parameters *parameters)
 {
     const stk_segformer_config sizes = stk_segformer_sizes(model, classes);
-    uint32_t count = 0;
-    for (int i = 0; i < STK_STAGES; i++) count += sizes.depths[i];
+    const uint32_t count = blocks_of(&sizes);
     stk_segformer *s = stk_calloc(1, sizeof *s + count * sizeof *s->blocks);
     if (!s) return NULL;
     s->config = sizes;
@@ -188,6 +223,12 @@ const stk_features_family stk_segformer_features = {
 
 /* ---- the network ---- */
 
+static uint32_t blocks(const stk_network_config *config)
+{
+    const stk_segformer_config sizes = stk_segformer_sizes(config->model, config->classes);
+    return blocks_of(&sizes);
+}
+
 static const char *const MODELS[] = { "b0", "b1", "b2", "b3", "b4", "b5", NULL };
 
 const stk_network stk_segformer_network = {
@@ -195,12 +236,17 @@ const stk_network stk_segformer_network = {
     .models = MODELS,
     .side_min = STK_SEGFORMER_SIDE_MIN,
     .side_multiple = 1,
+    .side_chosen = 32, /* the last stage sees a 32nd of the picture */
     .stride = 4,
     .head_lr = 10,
+    .pretrained = 1,
     .create = create,
     .record = stk_segformer_record,
+    .blocks = blocks,
+    .eager_bytes = stk_segformer_eager_bytes,
     .model_type = "segformer",
     .name = stk_segformer_name,
+    .title = title,
     .read = stk_segformer_read,
     .write_config = stk_segformer_write_config,
     .processor = "SegformerImageProcessor",

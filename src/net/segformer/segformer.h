@@ -71,6 +71,9 @@ void stk_segformer_shape(stk_segformer *segformer, uint32_t height, uint32_t wid
 /* Of the modes of memory, besides x, x1, context and statistics, plain keeps q, kv, h1, h3; lean q, kv, h1;
  * min none of them. */
 void stk_segformer_record(void *segformer, const stk_network_settings *how, stk_tape *tape);
+/* As Hugging Face's module keeps them. */
+uint64_t stk_segformer_eager_bytes(void *segformer, const stk_network_settings *how,
+                                   stk_network_widths widths);
 /* Of the encoder alone, frozen (features.h). */
 uint32_t stk_segformer_features_forward(void *segformer, const stk_network_settings *how, stk_tape *tape,
                                         stk_tape_id picture, stk_tape_id features[static STK_STAGES]);

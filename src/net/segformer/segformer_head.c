@@ -173,6 +173,24 @@ stk_exec_need stk_segformer_head_need(const stk_exec *run, const stk_segformer_h
     return need;
 }
 
+/* ---- its products ---- */
+
+int stk_segformer_head_product_at(const stk_segformer_head *head, uint32_t index,
+                                  stk_segformer_head_product *product)
+{
+    static const char *const NAMES[] = { "head, stage 1", "head, stage 2", "head, stage 3", "head, stage 4",
+                                         "classifier" };
+    if (index > STK_STAGES) return 0;
+    const int classifies = index == STK_STAGES;
+    const uint32_t map = classifies ? 0 : index;
+    *product = (stk_segformer_head_product){ .name = NAMES[index],
+                                             .rows = (size_t)head->height[map] * head->width[map],
+                                             .in = classifies ? head->size : head->channels[map],
+                                             .out = classifies ? head->classes : head->size,
+                                             .classifies = classifies };
+    return 1;
+}
+
 /* ---- folding ---- */
 
 /* The batch norm of inference is a factor and a summand per channel: rows of M_i and elements of m. */

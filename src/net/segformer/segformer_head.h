@@ -64,6 +64,16 @@ void stk_segformer_head_backward(const stk_exec *run, stk_segformer_head *head,
                                  void *d_y, float *const d_features[STK_STAGES]);
 stk_exec_need stk_segformer_head_need(const stk_exec *run, const stk_segformer_head *head);
 
+/* A product of the rows of a map, which the head is made of; 0: there is no number `index`. */
+typedef struct stk_segformer_head_product {
+    const char *name; /* a literal */
+    size_t rows;      /* of a sample */
+    uint32_t in, out;
+    int classifies; /* 1: the last one; the others read features */
+} stk_segformer_head_product;
+int stk_segformer_head_product_at(const stk_segformer_head *head, uint32_t index,
+                                  stk_segformer_head_product *product);
+
 /* ---- inside the head ---- */
 
 /* What lies in stk_segformer_head.room, for the files of the head: folded weights as linear layers, tables of

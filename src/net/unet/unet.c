@@ -233,6 +233,28 @@ static void record(void *layers, const stk_network_settings *how, stk_tape *tape
     tape->backward = stk_tape_span_after(tape, tape->loss);
 }
 
+/* ---- estimates ---- */
+
+static uint32_t blocks(const stk_network_config *config)
+{
+    (void)config;
+    return 2 * LEVELS + 1;
+}
+
+/* As the module of examples/python keeps them: of a level what ReLUs left of two convolutions on either side
+ * and of `grow` (as wide as the level once it is shuffled), and `joined`, twice as wide; then what was
+ * pooled, with the places of its maxima. Two more of the first level are gradients on their way through a
+ * ReLU. */
+static uint64_t eager_bytes(void *layers, const stk_network_settings *how, stk_network_widths widths)
+{
+    const uint64_t pixels = (uint64_t)how->height * how->width;
+    const uint64_t first = ((const unet *)layers)->config.base_channels * pixels; /* halved level by level */
+    uint64_t values = 2 * first + 2 * (first >> LEVELS), places = 0;
+    for (uint32_t i = 0; i < LEVELS; i++) places += (first >> i) / 4;
+    values += (4 * (2 + 2 + 1 + 2) + 1) * places;
+    return values * widths.product + places * sizeof(int64_t);
+}
+
 /* ---- files and the network ---- */
 
 static const stk_plain_files FILES = { .architecture = "StokeholdUNet",
@@ -272,6 +294,8 @@ const stk_network stk_unet_network = {
     .settle = settle,
     .create = create,
     .record = record,
+    .blocks = blocks,
+    .eager_bytes = eager_bytes,
     .model_type = "stokehold-unet",
     .name = name,
     .read = read_files,

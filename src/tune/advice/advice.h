@@ -75,7 +75,9 @@ int stk_is_at_least(uint64_t memory, uint32_t gb);
 int stk_is_resnet(const char *model);
 /* What task auto means for these: STOKE_TASK_SEGMENT or _RESTORE. */
 int stk_estimate_task(const stoke_estimate_params *params);
-/* Transformer or residual blocks of a network; 0 = it is not known. */
+/* Whether a model can be made with these sizes; 0: its own. */
+int stk_model_takes(const char *model, uint32_t base_channels, uint32_t num_blocks);
+/* Blocks of a network that follow one another; 0 = it is not known. */
 uint32_t stk_estimate_blocks(const stoke_estimate_params *params);
 
 /* The largest batch that leaves 1 GiB free, a multiple of 8 where one fits; 0 = not one picture does. */

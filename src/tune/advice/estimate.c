@@ -11,7 +11,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/option_table.h"
-#include "src/net/segformer/segformer.h"
+#include "src/net/network.h"
 #include "src/tune/decide/decide.h"
 #include <stoke/net.h>
 #include <stoke/tools/advise.h>
@@ -27,10 +27,7 @@ typedef struct estimate_parameter_count {
 
 /* What PyTorch takes on a card for one step of training.
  *
- * Saved tensors are counted operation by operation, as Hugging Face's SegFormer runs in eager mode, in fp32
- * and by the rules of CUDA's autocast: both agree with what saved-tensor hooks see within 2 %
- * (tests/parity/memory_live.py), and with peaks of live tensors within 6 % (b0 to b5; the points stand in
- * tests/unit/test_estimate.c).
+ * Saved tensors are counted by the network itself (eager_bytes in src/net/network.h).
  *
  * Around that lie what nobody can compute: the driver's context, cuDNN's and cuBLAS's workspaces, the
  * allocator's slack. They are the range.
@@ -66,12 +63,6 @@ static const span ACTIVATIONS_FP32 = { 950, 1000, 1050 };
 /* More upwards: what autocast casts differs between versions of PyTorch. */
 static const span ACTIVATIONS_AUTOCAST = { 950, 1000, 1100 };
 
-/* Bytes of a value: the result of a product, and of what autocast leaves in or brings to fp32. */
-typedef struct widths {
-    uint64_t product, kept;
-    int autocast;
-} widths;
-
 /* ---- parameters ---- */
 
 /* A network's layers, to be released by stk_free, and their parameters. */
@@ -94,9 +85,13 @@ int stk_is_resnet(const char *model)
     return word && !strcmp(word, "resnet");
 }
 
-static int is_resnet(const stk_network_config *config)
+int stk_model_takes(const char *model, uint32_t base_channels, uint32_t num_blocks)
 {
-    return config->network == &stk_resnet_network;
+    stk_network_config config;
+    if (!model || stk_network_find(&config, stk_option_word("model", model), 1, NULL)) return 0;
+    config.base_channels = base_channels;
+    config.num_blocks = num_blocks;
+    return config.network->settle && !config.network->settle(&config, NULL);
 }
 
 int stk_estimate_task(const stoke_estimate_params *p)
@@ -136,74 +131,11 @@ static int network_of(stk_network_config *config, const stoke_estimate_params *p
 uint32_t stk_estimate_blocks(const stoke_estimate_params *p)
 {
     stk_network_config config;
-    uint32_t blocks = 0;
     if (network_of(&config, p, NULL)) return 0;
-    if (is_resnet(&config)) return config.num_blocks;
-    const stk_segformer_config sizes = stk_segformer_sizes(config.model, config.classes);
-    for (int i = 0; i < STK_STAGES; i++) blocks += sizes.depths[i];
-    return blocks;
+    return config.network->blocks ? config.network->blocks(&config) : config.num_blocks;
 }
 
-/* ---- saved tensors ---- */
-
-/* Of one picture, in units of N C: the inputs of both norms; the norms' results, q and the context as inputs
- * of products; three of the MLP, four times as wide. Autocast casts the first norm's result once for each
- * product that takes it: query and reduction, or query, key and value. */
-static uint64_t block_bytes(const stk_segformer *s, int stage, widths w)
-{
-    const stk_conv_patches *map = &s->stage[stage].reduced;
-    const uint64_t tokens = (uint64_t)map->height * map->width, channels = map->channels,
-                   keys = (uint64_t)map->out_height * map->out_width;
-    const int reduces = map->kernel > 1;
-    const uint64_t copies = !w.autocast ? 1 : reduces ? 2 : 3;
-    const uint64_t wide = 2 * w.kept + (copies + 3 + 12) * w.product;
-    const uint64_t statistics = 4 * 4; /* mean and deviation of both norms, always fp32 */
-    /* Softmax keeps its result in fp32; under autocast the product with v keeps a copy of it too. */
-    const uint64_t scores = w.kept + (w.autocast ? w.product : 0);
-    uint64_t bytes = tokens * (channels * wide + statistics) +
-                     s->config.heads[stage] * tokens * keys * scores + 2 * keys * channels * w.product;
-    if (reduces) /* the norm's input, and its result for key and value */
-        bytes += keys * (channels * (w.kept + (w.autocast ? 2 : 1) * w.product) + 2 * 4);
-    return bytes;
-}
-
-static uint64_t segformer_bytes(const stk_segformer *s, int freeze_encoder, widths w)
-{
-    uint64_t features = 0, largest = 0, all = 0;
-    for (int i = 0; i < STK_STAGES; i++) {
-        const stk_conv_patches *map = &s->stage[i].reduced;
-        const uint64_t tokens = (uint64_t)map->height * map->width, block = block_bytes(s, i, w);
-        largest = stk_most(largest, block);
-        features += tokens * map->channels * w.product;
-        /* the inputs of both norms; the feature as the input of the next stage and of the head */
-        all += tokens * (map->channels * (2 * w.kept + 2 * w.product) + 4 * 4) + s->config.depths[i] * block;
-    }
-    /* Eight maps of the decoder's width at a quarter of the size: four concatenated, then norm, ReLU, dropout
-     * and classifier. Two more are gradients on their way: that is what measured peaks lie above the saved
-     * tensors, 28 to 33 MiB a picture for 768 channels at 288 x 288. */
-    const stk_conv_patches *largest_map = &s->stage[0].reduced;
-    const uint64_t head =
-        (8 + 2) * (uint64_t)s->config.decoder * largest_map->height * largest_map->width * w.product;
-    /* A frozen encoder keeps nothing but its features; one block at a time passes through. */
-    return (freeze_encoder ? features + largest : all) + head;
-}
-
-/* The residual network, all at the size of the pictures: input of every convolution, after ReLU in place; one
- * more map is the gradient on its way. */
-static uint64_t resnet_bytes(const stk_network_config *config, uint64_t pixels, widths w)
-{
-    const uint64_t maps = 2 * (uint64_t)config->num_blocks + 1 + 1;
-    return maps * config->base_channels * pixels * w.product;
-}
-
-/* Kept of one picture. */
-static uint64_t picture_bytes(const stoke_estimate_params *p, const stk_network_config *config, void *layers,
-                              widths w)
-{
-    if (is_resnet(config)) return resnet_bytes(config, (uint64_t)p->height * p->width, w);
-    stk_segformer_shape(layers, p->height, p->width);
-    return segformer_bytes(layers, p->freeze_encoder, w);
-}
+/* ---- the sum ---- */
 
 /* Beside a picture (f32), what it should become: a mask of so many bytes a pixel, or a picture. */
 static uint64_t sample_bytes(const stk_network_config *config, uint64_t mask)
@@ -211,8 +143,6 @@ static uint64_t sample_bytes(const stk_network_config *config, uint64_t mask)
     const uint64_t finer = (uint64_t)config->scale * config->scale;
     return 3 * sizeof(float) + (config->task == STOKE_TASK_RESTORE ? finer * 3 * sizeof(float) : mask);
 }
-
-/* ---- the sum ---- */
 
 static uint64_t thousandths(uint64_t bytes, uint64_t share)
 {
@@ -233,17 +163,20 @@ static int stk_estimate_torch(stoke_estimate *e, const stoke_estimate_params *p,
 {
     void *layers = NULL;
     estimate_parameter_count count = { 0 };
-    if (!is_resnet(config) && config->network != &stk_segformer_network)
+    if (!config->network->eager_bytes)
         return stk_fail(err, STOKE_E_UNSUPPORTED,
-                        "PyTorch's memory is known of SegFormer and resnet; every author's %s is another",
+                        "PyTorch's memory is not known of this network: every author's %s is another",
                         config->model);
     if (layers_of(config, &layers, &count, err)) return STOKE_E_NOMEM;
     const int autocast = p->precision != STOKE_PRECISION_FP32;
-    const widths w = { .product = autocast ? 2 : 4, .kept = 4, .autocast = autocast };
+    const stk_network_settings how = {
+        .height = p->height, .width = p->width, .training = 1, .freeze_encoder = p->freeze_encoder
+    };
+    const stk_network_widths widths = { .product = autocast ? 2 : 4, .kept = 4, .autocast = autocast };
     const span varies = autocast ? ACTIVATIONS_AUTOCAST : ACTIVATIONS_FP32;
     const uint64_t trained = count.all - (p->freeze_encoder ? count.encoder : 0);
     const uint64_t pixels = (uint64_t)p->batch * p->height * p->width;
-    const uint64_t picture = picture_bytes(p, config, layers, w);
+    const uint64_t picture = config->network->eager_bytes(layers, &how, widths);
     const uint64_t results = (uint64_t)config->classes * config->scale * config->scale;
     uint64_t *bytes = e->bytes;
     stk_free(layers);
@@ -311,20 +244,22 @@ const char *stoke_memory_term_meaning(int term)
 void stoke_estimate_subject(FILE *out, const stoke_estimate *estimate, const stoke_estimate_params *params)
 {
     stk_network_config config;
-    char sizes[64] = "", result[48];
+    char channels[32] = "", blocks[32] = "", result[48];
     const int known = !network_of(&config, params, NULL);
     const int restores = known && config.task == STOKE_TASK_RESTORE;
-    if (known && is_resnet(&config))
-        snprintf(sizes, sizeof sizes, ", %u channels, %u blocks", (unsigned)config.base_channels,
-                 (unsigned)config.num_blocks);
+    if (known && config.base_channels)
+        snprintf(channels, sizeof channels, ", %u channels", (unsigned)config.base_channels);
+    if (known && config.num_blocks)
+        snprintf(blocks, sizeof blocks, ", %u blocks", (unsigned)config.num_blocks);
     snprintf(result, sizeof result, "%u classes", (unsigned)params->classes);
     if (restores && config.scale > 1)
         snprintf(result, sizeof result, "restores pictures, %u times as large", (unsigned)config.scale);
     else if (restores)
         snprintf(result, sizeof result, "restores pictures");
-    stoke_text_print(out, "%s%s, %llu parameters, batch %u, %u x %u, %s, %s\n",
-                     known ? config.model : params->model, sizes, (unsigned long long)estimate->parameters,
-                     (unsigned)params->batch, (unsigned)params->height, (unsigned)params->width, result,
+    stoke_text_print(out, "%s%s%s, %llu parameters, batch %u, %u x %u, %s, %s\n",
+                     known ? config.model : params->model, channels, blocks,
+                     (unsigned long long)estimate->parameters, (unsigned)params->batch,
+                     (unsigned)params->height, (unsigned)params->width, result,
                      params->optimizer == STOKE_OPTIMIZER_SGD ? "SGD" : "AdamW");
 }
 
@@ -401,7 +336,7 @@ static int check(const stoke_estimate_params *p, stk_network_config *config, sto
         p->optimizer < STOKE_OPTIMIZER_ADAMW || p->optimizer > STOKE_OPTIMIZER_SGD)
         return stk_fail(err, STOKE_E_INVALID, "precision %d or optimizer %d is none of the known ones",
                         p->precision, p->optimizer);
-    if (config->network != &stk_segformer_network && p->freeze_encoder)
+    if (!config->network->pretrained && p->freeze_encoder)
         return stk_fail(err, STOKE_E_INVALID,
                         "a %s has no pretrained encoder to freeze: leave freeze_encoder out", config->model);
     return STOKE_OK;
@@ -433,7 +368,7 @@ static int estimate_native(stoke_estimate *e, const stoke_estimate_params *p,
         bytes[STOKE_TERM_WEIGHTS] + bytes[STOKE_TERM_GRADIENTS] + bytes[STOKE_TERM_OPTIMIZER];
     bytes[STOKE_TERM_EXTRA] = plan.packed + (plan.parameters > named ? plan.parameters - named : 0);
     bytes[STOKE_TERM_ACTIVATIONS] =
-        plan.activations; /* with the logits: SegFormer's at a quarter of the size */
+        plan.activations; /* with the logits, which may be smaller than the picture */
     /* f32 pictures and masks of one byte, two above 255 classes: what the trainer asks of the loader.
      * `prefetch` batches wait, one is with the network. */
     bytes[STOKE_TERM_BATCHES] = pixels * sample_bytes(config, config->classes > 255 ? 2 : 1);
@@ -485,10 +420,11 @@ static int largest(stoke_engine engine, const stoke_estimate_params *params, uin
 {
     stk_network_config config;
     stoke_estimate_params p;
-    uint32_t low = 0, high = most / step + 1; /* low fits, high does not */
     *answer = 0;
     int r = check(params, &config, err);
     if (r) return r;
+    if (what == ASKED_SIDE && step % config.network->side_multiple) step = config.network->side_multiple;
+    uint32_t low = 0, high = most / step + 1; /* low fits, high does not */
     p = *params;
     while (high - low > 1) {
         const uint32_t middle = low + (high - low) / 2;

@@ -256,7 +256,7 @@ int stoke_trial_key(const stoke_trial_params *p, char *text, size_t size)
     const int native = !strcmp(p->device, "native");
     const char *from = d->data ? d->data : d->images ? d->images : d->list ? d->list : "none";
     char sizes[64] = ""; /* of the network */
-    if (stk_is_resnet(t->model))
+    if (stk_model_takes(t->model, 1, 0))
         snprintf(sizes, sizeof sizes, " channels %u blocks %u task %d scale %u", (unsigned)p->base_channels,
                  (unsigned)p->num_blocks, p->task, (unsigned)p->scale);
     int n =

@@ -115,16 +115,14 @@ static int next_batch(native_trial *n, const stoke_batch **batch, stoke_error *e
                     (unsigned)n->setup.train.batch);
 }
 
-/* What training would settle. A file may name sizes that its SegFormer has none of. */
+/* What training would settle. A file may name sizes that its network has none of. */
 static void settle(native_trial *n, stoke_data_params *data)
 {
     const stoke_trial_params *p = n->params;
     stoke_train_params *train = &n->train;
     const stoke_estimate_params as = { .model = train->model, .classes = p->classes, .task = p->task };
-    if (train->model && *train->model != 'b') {
-        if (p->base_channels) train->base_channels = p->base_channels;
-        if (p->num_blocks && stk_is_resnet(train->model)) train->num_blocks = p->num_blocks;
-    }
+    if (p->base_channels && stk_model_takes(train->model, 1, 0)) train->base_channels = p->base_channels;
+    if (p->num_blocks && stk_model_takes(train->model, 0, 1)) train->num_blocks = p->num_blocks;
     data->task = stk_estimate_task(&as);
     if (p->scale) data->scale = p->scale;
     if (train->loss == STOKE_TRAIN_LOSS_AUTO)

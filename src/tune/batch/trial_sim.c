@@ -131,7 +131,7 @@ void stk_sim_allocator_give(stk_sim_allocator *paper, int32_t handle)
     if (b->before >= 0 && !paper->block[b->before].used) join(paper, b->before);
 }
 
-/* The card's bandwidth: SegFormer in eager mode reads and writes its maps more than it computes. It is
+/* The card's bandwidth: a network in eager mode reads and writes its maps more than it computes. It is
  * emulated, and its errors are those of a simulation: fit for the logic of a search and for comparing
  * models, not for a promise. */
 
