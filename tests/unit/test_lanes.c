@@ -139,10 +139,12 @@ static void assert_all_ranks(run *r, uint32_t world, uint64_t digest, double los
 static void same_bits_for_any_number_of_processes(void **state)
 {
     (void)state;
-    static const run runs[] = { { "b0", 2, 1, 1, -1 },
-                                { "b0", 3, 2, 1, 7 },
-                                { "b0", 5, 1, 2, -1 },
-                                { "resnet", 4, 1, 2, -1 } };
+    static const run runs[] = {
+        { .model = "b0", .replicas = 2, .accumulate = 1, .threads = 1, .empty = -1 },
+        { .model = "b0", .replicas = 3, .accumulate = 2, .threads = 1, .empty = 7 },
+        { .model = "b0", .replicas = 5, .accumulate = 1, .threads = 2, .empty = -1 },
+        { .model = "resnet", .replicas = 4, .accumulate = 1, .threads = 2, .empty = -1 }
+    };
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         run r = runs[i];
         assert_int_equal(run_ranks(1, 60, train, &r), 0);
@@ -157,7 +159,7 @@ static void same_bits_for_any_number_of_processes(void **state)
 static void a_step_is_what_hands_add_up(void **state)
 {
     (void)state;
-    run r = { "b0", 3, 2, 2, -1 };
+    run r = { .model = "b0", .replicas = 3, .accumulate = 2, .threads = 2, .empty = -1 };
     const uint32_t all = 6;
     stoke_error err = { 0 };
     pictures *room = malloc(sizeof *room);
@@ -195,7 +197,7 @@ static void a_step_is_what_hands_add_up(void **state)
 static void one_lane_is_a_plain_run(void **state)
 {
     (void)state;
-    run r = { "b0", 1, 2, 1, -1 };
+    run r = { .model = "b0", .replicas = 1, .accumulate = 2, .threads = 1, .empty = -1 };
     stoke_error err = { 0 };
     pictures *room = malloc(sizeof *room);
     stoke_net *net = open_net(&r);
@@ -223,10 +225,11 @@ static void routes_share_all_batches(void **state)
             const uint32_t accumulate = 1 + world % 3, all = replicas * accumulate;
             uint8_t seen[3 * 27] = { 0 };
             for (uint32_t rank = 0; rank < world; rank++) {
-                stk_lanes lanes = { .shape = { .replicas = replicas, .accumulate = accumulate,
-                                               .rank = rank, .world = world },
-                                    .first = stk_tree_first(replicas, rank, world),
-                                    .end = stk_tree_first(replicas, rank + 1, world) };
+                stk_lanes lanes = {
+                    .shape = { .replicas = replicas, .accumulate = accumulate, .rank = rank, .world = world },
+                    .first = stk_tree_first(replicas, rank, world),
+                    .end = stk_tree_first(replicas, rank + 1, world)
+                };
                 const stk_loader_route route = stk_lanes_route(&lanes, 4);
                 const uint32_t own = stk_lanes_own(&lanes);
                 for (uint32_t k = 0; k < 3 * own; k++) {
@@ -234,7 +237,8 @@ static void routes_share_all_batches(void **state)
                     assert_int_equal(number / all, k / own);
                     assert_int_equal(seen[number]++, 0);
                     if (k % accumulate) /* within a lane */
-                        assert_int_equal(number, route.at(route.context, k - 1) - 4 * (uint64_t)all + replicas);
+                        assert_int_equal(number,
+                                         route.at(route.context, k - 1) - 4 * (uint64_t)all + replicas);
                 }
             }
             for (uint32_t i = 0; i < 3 * all; i++) assert_int_equal(seen[i], 1);
@@ -244,9 +248,12 @@ static void routes_share_all_batches(void **state)
 static void plan_says_what_is_taken(void **state)
 {
     (void)state;
-    const stk_lanes_shape one = { 1, 4, 0, 1, 1000000, 512 }, three = { 3, 1, 0, 1, 1000000, 512 },
-                          eight = { 8, 1, 0, 1, 1000000, 512 }, half = { 8, 1, 0, 8, 1000000, 512 };
-    const uint64_t array = 4000000;
+    const stk_lanes_shape
+        one = { .replicas = 1, .accumulate = 4, .world = 1, .trained = 1 << 20, .statistics = 512 },
+        three = { .replicas = 3, .accumulate = 1, .world = 1, .trained = 1 << 20, .statistics = 512 },
+        eight = { .replicas = 8, .accumulate = 1, .world = 1, .trained = 1 << 20, .statistics = 512 },
+        half = { .replicas = 8, .accumulate = 1, .world = 8, .trained = 1 << 20, .statistics = 512 };
+    const uint64_t array = 4 << 20;
     assert_in_range(stk_lanes_bytes(&one), 0, 100000);
     assert_in_range(stk_lanes_bytes(&three), array, array + 100000);
     assert_in_range(stk_lanes_bytes(&eight), 3 * array, 3 * array + 100000);
