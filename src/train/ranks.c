@@ -75,18 +75,14 @@ static int conclude(stoke_trainer *t, const word *all, stoke_error *err)
         char name[160];
         return stk_fail(err, code, "%s: %s", stk_comm_name_of(t->comm, q, name, sizeof name), all[q].message);
     }
-    if (err) {
-        err->code = code;
-        snprintf(err->message, sizeof err->message, "%s", stk_ranks_first(t) ? all[q].message : "");
-    }
-    return code;
+    return stk_fail_again(err, code, stk_ranks_first(t) ? all[q].message : "");
 }
 
 static int agree(stoke_trainer *t, int r, uint64_t *images, int *save, stoke_error *err)
 {
     const uint32_t world = stk_comm_world(t->comm);
     word mine = { .code = r, .asked = t->asked, .save = save && *save, .images = images ? *images : 0 };
-    if (r && err) snprintf(mine.message, sizeof mine.message, "%s", err->message);
+    if (r && err) memcpy(mine.message, err->message, sizeof mine.message);
     word *all = stk_calloc(world, sizeof *all);
     if (!all) return stk_fail(err, STOKE_E_NOMEM, "no memory for the words of %u ranks", (unsigned)world);
     stoke_error own = { 0 };
