@@ -20,13 +20,13 @@ enum { SPIN_NS = 30000, SLEEP_LEAST_NS = 20000, SLEEP_MOST_NS = 200000, SLEEP_SH
 #define ABORT_NS  UINT64_C(5000000000)
 
 struct stk_comm_ticket {
-    stk_comm_ticket *next;      /* on its way behind this one, or free */
-    stk_comm_ticket *older;     /* made before this one */
-    stoke_comm_part *parts;     /* [2 * world] all of it: sent, received */
-    stoke_comm_part *piece;     /* [2 * world] what the engine has */
-    size_t bytes, done_bytes;   /* of the largest part */
-    void *way;                  /* the engine's ticket */
-    int arrived;                /* the thread's own */
+    stk_comm_ticket *next;    /* on its way behind this one, or free */
+    stk_comm_ticket *older;   /* made before this one */
+    stoke_comm_part *parts;   /* [2 * world] all of it: sent, received */
+    stoke_comm_part *piece;   /* [2 * world] what the engine has */
+    size_t bytes, done_bytes; /* of the largest part */
+    void *way;                /* the engine's ticket */
+    int arrived;              /* the thread's own */
     int done;
 };
 

@@ -59,7 +59,8 @@ const char *stk_comm_name_of(const stk_comm *comm, uint32_t rank, char *text, si
  * of parts that are on their way must stay until the process ends, unless the engine is the loop. */
 int stk_comm_exchange(stk_comm *comm, const stoke_comm_part *send, const stoke_comm_part *recv,
                       stoke_error *err);
-/* The same in two calls, with work between them. Several may be on their way; they are waited for in order. */
+/* The same in two calls, with work between them. Several may be on their way; they are waited for in order.
+ */
 typedef struct stk_comm_ticket stk_comm_ticket;
 int stk_comm_start(stk_comm *comm, const stoke_comm_part *send, const stoke_comm_part *recv,
                    stk_comm_ticket **ticket, stoke_error *err);
