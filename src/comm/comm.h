@@ -70,7 +70,8 @@ int stk_comm_wait(stk_comm *comm, stk_comm_ticket **ticket, stoke_error *err);
 int stk_comm_all(stk_comm *comm, const void *mine, size_t bytes, void *all, stoke_error *err);
 /* Pieces of one array: rank q has at[q] .. at[q + 1] (bytes) right, and then all have all. */
 int stk_comm_gather(stk_comm *comm, void *array, const size_t *at, stoke_error *err);
-/* From rank 0 to all; *bytes is rank 0's and becomes everyone's, *data is allocated on the others. */
+/* From rank 0 to all; *bytes is rank 0's and becomes everyone's, *data is allocated on the others (stk_free).
+ */
 int stk_comm_broadcast(stk_comm *comm, void **data, size_t *bytes, stoke_error *err);
 
 #endif
