@@ -151,6 +151,7 @@ static void turn(stk_carrier *c, uint64_t *moved_ns)
     stk_comm_ticket *first = c->first, *last = c->last;
     stoke_error err;
     int moved = 0;
+    err.message[0] = 0; /* an engine may say nothing */
     c->busy = 1;
     pthread_mutex_unlock(&c->lock);
     const int r = progress(c, first, last, &moved, &err);
@@ -206,6 +207,7 @@ static void *thread_main(void *argument)
 {
     stk_carrier *c = argument;
     stoke_error err;
+    err.message[0] = 0;
     prctl(PR_SET_NAME, "stoke-comm");
     prctl(PR_SET_TIMERSLACK, 5000UL); /* ns; the usual 50 us would double the short sleeps */
     const int r = open_engine(c, &err);
