@@ -5,7 +5,7 @@
  *
  *   reduce.c    sums over lanes: who adds what, in the order of tree.h
  *   comm.c      opening by name, cards, waiting and who is waited for
- *   place.c     which launcher started this process (the environment)
+ *   src/base/launch.c  which launcher started this process (the environment)
  *   carrier.c   the thread that owns the engine
  *   loop.c      the engine of tests: ranks are threads of one process
  *   plugin.c    an engine from a file, by dlopen
@@ -59,7 +59,8 @@ const char *stk_comm_name_of(const stk_comm *comm, uint32_t rank, char *text, si
  * of parts that are on their way must stay until the process ends, unless the engine is the loop. */
 int stk_comm_exchange(stk_comm *comm, const stoke_comm_part *send, const stoke_comm_part *recv,
                       stoke_error *err);
-/* The same in two calls, with work between them. Several may be on their way; they are waited for in order. */
+/* The same in two calls, with work between them. Several may be on their way; they are waited for in order.
+ */
 typedef struct stk_comm_ticket stk_comm_ticket;
 int stk_comm_start(stk_comm *comm, const stoke_comm_part *send, const stoke_comm_part *recv,
                    stk_comm_ticket **ticket, stoke_error *err);
@@ -69,7 +70,8 @@ int stk_comm_wait(stk_comm *comm, stk_comm_ticket **ticket, stoke_error *err);
 int stk_comm_all(stk_comm *comm, const void *mine, size_t bytes, void *all, stoke_error *err);
 /* Pieces of one array: rank q has at[q] .. at[q + 1] (bytes) right, and then all have all. */
 int stk_comm_gather(stk_comm *comm, void *array, const size_t *at, stoke_error *err);
-/* From rank 0 to all; *bytes is rank 0's and becomes everyone's, *data is allocated on the others. */
+/* From rank 0 to all; *bytes is rank 0's and becomes everyone's, *data is allocated on the others (stk_free).
+ */
 int stk_comm_broadcast(stk_comm *comm, void **data, size_t *bytes, stoke_error *err);
 
 #endif
