@@ -41,18 +41,19 @@ static void to_points(const double w[9][PANEL], size_t width, float *to, size_t 
     }
 }
 
-/* G^T u G */
-static void from_points(const float *u, size_t step, double w[9])
+/* G^T u G of `count` gradients side by side: read as they lie, for the same reason. */
+static void from_points(const float *u, size_t step, size_t count, double w[9][PANEL])
 {
-    double half[STK_WINOGRAD_TILE][3] = { { 0 } };
-    for (int i = 0; i < STK_WINOGRAD_TILE; i++)
+    memset(w, 0, 9 * sizeof *w);
+    for (int i = 0; i < STK_WINOGRAD_TILE; i++) {
+        double half[3][PANEL] = { { 0 } };
         for (int j = 0; j < STK_WINOGRAD_TILE; j++, u += step)
-            for (int b = 0; b < 3; b++) half[i][b] += (double)*u * g[j][b];
-    for (int a = 0; a < 3; a++)
-        for (int b = 0; b < 3; b++) {
-            w[3 * a + b] = 0;
-            for (int i = 0; i < STK_WINOGRAD_TILE; i++) w[3 * a + b] += g[i][a] * half[i][b];
-        }
+            for (int k = 0; k < 3; k++)
+                for (size_t o = 0; o < count; o++) half[k][o] += (double)u[o] * g[j][k];
+        for (int a = 0; a < 3; a++)
+            for (int k = 0; k < 3; k++)
+                for (size_t o = 0; o < count; o++) w[3 * a + k][o] += g[i][a] * half[k][o];
+    }
 }
 
 static float rounded(float value, stk_float type)
@@ -85,20 +86,30 @@ void stk_winograd_pack(const stk_conv3_masters *m, uint32_t first, uint32_t coun
     }
 }
 
+/* `count` weights of one input, whose gradients stand in w. */
+static void give(const stk_conv3_gradient *gradient, size_t first, size_t count, size_t i,
+                 const double w[9][PANEL])
+{
+    for (size_t o = 0; o < count; o++) {
+        float *to = gradient->d_weight + ((first + o) * gradient->in + i) * 9;
+        for (int tap = 0; tap < 9; tap++)
+            to[tap] = (float)((gradient->add ? (double)to[tap] : 0) + (double)gradient->scale * w[tap][o]);
+    }
+}
+
 void stk_winograd_gradient(const stk_conv3_gradient *gradient, uint32_t first, uint32_t count, size_t lanes)
 {
     const size_t width = stk_winograd_round(gradient->out, lanes), in = gradient->in;
     const float *bias = gradient->sums + STK_WINOGRAD_POINTS * in * width;
-    const double scale = gradient->scale;
-    for (size_t o = first; o < (size_t)first + count; o++) {
-        float *to = gradient->d_bias;
-        if (to) to[o] = (float)((gradient->add ? (double)to[o] : 0) + scale * (double)bias[o]);
-        for (size_t i = 0; gradient->d_weight && i < in; i++) {
-            double w[9];
-            from_points(gradient->sums + i * width + o, in * width, w);
-            to = gradient->d_weight + (o * in + i) * 9;
-            for (int tap = 0; tap < 9; tap++)
-                to[tap] = (float)((gradient->add ? (double)to[tap] : 0) + scale * w[tap]);
+    float *d_bias = gradient->d_bias;
+    for (size_t o = first; d_bias && o < (size_t)first + count; o++)
+        d_bias[o] =
+            (float)((gradient->add ? (double)d_bias[o] : 0) + (double)gradient->scale * (double)bias[o]);
+    for (size_t at = first, end = (size_t)first + count; gradient->d_weight && at < end; at += PANEL)
+        for (size_t i = 0; i < in; i++) {
+            const size_t some = end - at < PANEL ? end - at : PANEL;
+            double w[9][PANEL];
+            from_points(gradient->sums + i * width + at, in * width, some, w);
+            give(gradient, at, some, i, w);
         }
-    }
 }
