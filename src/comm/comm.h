@@ -5,10 +5,11 @@
  *
  *   reduce.c    sums over lanes: who adds what, in the order of tree.h
  *   comm.c      opening by name, cards, waiting and who is waited for
- *   src/base/launch.c  which launcher started this process (the environment)
  *   carrier.c   the thread that owns the engine
  *   loop.c      the engine of tests: ranks are threads of one process
  *   plugin.c    an engine from a file, by dlopen
+ *
+ * Which launcher started this process, src/base/launch.c tells.
  *
  * All calls come from one thread, in the same order on every rank.
  */
