@@ -13,6 +13,7 @@
 #include <stoke/predict.h>
 
 typedef struct train_options {
+    int other; /* a process that is not rank 0 */
     int dry_run;
 } train_options;
 
@@ -26,6 +27,7 @@ static const stoke_option options[] = {
 /* One run of the command. */
 typedef struct training {
     const cli_call *call;
+    int other; /* a process that is not rank 0 */
     int dry_run;
     int looked; /* --dry-run came as far as it goes */
     train_bar bar;
@@ -42,7 +44,7 @@ static const char *const eval_modes[] = { "auto", "resize", "slide" };
 static void say_validation(const cli_call *call, const stoke_train_outlook *o)
 {
     const double windows = o->eval_windows * (double)o->val_samples;
-    const double steps = windows / 3 / (double)(o->data->batch * o->params->accumulate);
+    const double steps = windows / 3 / (double)(o->data->batch * o->params->accumulate * o->params->replicas);
     const int slides = o->params->eval_mode == STOKE_PREDICT_SLIDE;
     const int whole = slides && o->plan->task == STOKE_TASK_RESTORE;
     char work[48] = "less than a tenth of a step";
@@ -85,7 +87,7 @@ static void say_outlook(const cli_call *call, const stoke_train_event *e, int te
             STOKE_COUNT(o->plan->threads, "thread"));
     if (o->val_samples) say_validation(call, o);
     cli_say(call, "run: %s, %s of %s, %llu per epoch, lr %g", o->folder, STOKE_COUNT(e->steps, "step"),
-            STOKE_COUNT(batch * (uint64_t)o->params->accumulate, "picture"),
+            STOKE_COUNT(batch * (uint64_t)(o->params->accumulate * o->params->replicas), "picture"),
             (unsigned long long)e->steps_per_epoch, o->params->lr);
     if (o->resumes) cli_say(call, "goes on after step %llu", (unsigned long long)e->step);
     (terms ? cli_say_memory_terms : cli_say_memory)(call, o->memory);
@@ -101,7 +103,8 @@ static void json_outlook(const stoke_train_event *e)
           FACT_OF(o->plan, classes),
           FACT("task", o->plan->task == STOKE_TASK_RESTORE ? "restore" : "segment"),
           FACT_SIZE("size", o->data->size[0], o->data->size[1]), FACT_OF(o->data, batch),
-          FACT_OF(o->params, accumulate), FACT_OF(o->params, lr), FACT_OF(o->data, augment),
+          FACT_OF(o->params, accumulate), FACT_OF(o->params, replicas), FACT_OF(o->params, lr),
+          FACT_OF(o->data, augment),
           FACT("eval_mode", !o->val_samples ? NULL : eval_modes[o->params->eval_mode]),
           FACT_OF(o, eval_windows), FACT_OF(o->params, eval_every),
           FACT("precision", stoke_precision_name(o->plan->precision)), FACT_OF(o->plan, threads),
@@ -113,6 +116,7 @@ static void json_outlook(const stoke_train_event *e)
 static int on_event(void *context, const stoke_train_event *e)
 {
     training *t = context;
+    if (e->rank) return cli_interrupted();
     train_bar_show(&t->bar, e);
     if (e->kind == STOKE_TRAIN_READY) {
         say_outlook(t->call, e, t->dry_run);
@@ -209,6 +213,8 @@ static void say_next(const training *t, const stoke_trainer *trainer, const stok
 static int finish(const training *t, const stoke_trainer *trainer, int r, const stoke_error *err)
 {
     const stoke_train_summary summary = stoke_trainer_summary(trainer);
+    /* What there is to say, rank 0 says, and its status counts. */
+    if (t->other && (!r || r == STOKE_E_CANCELLED || !*err->message)) return CLI_OK;
     if (r && r != STOKE_E_CANCELLED) {
         if (!cli_interrupted()) return r;
         cli_print_message("train", CLI_WITH_FLAGS(t->call, err->message));
@@ -220,42 +226,14 @@ static int finish(const training *t, const stoke_trainer *trainer, int r, const 
     return r ? cli_interrupt_code() : CLI_OK;
 }
 
-/* What launchers put into the environment of each process. Slurm's is that of a step (srun): a batch script
- * that starts one process has none. */
-static const struct {
-    const char *size, *rank, *launcher;
-} launchers[] = {
-    { "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "mpirun" },
-    { "PMI_SIZE", "PMI_RANK", "mpirun" },
-    { "WORLD_SIZE", "RANK", "torchrun" },
-    { "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun" },
-};
-
-/* Refuses to be one of several processes that torchrun, srun or mpirun started: each would train the same
- * network by itself, in the same folder. */
-static int require_one_process(stoke_error *err)
-{
-    for (size_t i = 0; i < CLI_COUNT(launchers); i++) {
-        const char *size = getenv(launchers[i].size), *rank = getenv(launchers[i].rank);
-        const long n = size ? strtol(size, NULL, 10) : 0;
-        if (n < 2) continue;
-        return cli_error(
-            err, STOKE_E_INVALID,
-            "this is process %.20s of %ld, by %s (%s=%ld), and training runs in one process, on all cores of "
-            "its machine. Start it once, without %s; where nothing launched it: env -u %s stoke train ...",
-            rank ? rank : "n/a", n, launchers[i].launcher, launchers[i].size, n, launchers[i].launcher,
-            launchers[i].size);
-    }
-    return STOKE_OK;
-}
-
 static int run(cli_call *call, stoke_error *err)
 {
     const train_options *o = call->options;
     stoke_trainer *trainer = NULL;
     training t = { .call = call, .dry_run = o->dry_run, .bar = { .call = call } };
-    int r = require_one_process(err);
-    if (!r) r = cli_require_data(call, &call->data, err);
+    t.other = stoke_comm_launch_of(NULL).rank > 0;
+    if (t.other) call->common.quiet = 1; /* rank 0 speaks for all */
+    int r = cli_require_data(call, &call->data, err);
     cli_leave_augment(call);
     if (!r) cli_say(call, "device: the processor; `stoke train` uses no graphics card");
     if (!r) r = stoke_trainer_open(&trainer, &call->data, &call->train, on_event, &t, err);
@@ -264,6 +242,7 @@ static int run(cli_call *call, stoke_error *err)
         cli_say(call, "a dry run: nothing was written");
         return CLI_OK;
     }
+    if (r && t.other && !*err->message) return CLI_OK; /* rank 0 tells why */
     if (r) return r;
     r = stoke_trainer_run(trainer, err);
     train_bar_end(&t.bar);

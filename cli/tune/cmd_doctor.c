@@ -256,11 +256,13 @@ static void say(advice *list, const char *format, ...)
 
 static void about_machine(advice *list, const stoke_machine_facts *facts)
 {
+    char cores[256];
     if (facts->quota.source && facts->threads.source && facts->quota.value < facts->threads.value)
         say(list,
             "the control group allows %.3g of %.0f processors: give the container more (--cpus), or expect "
             "no more",
             facts->quota.value, facts->threads.value);
+    if (stoke_machine_cores_remark(cores, sizeof cores)) say(list, "%s", cores);
     /* A fifth less than allowed is more than a busy desktop takes. */
     if (facts->effective_cores.source && facts->usable.source &&
         facts->effective_cores.value < 0.8 * facts->usable.value)

@@ -125,6 +125,8 @@ typedef struct stoke_net_plan {
     uint32_t reach; /* pixels beyond its own place that an output depends on; 0: all of the picture's */
     int normalize;  /* stoke_normalize: how its pictures come */
     uint32_t threads;
+    uint64_t trained_floats,
+        statistics;            /* of one array of gradients; numbers that a batch norm learns of a batch */
     const char *features;      /* the frozen network of the perceptual loss, "VGG16", "b0"; NULL: none */
     uint32_t tensors, carried; /* carried: of them, what params.partial takes from params.weights; else 0 */
 } stoke_net_plan;

@@ -53,7 +53,10 @@ typedef struct stoke_train_params {
                            of that size with mirrors */
     /* how long: steps > 0 wins over epochs */
     int64_t epochs, steps;
-    int64_t accumulate; /* batches per step */
+    int64_t accumulate;  /* batches per step */
+    const char *comm;    /* engine: "auto", "none", "mpi", "c10d", or a plugin's path */
+    double comm_timeout; /* seconds that one rank may be waited for; 0: for ever */
+    int64_t replicas; /* times as many, in lanes that processes share; -1: as many as there are processes */
     /* loss */
     int loss; /* stoke_loss_kind, or STOKE_TRAIN_LOSS_AUTO: cross-entropy, of restored pictures charbonnier */
     double label_smoothing, focal_gamma, ce_weight, dice_weight;
@@ -121,6 +124,7 @@ typedef struct stoke_train_outlook {
 
 typedef struct stoke_train_event {
     stoke_train_event_kind kind;
+    uint32_t rank, world; /* of the processes that train together: 0 of 1 is alone */
     const char *text;
     uint64_t done, total;
     uint64_t step, steps; /* done so far, in all */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include <stoke/tools/findbatch.h>
+#include <stoke/tools/machine.h>
 #include <stoke/tools/net.h>
 #include <stoke/tools/output.h>
 #include <stoke/tools/preflight.h>
@@ -23,6 +24,11 @@ static PyObject *machine(PyObject *module, PyObject *nothing)
     stoke_error error = { 0 };
     PY_UNLOCKED(error.code = stoke_machine_probe(&facts, 0, NULL, &error));
     return error.code ? py_raise(&error) : py_out(&facts, machine_fields);
+}
+
+static PyObject *cores(PyObject *module, PyObject *nothing)
+{
+    return PyLong_FromUnsignedLong(stoke_machine_cores().usable);
 }
 
 /* What is wrong here is never a sample: a table has no such row, a text is no settings file. Where nothing is
@@ -375,6 +381,7 @@ static PyObject *check_output(PyObject *module, PyObject *args)
 PyMethodDef py_tune_functions[] = {
     { "check_output", check_output, METH_VARARGS,
       "check_output(path, force): raises where a file is that is not stokehold's own." },
+    { "cores", cores, METH_NOARGS, "cores() -> int: those that this process may use." },
     { "machine", machine, METH_NOARGS, "machine() -> dict: processor and memory, (value, source) each." },
     { "estimate_config", estimate_config, METH_VARARGS,
       "estimate_config(path, model) -> dict: parameters of `estimate`, and `assumed`." },

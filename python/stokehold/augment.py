@@ -103,7 +103,7 @@ class Augment:
             "augment": augment, "size": image_size, "seed": seed, "dtype": dtype, "mask_dtype": mask_dtype, "layout": layout,
             "normalize": normalize, "classes": classes, "ignore_index": ignore_index, "label_map": label_map, "window": window})
         self._as_dict = _checks.flag("as_dict", as_dict)
-        self._threads = len(os.sched_getaffinity(0)) if threads == "auto" else _checks.whole("threads", threads, 1)
+        self._threads = _stoke.cores() if threads == "auto" else _checks.whole("threads", threads, 1)
         self._epoch = _checks.whole("epoch", epoch)
         self._position = 0
         self.training = True

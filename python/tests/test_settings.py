@@ -96,6 +96,33 @@ def test_torchrun(make, monkeypatch):
     assert len(make(rank=0, world=1)) == 6  # what is said counts
 
 
+def test_local_ranks_share_the_cores(make, monkeypatch):
+    def launch(rank, world):
+        for name in ("RANK", "LOCAL_RANK"):
+            monkeypatch.setenv(name, str(rank))
+        for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"):
+            monkeypatch.setenv(name, str(world))
+
+    def here():
+        loader = make(workers=None)
+        remarks = [remark for remark in loader.remarks if "share this host" in remark]
+        return _stoke.cores(), stokehold.Augment()._threads, loader.memory.workers, remarks  # pylint: disable=protected-access
+
+    cores, threads, workers, remarks = alone = here()
+    assert cores == threads == _stoke.machine()["usable"][0] and not remarks
+    launch(0, 1)
+    assert here() == alone
+    parts = []
+    for rank in range(2):
+        launch(rank, 2)
+        cores, threads, mine, remarks = here()
+        assert cores == threads and mine <= workers and remarks[0].startswith("2 processes share this host's ")
+        parts.append(cores)
+    assert sum(parts) == max(alone[0], 2) and parts[0] - parts[1] in (0, 1)
+    assert make(workers=3).memory.workers == 3 and stokehold.Augment(threads=3)._threads == 3  # what is said counts
+    assert not [remark for remark in make(workers=3).remarks if "share this host" in remark]
+
+
 def test_bad_files(make, tmp_path, monkeypatch, data):
     for kind in ("images", "masks"):
         (tmp_path / kind).mkdir()

@@ -18,8 +18,13 @@
 #include <unistd.h>
 
 #include "src/base/clock.h"
+#include "src/base/launch.h"
 
-enum { PATH_BYTES = 4096, CPUS_MAX = 8192 /* the largest NR_CPUS Linux can be built with */ };
+enum {
+    PATH_BYTES = 4096,
+    CPUS_MAX = 8192,     /* the largest NR_CPUS Linux can be built with */
+    NUMBER_MAX = 1 << 20 /* of a processor or node: far beyond any */
+};
 
 int stk_machine_read_text(const char *path, char *text, size_t size)
 {
@@ -129,11 +134,92 @@ double stk_machine_quota(const char *proc, const char *cgroup)
     return process_figure(proc, cgroup, "cpu", &(group_figure){ .of = group_quota });
 }
 
+stk_machine_cpu_list stk_cpu_list_begin(const char *text)
+{
+    return (stk_machine_cpu_list){ text, 0, -1 };
+}
+
+int stk_cpu_list_next(stk_machine_cpu_list *list, long *number)
+{
+    if (list->next > list->last) {
+        char *end;
+        const long first = strtol(list->at, &end, 10);
+        if (end == list->at || first < 0 || first > NUMBER_MAX) return 0;
+        long last = first;
+        if (*end == '-') last = strtol(end + 1, &end, 10);
+        list->at = *end == ',' ? end + 1 : end;
+        list->next = first;
+        list->last = last < first ? first : last > NUMBER_MAX ? NUMBER_MAX : last;
+    }
+    *number = list->next++;
+    return 1;
+}
+
+unsigned stk_cpu_list_count(const char *text)
+{
+    stk_machine_cpu_list list = stk_cpu_list_begin(text);
+    unsigned count = 0;
+    for (long number; count < CPUS_MAX && stk_cpu_list_next(&list, &number);) count++;
+    return count;
+}
+
+static double group_cpus(const char *root, const char *group, int v2)
+{
+    char text[8192];
+    if (!read_group_file(root, group, v2 ? "/cpuset.cpus.effective" : "/cpuset.effective_cpus", text,
+                         sizeof text) &&
+        (v2 || !read_group_file(root, group, "/cpuset.cpus", text, sizeof text)))
+        return 0;
+    return stk_cpu_list_count(text);
+}
+
+unsigned stk_machine_allowed(const char *proc, const char *cgroup)
+{
+    return (unsigned)process_figure(proc, cgroup, "cpuset",
+                                    &(group_figure){ .of = group_cpus, .nearest = 1 });
+}
+
 unsigned stk_machine_usable(unsigned affinity, double quota)
 {
     unsigned usable = affinity;
     if (quota > 0 && ceil(quota) < usable) usable = (unsigned)ceil(quota);
     return usable ? usable : 1;
+}
+
+/* The part of one of the host's processes, were none bound to cores. */
+static unsigned part_of(const stoke_cores *cores, uint32_t local_rank)
+{
+    const unsigned all = stk_machine_usable(cores->allowed, cores->quota);
+    const unsigned part = all / cores->processes + (local_rank < all % cores->processes);
+    return part ? part : 1;
+}
+
+void stk_machine_divide(stoke_cores *cores, const stoke_comm_launch *launch)
+{
+    if (cores->allowed < cores->affinity) cores->allowed = cores->affinity;
+    cores->processes = launch->local_world ? launch->local_world : 1;
+    cores->usable = stk_machine_usable(cores->affinity, cores->quota);
+    /* Also where the launcher binds: four processes bound to two sockets share each of them. */
+    const unsigned part = part_of(cores, launch->local_rank);
+    if (cores->processes > 1 && part < cores->usable) cores->usable = part;
+}
+
+int stk_machine_remark(const stoke_cores *cores, const stoke_comm_launch *launch, char *text, size_t size)
+{
+    const unsigned all = stk_machine_usable(cores->allowed, cores->quota), n = cores->processes;
+    const char *unbind = stk_launcher_unbind(launch->launcher);
+    if (unbind && cores->affinity < part_of(cores, launch->local_rank))
+        return snprintf(text, size, "%s bound this rank to %u of %u cores: %s",
+                        stoke_comm_launcher_name(launch->launcher), cores->affinity, cores->allowed,
+                        unbind) > 0;
+    if (n < 2) return 0;
+    const int used =
+        snprintf(text, size, "%u processes share this host's %u core%s: ", n, all, all == 1 ? "" : "s");
+    if (used < 0 || (size_t)used >= size) return 0;
+    text += used, size -= (size_t)used;
+    if (all < n) return snprintf(text, size, "fewer than one each") > 0;
+    return (all % n ? snprintf(text, size, "%u or %u each", all / n, all / n + 1)
+                    : snprintf(text, size, "%u each", all / n)) > 0;
 }
 
 stoke_cores stoke_machine_cores(void)
@@ -147,8 +233,18 @@ stoke_cores stoke_machine_cores(void)
         cores.affinity = (unsigned)CPU_COUNT_S(sizeof mask, mask);
     if (!cores.affinity) cores.affinity = cores.online;
     cores.quota = stk_machine_quota("/proc", "/sys/fs/cgroup");
-    cores.usable = stk_machine_usable(cores.affinity, cores.quota);
+    cores.allowed = stk_machine_allowed("/proc", "/sys/fs/cgroup");
+    if (!cores.allowed || cores.allowed > cores.online) cores.allowed = cores.online;
+    const stoke_comm_launch launch = stoke_comm_launch_of(NULL);
+    stk_machine_divide(&cores, &launch);
     return cores;
+}
+
+int stoke_machine_cores_remark(char *text, size_t size)
+{
+    const stoke_cores cores = stoke_machine_cores();
+    const stoke_comm_launch launch = stoke_comm_launch_of(NULL);
+    return stk_machine_remark(&cores, &launch, text, size);
 }
 
 /* The value of "key : value" or "key value" at the start of a line, or NULL. */

@@ -8,11 +8,23 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stoke/tools/comm.h>
+#include <stoke/tools/machine.h>
 
 /* Cores by CPU quota of the process's control group and all groups above it, v2 (cpu.max) or v1
  * (cpu.cfs_quota_us); the tightest counts. 0 = no quota. `proc` stands for /proc, `cgroup` for
  * /sys/fs/cgroup. */
 double stk_machine_quota(const char *proc, const char *cgroup);
+
+/* The numbers of a list such as "0-3,8,10-11", in turn. stk_cpu_list_next returns 0 when there are no more.
+ */
+typedef struct stk_machine_cpu_list {
+    const char *at;
+    long next, last;
+} stk_machine_cpu_list;
+stk_machine_cpu_list stk_cpu_list_begin(const char *text);
+int stk_cpu_list_next(stk_machine_cpu_list *list, long *number);
+unsigned stk_cpu_list_count(const char *text);
 
 /* The first size - 1 bytes of a small text file; files of /proc have no size to ask for. Returns 0 when it
  * cannot or there are none. */
@@ -49,5 +61,11 @@ void stk_machine_cpu_name(const char *proc, char *name, size_t size);
 
 /* min(affinity, ceil(quota)), at least 1. */
 unsigned stk_machine_usable(unsigned affinity, double quota);
+/* Processors that the control group lists, v2 (cpuset.cpus.effective) or v1; 0 = it does not say. */
+unsigned stk_machine_allowed(const char *proc, const char *cgroup);
+/* `processes` and `usable` of cores whose other figures are known, for a process of this launch. */
+void stk_machine_divide(stoke_cores *cores, const stoke_comm_launch *launch);
+/* As stoke_machine_cores_remark. */
+int stk_machine_remark(const stoke_cores *cores, const stoke_comm_launch *launch, char *text, size_t size);
 
 #endif

@@ -230,6 +230,14 @@ uint64_t stoke_loader_remaining(const stoke_loader *loader)
     return batches_of_epoch(loader) - loader->delivered;
 }
 
+/* The epoch, or the route. */
+static int is_over(const stoke_loader *loader)
+{
+    const stk_loader_route *route = &loader->route;
+    if (!route->at) return loader->delivered >= batches_of_epoch(loader);
+    return route->at(route->context, loader->delivered) == UINT64_MAX || !stk_loader_batches_from(loader, 0);
+}
+
 /* Waits until the oldest batch is ready. Lock held. */
 static int wait_for_head(stoke_loader *loader, uint64_t deadline_ns, stk_slot **out)
 {
@@ -237,7 +245,7 @@ static int wait_for_head(stoke_loader *loader, uint64_t deadline_ns, stk_slot **
         0; /* without workers each call gets something done, or a caller who only asks waits for ever */
     for (;;) {
         if (loader->failure.code) return loader->failure.code;
-        if (loader->delivered >= batches_of_epoch(loader)) return STOKE_E_END;
+        if (is_over(loader)) return STOKE_E_END;
         stk_slot *head = stk_slots_head(&loader->slots);
         if (head && head->state == STK_SLOT_READY) {
             *out = head;
@@ -316,7 +324,7 @@ int stoke_loader_next_until(stoke_loader *loader, const stoke_batch **batch, uin
         pthread_mutex_unlock(&loader->lock);
         if (r) return r;
         *batch = &slot->batch;
-        if (slot->batch.count || loader->world > 1) return STOKE_OK;
+        if (slot->batch.count || loader->world > 1 || loader->route.at) return STOKE_OK;
         stoke_batch_release(loader, batch); /* policy skip left nothing of it */
     }
 }
@@ -380,6 +388,14 @@ int stoke_loader_set_epoch(stoke_loader *loader, uint64_t epoch)
     }
     pthread_mutex_unlock(&loader->lock);
     return STOKE_OK;
+}
+
+void stk_loader_follow(stoke_loader *loader, const stk_loader_route *route)
+{
+    pthread_mutex_lock(&loader->lock);
+    loader->route = *route;
+    stk_schedule_restart(loader, 0, 0);
+    pthread_mutex_unlock(&loader->lock);
 }
 
 /* ---- for those who take batches ahead of their consumer (src/loader/loader.h) ---- */

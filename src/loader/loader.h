@@ -32,6 +32,17 @@ typedef struct stk_loader_bad {
  * thread that calls next(). */
 stk_loader_bad stk_loader_bad_rows(const stoke_loader *loader);
 
+/* The batches of a run by number, epoch after epoch, where this process takes some of them in an order of its
+ * own: number n is batch n % E of epoch n / E, of E batches (stk_loader_batches_from position 0). */
+typedef struct stk_loader_route {
+    uint64_t (*at)(const void *context,
+                   uint64_t k); /* number of the k-th one; UINT64_MAX: there are no more */
+    const void *context;
+} stk_loader_route;
+/* What next() gives from now on, to a loader that is alone in its world. A batch of which policy skip left
+ * nothing comes with count 0: other processes count on its number. */
+void stk_loader_follow(stoke_loader *loader, const stk_loader_route *route);
+
 /* 1: next() would not have to wait. Any thread. */
 int stk_loader_ready(stoke_loader *loader);
 /* While on, next() returns STOKE_E_CANCELLED instead of waiting, and so does one that waits in another thread

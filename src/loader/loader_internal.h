@@ -83,9 +83,10 @@ struct stoke_loader {
     uint64_t restarted_ns; /* when that was; 0 = never since it was made */
     uint64_t window_ns;    /* waits for a slot that the next row puts an end to */
 
-    uint64_t epoch;     /* the one being delivered */
-    uint64_t start;     /* its first position (0, or where it was restored) */
-    uint64_t delivered; /* batches of it handed out */
+    stk_loader_route route; /* at NULL: none, epoch by epoch */
+    uint64_t epoch;         /* the one being delivered */
+    uint64_t start;         /* its first position (0, or where it was restored) */
+    uint64_t delivered;     /* batches of it handed out */
     uint32_t held;
     uint64_t waited_ns;  /* for the batch that next_until has not given yet */
     stoke_error failure; /* code 0: fine */

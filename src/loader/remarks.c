@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stoke/tools/dataset.h>
 #include <stoke/tools/loader.h>
+#include <stoke/tools/machine.h>
 
 #include "src/augment/pipeline.h"
 #include "src/base/error.h"
@@ -104,7 +105,8 @@ size_t stoke_data_remarks(const stoke_dataset *dataset, const stoke_data_params 
 {
     stk_remarks out = { 0 };
     stk_loader_config config;
-    char values[256];
+    char values[256], cores[256];
+    if (params->workers < 0 && stoke_machine_cores_remark(cores, sizeof cores)) stk_remark(&out, "%s", cores);
     if (!stk_loader_config_create(&config, dataset, params, NULL)) {
         on_pipeline(&out, &config, params);
         const looks seen = look_around(&config, params);

@@ -199,23 +199,45 @@ stoke_rank stk_loader_rank(const stoke_loader *loader, uint64_t epoch)
     return stk_loader_rank_from(loader, epoch == loader->epoch ? loader->start : 0);
 }
 
-/* Opens a slot for the next batch of the schedule; NULL when no slot is free or an epoch has no batches. */
-static stk_slot *open_next(stoke_loader *loader)
+/* Where the next batch of the schedule lies, its rows in batch.count; 0: there is none. */
+static int next_of_epoch(const stoke_loader *loader, stk_loader_cursor *at, stoke_batch *next)
 {
-    stk_loader_cursor *at = &loader->schedule;
     stoke_rank shard = stk_loader_rank(loader, at->epoch);
     if (at->k >= stoke_rank_batches(&shard)) {
         *at = (stk_loader_cursor){ .epoch = at->epoch + 1 };
         shard = stk_loader_rank(loader, at->epoch);
-        if (!stoke_rank_batches(&shard)) return NULL;
+        if (!stoke_rank_batches(&shard)) return 0;
     }
-    uint32_t rows;
-    const uint64_t position = stoke_rank_batch(&shard, at->k, &rows);
+    next->epoch = at->epoch;
+    next->position = stoke_rank_batch(&shard, at->k, &next->count);
+    next->index = shard.start / shard.batch + at->k * shard.world + shard.rank;
+    return 1;
+}
+
+static int next_of_route(const stoke_loader *loader, const stk_loader_cursor *at, stoke_batch *next)
+{
+    const stoke_rank whole = stk_loader_rank_from(loader, 0);
+    const uint64_t number = loader->route.at(loader->route.context, at->k), each = stoke_rank_batches(&whole);
+    if (number == UINT64_MAX || !each) return 0;
+    next->epoch = number / each;
+    next->index = number % each;
+    next->position = stoke_rank_batch(&whole, next->index, &next->count);
+    return 1;
+}
+
+/* Opens a slot for the next batch of the schedule; NULL when no slot is free or there is no batch. */
+static stk_slot *open_next(stoke_loader *loader)
+{
+    stk_loader_cursor *at = &loader->schedule;
+    stoke_batch next;
+    if (!(loader->route.at ? next_of_route(loader, at, &next) : next_of_epoch(loader, at, &next)))
+        return NULL;
+    const uint32_t rows = next.count;
     stk_slot *slot = stk_slots_open(&loader->slots, rows);
     if (!slot) return NULL;
-    slot->batch.epoch = at->epoch;
-    slot->batch.position = position;
-    slot->batch.index = shard.start / shard.batch + at->k * shard.world + shard.rank;
+    slot->batch.epoch = next.epoch;
+    slot->batch.position = next.position;
+    slot->batch.index = next.index;
     slot->batch.count = rows;
     slot->ticket = loader->tickets;
     loader->tickets += rows;

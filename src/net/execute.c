@@ -112,8 +112,8 @@ static stk_exec_rows rows_of(const stoke_net *net, const stk_tape_view *view, co
 static void draw(const stoke_net *net, const stk_tape_op *op, float *factor, uint32_t count)
 {
     for (uint32_t sample = 0; sample < count; sample++) {
-        const stk_rng r = stk_philox(net->params.seed, stk_pair(op->number, sample), net->state.draws,
-                                     STK_STREAM_DROP_PATH, 0);
+        const stk_rng r =
+            stk_philox(net->params.seed, stk_pair(op->number, sample), net->draw, STK_STREAM_DROP_PATH, 0);
         factor[sample] =
             stk_unit(r.word[0]) < op->probability ? 0.0f : (float)(1.0 / (1.0 - op->probability));
     }
@@ -150,7 +150,7 @@ static void head(stoke_net *net, const stk_tape_op *op, uint32_t batch,
     stk_segformer_head *layer = (stk_segformer_head *)op->layer;
     layer->batch = batch;
     layer->dropout = net->dropping ? (float)net->params.dropout : 0;
-    layer->seed = stk_mix64(net->params.seed ^ stk_mix64(net->state.draws + 1));
+    layer->seed = stk_mix64(net->params.seed ^ stk_mix64(net->draw + 1));
     const void *features[STK_STAGES];
     float *d_features[STK_STAGES];
     for (int i = 0; i < STK_STAGES; i++) {

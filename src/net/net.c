@@ -358,8 +358,6 @@ static void lay_scratch(stoke_net *net)
         const stk_pixel_shape pixels = stk_net_pixel_shape(net, shape.batch);
         need = stk_need_most(need, restores ? stk_pixel_loss_need(run, &pixels) : stk_loss_need(run, &shape));
     }
-    if (net->params.training)
-        need = stk_need_most(need, stk_update_need(run, &(stk_update){ .count = net->parameters.trainable }));
     run->scratch_each = (need.scratch + LINE - 1) / LINE * LINE;
     run->scratch = take(net, STK_REGION_WORKSPACE, run->threads, run->scratch_each);
     run->partial_floats = need.partial;
@@ -376,7 +374,8 @@ static void lay_out(stoke_net *net)
     net->maps = take(net, STK_REGION_MAPS, net->tape.bytes, 1);
     if (head) head->room = take(net, region, stk_segformer_head_room(&net->run, head), 1);
     net->loss_room = take(net, region, stk_loss_room(&net->loss_shape), 1);
-    net->saved_running = floats(net, region, net->parameters.floats - net->parameters.trainable);
+    net->statistics = take(net, region, stoke_net_statistics(net), sizeof *net->statistics);
+    if (net->params.training) net->squares = take(net, region, stoke_net_chunks(net), sizeof *net->squares);
     lay_scratch(net);
 }
 
@@ -386,7 +385,12 @@ static void place(stoke_net *net)
     activation_arena_divide(&net->arena);
     lay_out(net);
     stk_segformer_head *head = stk_net_layer(net, STK_TAPE_SEGFORMER_HEAD);
-    if (head) stk_segformer_head_bind(&net->run, head);
+    if (head) {
+        const float *running = net->values + net->parameters.trainable;
+        head->batch_mean = net->statistics + (head->running_mean - running);
+        head->batch_variance = net->statistics + (head->running_variance - running);
+        stk_segformer_head_bind(&net->run, head);
+    }
     stk_loss_bind(&net->loss_shape, net->loss_room);
 }
 
@@ -414,6 +418,8 @@ static void plan_make(stoke_net *net)
     plan->side_multiple = network->side_multiple;
     plan->reach = network->reach ? network->reach(&net->config) : 0;
     plan->normalize = stk_network_normalize(net->config.task);
+    plan->trained_floats = net->parameters.trainable;
+    plan->statistics = stoke_net_statistics(net);
     const stk_tape_span all = { 0, (uint32_t)net->tape.op_count };
     plan->forward_flops = stk_tape_flops(&net->tape, net->tape.forward, net->params.batch);
     plan->step_flops = stk_tape_flops(&net->tape, all, net->params.batch);

@@ -58,12 +58,14 @@ struct stoke_net {
     unsigned char *maps; /* where the tensors of the tape lie */
     stk_loss_shape loss_shape;
     void *loss_room;
-    float *saved_running; /* running statistics as they were before a batch that turns out bad */
+    double *statistics; /* of the last batch: what the running ones move towards */
 
     int layers_packed;  /* their packed weights are those of the masters */
     int head_packed;    /* so are those of SegFormer's head, for head.training */
     int dropping;       /* a training batch is on its way: drop path is at work */
+    double *squares;    /* of the gradients, chunk by chunk */
     int have_gradients; /* since the last step */
+    uint64_t draw;      /* number of the batch that is on its way: keys dropout and drop path */
     stoke_net_state state;
     stk_tape_profile parts;
     char **labels; /* names of the classes, given or from the file; NULL without */

@@ -181,23 +181,41 @@ double stk_net_first_scale(int precision)
 }
 
 /* The running statistics lie behind everything that is trained. */
-static size_t running_bytes(const stoke_net *net)
+size_t stoke_net_statistics(const stoke_net *net)
 {
-    return (net->parameters.floats - net->parameters.trainable) * sizeof(float);
+    return net->parameters.floats - net->parameters.trainable;
+}
+
+/* Momentum 0.1, as PyTorch's. */
+static float followed(float running, double batch)
+{
+    return running + (float)(0.1 * (batch - running));
 }
 
 /* A NaN in a picture, or what overflows in fp16, makes gradients that are not finite, and the step is
  * skipped; but running statistics that took it up would stay so for ever. */
-static int running_are_finite(const stoke_net *net)
+void stoke_net_track(stoke_net *net, const double *statistics)
 {
-    const float *running = net->values + net->parameters.trainable;
-    for (size_t i = 0; i < running_bytes(net) / sizeof *running; i++)
-        if (!isfinite(running[i])) return 0;
-    return 1;
+    float *running = net->values + net->parameters.trainable;
+    const size_t count = stoke_net_statistics(net);
+    net->state.draws++;
+    for (size_t i = 0; statistics && i < count; i++)
+        if (!isfinite(followed(running[i], statistics[i]))) return;
+    for (size_t i = 0; statistics && i < count; i++) running[i] = followed(running[i], statistics[i]);
+    net->state.batches_tracked++;
 }
 
 int stoke_net_backward(stoke_net *net, const stoke_net_batch *batch, uint32_t of, double *loss,
                        stoke_error *err)
+{
+    const int status =
+        stoke_net_leaf(net, batch, of, net->state.draws, net->have_gradients, loss, net->statistics, err);
+    if (!status) stoke_net_track(net, net->statistics);
+    return status;
+}
+
+int stoke_net_leaf(stoke_net *net, const stoke_net_batch *batch, uint32_t of, uint64_t draw, int add,
+                   double *loss, double *statistics, stoke_error *err)
 {
     if (!net->params.training)
         return stk_fail(err, STOKE_E_STATE, "this network was opened for inference: training is 0");
@@ -207,20 +225,17 @@ int stoke_net_backward(stoke_net *net, const stoke_net_batch *batch, uint32_t of
     double unasked;
     if (!loss) loss = &unasked;
     const float factor = (float)(net->state.loss_scale / of);
-    float *running = net->values + net->parameters.trainable;
-    memcpy(net->saved_running, running, running_bytes(net));
+    net->draw = draw;
     net_logits(net, batch, 1);
     status = loss_of(net, batch, factor, loss, stk_net_tensor(net, net->tape.d_logits), err);
     stk_tape_profile_lap(&net->parts, STK_PART_LOSS);
-    if (!status) judge(net, batch, factor, loss);
-    const int tracked = !status && running_are_finite(net);
-    if (!tracked) memcpy(running, net->saved_running, running_bytes(net));
     if (status) return status; /* as if it had not been called */
-    net->run.accumulate = net->have_gradients;
+    judge(net, batch, factor, loss);
+    net->run.accumulate = add;
     stk_net_execute(net, net->tape.backward, batch);
     net->have_gradients = 1;
-    net->state.draws++;
-    net->state.batches_tracked += (uint64_t)tracked;
+    if (statistics && statistics != net->statistics)
+        memcpy(statistics, net->statistics, stoke_net_statistics(net) * sizeof *statistics);
     return STOKE_OK;
 }
 
@@ -292,17 +307,40 @@ int stoke_net_step(stoke_net *net, const stoke_update *settings, stoke_step_repo
 {
     const stoke_update defaults = stoke_update_defaults();
     if (!settings) settings = &defaults;
+    const uint32_t chunks = stoke_net_chunks(net);
+    const int status = stoke_net_squares(net, settings, 0, chunks, net->squares, err);
+    if (!status) stoke_net_step_part(net, settings, net->squares, 0, chunks, report);
+    return status;
+}
+
+uint32_t stoke_net_chunks(const stoke_net *net)
+{
+    return stk_update_chunks(net->parameters.trainable);
+}
+
+int stoke_net_squares(stoke_net *net, const stoke_update *settings, uint32_t first, uint32_t end,
+                      double *squares, stoke_error *err)
+{
     const int status = check_update(net, settings, err);
     if (status) return status;
     stk_tape_profile_start(&net->parts);
     const stk_update update = update_of(net, settings);
-    const double scale = net->state.loss_scale, norm = stk_gradient_norm(&net->run, &update, 1 / scale);
+    stk_gradient_squares(&net->run, &update, first, end, squares);
+    return STOKE_OK;
+}
+
+void stoke_net_step_part(stoke_net *net, const stoke_update *settings, const double *squares, uint32_t first,
+                         uint32_t end, stoke_step_report *report)
+{
+    const stk_update update = update_of(net, settings);
+    const double scale = net->state.loss_scale;
+    const double norm = stk_gradient_norm(squares, stoke_net_chunks(net), 1 / scale);
     const int overflow = !isfinite(norm);
     if (!overflow) {
         double factor = 1 / scale;
         /* the 1e-6 is clip_grad_norm_'s */
         if (settings->clip_norm > 0) factor *= fmin(1, settings->clip_norm / (norm + 1e-6));
-        stk_update_run(&net->run, &update, settings, ++net->state.step, factor);
+        stk_update_run(&net->run, &update, first, end, settings, ++net->state.step, factor);
         net->head_packed = 0;
         /* 3x3 convolutions are packed all together, those of the head, too. */
         net->layers_packed = net->params.freeze_encoder && !net->parameters.conv3_count && net->layers_packed;
@@ -314,7 +352,17 @@ int stoke_net_step(stoke_net *net, const stoke_update *settings, stoke_step_repo
         *report = (stoke_step_report){
             .step = net->state.step, .gradient_norm = norm, .loss_scale = scale, .skipped = overflow
         };
-    return STOKE_OK;
+}
+
+stoke_net_arrays stoke_net_arrays_of(const stoke_net *net)
+{
+    return (stoke_net_arrays){ .values = net->values,
+                               .gradients = net->gradients,
+                               .first = net->first,
+                               .second = net->second,
+                               .average = net->average,
+                               .floats = net->parameters.floats,
+                               .trained = net->parameters.trainable };
 }
 
 stoke_update stoke_update_defaults(void)

@@ -349,8 +349,9 @@ static void put_network(stoke_json *json, const stk_setup *setup, const stoke_ne
 void stk_log_writer_start(stk_log_writer *j, const stk_setup *setup, const stoke_net_plan *plan,
                           const char *cpu, uint64_t step, double t, int resumed)
 {
+    if (!j) return;
     const stoke_data_params *data = &setup->train;
-    const uint64_t accumulate = setup->params.accumulate > 1 ? (uint64_t)setup->params.accumulate : 1;
+    const uint64_t each = stk_step_batches(&setup->params);
     char when[32] = "";
     const time_t now = time(NULL);
     struct tm utc;
@@ -361,10 +362,10 @@ void stk_log_writer_start(stk_log_writer *j, const stk_setup *setup, const stoke
     stoke_json_string(&json, "version", stoke_version());
     put_network(&json, setup, plan);
     stoke_json_int(&json, "batch", data->batch);
-    stoke_json_uint(&json, "accumulate", accumulate);
+    stoke_json_uint(&json, "accumulate", each);
     stoke_json_uint(&json, "steps", setup->steps);
     stoke_json_uint(&json, "epochs", setup->epochs);
-    stoke_json_uint(&json, "steps_per_epoch", (setup->batches_per_epoch + accumulate - 1) / accumulate);
+    stoke_json_uint(&json, "steps_per_epoch", (setup->batches_per_epoch + each - 1) / each);
     stoke_json_uint(&json, "train_samples", setup->train_set ? stoke_dataset_count(setup->train_set) : 0);
     stoke_json_uint(&json, "val_samples", setup->val_set ? stoke_dataset_count(setup->val_set) : 0);
     stoke_json_string(&json, "precision", stoke_precision_name(plan->precision));
@@ -396,6 +397,7 @@ static void write_events(stk_log_writer *j, uint64_t step, const char *const *ta
 
 void stk_log_writer_step(stk_log_writer *j, const stk_log_step_note *note)
 {
+    if (!j) return;
     stoke_json json = begin(j, "step", note->step);
 #define WHOLE(name) stoke_json_uint(&json, #name, note->name);
 #define REAL(name)  stoke_json_real(&json, #name, note->name);
@@ -535,6 +537,7 @@ static void send_evaluation(stk_log_writer *j, const stk_setup *setup, const stk
 
 void stk_log_writer_evaluation(stk_log_writer *j, const stk_setup *setup, const stk_log_eval_note *note)
 {
+    if (!j) return;
     const paper *table = &j->paper[STK_LOG_FILE_TABLE];
     const int task = stk_setup_task(setup);
     put_evaluation(j, task, note);
@@ -548,6 +551,7 @@ void stk_log_writer_evaluation(stk_log_writer *j, const stk_setup *setup, const 
 
 void stk_log_writer_saved(stk_log_writer *j, uint64_t step, double t, double seconds, uint64_t bytes)
 {
+    if (!j) return;
     stoke_json json = begin(j, "save", step);
     stoke_json_real(&json, "t", t);
     stoke_json_real(&json, "seconds", seconds);
@@ -557,6 +561,7 @@ void stk_log_writer_saved(stk_log_writer *j, uint64_t step, double t, double sec
 
 void stk_log_writer_sentence(stk_log_writer *j, const char *kind, uint64_t step, double t, const char *text)
 {
+    if (!j) return;
     stoke_json json = begin(j, kind, step);
     stoke_json_real(&json, "t", t);
     stoke_json_string(&json, strcmp(kind, "end") ? "text" : "why", text);

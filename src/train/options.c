@@ -76,6 +76,15 @@ static const stoke_option table[] = {
     INT(accumulate, "1", 1, 65536, "N",
         "Batches per step: the gradients of N batches are added up, which equals one batch N times as "
         "large in the memory of one")
+    AUTO_INT(replicas, "auto", 1, 4096, "N|auto",
+        "Lanes of a step, of --accumulate batches each, that processes share: weights have the same bits for any "
+        "number of processes up to N. A step takes batch x accumulate x N pictures. auto: as many as there are "
+        "processes")
+    STRING(comm, "auto", "NAME|PATH",
+           "What carries bytes between the processes that a launcher started (mpirun, srun, torchrun): auto by the "
+           "launcher, none, mpi, c10d, or the path of a plugin")
+    REAL(comm_timeout, "600", 0, 86400, "SECONDS",
+         "How long one process is waited for before all end; 0: for ever")
     /* loss */
     CHOICE(loss, "auto", LOSSES,
            "Of masks cross-entropy, Dice, their sum, or focal loss; pixels of --ignore-index count in none. Of "

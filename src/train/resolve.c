@@ -336,7 +336,7 @@ static int64_t usual_cadence(const stk_setup *setup, int64_t per_epoch)
 {
     int64_t every = per_epoch > STEPS_EVAL ? per_epoch : STEPS_EVAL;
     if (setup->eval.mode != STOKE_PREDICT_SLIDE) return every;
-    const double rows = 3.0 * (double)setup->train.batch * (double)setup->params.accumulate;
+    const double rows = 3.0 * (double)setup->train.batch * (double)stk_step_batches(&setup->params);
     const double least = (double)stoke_dataset_count(setup->val_set) * setup->eval.windows / rows;
     return least > (double)every ? (int64_t)(least < (double)STEPS_MOST ? least : (double)STEPS_MOST) : every;
 }
@@ -354,9 +354,10 @@ int stk_resolve_length(stk_resolve_ctx *s)
         return stk_fail(s->err, STOKE_E_INVALID,
                         "%s cannot fill a batch of %lld, and `drop_last` leaves out what does not",
                         STOKE_COUNT(shard.count, "sample"), (long long)setup->train.batch);
-    const uint64_t accumulate = (uint64_t)p->accumulate;
+    if (p->replicas < 0) p->replicas = 1;
+    const uint64_t each = stk_step_batches(p); /* of a step */
     const double batches = (double)p->epochs * (double)setup->batches_per_epoch;
-    const double wanted = p->steps ? (double)p->steps : batches / (double)accumulate;
+    const double wanted = p->steps ? (double)p->steps : batches / (double)each;
     if (wanted > (double)STEPS_MOST)
         return stk_fail(s->err, STOKE_E_LIMIT,
                         "a run of %.3g steps is more than anyone has time for: at most %lld will do; look at "
@@ -364,13 +365,13 @@ int stk_resolve_length(stk_resolve_ctx *s)
                         wanted, (long long)STEPS_MOST, (long long)p->epochs, (long long)p->steps);
     if (p->steps) {
         setup->steps = (uint64_t)p->steps;
-        setup->epochs = (setup->steps * accumulate + setup->batches_per_epoch - 1) / setup->batches_per_epoch;
+        setup->epochs = (setup->steps * each + setup->batches_per_epoch - 1) / setup->batches_per_epoch;
     } else {
         setup->epochs = (uint64_t)p->epochs;
-        setup->steps = setup->epochs * setup->batches_per_epoch / accumulate;
+        setup->steps = setup->epochs * setup->batches_per_epoch / each;
         if (!setup->steps) setup->steps = 1;
     }
-    const int64_t per_epoch = (int64_t)((setup->batches_per_epoch + accumulate - 1) / accumulate);
+    const int64_t per_epoch = (int64_t)((setup->batches_per_epoch + each - 1) / each);
     if (p->eval_every < 0)
         p->eval_every = (int64_t)stk_least((uint64_t)usual_cadence(setup, per_epoch), setup->steps);
     if (p->log_every < 0) p->log_every = (int64_t)stk_least(setup->steps / LOG_POINTS + 1, LOG_STEPS_MOST);

@@ -282,7 +282,10 @@ static int check_data(const stk_resolve_ctx *s)
                         "and `resume` goes on with a run",
                         (long long)p->epoch);
     if (p->world != 1 || p->rank)
-        return stk_fail(s->err, STOKE_E_INVALID, "`world` %lld, `rank` %lld: training runs in one process",
+        return stk_fail(s->err, STOKE_E_INVALID,
+                        "`world` %lld, `rank` %lld: training finds these out by itself; mpirun, srun or "
+                        "torchrun starts its "
+                        "processes",
                         (long long)p->world, (long long)p->rank);
     if (p->split == STOKE_SPLIT_VAL || p->split == STOKE_SPLIT_TEST)
         return stk_fail(s->err, STOKE_E_INVALID,

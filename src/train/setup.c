@@ -24,6 +24,7 @@
 #include <stoke/tools/data.h>
 #include <stoke/tools/dataset.h>
 #include <stoke/tools/loader.h>
+#include <stoke/tools/machine.h>
 #include <stoke/tools/train.h>
 
 /* ---- learning rates ---- */
@@ -319,6 +320,7 @@ int stk_setup_make(stk_setup *setup, const stoke_data_params *data, const stoke_
 {
     stk_resolve_ctx s = { .setup = setup, .say = say, .progress = progress, .context = context, .err = err };
     char remarks[4096] = ""; /* what the loader finds odd */
+    char cores[256];
     *setup = (stk_setup){ 0 };
     int r = take_settings(&s, data, params);
     if (!r) r = name_model(&s);
@@ -338,6 +340,10 @@ int stk_setup_make(stk_setup *setup, const stoke_data_params *data, const stoke_
     if (!r) stk_resolve_rates(&s);
     if (!r) r = stk_resolve_name(&s);
     if (!r) stoke_data_remarks(setup->train_set, &setup->train, remarks, sizeof remarks);
+    /* Of the workers the data set has said it. */
+    if (!r && setup->train.workers >= 0 && !params->threads &&
+        stoke_machine_cores_remark(cores, sizeof cores))
+        stk_resolve_say(&s, "%s", cores);
     for (char *line = remarks, *end; (end = strchr(line, '\n')); line = end + 1)
         stk_resolve_say(&s, "%.*s", (int)(end - line), line);
     stk_pairs_free(&s.val);

@@ -32,7 +32,7 @@ typedef struct stk_setup {
     float *class_weights;     /* what net.loss.class_weights points to; NULL: none */
     int goes_on; /* params.resume has a checkpoint: weights come from there, and none are in `net` */
     uint64_t batches_per_epoch;
-    uint64_t steps, epochs;   /* of the whole run; a step takes params.accumulate batches */
+    uint64_t steps, epochs;   /* of the whole run; a step takes stk_step_batches */
     stk_string_arena strings; /* what the settled settings point to, freed with it */
 } stk_setup;
 
@@ -57,6 +57,12 @@ stoke_net_params stk_setup_net(const stoke_train_params *params, const stoke_dat
 
 /* The learning rate that is usual for such an optimiser and such weights. */
 double stk_usual_rate(const stoke_train_params *params);
+
+/* Batches of a step, of all processes together. */
+static inline uint64_t stk_step_batches(const stoke_train_params *params)
+{
+    return (uint64_t)params->accumulate * (uint64_t)(params->replicas > 1 ? params->replicas : 1);
+}
 
 /* The learning rate of a step (0 = the first of `steps`): linear warm-up from lr / warm-up steps, then the
  * schedule over what is left. Pure arithmetic, the same on every machine. */

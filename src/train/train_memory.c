@@ -8,6 +8,7 @@
 #include "src/net/ops/ops.h"
 #include "src/report/grid.h"
 #include "src/source/reader.h"
+#include "src/train/lanes.h"
 #include "src/train/predict.h"
 #include <stoke/tools/labels.h>
 #include <stoke/tools/machine.h>
@@ -284,6 +285,7 @@ static void add_up(stk_train_memory *m, const stk_setup *setup, uint64_t picture
     stoke_memory_sum *sum = &m->sum;
     *sum = (stoke_memory_sum){ .limit_bytes = setup->train.memory_limit };
     stk_net_add_memory(sum, &m->net);
+    if (m->lanes) stoke_memory_add(sum, "sums of lanes", 1, m->lanes);
     stoke_memory_add(sum, "training ring", train->slots, train->slot_bytes);
     stoke_memory_add(sum, "validation ring", val->slots, val->slot_bytes);
     stoke_memory_add(sum, "workers", busy->workers, busy->worker_bytes);
@@ -379,6 +381,8 @@ int stk_train_memory_make(stk_train_memory *m, const stk_setup *setup, uint32_t 
     if (!r) r = stk_loader_plan_of(&m->train, setup->train_set, &train, err);
     if (!r && loads_val(setup)) r = stk_loader_plan_of(&m->val, setup->val_set, &val, err);
     if (r) return r;
+    const stk_lanes_shape shape = stk_lanes_shape_of(&setup->params, &m->net, 0, 1);
+    m->lanes = shape.replicas > 1 ? stk_lanes_bytes(&shape) : 0;
     m->val.rests = 1;
     if (setup->val_set && !loads_val(setup))
         r = stk_setup_restores(setup) ? plan_whole(m, setup, err) : plan_slide(m, setup, &val, err);

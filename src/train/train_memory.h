@@ -17,8 +17,9 @@ enum { STK_RUN_BYTES = 3 << 20 };
 typedef struct stk_train_memory {
     stoke_net_plan net;
     stk_loader_plan train, val; /* val: all 0 without validation */
+    uint64_t lanes;             /* sums of lanes that wait to be added up */
     uint64_t viewer, whole; /* validation of whole pictures that are restored: its network, the pictures */
-    int slides;                 /* validation by windows: no loader, but these */
+    int slides;             /* validation by windows: no loader, but these */
     stk_predict_work slide;
     stk_probe seen;
     stoke_memory_sum sum;

@@ -92,7 +92,6 @@ static int find_state(stoke_trainer *t, stoke_error *err)
 {
     char path[PATH_MAX], *saved = NULL;
     stoke_error differs = { 0 };
-    t->now = (stk_checkpoint_progress){ .best = NAN, .best_scores = no_scores };
     if (!t->setup.params.resume) return STOKE_OK;
     if (!t->setup.goes_on) return stk_trainer_begins_again(t, err);
     int r = stk_trainer_path(t, path, "state.safetensors", err);
@@ -146,15 +145,26 @@ static void forget_best(stoke_trainer *t)
     now->best_scores = no_scores;
 }
 
+/* Rank 0 reads it, the others have it from there. */
+static int read_state(stoke_trainer *t, stoke_error *err)
+{
+    char path[PATH_MAX], *identity = NULL;
+    int r = STOKE_OK;
+    if (stk_ranks_first(t)) {
+        r = stk_trainer_path(t, path, "state.safetensors", err);
+        if (!r) r = stk_checkpoint_load(path, t->net, &t->now, &identity, err);
+        stk_free(identity);
+    }
+    r = stk_ranks_agree(t, r, err);
+    return r ? r : stk_ranks_take_network(t, err);
+}
+
 static int load_state(stoke_trainer *t, stoke_error *err)
 {
     const char *cpu = stk_cpu_level_name(stk_cpu_level_in_use());
     if (t->resumed) {
-        char path[PATH_MAX], *identity = NULL;
-        int r = stk_trainer_path(t, path, "state.safetensors", err);
-        if (!r) r = stk_checkpoint_load(path, t->net, &t->now, &identity, err);
-        stk_free(identity);
-        if (!r) r = go_to_place(t, err);
+        int r = read_state(t, err);
+        if (!r) r = stk_ranks_agree(t, go_to_place(t, err), err);
         if (r) return r;
         if (t->new_scores) forget_best(t);
         if (strcmp(t->now.cpu, cpu) != 0)
@@ -163,6 +173,10 @@ static int load_state(stoke_trainer *t, stoke_error *err)
                                "agree with those of a run in one go to rounding, not bit for bit",
                                t->now.cpu, cpu);
         t->earlier = t->now.seconds;
+    }
+    if (t->setup.params.replicas > 1) {
+        const stk_loader_route route = stk_lanes_route(&t->lanes, t->now.step);
+        stk_loader_follow(t->train, &route);
     }
     snprintf(t->now.cpu, sizeof t->now.cpu, "%s", cpu);
     return STOKE_OK;
@@ -244,10 +258,11 @@ static int open_loaders(stoke_trainer *t, const stk_train_memory *memory, stoke_
         train.quarantine = val.quarantine = quarantine;
     }
     if (!r) r = stk_loader_create_planned(&t->train, s->train_set, &train, &memory->train, err);
-    if (!r && s->eval.mode == STOKE_PREDICT_RESIZE)
+    if (!r && s->eval.mode == STOKE_PREDICT_RESIZE && stk_ranks_first(t))
         r = stk_loader_create_planned(&t->val, s->val_set, &val, &memory->val, err);
-    if (!r && s->eval.mode == STOKE_PREDICT_SLIDE) r = open_sight(t, memory, val.quarantine, err);
-    if (r || !s->val_set) return r; /* loaders have copies of the path */
+    if (!r && s->eval.mode == STOKE_PREDICT_SLIDE && stk_ranks_first(t))
+        r = open_sight(t, memory, val.quarantine, err);
+    if (r || !s->val_set || !stk_ranks_first(t)) return r; /* loaders have copies of the path */
     if (!stk_setup_restores(s))
         r = stoke_confusion_create(&t->confusion, s->classes, s->val.ignore_index, err);
     if (!r && s->params.pictures) open_gallery(t);
@@ -256,28 +271,77 @@ static int open_loaders(stoke_trainer *t, const stk_train_memory *memory, stoke_
     return r;
 }
 
-static int build(stoke_trainer *t, const stoke_data_params *data, const stoke_train_params *params,
-                 stoke_error *err)
+static int open_lanes(stoke_trainer *t, stoke_error *err)
 {
-    stk_train_memory memory;
+    const stk_lanes_shape shape = stk_lanes_shape_of(&t->setup.params, stoke_net_plan_used(t->net),
+                                                     stk_comm_rank(t->comm), stk_comm_world(t->comm));
+    return stk_lanes_open(&t->lanes, t->net, t->comm, &shape, err);
+}
+
+/* The settings, settled here as on every rank: from the same files to the same. */
+static int settle(stoke_trainer *t, const stoke_data_params *data, const stoke_train_params *params,
+                  stoke_error *err)
+{
+    char *first = NULL;
     int r = stk_setup_make(&t->setup, data, params, say, settling, t, err);
-    if (!r) r = stk_trainer_find_folder(t, err);
     if (!r && !(t->identity = stk_setup_identity(&t->setup)))
         r = stk_fail(err, STOKE_E_NOMEM, "no memory for the settings of the run");
-    if (!r) r = find_state(t, err);
-    if (!r) r = announce(t, &memory, err);
-    if (!r) r = stk_trainer_claim_folder(t, err);
-    if (!r) r = stoke_net_open(&t->net, &t->setup.net, err);
-    for (size_t i = 0; !r && stoke_net_remark(t->net, i); i++)
-        stk_trainer_remark(t, "%s", stoke_net_remark(t->net, i));
-    if (!r) r = open_loaders(t, &memory, err);
-    if (!r) r = load_state(t, err);
-    if (!r) r = stk_trainer_write_config(t, err);
+    r = stk_ranks_agree(t, r, err);
+    if (r || !t->comm) return r;
+    if (stk_ranks_first(t)) first = stk_strdup(t->identity);
+    r = stk_ranks_take_text(t, &first, err);
+    if (!r) r = stk_setup_same(first, t->identity, err);
+    stk_free(first);
+    return stk_ranks_agree(t, r, err);
+}
+
+/* Rank 0 has the folder, and what it goes on from. */
+static int find_run(stoke_trainer *t, stoke_error *err)
+{
+    int r = STOKE_OK;
+    t->now = (stk_checkpoint_progress){ .best = NAN, .best_scores = no_scores };
+    if (stk_ranks_first(t)) {
+        r = stk_trainer_find_folder(t, err);
+        if (!r) r = find_state(t, err);
+    }
+    r = stk_ranks_agree(t, r, err);
+    if (!r) r = stk_ranks_take_text(t, &t->folder, err);
+    if (!r) r = stk_ranks_take(t, &t->now, sizeof t->now, err);
+    if (!r) r = stk_ranks_take(t, &t->resumed, sizeof t->resumed, err);
+    return r ? r : stk_ranks_take(t, &t->new_scores, sizeof t->new_scores, err);
+}
+
+static int open_files(stoke_trainer *t, stoke_error *err)
+{
+    int r = stk_trainer_write_config(t, err);
     if (!r) trainer_live_begin(t); /* not before: a folder whose run never began stays empty */
     if (!r)
         r = stk_log_writer_open(&t->log, t->folder, t->setup.params.resume ? &t->now.step : NULL,
                                 t->setup.params.tensorboard, stk_trainer_lost, t, err);
     return r;
+}
+
+static int build(stoke_trainer *t, const stoke_data_params *data, const stoke_train_params *params,
+                 stoke_error *err)
+{
+    stk_train_memory memory;
+    stoke_train_params own = *params;
+    int r = stk_ranks_open(t, &own, err);
+    if (!r) r = settle(t, data, &own, err);
+    if (!r) r = find_run(t, err);
+    if (r) return r;
+    r = announce(t, &memory, err);
+    if (!r && stk_ranks_first(t)) r = stk_trainer_claim_folder(t, err);
+    if (!r) r = stoke_net_open(&t->net, &t->setup.net, err);
+    for (size_t i = 0; !r && stoke_net_remark(t->net, i); i++)
+        stk_trainer_remark(t, "%s", stoke_net_remark(t->net, i));
+    r = stk_ranks_agree(t, r, err);
+    if (!r) r = open_lanes(t, err);
+    if (!r) r = open_loaders(t, &memory, err);
+    r = stk_ranks_agree(t, r, err);
+    if (!r) r = load_state(t, err);
+    if (!r && stk_ranks_first(t)) r = open_files(t, err);
+    return stk_ranks_agree(t, r, err);
 }
 
 int stoke_trainer_open(stoke_trainer **out, const stoke_data_params *data, const stoke_train_params *params,
@@ -314,6 +378,8 @@ void stoke_trainer_close(stoke_trainer **trainer)
     stoke_predictor_close(&t->sight.predictor);
     stoke_loader_destroy(&t->train);
     stoke_net_close(&t->viewer);
+    stk_lanes_close(&t->lanes);
+    stk_comm_close(&t->comm);
     stoke_net_close(&t->net);
     stk_remarks_free(&t->remarks);
     if (t->is_alone && t->useless) stk_trainer_discard_folder(t);

@@ -7,6 +7,7 @@
  *   trainer_loop.c      steps, epochs, when to evaluate, save and leave
  *   trainer_save.c      what the caller hears; evaluation, checkpoints, the report; what the run holds of a
  *                       longer one and must not lose, and what it can do without
+ *   lanes.c, ranks.c    how processes share a step, and how they agree on everything else
  *   identity.c          which files and settings it is the run of
  *
  * What a checkpoint holds is `now`, the network and the identity; everything else here can be made again.
@@ -20,7 +21,9 @@
 #include "src/base/remarks.h"
 #include "src/train/checkpoint.h"
 #include "src/train/evaluate.h"
+#include "src/train/lanes.h"
 #include "src/train/log_writer.h"
+#include "src/train/ranks.h"
 #include <stoke/dataset.h>
 #include <stoke/tools/live.h>
 #include <stoke/tools/train.h>
@@ -82,7 +85,9 @@ struct stoke_trainer {
     stk_setup setup;
     stoke_train_fn event;
     void *context;
-    int asked; /* to stop, by the callback */
+    int asked;      /* to stop, by the callback */
+    int stops;      /* what all ranks have agreed on: one of them was asked */
+    stk_comm *comm; /* NULL: one process */
 
     char *folder;
     int folder_fd;  /* holds the lock on the folder; -1: none */
@@ -93,6 +98,7 @@ struct stoke_trainer {
     int new_scores; /* forced: those of the checkpoint were measured otherwise */
     char *identity;
     stoke_net *net;
+    stk_lanes lanes; /* how a step's batches are added up */
     stoke_loader *train;
     stoke_loader *val;  /* validates at the network's size; NULL: no validation, or ... */
     stoke_net *viewer;  /* takes whole pictures, with the weights of `net`; NULL: not needed */
@@ -100,8 +106,8 @@ struct stoke_trainer {
     stoke_labels *labels;
     stoke_confusion *confusion;
     stk_evaluate_gallery *gallery; /* NULL: no pictures */
-    stk_log_writer *log;
-    stoke_live *live; /* NULL: the page could not be made */
+    stk_log_writer *log;           /* NULL: rank 0 writes it */
+    stoke_live *live;              /* NULL: the page could not be made */
     stk_trainer_missing missing[STK_EXTRAS];
 
     stk_remarks remarks; /* said before the log began, to be written then */
@@ -110,6 +116,7 @@ struct stoke_trainer {
     stk_checkpoint_progress now;
     stoke_scores scores; /* of the last evaluation of this session */
     int evaluated;       /* there was one */
+    int saves;           /* after this step: the last checkpoint is long ago */
     int said_cost;       /* that evaluations take long */
     int stopped_early;
     int reported; /* the last report was written */
@@ -155,6 +162,9 @@ void stk_trainer_say_missing(stoke_trainer *trainer);
 /* trainer.c: what others can see of it while it runs */
 /* Writes it. */
 void stk_trainer_live(stoke_trainer *trainer, stoke_live_phase phase);
+
+/* trainer_loop.c: where the training loader stands after the last step, as stoke_loader_state. */
+void stk_trainer_place(const stoke_trainer *trainer, char text[static STK_LOADER_STATE]);
 
 /* trainer_folder.c */
 /* Names the folder and sees whether it can be used; writes nothing. */

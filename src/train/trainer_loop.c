@@ -33,6 +33,12 @@ static int is_fp16(const stoke_trainer *t)
 
 /* ---- batches ---- */
 
+/* Lanes of a step take their batches by number, wherever an epoch ends. */
+static int has_lanes(const stoke_trainer *t)
+{
+    return t->setup.params.replicas > 1;
+}
+
 /* The epoch is over; its successor's first batches are on their way already. */
 static void next_epoch(stoke_trainer *t)
 {
@@ -42,14 +48,35 @@ static void next_epoch(stoke_trainer *t)
     now->epoch++;
     now->batch = now->epoch_steps = 0;
     now->epoch_loss = 0;
-    stoke_loader_set_epoch(t->train, now->epoch);
+    if (!has_lanes(t)) stoke_loader_set_epoch(t->train, now->epoch);
+}
+
+/* After a step: whether an epoch ended with it, or within it. */
+static void follow_epochs(stoke_trainer *t)
+{
+    if (!has_lanes(t)) {
+        if (!stoke_loader_remaining(t->train)) next_epoch(t);
+        return;
+    }
+    const uint64_t taken = t->now.step * stk_step_batches(&t->setup.params);
+    while (taken / t->setup.batches_per_epoch > t->now.epoch) next_epoch(t);
+    t->now.batch = taken % t->setup.batches_per_epoch;
+}
+
+void stk_trainer_place(const stoke_trainer *t, char text[static STK_LOADER_STATE])
+{
+    if (has_lanes(t))
+        stk_loader_state_at(t->train, t->now.epoch, t->now.batch * (uint64_t)t->setup.train.batch, text,
+                            STK_LOADER_STATE);
+    else
+        stoke_loader_state(t->train, text, STK_LOADER_STATE);
 }
 
 static int next_batch(stoke_trainer *t, const stoke_batch **batch, double *waited, stoke_error *err)
 {
     const uint64_t began = stk_now_ns();
     int r = stoke_loader_next(t->train, batch);
-    if (r == STOKE_E_END) { /* in the middle of a step */
+    if (r == STOKE_E_END && !has_lanes(t)) { /* in the middle of a step */
         next_epoch(t);
         r = stoke_loader_next(t->train, batch);
     }
@@ -111,7 +138,7 @@ static int too_many_skips(stoke_trainer *t, stoke_error *err)
 /* ---- one step ---- */
 
 /* Gradients of one batch, divided so that those of a step's batches add up to their mean. */
-static int add_batch(stoke_trainer *t, double *loss, double *waited, uint64_t *images, stoke_error *err)
+static int add_batch(stoke_trainer *t, uint32_t k, double *waited, uint64_t *images, stoke_error *err)
 {
     const stoke_batch *batch;
     int r = next_batch(t, &batch, waited, err);
@@ -119,23 +146,22 @@ static int add_batch(stoke_trainer *t, double *loss, double *waited, uint64_t *i
     remember_names(t, batch);
     const stoke_net_batch rows = stoke_net_batch_of(batch);
     double own = NAN;
-    r = stoke_net_backward(t->net, &rows, (uint32_t)t->setup.params.accumulate, &own, err);
+    r = stk_lanes_add(&t->lanes, k, &rows, &own, err);
     if (!r && !isfinite(own) && !is_fp16(t)) {
         t->n_names = 0;
         remember_names(t, batch);
         r = not_finite(t, "loss", own, err);
     }
     *images += batch->count;
-    *loss += own / (double)t->setup.params.accumulate;
     stoke_batch_release(t->train, &batch);
     return r;
 }
 
-static int update(stoke_trainer *t, stoke_error *err)
+static int update(stoke_trainer *t, double *loss, stoke_error *err)
 {
     const stoke_update settings = stk_setup_update(&t->setup.params, t->lr, t->now.step);
     stoke_step_report report;
-    const int r = stoke_net_step(t->net, &settings, &report, err);
+    const int r = stk_lanes_step(&t->lanes, &settings, &report, loss, err);
     if (r) return r;
     t->gradient_norm = report.gradient_norm;
     t->loss_scale = report.loss_scale;
@@ -177,22 +203,31 @@ static void book(stoke_trainer *t, double loss, uint64_t images, double seconds,
     t->lately.data_seconds = FADE * t->lately.data_seconds + waited;
 }
 
+/* No step may be lost that took long, or more work than STK_SAVE_SECONDS: rank 0's clock tells. */
+static int is_long_since_saved(const stoke_trainer *t)
+{
+    const double since = seconds_since(t->saved_ns ? t->saved_ns : t->began_ns);
+    if (since > STK_SAVE_SECONDS) return 1;
+    return t->last_step > STK_LONG_STEP && since > STK_SAVES_PER_GAP * fmax(t->last_save, 0.1);
+}
+
 static int step(stoke_trainer *t, stoke_error *err)
 {
     const uint64_t began = stk_now_ns();
-    double loss = 0, waited = 0;
+    double loss = NAN, waited = 0;
     uint64_t images = 0;
     int r = STOKE_OK;
     t->n_names = 0;
     t->lr = stk_train_lr(&t->setup.params, t->now.step, t->setup.steps);
-    for (int64_t i = 0; !r && i < t->setup.params.accumulate; i++)
-        r = add_batch(t, &loss, &waited, &images, err);
-    if (!r) r = update(t, err);
+    for (uint32_t k = 0; !r && k < stk_lanes_own(&t->lanes); k++) r = add_batch(t, k, &waited, &images, err);
+    t->saves = is_long_since_saved(t);
+    r = stk_ranks_agree_on_step(t, r, &images, &t->saves, err);
+    if (!r) r = update(t, &loss, err);
     if (r) return r;
     book(t, loss, images, seconds_since(began), waited);
     const stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_STEP);
     stk_trainer_send(t, &event);
-    if (!stoke_loader_remaining(t->train)) next_epoch(t);
+    follow_epochs(t);
     return t->now.skipped_in_a_row >= STK_SKIPS ? too_many_skips(t, err) : STOKE_OK;
 }
 
@@ -213,10 +248,7 @@ static int evaluation_due(const stoke_trainer *t)
 static int checkpoint_due(const stoke_trainer *t)
 {
     const int64_t every = t->setup.params.save_every;
-    if (every >= 0) return due(every, t->now.step);
-    const double since = seconds_since(t->saved_ns ? t->saved_ns : t->began_ns);
-    if (since > STK_SAVE_SECONDS) return 1;
-    return t->last_step > STK_LONG_STEP && since > STK_SAVES_PER_GAP * fmax(t->last_save, 0.1);
+    return every >= 0 ? due(every, t->now.step) : t->saves;
 }
 
 /* Why the run is over; NULL: it is not. */
@@ -224,16 +256,33 @@ static const char *reason_to_end(stoke_trainer *t)
 {
     const stoke_train_params *p = &t->setup.params;
     const int complete = t->now.step >= t->setup.steps;
-    if (complete && !(t->asked && evaluation_due(t))) return "all steps are done";
+    if (complete && !(t->stops && evaluation_due(t))) return "all steps are done";
     t->stopped_early = p->patience && t->now.without_gain >= (uint64_t)p->patience;
     if (t->stopped_early) return "no gain in as many evaluations as `patience` allows";
-    if (t->asked) return "asked to stop";
+    if (t->stops) return "asked to stop";
     if (p->stop_after && t->session >= (uint64_t)p->stop_after) return "as many steps as `stop_after` allows";
     return NULL;
 }
 
+/* By rank 0, with all that only owners have; what came of it is everyone's. */
+static int evaluate(stoke_trainer *t, stoke_error *err)
+{
+    int r = stk_ranks_agree(t, stk_lanes_gather(&t->lanes, err), err);
+    if (r) return r;
+    r = stk_ranks_agree(t, stk_ranks_first(t) ? stk_trainer_evaluate(t, err) : STOKE_OK, err);
+    const int shared = stk_ranks_take(t, &t->now, sizeof t->now, r ? NULL : err);
+    return r ? r : shared;
+}
+
+static int save(stoke_trainer *t, stoke_error *err)
+{
+    const int r = stk_ranks_agree(t, stk_lanes_gather(&t->lanes, err), err);
+    return r ? r : stk_ranks_agree(t, stk_ranks_first(t) ? stk_trainer_save(t, err) : STOKE_OK, err);
+}
+
 static void make_report(stoke_trainer *t)
 {
+    if (!stk_ranks_first(t)) return;
     stoke_error err = { 0 };
     const uint64_t began = stk_now_ns();
     t->reported = stoke_run_report(t->folder, 0, &err) == STOKE_OK;
@@ -245,14 +294,14 @@ static int between_steps(stoke_trainer *t, const char **why, stoke_error *err)
 {
     const uint64_t began = stk_now_ns();
     if (due(t->setup.params.log_every, t->now.step)) stk_trainer_write_note(t);
-    const int evaluates = evaluation_due(t) && !t->asked;
-    int r = evaluates ? stk_trainer_evaluate(t, err) : STOKE_OK;
+    const int evaluates = evaluation_due(t) && !t->stops;
+    int r = evaluates ? evaluate(t, err) : STOKE_OK;
     const int evaluated = evaluates && !r;
     /* One that Ctrl-C cut short is not an error: it is made up for when the run goes on. */
-    if (r == STOKE_E_CANCELLED && t->asked) r = STOKE_OK;
+    if (r == STOKE_E_CANCELLED && t->stops) r = STOKE_OK;
     if (r) return r;
     *why = reason_to_end(t);
-    if (evaluated || *why || checkpoint_due(t)) r = stk_trainer_save(t, err);
+    if (evaluated || *why || checkpoint_due(t)) r = save(t, err);
     if (!r && evaluated && !*why) make_report(t);
     if (evaluated) t->eval_seconds = seconds_since(began);
     if (!*why) stk_trainer_live(t, STOKE_LIVE_TRAINING); /* again, after what came between */
@@ -271,7 +320,8 @@ static int run(stoke_trainer *t, const char **why, stoke_error *err)
     if (evaluation_due(t)) r = between_steps(t, why, err);
     if (!r && !*why) {
         *why = reason_to_end(t);
-        if (*why && t->resumed) r = stk_trainer_save_network(t, "last", err);
+        if (*why && t->resumed && stk_ranks_first(t)) r = stk_trainer_save_network(t, "last", err);
+        r = stk_ranks_agree(t, r, err);
     }
     while (!r && !*why) {
         r = step(t, err);
@@ -345,7 +395,7 @@ int stoke_trainer_run(stoke_trainer *t, stoke_error *err)
     stk_trainer_send(t, &event);
     if (r) return stk_fail_again(err, r, own.message);
     const int complete = t->now.step >= t->setup.steps || t->stopped_early;
-    return t->asked && (!complete || evaluation_due(t))
+    return t->stops && (!complete || evaluation_due(t))
                ? stk_fail(err, STOKE_E_CANCELLED, "asked to stop at step %" PRIu64, t->now.step)
                : STOKE_OK;
 }

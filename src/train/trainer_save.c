@@ -87,16 +87,18 @@ static double seconds_left(const stoke_trainer *t)
 
 stoke_train_event stk_trainer_event(const stoke_trainer *t, stoke_train_event_kind kind)
 {
-    const uint64_t accumulate = (uint64_t)t->setup.params.accumulate;
+    const uint64_t each = stk_step_batches(&t->setup.params);
     const stk_trainer_lately *lately = &t->lately;
     return (stoke_train_event){
         .kind = kind,
+        .rank = stk_comm_rank(t->comm),
+        .world = stk_comm_world(t->comm),
         .step = t->now.step,
         .steps = t->setup.steps,
         .epoch = t->now.epoch,
         .epochs = t->setup.epochs,
-        .step_in_epoch = accumulate ? (t->now.batch + accumulate - 1) / accumulate : 0,
-        .steps_per_epoch = accumulate ? (t->setup.batches_per_epoch + accumulate - 1) / accumulate : 0,
+        .step_in_epoch = each ? (t->now.batch + each - 1) / each : 0,
+        .steps_per_epoch = each ? (t->setup.batches_per_epoch + each - 1) / each : 0,
         .loss = t->now.epoch_steps ? t->now.epoch_loss / (double)t->now.epoch_steps : NAN,
         .last_loss = t->last_loss,
         .lr = t->lr,
@@ -111,6 +113,7 @@ stoke_train_event stk_trainer_event(const stoke_trainer *t, stoke_train_event_ki
 void stk_trainer_send(stoke_trainer *t, const stoke_train_event *event)
 {
     if (t->event && t->event(t->context, event)) t->asked = 1;
+    if (!t->comm) t->stops = t->asked;
 }
 
 int stk_trainer_count(stoke_trainer *t, stoke_train_event_kind kind, uint64_t done, uint64_t total)
@@ -139,6 +142,7 @@ void stk_trainer_remark(stoke_trainer *t, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    if (!stk_ranks_first(t)) return; /* what rank 0 says holds for all */
     stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_REMARK);
     event.text = text;
     /* Into the log, for the report. Best effort: the remark itself is told in any case. */
@@ -400,7 +404,7 @@ int stk_trainer_save(stoke_trainer *t, stoke_error *err)
     /* The steps before it are in the log: one that goes on from here begins a new line. */
     stk_trainer_write_note(t);
     int r = stk_trainer_path(t, path, "state.safetensors", err);
-    stoke_loader_state(t->train, t->now.loader, sizeof t->now.loader);
+    stk_trainer_place(t, t->now.loader);
     t->now.seconds = stk_trainer_clock(t);
     if (!r) r = stk_checkpoint_save(path, t->net, &t->now, t->identity, err);
     const uint64_t bytes = !r && stoke_stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;

@@ -124,10 +124,9 @@ static void do_update(stk_exec *run, const char *arguments, int adamw)
                           .groups = &group,
                           .group_count = 1,
                           .count = count };
-    reserve(run, stk_update_need(run, &update));
     for (unsigned step = 0; step < steps; step++) {
         update.gradients = gradients + (size_t)step * count;
-        stk_update_run(run, &update, &s, step + 1, 1);
+        stk_update_run(run, &update, 0, stk_update_chunks(count), &s, step + 1, 1);
     }
     send(values, bytes);
     send(average, bytes);

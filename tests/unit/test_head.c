@@ -32,6 +32,7 @@ typedef struct engine {
     stk_segformer_head head;
     float *value[FEATURES], *d[VALUES]; /* f32 parameters; gradients */
     void *features[4];                  /* of the run's type */
+    double *batch_mean, *batch_variance;
     float *running_mean, *running_variance, *logits, *d_logits;
     void *y, *d_y;
 } engine;
@@ -70,6 +71,8 @@ static void engine_head(engine *e)
     h->d_classifier_bias = e->d[CLASS_BIAS];
     h->running_mean = e->running_mean;
     h->running_variance = e->running_variance;
+    h->batch_mean = e->batch_mean;
+    h->batch_variance = e->batch_variance;
 }
 
 static void engine_create(engine *e, const shape *s, stk_cpu_level level, stk_float type, uint32_t threads)
@@ -82,6 +85,8 @@ static void engine_create(engine *e, const shape *s, stk_cpu_level level, stk_fl
     }
     for (int i = 0; i < 4; i++) e->features[i] = floats(value_count(s, FEATURES + i));
     const size_t rows = stage_rows(s, 0), stride = stk_logits_stride(s->classes);
+    e->batch_mean = doubles(s->size);
+    e->batch_variance = doubles(s->size);
     e->running_mean = floats(s->size);
     e->running_variance = floats(s->size);
     e->logits = floats(rows * stride);
@@ -102,6 +107,8 @@ static void engine_free(engine *e)
         stk_free(e->d[v]);
     }
     for (int i = 0; i < 4; i++) stk_free(e->features[i]);
+    free(e->batch_mean);
+    free(e->batch_variance);
     stk_free(e->running_mean);
     stk_free(e->running_variance);
     stk_free(e->logits);
@@ -154,6 +161,10 @@ static void engine_forward(engine *e)
     const void *const features[4] = { e->features[0], e->features[1], e->features[2], e->features[3] };
     stk_segformer_head_pack(&e->net.run, &e->head);
     stk_segformer_head_forward(&e->net.run, &e->head, features, e->y, e->logits);
+    for (size_t c = 0; e->head.training && c < e->s.size; c++) { /* as stoke_net_track */
+        e->running_mean[c] += (float)(0.1 * (e->batch_mean[c] - e->running_mean[c]));
+        e->running_variance[c] += (float)(0.1 * (e->batch_variance[c] - e->running_variance[c]));
+    }
 }
 
 static void engine_backward(engine *e)

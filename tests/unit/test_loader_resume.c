@@ -5,6 +5,8 @@
  */
 #include "tests/unit/fixture_pairs.h"
 
+#include "src/loader/loader.h"
+
 enum { MOST = 64, COUNT = 50 };
 
 static void open_both(const stoke_data_params *params, stoke_dataset **dataset, stoke_loader **loader)
@@ -18,6 +20,47 @@ static void close_both(stoke_dataset **dataset, stoke_loader **loader)
 {
     stoke_loader_destroy(loader);
     stoke_dataset_close(dataset);
+}
+
+/* Every third batch of the run from the second on, as one process of three takes them, to the 26th. */
+static uint64_t every_third(const void *context, uint64_t k)
+{
+    const uint64_t number = *(const uint64_t *)context + 3 * k;
+    return number < 26 ? number : UINT64_MAX;
+}
+
+/* Of two epochs of 13 batches, whatever the workers. */
+static void a_route_goes_over_epochs(void **state)
+{
+    pairs_write(state, COUNT, 32, 32);
+    stoke_data_params params = pairs_params(state);
+    params.augment = "crop";
+    pairs_digest whole[2][MOST], part[MOST];
+    for (params.epoch = 0; params.epoch < 2; params.epoch++)
+        assert_int_equal(pairs_epoch(&params, whole[params.epoch], MOST), 13);
+    params.epoch = 1; /* a route begins where it says */
+    for (params.workers = 0; params.workers < 3; params.workers++)
+        for (uint64_t first = 0; first < 3; first++) {
+            stoke_dataset *dataset;
+            stoke_loader *loader;
+            int status;
+            open_both(&params, &dataset, &loader);
+            if (first) pairs_take(loader, part, 2, &status);
+            stk_loader_follow(loader, &(stk_loader_route){ every_third, &first });
+            const size_t n = pairs_take(loader, part, MOST, &status);
+            assert_int_equal(status, STOKE_E_END);
+            assert_int_equal(n, (26 - first + 2) / 3);
+            for (size_t k = 0; k < n; k++) {
+                const uint64_t number = first + 3 * k;
+                const pairs_digest *same = &whole[number / 13][number % 13];
+                assert_int_equal(part[k].epoch, number / 13);
+                assert_int_equal(part[k].index, same->index);
+                assert_int_equal(part[k].position, same->position);
+                assert_int_equal(part[k].count, same->count);
+                assert_memory_equal(part[k].digest, same->digest, 16);
+            }
+            close_both(&dataset, &loader);
+        }
 }
 
 static void resume_in_the_middle_goes_on_exactly(void **state)
@@ -139,6 +182,7 @@ UNIT_GROUP(loader_resume)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(resume_in_the_middle_goes_on_exactly),
+        unit_test_with_folder(a_route_goes_over_epochs),
         unit_test_with_folder(resume_with_other_ranks),
         unit_test_with_folder(foreign_states_are_refused),
     };

@@ -191,6 +191,106 @@ static void cores_follow_the_affinity_mask(void **state)
     assert_int_equal(less.online, all.online);
 }
 
+static unsigned allowed(void **state)
+{
+    return stk_machine_allowed(unit_path(state, "proc"), unit_path(state, "cgroup"));
+}
+
+/* The list of the nearest group that has one: a launcher hands out what is in it. */
+static void allowed_is_the_groups_list(void **state)
+{
+    assert_int_equal(allowed(state), 0);
+    put(state, "proc/self/cgroup", "0::/pod/inner\n");
+    assert_int_equal(allowed(state), 0);
+    put(state, "cgroup/cpuset.cpus.effective", "0-63\n");
+    put(state, "cgroup/pod/cpuset.cpus.effective", "0-3,8,10-12\n");
+    assert_int_equal(allowed(state), 8);
+    put(state, "proc/self/cgroup", "4:cpuset:/job\n");
+    put(state, "cgroup/cpuset/cpuset.cpus", "0-63\n");
+    put(state, "cgroup/cpuset/job/cpuset.cpus", "2-5\n");
+    assert_int_equal(allowed(state), 4);
+    put(state, "cgroup/cpuset/job/cpuset.effective_cpus", "2-3\n");
+    assert_int_equal(allowed(state), 2);
+}
+
+#define MPIRUN(rank, here)                                                                                   \
+    {                                                                                                        \
+        STOKE_LAUNCHER_OPEN_MPI, rank, 8, rank, here                                                         \
+    }
+
+/* Masks of 64 cores and of 8, as launchers leave them. */
+static void processes_of_a_host_share_its_cores(void **state)
+{
+    static const struct {
+        unsigned allowed, affinity;
+        double quota;
+        stoke_comm_launch launch;
+        unsigned usable;
+        const char *remark; /* NULL: nothing to say */
+    } cases[] = {
+        { 8, 8, 0, { .world = 1 }, 8, NULL },
+        { 8, 3, 0, { .world = 1 }, 3, NULL },
+        { 8, 8, 2.5, { .world = 1 }, 3, NULL },
+        /* Elsewhere there are more, but nobody says how many are here. */
+        { 8, 8, 0, { STOKE_LAUNCHER_TORCHRUN, 1, 4, 0, 0 }, 8, NULL },
+        { 8, 8, 0, MPIRUN(0, 1), 8, NULL },
+        { 8, 8, 0, MPIRUN(1, 4), 2, "4 processes share this host's 8 cores: 2 each" },
+        { 8, 8, 0, MPIRUN(1, 3), 3, "3 processes share this host's 8 cores: 2 or 3 each" },
+        { 8, 8, 0, MPIRUN(2, 3), 2, "3 processes share this host's 8 cores: 2 or 3 each" },
+        { 2, 2, 0, MPIRUN(3, 4), 1, "4 processes share this host's 2 cores: fewer than one each" },
+        { 1, 1, 0, MPIRUN(1, 2), 1, "2 processes share this host's 1 core: fewer than one each" },
+        { 64, 64, 7.5, MPIRUN(1, 4), 2, "4 processes share this host's 8 cores: 2 each" },
+        /* Bound, each to its part: to that, and not to a part of it. */
+        { 64, 16, 0, MPIRUN(1, 4), 16, "4 processes share this host's 64 cores: 16 each" },
+        /* Bound to a socket, and two are on it. */
+        { 64, 32, 0, MPIRUN(1, 4), 16, "4 processes share this host's 64 cores: 16 each" },
+        { 64, 1, 0, MPIRUN(1, 2), 1,
+          "mpirun bound this rank to 1 of 64 cores: --bind-to none, or --map-by slot:PE=N" },
+        { 64, 1, 0, MPIRUN(0, 1), 1,
+          "mpirun bound this rank to 1 of 64 cores: --bind-to none, or --map-by slot:PE=N" },
+        { 64,
+          2,
+          0,
+          { STOKE_LAUNCHER_SLURM, 0, 2, 0, 2 },
+          2,
+          "srun bound this rank to 2 of 64 cores: --cpu-bind=none, or --cpus-per-task=N" },
+        /* torchrun binds nothing: it was somebody's wish. */
+        { 64,
+          2,
+          0,
+          { STOKE_LAUNCHER_TORCHRUN, 0, 2, 0, 2 },
+          2,
+          "2 processes share this host's 64 cores: 32 each" },
+        /* A group that says less than the mask is not believed. */
+        { 2, 8, 0, MPIRUN(1, 4), 2, "4 processes share this host's 8 cores: 2 each" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[256] = "";
+        stoke_cores cores = {
+            .online = 64, .allowed = cases[i].allowed, .affinity = cases[i].affinity, .quota = cases[i].quota
+        };
+        stk_machine_divide(&cores, &cases[i].launch);
+        const int said = stk_machine_remark(&cores, &cases[i].launch, text, sizeof text);
+        if (cores.usable != cases[i].usable || said != (cases[i].remark != NULL) ||
+            strcmp(text, said ? cases[i].remark : ""))
+            fail_msg("case %zu: %u usable, '%s'", i, cores.usable, text);
+    }
+}
+
+static void parts_add_up_to_the_host(void **state)
+{
+    for (uint32_t n = 1; n <= 20; n++)
+        for (unsigned all = n; all <= 70; all++) {
+            unsigned sum = 0;
+            for (uint32_t rank = 0; rank < n; rank++) {
+                stoke_cores cores = { .online = all, .allowed = all, .affinity = all };
+                stk_machine_divide(&cores, &(stoke_comm_launch)MPIRUN(rank, n));
+                sum += cores.usable;
+            }
+            assert_int_equal(sum, all);
+        }
+}
+
 static void levels_have_names(void **state)
 {
     assert_string_equal(stk_cpu_level_name(STK_CPU_C), "c");
@@ -306,6 +406,9 @@ UNIT_GROUP(machine)
         unit_test_with_folder(kills_for_want_of_memory),
         unit_test_with_folder(processor_name_is_read),
         cmocka_unit_test(cores_follow_the_affinity_mask),
+        unit_test_with_folder(allowed_is_the_groups_list),
+        cmocka_unit_test(processes_of_a_host_share_its_cores),
+        cmocka_unit_test(parts_add_up_to_the_host),
         cmocka_unit_test(levels_have_names),
         cmocka_unit_test(stoke_cpu_caps_the_level),
         cmocka_unit_test(attempts_survive),

@@ -109,6 +109,33 @@ static void no_masks_no_training(void **state)
     settling_refused(&data, &params, STOKE_E_NOTFOUND, "nowhere");
 }
 
+/* Said once for workers and threads, and not where both were given. */
+static void shared_cores_are_told(void **state)
+{
+    static const struct {
+        int64_t workers, threads;
+        int told;
+    } cases[] = { { -1, 0, 1 }, { 1, 0, 1 }, { -1, 1, 1 }, { 1, 1, 0 } };
+    static const char *const names[] = { "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE" };
+    stoke_data_params data = settling_plain(state);
+    stoke_train_params params = stoke_train_defaults();
+    pairs_write(state, 6, 32, 32);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        data.workers = cases[i].workers;
+        params.threads = cases[i].threads;
+        for (int k = 0; k < 4; k++) setenv(names[k], k < 2 ? "1" : "2", 1);
+        stk_setup setup = settling_make(&data, &params);
+        stk_setup_free(&setup);
+        for (int k = 0; k < 4; k++) unsetenv(names[k]);
+        const char *told = strstr(settling_ears.text, "2 processes share this host's ");
+        assert_int_equal(told != NULL, cases[i].told);
+        assert_null(told ? strstr(told + strlen("2 processes"), "processes share") : NULL);
+        setup = settling_make(&data, &params);
+        settling_not_said("processes share");
+        stk_setup_free(&setup);
+    }
+}
+
 /* ---- size, batch, length, rates ---- */
 
 static void size_from_pictures(void **state)
@@ -506,6 +533,7 @@ UNIT_GROUP(setup)
         unit_test_with_folder(too_few_to_validate),
         unit_test_with_folder(own_parts_are_used),
         unit_test_with_folder(no_masks_no_training),
+        unit_test_with_folder(shared_cores_are_told),
         unit_test_with_folder(size_from_pictures),
         unit_test_with_folder(batch_from_memory),
         unit_test_with_folder(length_and_cadences),

@@ -14,7 +14,7 @@ static const stk_update_group groups[] = { { 0, 1, 1, 1 },           { 1, 0, 1, 
                                            { 1, 998, 1, 0 },         { 999, 13, 0, 0 },
                                            { 1012, 17000, 10, 1 },   { 18012, 19, 0, 0 },
                                            { 18031, 21972, 0.5f, 1 } };
-enum { GROUPS = sizeof groups / sizeof *groups };
+enum { GROUPS = sizeof groups / sizeof *groups, CHUNKS = (COUNT + STOKE_NET_CHUNK - 1) / STOKE_NET_CHUNK };
 
 typedef struct scratch {
     running net;
@@ -55,13 +55,19 @@ static void bench_open(scratch *b, stk_cpu_level level, uint32_t threads, int mo
                               .groups = groups,
                               .group_count = GROUPS,
                               .count = COUNT };
-    running_room(&b->net, stk_update_need(&b->net.run, &b->update));
 }
 
 static void bench_close(scratch *b)
 {
     running_stop(&b->net);
     for (int k = 0; k < 5; k++) stk_free(b->arrays[k]);
+}
+
+static double norm_of(const scratch *b, double factor)
+{
+    double squares[CHUNKS];
+    stk_gradient_squares(&b->net.run, &b->update, 0, CHUNKS, squares);
+    return stk_gradient_norm(squares, CHUNKS, factor);
 }
 
 static stoke_update settings_of(int nesterov)
@@ -110,7 +116,7 @@ static void check(int moments, int nesterov, int with_average)
         bench_open(&b, (stk_cpu_level)level, 2, moments, with_average);
         for (uint64_t step = 1; step <= STEPS; step++) {
             set_gradients(b.update.gradients, step);
-            stk_update_run(&b.net.run, &b.update, &settings, step, factor);
+            stk_update_run(&b.net.run, &b.update, 0, CHUNKS, &settings, step, factor);
         }
         for (size_t g = 0; g < GROUPS; g++)
             for (size_t i = groups[g].first; i < groups[g].first + groups[g].count; i += i % 16 ? 1 : 5) {
@@ -157,7 +163,7 @@ static void no_gradient_no_step(void **state)
     for (int level = STK_CPU_C; level <= (int)stk_cpu_detected(); level++) {
         scratch b;
         bench_open(&b, (stk_cpu_level)level, 1, 2, 0);
-        stk_update_run(&b.net.run, &b.update, &settings, 1, 1);
+        stk_update_run(&b.net.run, &b.update, 0, CHUNKS, &settings, 1, 1);
         for (size_t i = 0; i < COUNT; i++) assert_true(b.update.values[i] == (float)noise(1, i));
         bench_close(&b);
     }
@@ -175,16 +181,42 @@ static void norm_of_all_that_is_not_frozen(void **state)
             if (!isnan(b.update.gradients[i]))
                 sum += (long double)b.update.gradients[i] * b.update.gradients[i];
         const double expected = (double)sqrtl(sum) * 0.25;
-        assert_true(fabs(stk_gradient_norm(&b.net.run, &b.update, 0.25) - expected) < 1e-13 * expected);
+        assert_true(fabs(norm_of(&b, 0.25) - expected) < 1e-13 * expected);
         /* squares no float can hold; and an overflow is not lost */
         b.update.gradients[5] = 3e30f;
-        assert_true(fabs(stk_gradient_norm(&b.net.run, &b.update, 1) / (double)3e30f - 1) < 1e-12);
+        assert_true(fabs(norm_of(&b, 1) / (double)3e30f - 1) < 1e-12);
         b.update.gradients[5] = INFINITY;
-        assert_true(isinf(stk_gradient_norm(&b.net.run, &b.update, 1)));
+        assert_true(isinf(norm_of(&b, 1)));
         b.update.gradients[5] = NAN;
-        assert_true(isnan(stk_gradient_norm(&b.net.run, &b.update, 1)));
+        assert_true(isnan(norm_of(&b, 1)));
         bench_close(&b);
     }
+}
+
+/* As processes share it: each takes some chunks, and the norm is that of all. */
+static void parts_make_the_whole(void **state)
+{
+    (void)state;
+    const stoke_update settings = settings_of(0);
+    scratch whole, parts;
+    bench_open(&whole, stk_cpu_detected(), 2, 2, 1);
+    bench_open(&parts, stk_cpu_detected(), 2, 2, 1);
+    for (uint64_t step = 1; step <= 3; step++) {
+        set_gradients(whole.update.gradients, step);
+        set_gradients(parts.update.gradients, step);
+        double squares[CHUNKS];
+        for (uint32_t first = 0; first < CHUNKS; first++)
+            stk_gradient_squares(&parts.net.run, &parts.update, first, first + 1, squares + first);
+        const double norm = norm_of(&whole, 1), same = stk_gradient_norm(squares, CHUNKS, 1);
+        assert_memory_equal(&norm, &same, sizeof norm);
+        stk_update_run(&whole.net.run, &whole.update, 0, CHUNKS, &settings, step, 1 / norm);
+        stk_update_run(&parts.net.run, &parts.update, 1, CHUNKS, &settings, step, 1 / norm);
+        stk_update_run(&parts.net.run, &parts.update, 0, 1, &settings, step, 1 / norm);
+        for (int k = 0; k < 5; k++)
+            assert_memory_equal(parts.arrays[k], whole.arrays[k], COUNT * sizeof(float));
+    }
+    bench_close(&whole);
+    bench_close(&parts);
 }
 
 static void same_bits_for_any_team(void **state)
@@ -199,8 +231,8 @@ static void same_bits_for_any_team(void **state)
                 bench_open(&b[t], (stk_cpu_level)level, t + 1, moments, 1);
                 for (uint64_t step = 1; step <= 3; step++) {
                     set_gradients(b[t].update.gradients, step);
-                    norm[t] = stk_gradient_norm(&b[t].net.run, &b[t].update, 1);
-                    stk_update_run(&b[t].net.run, &b[t].update, &settings, step, 1 / norm[t]);
+                    norm[t] = norm_of(&b[t], 1);
+                    stk_update_run(&b[t].net.run, &b[t].update, 0, CHUNKS, &settings, step, 1 / norm[t]);
                 }
                 assert_memory_equal(&norm[t], &norm[0], sizeof(double));
                 for (int k = 0; k < 5; k++)
@@ -219,6 +251,7 @@ UNIT_GROUP(update)
         cmocka_unit_test(no_gradient_no_step),
         cmocka_unit_test(norm_of_all_that_is_not_frozen),
         cmocka_unit_test(same_bits_for_any_team),
+        cmocka_unit_test(parts_make_the_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,13 +9,20 @@
 #include <stoke/memory.h>
 
 typedef struct stoke_cores {
-    unsigned online;   /* processors the system has switched on */
-    unsigned affinity; /* of them, allowed by the affinity mask */
-    double quota;      /* cores by cgroup v2/v1 CPU quota; 0 = no quota */
-    unsigned usable;   /* min(affinity, ceil(quota)), at least 1 */
+    unsigned online;    /* processors the system has switched on */
+    unsigned affinity;  /* of them, allowed by the affinity mask */
+    double quota;       /* cores by cgroup v2/v1 CPU quota; 0 = no quota */
+    unsigned allowed;   /* by the control group's list: at least `affinity`; a launcher can hand these out */
+    unsigned processes; /* that a launcher started on this host; 1 without one, or where it does not say */
+    /* min(affinity, ceil(quota)); of several processes on a host each has its part of min(allowed,
+     * ceil(quota)), the lower ones what is left over, or fewer where it is bound to fewer. At least 1. */
+    unsigned usable;
 } stoke_cores;
 
 STOKE_API stoke_cores stoke_machine_cores(void);
+/* What a launcher made of the cores of this process: divided, or bound to fewer than its part. 0: nothing to
+ * say. */
+STOKE_API int stoke_machine_cores_remark(char *text, size_t size);
 
 /* The best pixel function table in use: "c" or "avx2" (STOKE_CPU=c|avx2|avx512|amx caps it). */
 STOKE_API const char *stoke_machine_cpu_table(void);

@@ -39,6 +39,38 @@ STOKE_API int stoke_precision_named(const char *word);
  * it. Between the two calls nothing is trained. STOKE_E_STATE when none is kept. */
 STOKE_API int stoke_net_swap_average(stoke_net *net, stoke_error *err);
 
+/* ---- the parts of stoke_net_backward and stoke_net_step, for several processes ---- */
+
+/* What a network trains, flat: weights, gradients, the optimiser's moments (second NULL with SGD), the moving
+ * average (NULL without one). They lie where they are until the network is closed. */
+typedef struct stoke_net_arrays {
+    float *values, *gradients, *first, *second, *average;
+    size_t floats;  /* of values and average: what is trained, and the running statistics behind it */
+    size_t trained; /* of the others */
+} stoke_net_arrays;
+STOKE_API stoke_net_arrays stoke_net_arrays_of(const stoke_net *net);
+/* Squares and steps are of whole chunks of so many elements (the last may be shorter): 64 KB of each array,
+ * enough to make a task worth taking (10 us), and 229 tasks for b0. */
+enum { STOKE_NET_CHUNK = 16384 };
+STOKE_API uint32_t stoke_net_chunks(const stoke_net *net);
+
+/* stoke_net_backward for the batch with the number `draw` in the run, which keys its dropout. Its gradients
+ * take the place of those that are there, or are added (`add`). Running statistics stay as they are: what
+ * they would move towards goes to `statistics`, stoke_net_statistics doubles (0: the network has none). */
+STOKE_API int stoke_net_leaf(stoke_net *net, const stoke_net_batch *batch, uint32_t of, uint64_t draw,
+                             int add, double *loss, double *statistics, stoke_error *err);
+STOKE_API size_t stoke_net_statistics(const stoke_net *net);
+/* Moves the running statistics as one batch would have (NULL: counts it only). For every batch of a step, in
+ * the order of their numbers. */
+STOKE_API void stoke_net_track(stoke_net *net, const double *statistics);
+
+/* Sums of squares of the gradients of chunks `first` to before `end`; squares[0] is that of `first`. */
+STOKE_API int stoke_net_squares(stoke_net *net, const stoke_update *update, uint32_t first, uint32_t end,
+                                double *squares, stoke_error *err);
+/* The step of these chunks alone, by the squares of all. */
+STOKE_API void stoke_net_step_part(stoke_net *net, const stoke_update *update, const double *squares,
+                                   uint32_t first, uint32_t end, stoke_step_report *report);
+
 /* ---- what prediction needs besides the logits ---- */
 
 /* As it was opened, auto not resolved; strings and class_weights are not the caller's. */

@@ -7,7 +7,7 @@
 
 #include "src/net/exec.h"
 #include <stoke/data.h>
-#include <stoke/net.h>
+#include <stoke/tools/net.h>
 
 /* ---- linear ---- */
 
@@ -462,13 +462,20 @@ typedef struct stk_update {
     size_t group_count, count; /* groups in order, without gaps, count in all */
 } stk_update;
 
-/* Norm of all gradients times `factor` (1 / loss scale), summed in double over fixed chunks. */
-double stk_gradient_norm(const stk_exec *run, const stk_update *update, double factor);
-/* One step. `factor` multiplies every gradient first (1 / loss scale, and what clipping leaves). `step`
- * counts from 1. */
-void stk_update_run(const stk_exec *run, const stk_update *update, const stoke_update *settings,
-                    uint64_t step, double factor);
-stk_exec_need stk_update_need(const stk_exec *run, const stk_update *update);
+static inline uint32_t stk_update_chunks(size_t count)
+{
+    return (uint32_t)((count + STOKE_NET_CHUNK - 1) / STOKE_NET_CHUNK);
+}
+
+/* Squares of the gradients, one sum per chunk from `first` to before `end`: squares[0] is that of `first`. */
+void stk_gradient_squares(const stk_exec *run, const stk_update *update, uint32_t first, uint32_t end,
+                          double *squares);
+/* Norm of all gradients times `factor` (1 / loss scale), from the sums of all chunks in their order. */
+double stk_gradient_norm(const double *squares, uint32_t chunks, double factor);
+/* One step of these chunks. `factor` multiplies every gradient first (1 / loss scale, and what clipping
+ * leaves). `step` counts from 1. */
+void stk_update_run(const stk_exec *run, const stk_update *update, uint32_t first, uint32_t end,
+                    const stoke_update *settings, uint64_t step, double factor);
 
 /* ---- sums over chunks of rows ---- */
 

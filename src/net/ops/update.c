@@ -2,23 +2,15 @@
  *
  * Norm and update of all parameters, one pass over memory each.
  *
- * The flat array is cut into chunks of CHUNK elements wherever groups begin; a chunk goes through the groups
- * it meets. Elements do not depend on each other, and the norm is summed chunk by chunk in order: any number
- * of threads gives the same bits.
+ * The flat array is cut into chunks wherever groups begin; a chunk goes through the groups it meets. Elements
+ * do not depend on each other, and the norm is summed chunk by chunk in order: any number of threads, or of
+ * processes that take some chunks each, gives the same bits.
  */
 #include "src/net/ops/ops.h"
 
 #include <math.h>
 
 #include "src/net/kernels/net_table.h"
-
-/* 64 KB of each array: enough to make a task worth taking (10 us), and 229 tasks for b0. */
-enum { CHUNK = 16384 };
-
-static uint32_t chunks_of(const stk_update *update)
-{
-    return (uint32_t)((update->count + CHUNK - 1) / CHUNK);
-}
 
 /* Frozen parameters: their gradients are not computed and not looked at. */
 static int frozen(const stk_update_group *group)
@@ -48,8 +40,8 @@ typedef struct group_span {
 /* Steps through the groups of a chunk, frozen ones left out; start with span.group = group_at(chunk). */
 static int next_span(const stk_update *update, uint32_t chunk, group_span *span)
 {
-    const size_t begin = (size_t)chunk * CHUNK;
-    const size_t end = begin + CHUNK < update->count ? begin + CHUNK : update->count;
+    const size_t begin = (size_t)chunk * STOKE_NET_CHUNK;
+    const size_t end = begin + STOKE_NET_CHUNK < update->count ? begin + STOKE_NET_CHUNK : update->count;
     for (; span->group < update->group_count; span->group++) {
         const stk_update_group *group = &update->groups[span->group];
         if (group->first >= end) return 0;
@@ -65,27 +57,33 @@ static int next_span(const stk_update *update, uint32_t chunk, group_span *span)
 typedef struct norm_job {
     const stk_exec *run;
     const stk_update *update;
-    double *sums; /* per chunk */
+    uint32_t first;
+    double *sums; /* per chunk from `first` on */
 } norm_job;
 
 static void norm_task(const void *context, uint32_t task, uint32_t thread)
 {
     (void)thread;
     const norm_job *job = context;
+    const uint32_t chunk = job->first + task;
     double sum = 0;
-    for (group_span s = { .group = group_at(job->update, (size_t)task * CHUNK) };
-         next_span(job->update, task, &s); s.group++)
+    for (group_span s = { .group = group_at(job->update, (size_t)chunk * STOKE_NET_CHUNK) };
+         next_span(job->update, chunk, &s); s.group++)
         sum += job->run->table->update.squares(job->update->gradients + s.first, s.count);
     job->sums[task] = sum;
 }
 
-double stk_gradient_norm(const stk_exec *run, const stk_update *update, double factor)
+void stk_gradient_squares(const stk_exec *run, const stk_update *update, uint32_t first, uint32_t end,
+                          double *squares)
 {
-    const norm_job job = { run, update, (double *)(void *)run->partial };
-    const uint32_t chunks = chunks_of(update);
-    stk_threadpool_run(run->pool, norm_task, &job, chunks);
+    const norm_job job = { run, update, first, squares };
+    stk_threadpool_run(run->pool, norm_task, &job, end - first);
+}
+
+double stk_gradient_norm(const double *squares, uint32_t chunks, double factor)
+{
     double sum = 0;
-    for (uint32_t i = 0; i < chunks; i++) sum += job.sums[i];
+    for (uint32_t i = 0; i < chunks; i++) sum += squares[i];
     return sqrt(sum) * fabs(factor);
 }
 
@@ -93,6 +91,7 @@ typedef struct step_job {
     const stk_exec *run;
     const stk_update *update;
     const stoke_update *settings;
+    uint32_t first;
     stk_update_step step; /* what all groups have in common */
     double correction1;
 } step_job;
@@ -123,8 +122,9 @@ static void step_task(const void *context, uint32_t task, uint32_t thread)
     const step_job *job = context;
     const stk_update *update = job->update;
     const stk_update_table *table = &job->run->table->update;
-    for (group_span s = { .group = group_at(update, (size_t)task * CHUNK) }; next_span(update, task, &s);
-         s.group++) {
+    const uint32_t chunk_number = job->first + task;
+    for (group_span s = { .group = group_at(update, (size_t)chunk_number * STOKE_NET_CHUNK) };
+         next_span(update, chunk_number, &s); s.group++) {
         const stk_update_step step = step_of(job, &update->groups[s.group]);
         const stk_update_chunk chunk = { .values = update->values + s.first,
                                          .gradients = update->gradients + s.first,
@@ -136,10 +136,10 @@ static void step_task(const void *context, uint32_t task, uint32_t thread)
     }
 }
 
-void stk_update_run(const stk_exec *run, const stk_update *update, const stoke_update *settings,
-                    uint64_t step, double factor)
+void stk_update_run(const stk_exec *run, const stk_update *update, uint32_t first, uint32_t end,
+                    const stoke_update *settings, uint64_t step, double factor)
 {
-    step_job job = { .run = run, .update = update, .settings = settings };
+    step_job job = { .run = run, .update = update, .settings = settings, .first = first };
     job.correction1 = 1 - pow(settings->beta1, (double)step);
     job.step = (stk_update_step){ .factor = (float)factor,
                                   .beta1 = (float)settings->beta1,
@@ -151,11 +151,5 @@ void stk_update_run(const stk_exec *run, const stk_update *update, const stoke_u
                                   .keep = (float)settings->average_decay,
                                   .take = (float)(1 - settings->average_decay),
                                   .nesterov = settings->nesterov };
-    stk_threadpool_run(run->pool, step_task, &job, chunks_of(update));
-}
-
-stk_exec_need stk_update_need(const stk_exec *run, const stk_update *update)
-{
-    (void)run;
-    return (stk_exec_need){ .partial = chunks_of(update) * (sizeof(double) / sizeof(float)) };
+    stk_threadpool_run(run->pool, step_task, &job, end - first);
 }

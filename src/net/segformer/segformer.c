@@ -133,8 +133,8 @@ static void declare_head(stk_parameters *p, stk_segformer *s)
                      (stk_parameter_slots){ &h->classifier_weight, &h->classifier_bias,
                                             &h->d_classifier_weight, &h->d_classifier_bias });
     stk_declare_in(p, STK_ROLE_HEAD, "decode_head.");
-    stk_declare_tensor(p, "batch_norm.running_mean", 1, 1, &d, (const float **)&h->running_mean, NULL);
-    stk_declare_tensor(p, "batch_norm.running_var", 1, 1, &d, (const float **)&h->running_variance, NULL);
+    stk_declare_tensor(p, "batch_norm.running_mean", 1, 1, &d, &h->running_mean, NULL);
+    stk_declare_tensor(p, "batch_norm.running_var", 1, 1, &d, &h->running_variance, NULL);
 }
 
 /* Of all stages. */

@@ -331,7 +331,7 @@ static moments moments_join(moments a, moments b)
                       a.squares + b.squares + apart * apart * a.count * b.count / count };
 }
 
-/* 32 channels: the strips' moments in their order, then the running ones. */
+/* 32 channels: the strips' moments in their order. */
 static void statistics_task(const void *context, uint32_t task, uint32_t thread)
 {
     (void)thread;
@@ -352,9 +352,8 @@ static void statistics_task(const void *context, uint32_t task, uint32_t thread)
         job->map->rstd[c] = (float)rstd;
         job->map->scale[c] = (float)(head->norm_gamma[c] * rstd * job->norm.keep);
         job->map->shift[c] = head->norm_beta[c] * job->norm.keep;
-        const double unbiased = all.squares / (all.count > 1 ? all.count - 1 : 1);
-        head->running_mean[c] += (float)(0.1 * (all.mean - head->running_mean[c]));
-        head->running_variance[c] += (float)(0.1 * (unbiased - head->running_variance[c]));
+        head->batch_mean[c] = all.mean;
+        head->batch_variance[c] = all.squares / (all.count > 1 ? all.count - 1 : 1);
     }
 }
 

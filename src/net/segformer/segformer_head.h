@@ -32,7 +32,9 @@ typedef struct stk_segformer_head {
     float *d_fuse_weight;
     const float *norm_gamma, *norm_beta;
     float *d_norm_gamma, *d_norm_beta;
-    float *running_mean, *running_variance; /* updated in training: momentum 0.1, unbiased variance */
+    const float *running_mean, *running_variance; /* what inference normalises by */
+    double *batch_mean, *batch_variance; /* [D], written in training: what the running ones move towards,
+                                            the variance unbiased */
     const float *classifier_weight, *classifier_bias; /* [classes][D], [classes] */
     float *d_classifier_weight, *d_classifier_bias;
     float dropout; /* probability, 0 in inference */

@@ -51,7 +51,7 @@ static int leads(const char *root, long cpu, const char *newer, const char *olde
         if (!stk_tree_text(text, sizeof text, root, "sys/devices/system/cpu/cpu%ld/topology/%s", cpu,
                            i ? older : newer))
             continue;
-        stk_tree_cpu_list list = stk_cpu_list_begin(text);
+        stk_machine_cpu_list list = stk_cpu_list_begin(text);
         if (stk_cpu_list_next(&list, &first)) return first == cpu;
     }
     return -1;
@@ -67,7 +67,7 @@ static void read_topology(stoke_machine_facts *facts, const char *root)
 {
     char text[4096];
     if (!stk_tree_text(text, sizeof text, root, "sys/devices/system/cpu/online")) return;
-    stk_tree_cpu_list list = stk_cpu_list_begin(text);
+    stk_machine_cpu_list list = stk_cpu_list_begin(text);
     long cpu, threads = 0, cores = 0, sockets = 0;
     int cores_known = 1, sockets_known = 1;
     while (threads < CPUS_MAX && stk_cpu_list_next(&list, &cpu)) {
@@ -89,11 +89,7 @@ static unsigned count_listed(const char *root, const char *name, const char *key
 {
     char text[8192];
     const char *at = stk_tree_text(text, sizeof text, root, "%s", name) ? strstr(text, key) : NULL;
-    if (!at) return 0;
-    stk_tree_cpu_list list = stk_cpu_list_begin(at + strlen(key));
-    unsigned count = 0;
-    for (long number; count < CPUS_MAX && stk_cpu_list_next(&list, &number);) count++;
-    return count;
+    return at ? stk_cpu_list_count(at + strlen(key)) : 0;
 }
 
 static void read_usable(stoke_machine_facts *facts, const char *root, const char *proc, const char *cgroup)

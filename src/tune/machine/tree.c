@@ -11,8 +11,6 @@
 
 #include "src/base/machine.h"
 
-enum { NUMBER_MAX = 1 << 20 }; /* of a processor or node: far beyond any */
-
 stoke_figure stk_figure(double value, int source)
 {
     return (stoke_figure){ value, source };
@@ -54,25 +52,4 @@ stoke_figure stk_tree_figure(const char *folder, const char *name, double scale,
     if (!stk_tree_text(text, sizeof text, folder, "%s", name)) return stk_figure(0, STOKE_SOURCE_NA);
     const double value = strtod(text, &end);
     return end == text ? stk_figure(0, STOKE_SOURCE_NA) : stk_figure(value * scale, source);
-}
-
-stk_tree_cpu_list stk_cpu_list_begin(const char *text)
-{
-    return (stk_tree_cpu_list){ text, 0, -1 };
-}
-
-int stk_cpu_list_next(stk_tree_cpu_list *list, long *number)
-{
-    if (list->next > list->last) {
-        char *end;
-        const long first = strtol(list->at, &end, 10);
-        if (end == list->at || first < 0 || first > NUMBER_MAX) return 0;
-        long last = first;
-        if (*end == '-') last = strtol(end + 1, &end, 10);
-        list->at = *end == ',' ? end + 1 : end;
-        list->next = first;
-        list->last = last < first ? first : last > NUMBER_MAX ? NUMBER_MAX : last;
-    }
-    *number = list->next++;
-    return 1;
 }

@@ -24,13 +24,4 @@ int stk_tree_text(char *text, size_t size, const char *root, const char *format,
  * 1e-6 for microwatts. */
 stoke_figure stk_tree_figure(const char *folder, const char *name, double scale, int source);
 
-/* The numbers of a list such as "0-3,8,10-11", in turn. stk_cpu_list_next returns 0 when there are no more.
- */
-typedef struct stk_tree_cpu_list {
-    const char *at;
-    long next, last;
-} stk_tree_cpu_list;
-stk_tree_cpu_list stk_cpu_list_begin(const char *text);
-int stk_cpu_list_next(stk_tree_cpu_list *list, long *number);
-
 #endif

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "src/base/error.h"
+#include "src/base/machine.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
 #include "src/base/terminal.h"
@@ -23,7 +24,7 @@
 /* Whether a number is in a list such as "0-3,8". */
 static int is_in(const char *text, long number)
 {
-    stk_tree_cpu_list list = stk_cpu_list_begin(text);
+    stk_machine_cpu_list list = stk_cpu_list_begin(text);
     for (long n; stk_cpu_list_next(&list, &n);)
         if (n == number) return 1;
     return 0;
@@ -39,7 +40,7 @@ static void look_at_cores(stk_preflight_surroundings *here, const char *root)
     if (!allowed ||
         !stk_tree_text(near, sizeof near, root, "sys/devices/system/node/node%d/cpulist", (int)node.value))
         return;
-    stk_tree_cpu_list list = stk_cpu_list_begin(allowed + strlen("Cpus_allowed_list:"));
+    stk_machine_cpu_list list = stk_cpu_list_begin(allowed + strlen("Cpus_allowed_list:"));
     int all = 0, there = 0;
     for (long cpu; all < 8192 && stk_cpu_list_next(&list, &cpu); all++) there += is_in(near, cpu);
     if (!all) return;

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/train/lanes.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/net/ops/ops.h"
+
+/* ---- which batches ---- */
+
+static uint32_t batches_of(const stk_lanes_shape *shape)
+{
+    return shape->replicas * shape->accumulate;
+}
+
+/* Where the k-th batch of a process stands among those of a step: lane after lane, so that one is added up
+ * before the next begins. */
+static uint32_t place_of(const stk_lanes_shape *shape, uint32_t first, uint32_t k)
+{
+    return k % shape->accumulate * shape->replicas + first + k / shape->accumulate;
+}
+
+uint32_t stk_lanes_own(const stk_lanes *lanes)
+{
+    return (lanes->end - lanes->first) * lanes->shape.accumulate;
+}
+
+static uint64_t route_at(const void *context, uint64_t k)
+{
+    const stk_lanes *lanes = context;
+    const uint32_t own = stk_lanes_own(lanes);
+    return (lanes->from + k / own) * batches_of(&lanes->shape) +
+           place_of(&lanes->shape, lanes->first, (uint32_t)(k % own));
+}
+
+stk_loader_route stk_lanes_route(stk_lanes *lanes, uint64_t step)
+{
+    lanes->from = step;
+    return (stk_loader_route){ .at = route_at, .context = lanes };
+}
+
+/* ---- memory ---- */
+
+/* Where the next node's other half is on top of the pile, the two become one. */
+static int halves_on_top(const stk_lanes *lanes, stk_tree_node next)
+{
+    return lanes->waiting &&
+           stk_tree_are_halves(lanes->shape.replicas, lanes->nodes[lanes->waiting - 1], next);
+}
+
+/* The most nodes that wait at once, without their sums. */
+static uint32_t arrays_needed(const stk_lanes_shape *shape)
+{
+    stk_lanes pile = { .shape = *shape };
+    const uint32_t first = stk_tree_first(shape->replicas, shape->rank, shape->world),
+                   end = stk_tree_first(shape->replicas, shape->rank + 1, shape->world);
+    uint32_t most = 0;
+    for (uint32_t lane = first; lane + 1 < end; lane++) {
+        stk_tree_node node = { lane, lane + 1 };
+        while (halves_on_top(&pile, node)) node.lo = pile.nodes[--pile.waiting].lo;
+        pile.nodes[pile.waiting++] = node;
+        most = pile.waiting > most ? pile.waiting : most;
+    }
+    return most;
+}
+
+static size_t sum_bytes(const stk_lanes_shape *shape)
+{
+    return shape->trained * sizeof(float);
+}
+
+static size_t tracked(const stk_lanes_shape *shape)
+{
+    const uint32_t batches = batches_of(shape);
+    return shape->replicas == 1 ? 1 : batches < STK_LANES_TRACKED ? batches : STK_LANES_TRACKED;
+}
+
+/* What a rank knows of its batches: their losses, and the statistics of those that leave a trace. */
+static size_t words_of(const stk_lanes_shape *shape)
+{
+    const size_t own = (shape->replicas + shape->world - 1) / shape->world * shape->accumulate;
+    return own * (1 + shape->statistics);
+}
+
+stk_lanes_shape stk_lanes_shape_of(const stoke_train_params *params, const stoke_net_plan *plan,
+                                   uint32_t rank, uint32_t world)
+{
+    return (stk_lanes_shape){ .replicas = params->replicas > 1 ? (uint32_t)params->replicas : 1,
+                              .accumulate = (uint32_t)params->accumulate,
+                              .rank = rank,
+                              .world = world,
+                              .trained = plan->trained_floats,
+                              .statistics = plan->statistics };
+}
+
+uint64_t stk_lanes_bytes(const stk_lanes_shape *shape)
+{
+    const uint64_t numbers = batches_of(shape) + tracked(shape) * shape->statistics +
+                             stk_update_chunks(shape->trained) +
+                             (shape->world > 1 ? (shape->world + 1) * (uint64_t)words_of(shape) : 0);
+    return arrays_needed(shape) * (uint64_t)sum_bytes(shape) + numbers * sizeof(double) +
+           (shape->world > 1 ? stk_reduce_bytes(shape->rank, shape->world, shape->replicas, shape->trained,
+                                                STOKE_NET_CHUNK)
+                             : 0);
+}
+
+int stk_lanes_open(stk_lanes *lanes, stoke_net *net, stk_comm *comm, const stk_lanes_shape *shape,
+                   stoke_error *err)
+{
+    *lanes = (stk_lanes){ .shape = *shape, .net = net, .comm = comm };
+    lanes->first = stk_tree_first(shape->replicas, shape->rank, shape->world);
+    lanes->end = stk_tree_first(shape->replicas, shape->rank + 1, shape->world);
+    const size_t wanted = arrays_needed(shape);
+    lanes->losses = stk_calloc(batches_of(shape), sizeof(double));
+    lanes->statistics = stk_calloc(tracked(shape) * shape->statistics + 1, sizeof(double));
+    lanes->squares = stk_calloc(stk_update_chunks(shape->trained) + 1, sizeof(double));
+    const size_t words = comm ? words_of(shape) : 0;
+    lanes->mine = stk_calloc(words + 1, sizeof(double));
+    lanes->all = stk_calloc(words * shape->world + 1, sizeof(double));
+    int failed = !lanes->losses || !lanes->statistics || !lanes->squares || !lanes->mine || !lanes->all;
+    while (!failed && lanes->arrays < wanted) {
+        lanes->sums[lanes->arrays] = stk_alloc_pages(sum_bytes(shape));
+        failed = !lanes->sums[lanes->arrays];
+        lanes->arrays += !failed;
+    }
+    int r = failed ? stk_fail(err, STOKE_E_NOMEM, "no memory for the sums of %u lanes",
+                              (unsigned)(lanes->end - lanes->first))
+                   : STOKE_OK;
+    if (!r && comm)
+        r = stk_reduce_open(&lanes->reduce, comm, shape->replicas, shape->trained, STOKE_NET_CHUNK, err);
+    if (r) stk_lanes_close(lanes);
+    return r;
+}
+
+void stk_lanes_close(stk_lanes *lanes)
+{
+    stk_reduce_close(&lanes->reduce);
+    while (lanes->arrays) stk_free_pages(lanes->sums[--lanes->arrays], sum_bytes(&lanes->shape));
+    stk_free(lanes->losses);
+    stk_free(lanes->statistics);
+    stk_free(lanes->squares);
+    stk_free(lanes->mine);
+    stk_free(lanes->all);
+    *lanes = (stk_lanes){ 0 };
+}
+
+/* ---- sums ---- */
+
+enum { PIECE = 16384 }; /* floats that a thread adds in one go */
+
+typedef struct add_job {
+    float *to;
+    const float *from;
+    size_t count;
+} add_job;
+
+static void add_task(const void *context, uint32_t task, uint32_t thread)
+{
+    (void)thread;
+    const add_job *job = context;
+    const size_t first = (size_t)task * PIECE, end = first + PIECE < job->count ? first + PIECE : job->count;
+    float *to = job->to;
+    const float *from = job->from;
+    for (size_t i = first; i < end; i++) to[i] += from[i];
+}
+
+static void add(void *net, float *to, const float *from, size_t count)
+{
+    const add_job job = { to, from, count };
+    stoke_net_run(net, add_task, &job, (uint32_t)((count + PIECE - 1) / PIECE));
+}
+
+/* A lane's gradients are complete: they are added to the half that waits for them, or wait themselves. Those
+ * of the last own lane stay in the network, and so does what they are added up to: a + b is b + a. */
+static void close_lane(stk_lanes *lanes, uint32_t lane)
+{
+    const stoke_net_arrays arrays = stoke_net_arrays_of(lanes->net);
+    stk_tree_node node = { lane, lane + 1 };
+    float *sum = arrays.gradients;
+    const int last = lane + 1 == lanes->end;
+    if (!lanes->computed) memset(sum, 0, sum_bytes(&lanes->shape));
+    lanes->computed = 0;
+    while (halves_on_top(lanes, node)) {
+        float *left = lanes->sums[--lanes->waiting];
+        node.lo = lanes->nodes[lanes->waiting].lo;
+        if (last) {
+            add(lanes->net, sum, left, lanes->shape.trained);
+        } else {
+            add(lanes->net, left, sum, lanes->shape.trained);
+            sum = left;
+        }
+    }
+    if (last) return;
+    lanes->nodes[lanes->waiting] = node;
+    if (sum == arrays.gradients) memcpy(lanes->sums[lanes->waiting], sum, sum_bytes(&lanes->shape));
+    lanes->waiting++;
+}
+
+/* ---- batches ---- */
+
+/* Where the statistics of the batch at `place` go; NULL: they would leave no trace. */
+static double *statistics_at(stk_lanes *lanes, uint32_t place)
+{
+    const uint32_t all = batches_of(&lanes->shape), kept = (uint32_t)tracked(&lanes->shape);
+    if (lanes->shape.replicas == 1) return lanes->statistics;
+    return place + kept < all ? NULL : lanes->statistics + (place + kept - all) * lanes->shape.statistics;
+}
+
+int stk_lanes_add(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows, double *loss, stoke_error *err)
+{
+    const uint32_t place = place_of(&lanes->shape, lanes->first, k), all = batches_of(&lanes->shape);
+    double *statistics = statistics_at(lanes, place);
+    stoke_net_state now; /* one lane counts its batches as they come, several all together, afterwards */
+    stoke_net_state_get(lanes->net, &now);
+    const uint64_t draw = now.draws + (lanes->shape.replicas == 1 ? 0 : place);
+    *loss = 0;
+    if (!k) lanes->waiting = 0;
+    if (rows->count) {
+        const int r = stoke_net_leaf(lanes->net, rows, all, draw, lanes->computed, loss, statistics, err);
+        if (r) return r;
+        lanes->computed = 1;
+    } else if (statistics && lanes->shape.statistics) {
+        statistics[0] = NAN; /* of nothing: not followed */
+    }
+    lanes->losses[place] = *loss;
+    if (lanes->shape.replicas == 1) stoke_net_track(lanes->net, statistics);
+    if ((k + 1) % lanes->shape.accumulate == 0) close_lane(lanes, lanes->first + k / lanes->shape.accumulate);
+    return STOKE_OK;
+}
+
+/* ---- the step ---- */
+
+static double mean_loss(const stk_lanes *lanes)
+{
+    const uint32_t all = batches_of(&lanes->shape);
+    double sum = 0;
+    for (uint32_t i = 0; i < all; i++) sum += lanes->losses[i] / (double)all;
+    return sum;
+}
+
+/* To or from the record of rank `rank`. */
+static void carry(stk_lanes *lanes, uint32_t rank, double *words, int give)
+{
+    const stk_lanes_shape *shape = &lanes->shape;
+    const uint32_t first = stk_tree_first(shape->replicas, rank, shape->world),
+                   end = stk_tree_first(shape->replicas, rank + 1, shape->world);
+    const size_t bytes = shape->statistics * sizeof(double);
+    for (uint32_t k = 0; k < (end - first) * shape->accumulate; k++) {
+        const uint32_t place = place_of(shape, first, k);
+        double *loss = &lanes->losses[place], *statistics = statistics_at(lanes, place);
+        *(give ? words : loss) = *(give ? loss : words);
+        words++;
+        if (!statistics) continue;
+        memcpy(give ? words : statistics, give ? statistics : words, bytes);
+        words += shape->statistics;
+    }
+}
+
+static int share_losses(stk_lanes *lanes, stoke_error *err)
+{
+    const size_t words = words_of(&lanes->shape);
+    carry(lanes, lanes->shape.rank, lanes->mine, 1);
+    const int r = stk_comm_all(lanes->comm, lanes->mine, words * sizeof(double), lanes->all, err);
+    for (uint32_t q = 0; !r && q < lanes->shape.world; q++) carry(lanes, q, lanes->all + q * words, 0);
+    return r;
+}
+
+/* Chunks of the segments that ranks own, in elements of `size` bytes. */
+static int gather(stk_lanes *lanes, void *array, size_t size, int by_chunk, stoke_error *err)
+{
+    size_t at[STOKE_COMM_PEERS + 1];
+    for (uint32_t q = 0; q <= lanes->shape.world; q++)
+        at[q] = (by_chunk ? stk_update_chunks(lanes->reduce.at[q]) : lanes->reduce.at[q]) * size;
+    return stk_comm_gather(lanes->comm, array, at, err);
+}
+
+/* The sum of all ranks' lanes, and the step, each rank for its own segment; then all have all weights. */
+static int step_together(stk_lanes *lanes, const stoke_update *update, stoke_step_report *report,
+                         stoke_error *err)
+{
+    stoke_net *net = lanes->net;
+    const stoke_net_arrays arrays = stoke_net_arrays_of(net);
+    const size_t *at = lanes->reduce.at + lanes->shape.rank;
+    const uint32_t first = stk_update_chunks(at[0]), end = stk_update_chunks(at[1]);
+    float *own[STK_TREE_COVER + 1];
+    memcpy(own, lanes->sums, lanes->waiting * sizeof *own);
+    own[lanes->waiting] = arrays.gradients;
+    int r = stk_reduce_sum(&lanes->reduce, own, arrays.gradients, add, net, err);
+    if (!r) r = stoke_net_squares(net, update, first, end, lanes->squares + first, err);
+    if (!r) r = gather(lanes, lanes->squares, sizeof *lanes->squares, 1, err);
+    if (r) return r;
+    stoke_net_step_part(net, update, lanes->squares, first, end, report);
+    return gather(lanes, arrays.values, sizeof *arrays.values, 0, err);
+}
+
+int stk_lanes_step(stk_lanes *lanes, const stoke_update *update, stoke_step_report *report, double *loss,
+                   stoke_error *err)
+{
+    stoke_net *net = lanes->net;
+    const uint32_t all = batches_of(&lanes->shape), chunks = stoke_net_chunks(net);
+    int r = lanes->comm ? share_losses(lanes, err) : STOKE_OK;
+    if (r) return r;
+    if (lanes->shape.replicas > 1)
+        for (uint32_t place = 0; place < all; place++) stoke_net_track(net, statistics_at(lanes, place));
+    *loss = mean_loss(lanes);
+    if (lanes->comm) return step_together(lanes, update, report, err);
+    r = stoke_net_squares(net, update, 0, chunks, lanes->squares, err);
+    if (!r) stoke_net_step_part(net, update, lanes->squares, 0, chunks, report);
+    return r;
+}
+
+/* Moments and average are right in the segments of their owners only. */
+int stk_lanes_gather(stk_lanes *lanes, stoke_error *err)
+{
+    if (!lanes->comm) return STOKE_OK;
+    const stoke_net_arrays arrays = stoke_net_arrays_of(lanes->net);
+    float *const kept[] = { arrays.first, arrays.second, arrays.average };
+    int r = STOKE_OK;
+    for (size_t i = 0; !r && i < sizeof kept / sizeof *kept; i++)
+        if (kept[i]) r = gather(lanes, kept[i], sizeof(float), 0, err);
+    return r;
+}

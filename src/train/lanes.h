@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A step as processes share it. Its batches lie in `replicas` lanes of `accumulate` batches each; a lane is
+ * computed as a step of one process always was, batch after batch into the network's gradients. Then lanes
+ * are added in the order of one binary tree (src/comm/tree.h), so the weights have the same bits whatever
+ * number of processes the lanes are spread over. Batch a of lane l in step s is number (s accumulate + a)
+ * replicas + l of the run.
+ */
+#ifndef STOKE_SRC_TRAIN_LANES_H
+#define STOKE_SRC_TRAIN_LANES_H
+
+#include "src/comm/reduce.h"
+#include "src/loader/loader.h"
+#include <stoke/tools/net.h>
+#include <stoke/train.h>
+
+/* Running statistics follow so many of a step's last batches at most; what those before would have left in
+ * them is below 0.9^128, a millionth. A step of one lane follows them all, as it always did. */
+enum { STK_LANES_TRACKED = 128 };
+
+typedef struct stk_lanes_shape {
+    uint32_t replicas, accumulate;
+    uint32_t rank, world;
+    size_t trained;    /* floats of a gradient */
+    size_t statistics; /* stoke_net_statistics */
+} stk_lanes_shape;
+
+typedef struct stk_lanes {
+    stk_lanes_shape shape;
+    stoke_net *net;
+    stk_comm *comm; /* NULL: one process */
+    stk_reduce reduce;
+    uint32_t first, end; /* own lanes */
+    uint64_t from;       /* the step at which the route begins */
+    /* Nodes of the tree that wait for their other half, each with an array. The last lane's stays in the
+     * network's gradients. */
+    stk_tree_node nodes[STK_TREE_COVER];
+    float *sums[STK_TREE_COVER];
+    uint32_t waiting, arrays;
+    double *losses;     /* of a step's batches, in the order of their numbers; 0: nothing was left of it */
+    double *statistics; /* of its last STK_LANES_TRACKED batches, in that order */
+    double *squares;    /* of the gradients' chunks */
+    double *mine, *all; /* what ranks tell each other of their batches */
+    int computed;       /* of the lane that is on its way: gradients are there */
+} stk_lanes;
+
+/* Of a run in this process among `world`. */
+stk_lanes_shape stk_lanes_shape_of(const stoke_train_params *params, const stoke_net_plan *plan,
+                                   uint32_t rank, uint32_t world);
+/* Bytes that opening takes; 0 for one lane in one process, but for lists of numbers. */
+uint64_t stk_lanes_bytes(const stk_lanes_shape *shape);
+int stk_lanes_open(stk_lanes *lanes, stoke_net *net, stk_comm *comm, const stk_lanes_shape *shape,
+                   stoke_error *err);
+void stk_lanes_close(stk_lanes *lanes);
+
+/* Batches of a step that this process computes. */
+uint32_t stk_lanes_own(const stk_lanes *lanes);
+/* The route of the loader from a step on. The lanes must stay where they are. */
+stk_loader_route stk_lanes_route(stk_lanes *lanes, uint64_t step);
+
+/* Gradients of the `k`-th own batch of a step, one after the other; rows->count 0: nothing was left of it. */
+int stk_lanes_add(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows, double *loss, stoke_error *err);
+/* After all own batches: the sum over all lanes, and the step. *loss: the mean of all batches' losses. */
+int stk_lanes_step(stk_lanes *lanes, const stoke_update *update, stoke_step_report *report, double *loss,
+                   stoke_error *err);
+/* What only its owners have right after a step, moments and average, becomes right everywhere: before they
+ * are saved or shown. */
+int stk_lanes_gather(stk_lanes *lanes, stoke_error *err);
+
+#endif

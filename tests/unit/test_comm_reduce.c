@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sums over lanes: the same bits for any number of ranks, and those of the tree in one process.
+ */
+#include "tests/unit/unit.h"
+
+#include "src/base/mem.h"
+#include "tests/unit/fixture_ranks.h"
+
+typedef struct sum_case {
+    uint32_t lanes;
+    size_t count, chunk;
+    const float *tree;
+} sum_case;
+
+static void sum_on_rank(stk_comm *comm, void *context)
+{
+    const sum_case *c = context;
+    float *result = malloc(c->count * sizeof *result + 1);
+    for (int apart = 0; apart < 2; apart++) {
+        memset(result, 0xff, c->count * sizeof *result);
+        sum_lanes(comm, c->lanes, c->count, c->chunk, apart, result);
+        RANK_CHECK(!memcmp(result, c->tree, c->count * sizeof *result));
+    }
+    free(result);
+}
+
+static void hold_sums(size_t count, size_t chunk)
+{
+    float *tree = malloc(count * sizeof *tree + 1);
+    for (uint32_t lanes = 1; lanes <= MOST_LANES; lanes++) {
+        sum_case c = { lanes, count, chunk, tree };
+        for (size_t i = 0; i < count; i++) tree[i] = node_value(0, lanes, i);
+        for (uint32_t world = 1; world <= MOST_RANKS; world++)
+            if (run_ranks(world, 60, sum_on_rank, &c)) fail_msg("%u lanes, %u ranks", lanes, world);
+    }
+    free(tree);
+}
+
+static void sums_have_the_bits_of_the_tree(void **state)
+{
+    hold_sums(1000, 64);
+}
+
+/* More ranks than chunks: some own nothing. */
+static void sums_of_few_chunks(void **state)
+{
+    hold_sums(100, 64);
+}
+
+/* The numbers of the fixture must tell orders apart, or the tests above say nothing. */
+static void another_order_would_show(void **state)
+{
+    int other = 0;
+    for (size_t i = 0; i < 1000; i++) {
+        float line = 0;
+        for (uint32_t lane = 0; lane < 8; lane++) line += lane_value(lane, i);
+        other += line != node_value(0, 8, i);
+    }
+    assert_in_range(other, 100, 1000);
+}
+
+static void one_rank_needs_no_comm(void **state)
+{
+    float tree[100], result[100];
+    for (size_t i = 0; i < 100; i++) tree[i] = node_value(0, 5, i);
+    sum_lanes(NULL, 5, 100, 16, 0, result);
+    assert_memory_equal(result, tree, sizeof tree);
+    sum_lanes(NULL, 5, 100, 16, 1, result);
+    assert_memory_equal(result, tree, sizeof tree);
+    assert_int_equal(atomic_load(&faults), 0);
+}
+
+static void segments_are_balanced_on_rank(stk_comm *comm, void *context)
+{
+    const size_t *count = context;
+    const uint32_t world = stk_comm_world(comm);
+    stk_reduce reduce;
+    RANK_CHECK(stk_reduce_open(&reduce, comm, 4, *count, 16, NULL) == STOKE_OK);
+    RANK_CHECK(reduce.at[0] == 0 && reduce.at[world] == *count);
+    size_t least = SIZE_MAX, most = 0;
+    for (uint32_t q = 0; q < world; q++) {
+        RANK_CHECK(reduce.at[q] <= reduce.at[q + 1]);
+        RANK_CHECK(reduce.at[q] % 16 == 0 || reduce.at[q] == *count);
+        const size_t chunks = (reduce.at[q + 1] - reduce.at[q] + 15) / 16;
+        if (chunks < least) least = chunks;
+        if (chunks > most) most = chunks;
+    }
+    RANK_CHECK(most - least <= 1);
+    stk_reduce_close(&reduce);
+}
+
+static void segments_are_balanced(void **state)
+{
+    for (uint32_t world = 1; world <= MOST_RANKS; world++)
+        for (size_t count = 0; count < 400; count += 37)
+            assert_int_equal(run_ranks(world, 60, segments_are_balanced_on_rank, &count), 0);
+}
+
+/* What is promised for the plan of memory is what is taken, to the rounding of an allocation. */
+static void bytes_are_told(void **state)
+{
+    /* Two lanes each of four: one node; rank 1 of 4 receives three others' quarter. */
+    const size_t quarter = 256 * 16384;
+    const size_t bytes = stk_reduce_bytes(1, 4, 8, 1024 * 16384, 16384);
+    assert_in_range(bytes, 3 * quarter * sizeof(float), 3 * quarter * sizeof(float) + 1024);
+    assert_in_range(stk_reduce_bytes(0, 1, 8, 1024 * 16384, 16384), 0, 1024);
+}
+
+static void bad_numbers_are_refused(void **state)
+{
+    stk_reduce reduce;
+    stoke_error err;
+    assert_int_equal(stk_reduce_open(&reduce, NULL, 0, 10, 16, &err), STOKE_E_INVALID);
+    assert_int_equal(stk_reduce_open(&reduce, NULL, STK_TREE_LANES + 1, 10, 16, &err), STOKE_E_INVALID);
+    stk_mem_fail_after(2);
+    assert_int_equal(stk_reduce_open(&reduce, NULL, 4, 10, 16, &err), STOKE_E_NOMEM);
+    stk_mem_fail_after(-1);
+    stk_reduce_close(&reduce);
+}
+
+UNIT_GROUP(comm_reduce)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_have_the_bits_of_the_tree), cmocka_unit_test(sums_of_few_chunks),
+        cmocka_unit_test(another_order_would_show),       cmocka_unit_test(one_rank_needs_no_comm),
+        cmocka_unit_test(segments_are_balanced),          cmocka_unit_test(bytes_are_told),
+        cmocka_unit_test(bad_numbers_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Steps that processes share: the same bits for any number of them, those of a step added up by hand, and
+ * those of one process without lanes.
+ */
+#include "tests/unit/unit.h"
+
+#include "src/base/mem.h"
+#include "src/base/rng.h"
+#include "src/train/lanes.h"
+#include "tests/unit/fixture_ranks.h"
+
+enum { SIDE = 32, PIXELS = SIDE * SIDE, BATCH = 2, CLASSES = 3, STEPS = 2, WIDEST = 4 };
+
+typedef struct run {
+    const char *model;
+    uint32_t replicas, accumulate, threads;
+    int empty; /* the number of a batch of which nothing is left; -1: none */
+    /* what came of it, by rank */
+    uint64_t digest[MOST_RANKS];
+    double loss[MOST_RANKS];
+} run;
+
+static stoke_net *open_net(const run *r)
+{
+    stoke_error err = { 0 };
+    stoke_net *net = NULL;
+    stoke_net_params params = stoke_net_defaults();
+    params.model = r->model;
+    params.classes = CLASSES;
+    params.batch = BATCH;
+    params.height = params.width = SIDE;
+    params.training = params.average = 1;
+    params.threads = r->threads;
+    params.seed = 5;
+    if (stoke_net_open(&net, &params, &err)) fprintf(stderr, "%s\n", err.message);
+    return net;
+}
+
+static stoke_update settings_of(uint64_t step)
+{
+    stoke_update u = stoke_update_defaults();
+    u.lr = 1e-3 / (double)(step + 1);
+    u.clip_norm = 1;
+    return u;
+}
+
+typedef struct pictures {
+    float images[BATCH][3][PIXELS];
+    uint8_t masks[BATCH][PIXELS];
+} pictures;
+
+/* The batch with that number; nobody has to hold them all. */
+static stoke_net_batch batch_of(pictures *room, uint64_t number, int empty)
+{
+    float *value = &room->images[0][0][0];
+    for (size_t i = 0; i < BATCH * 3 * (size_t)PIXELS; i++)
+        value[i] = (float)((double)(stk_mix64(number * 1000003 + i) >> 11) * 0x1p-52 - 1);
+    for (size_t i = 0; i < BATCH * (size_t)PIXELS; i++)
+        (&room->masks[0][0])[i] = (uint8_t)(stk_mix64(~number * 7919 + i / 16) % CLASSES);
+    return (stoke_net_batch){ .count = (int64_t)number == empty ? 0 : BATCH,
+                              .images = room->images[0][0],
+                              .layout = STOKE_LAYOUT_CHW,
+                              .image_row_floats = 3 * PIXELS,
+                              .masks = room->masks,
+                              .mask_dtype = STOKE_DTYPE_U8,
+                              .mask_row_bytes = PIXELS };
+}
+
+static uint64_t mixed(uint64_t digest, const float *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, values + i, sizeof bits);
+        digest = stk_mix64(digest ^ bits);
+    }
+    return digest;
+}
+
+/* Weights, running statistics, moments, average. */
+static uint64_t digest_of(const stoke_net *net)
+{
+    const stoke_net_arrays a = stoke_net_arrays_of(net);
+    uint64_t digest = mixed(1, a.values, a.floats);
+    digest = mixed(digest, a.first, a.trained);
+    digest = mixed(digest, a.second, a.trained);
+    return mixed(digest, a.average, a.trained);
+}
+
+static stk_lanes_shape shape_of(const run *r, const stoke_net *net, stk_comm *comm)
+{
+    const stoke_train_params params = { .replicas = r->replicas, .accumulate = r->accumulate };
+    return stk_lanes_shape_of(&params, stoke_net_plan_used(net), stk_comm_rank(comm), stk_comm_world(comm));
+}
+
+/* One rank's part of the whole run. */
+static void train(stk_comm *comm, void *context)
+{
+    run *r = context;
+    const uint32_t rank = stk_comm_rank(comm);
+    stoke_error err = { 0 };
+    stk_lanes lanes;
+    pictures *room = malloc(sizeof *room);
+    stoke_net *net = open_net(r);
+    const stk_lanes_shape shape = shape_of(r, net, comm);
+    RANK_CHECK(!stk_lanes_open(&lanes, net, stk_comm_world(comm) > 1 ? comm : NULL, &shape, &err));
+    const stk_loader_route route = stk_lanes_route(&lanes, 0);
+    uint64_t taken = 0;
+    for (uint64_t step = 0; step < STEPS; step++) {
+        for (uint32_t k = 0; k < stk_lanes_own(&lanes); k++) {
+            const stoke_net_batch batch = batch_of(room, route.at(route.context, taken++), r->empty);
+            double loss;
+            RANK_CHECK(!stk_lanes_add(&lanes, k, &batch, &loss, &err));
+        }
+        const stoke_update update = settings_of(step);
+        stoke_step_report report;
+        RANK_CHECK(!stk_lanes_step(&lanes, &update, &report, &r->loss[rank], &err));
+        RANK_CHECK(report.step == step + 1 && !report.skipped);
+    }
+    RANK_CHECK(!stk_lanes_gather(&lanes, &err));
+    if (*err.message) fprintf(stderr, "%s\n", err.message);
+    r->digest[rank] = digest_of(net);
+    stk_lanes_close(&lanes);
+    stoke_net_close(&net);
+    free(room);
+}
+
+static void assert_all_ranks(run *r, uint32_t world, uint64_t digest, double loss)
+{
+    assert_int_equal(run_ranks(world, 60, train, r), 0);
+    for (uint32_t q = 0; q < world; q++) {
+        if (r->digest[q] != digest)
+            fail_msg("%s, %u lanes x %u, %u threads: rank %u of %u has other weights", r->model, r->replicas,
+                     r->accumulate, r->threads, q, world);
+        assert_true(r->loss[q] == loss);
+    }
+}
+
+static void same_bits_for_any_number_of_processes(void **state)
+{
+    (void)state;
+    static const run runs[] = {
+        { .model = "b0", .replicas = 2, .accumulate = 1, .threads = 1, .empty = -1 },
+        { .model = "b0", .replicas = 3, .accumulate = 2, .threads = 1, .empty = 7 },
+        { .model = "b0", .replicas = 5, .accumulate = 1, .threads = 2, .empty = -1 },
+        { .model = "resnet", .replicas = 4, .accumulate = 1, .threads = 2, .empty = -1 }
+    };
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        run r = runs[i];
+        assert_int_equal(run_ranks(1, 60, train, &r), 0);
+        const uint64_t digest = r.digest[0];
+        const double loss = r.loss[0];
+        for (uint32_t world = 2; world <= WIDEST && world <= r.replicas; world++)
+            assert_all_ranks(&r, world, digest, loss);
+    }
+}
+
+/* ((0 + 1) + 2), each lane by itself, its batches one after the other. */
+static void a_step_is_what_hands_add_up(void **state)
+{
+    (void)state;
+    run r = { .model = "b0", .replicas = 3, .accumulate = 2, .threads = 2, .empty = -1 };
+    const uint32_t all = 6;
+    stoke_error err = { 0 };
+    pictures *room = malloc(sizeof *room);
+    stoke_net *net = open_net(&r);
+    const stoke_net_arrays a = stoke_net_arrays_of(net);
+    const size_t statistics = stoke_net_statistics(net), bytes = a.trained * sizeof(float);
+    double *tracked = calloc(all * statistics, sizeof *tracked), loss;
+    float *lane[3];
+    for (uint64_t step = 0; step < STEPS; step++) {
+        for (uint32_t l = 0; l < 3; l++) {
+            for (uint32_t b = 0; b < 2; b++) {
+                const uint64_t place = b * 3 + l, number = step * all + place;
+                const stoke_net_batch batch = batch_of(room, number, -1);
+                assert_int_equal(stoke_net_leaf(net, &batch, all, number, b > 0, &loss,
+                                                tracked + place * statistics, &err),
+                                 0);
+            }
+            lane[l] = malloc(bytes);
+            memcpy(lane[l], a.gradients, bytes);
+        }
+        for (size_t i = 0; i < a.trained; i++) a.gradients[i] = (lane[0][i] + lane[1][i]) + lane[2][i];
+        for (uint32_t place = 0; place < all; place++) stoke_net_track(net, tracked + place * statistics);
+        const stoke_update update = settings_of(step);
+        assert_int_equal(stoke_net_step(net, &update, NULL, &err), 0);
+        for (uint32_t l = 0; l < 3; l++) free(lane[l]);
+    }
+    const uint64_t digest = digest_of(net);
+    stoke_net_close(&net);
+    assert_int_equal(run_ranks(1, 60, train, &r), 0);
+    assert_true(r.digest[0] == digest);
+    free(tracked);
+    free(room);
+}
+
+static void one_lane_is_a_plain_run(void **state)
+{
+    (void)state;
+    run r = { .model = "b0", .replicas = 1, .accumulate = 2, .threads = 1, .empty = -1 };
+    stoke_error err = { 0 };
+    pictures *room = malloc(sizeof *room);
+    stoke_net *net = open_net(&r);
+    for (uint64_t step = 0; step < STEPS; step++) {
+        for (uint64_t b = 0; b < 2; b++) {
+            const stoke_net_batch batch = batch_of(room, 2 * step + b, -1);
+            assert_int_equal(stoke_net_backward(net, &batch, 2, NULL, &err), 0);
+        }
+        const stoke_update update = settings_of(step);
+        assert_int_equal(stoke_net_step(net, &update, NULL, &err), 0);
+    }
+    const uint64_t digest = digest_of(net);
+    stoke_net_close(&net);
+    assert_int_equal(run_ranks(1, 60, train, &r), 0);
+    assert_true(r.digest[0] == digest);
+    free(room);
+}
+
+/* Each batch of three steps is taken once, by one rank, in steps' order; a lane's one after the other. */
+static void routes_share_all_batches(void **state)
+{
+    (void)state;
+    for (uint32_t replicas = 1; replicas <= 9; replicas++)
+        for (uint32_t world = 1; world <= replicas; world++) {
+            const uint32_t accumulate = 1 + world % 3, all = replicas * accumulate;
+            uint8_t seen[3 * 27] = { 0 };
+            for (uint32_t rank = 0; rank < world; rank++) {
+                stk_lanes lanes = {
+                    .shape = { .replicas = replicas, .accumulate = accumulate, .rank = rank, .world = world },
+                    .first = stk_tree_first(replicas, rank, world),
+                    .end = stk_tree_first(replicas, rank + 1, world)
+                };
+                const stk_loader_route route = stk_lanes_route(&lanes, 4);
+                const uint32_t own = stk_lanes_own(&lanes);
+                for (uint32_t k = 0; k < 3 * own; k++) {
+                    const uint64_t number = route.at(route.context, k) - 4 * (uint64_t)all;
+                    assert_int_equal(number / all, k / own);
+                    assert_int_equal(seen[number]++, 0);
+                    if (k % accumulate) /* within a lane */
+                        assert_int_equal(number,
+                                         route.at(route.context, k - 1) - 4 * (uint64_t)all + replicas);
+                }
+            }
+            for (uint32_t i = 0; i < 3 * all; i++) assert_int_equal(seen[i], 1);
+        }
+}
+
+static void plan_says_what_is_taken(void **state)
+{
+    (void)state;
+    const stk_lanes_shape
+        one = { .replicas = 1, .accumulate = 4, .world = 1, .trained = 1 << 20, .statistics = 512 },
+        three = { .replicas = 3, .accumulate = 1, .world = 1, .trained = 1 << 20, .statistics = 512 },
+        eight = { .replicas = 8, .accumulate = 1, .world = 1, .trained = 1 << 20, .statistics = 512 },
+        half = { .replicas = 8, .accumulate = 1, .world = 8, .trained = 1 << 20, .statistics = 512 };
+    const uint64_t array = 4 << 20;
+    assert_in_range(stk_lanes_bytes(&one), 0, 100000);
+    assert_in_range(stk_lanes_bytes(&three), array, array + 100000);
+    assert_in_range(stk_lanes_bytes(&eight), 3 * array, 3 * array + 100000);
+    assert_in_range(stk_lanes_bytes(&half), array / 8 * 7, array + 200000); /* what others send, no sums */
+}
+
+UNIT_GROUP(lanes)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_bits_for_any_number_of_processes),
+        cmocka_unit_test(a_step_is_what_hands_add_up),
+        cmocka_unit_test(one_lane_is_a_plain_run),
+        cmocka_unit_test(routes_share_all_batches),
+        cmocka_unit_test(plan_says_what_is_taken),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
