@@ -132,6 +132,19 @@ def some_pixel_functions():
     stoke('bench', 'pix', 'word', code=2)
 
 
+def processes():
+    """Without a launcher threads stand for them; each figure once, and no more is sent than there is."""
+    answer = stoke_json('bench', 'comm', '--short', '--ranks', 3)
+    equal((answer['world'], answer['hosts'], answer['library']), (3, 1, 'threads of this process'))
+    equal([row['what'] for row in answer['figures']], ['exchange'] * 5 + ['gather'] * 5)
+    for row in answer['figures']:
+        assert 0 < row['best_us'] <= row['us'] and row['rounds'] >= 5, row
+        equal(row['sent'], row['bytes'] // 3 * 2)
+    contains(stoke('bench', 'comm', '--short').stdout, '2 ranks on 1 host', 'of a copy', '16 MiB')
+    contains(stoke('bench', 'comm', '--comm', 'pigeon', code=2).stderr, 'pigeon', 'mpi')
+    contains(stoke('bench', 'comm', '--ranks', 1, code=2).stderr, '--ranks')
+
+
 def networks_too_large_are_refused():
     # 2^40 rows do not fit 32 bits: bench net died of a division by zero, bench step planned for 18 s
     large = ('--batch', 65536, '--size', 16384)
@@ -154,5 +167,6 @@ sys.exit(tap.run([
     ('bad set', bad_set),
     ('pixel functions', pixel_functions),
     ('some pixel functions', some_pixel_functions),
+    ('processes', processes),
     ('networks too large', networks_too_large_are_refused),
 ]))

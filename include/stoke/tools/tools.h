@@ -12,6 +12,7 @@
 #include <stoke/tools/augment.h>
 #include <stoke/tools/chart.h>
 #include <stoke/tools/comm.h>
+#include <stoke/tools/commbench.h>
 #include <stoke/tools/config.h>
 #include <stoke/tools/data.h>
 #include <stoke/tools/dataset.h>
