@@ -84,13 +84,13 @@ static size_t words_of(const stk_lanes_shape *shape)
     return own * (1 + shape->statistics);
 }
 
-stk_lanes_shape stk_lanes_shape_of(const stoke_train_params *params, const stoke_net_plan *plan,
-                                   uint32_t rank, uint32_t world)
+stk_lanes_shape stk_lanes_shape_of(const stk_setup *setup, const stoke_net_plan *plan)
 {
+    const stoke_train_params *params = &setup->params;
     return (stk_lanes_shape){ .replicas = params->replicas > 1 ? (uint32_t)params->replicas : 1,
                               .accumulate = (uint32_t)params->accumulate,
-                              .rank = rank,
-                              .world = world,
+                              .rank = setup->rank,
+                              .world = setup->world ? setup->world : 1,
                               .trained = plan->trained_floats,
                               .statistics = plan->statistics };
 }

@@ -11,6 +11,7 @@
 
 #include "src/comm/reduce.h"
 #include "src/loader/loader.h"
+#include "src/train/setup.h"
 #include <stoke/tools/net.h>
 #include <stoke/train.h>
 
@@ -44,9 +45,7 @@ typedef struct stk_lanes {
     int computed;       /* of the lane that is on its way: gradients are there */
 } stk_lanes;
 
-/* Of a run in this process among `world`. */
-stk_lanes_shape stk_lanes_shape_of(const stoke_train_params *params, const stoke_net_plan *plan,
-                                   uint32_t rank, uint32_t world);
+stk_lanes_shape stk_lanes_shape_of(const stk_setup *setup, const stoke_net_plan *plan);
 /* Bytes that opening takes; 0 for one lane in one process, but for lists of numbers. */
 uint64_t stk_lanes_bytes(const stk_lanes_shape *shape);
 int stk_lanes_open(stk_lanes *lanes, stoke_net *net, stk_comm *comm, const stk_lanes_shape *shape,

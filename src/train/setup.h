@@ -33,6 +33,7 @@ typedef struct stk_setup {
     int goes_on; /* params.resume has a checkpoint: weights come from there, and none are in `net` */
     uint64_t batches_per_epoch;
     uint64_t steps, epochs;   /* of the whole run; a step takes stk_step_batches */
+    uint32_t rank, world;     /* of the processes that share it; world 0: not shared */
     stk_string_arena strings; /* what the settled settings point to, freed with it */
 } stk_setup;
 

@@ -381,7 +381,7 @@ int stk_train_memory_make(stk_train_memory *m, const stk_setup *setup, uint32_t 
     if (!r) r = stk_loader_plan_of(&m->train, setup->train_set, &train, err);
     if (!r && loads_val(setup)) r = stk_loader_plan_of(&m->val, setup->val_set, &val, err);
     if (r) return r;
-    const stk_lanes_shape shape = stk_lanes_shape_of(&setup->params, &m->net, 0, 1);
+    const stk_lanes_shape shape = stk_lanes_shape_of(setup, &m->net);
     m->lanes = shape.replicas > 1 ? stk_lanes_bytes(&shape) : 0;
     m->val.rests = 1;
     if (setup->val_set && !loads_val(setup))

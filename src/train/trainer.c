@@ -273,8 +273,7 @@ static int open_loaders(stoke_trainer *t, const stk_train_memory *memory, stoke_
 
 static int open_lanes(stoke_trainer *t, stoke_error *err)
 {
-    const stk_lanes_shape shape = stk_lanes_shape_of(&t->setup.params, stoke_net_plan_used(t->net),
-                                                     stk_comm_rank(t->comm), stk_comm_world(t->comm));
+    const stk_lanes_shape shape = stk_lanes_shape_of(&t->setup, stoke_net_plan_used(t->net));
     return stk_lanes_open(&t->lanes, t->net, t->comm, &shape, err);
 }
 
@@ -284,6 +283,8 @@ static int settle(stoke_trainer *t, const stoke_data_params *data, const stoke_t
 {
     char *first = NULL;
     int r = stk_setup_make(&t->setup, data, params, say, settling, t, err);
+    t->setup.rank = stk_comm_rank(t->comm);
+    t->setup.world = stk_comm_world(t->comm);
     if (!r && !(t->identity = stk_setup_identity(&t->setup)))
         r = stk_fail(err, STOKE_E_NOMEM, "no memory for the settings of the run");
     r = stk_ranks_agree(t, r, err);

@@ -89,8 +89,10 @@ static uint64_t digest_of(const stoke_net *net)
 
 static stk_lanes_shape shape_of(const run *r, const stoke_net *net, stk_comm *comm)
 {
-    const stoke_train_params params = { .replicas = r->replicas, .accumulate = r->accumulate };
-    return stk_lanes_shape_of(&params, stoke_net_plan_used(net), stk_comm_rank(comm), stk_comm_world(comm));
+    const stk_setup setup = { .params = { .replicas = r->replicas, .accumulate = r->accumulate },
+                              .rank = stk_comm_rank(comm),
+                              .world = stk_comm_world(comm) };
+    return stk_lanes_shape_of(&setup, stoke_net_plan_used(net));
 }
 
 /* One rank's part of the whole run. */
