@@ -79,11 +79,13 @@ def a_settings_file_by_itself():
 
 
 def one_of_several_processes():
-    """Of two that torchrun started each would train alone, in the same folder."""
-    for names in ({'RANK': '1', 'WORLD_SIZE': '2'}, {'OMPI_COMM_WORLD_SIZE': '2', 'OMPI_COMM_WORLD_RANK': '0'},
-                  {'SLURM_STEP_NUM_TASKS': '4', 'SLURM_PROCID': '3'}):
-        text = stoke('train', SET, '--size', 32, '--steps', 1, '--name', 'several', env=dict(os.environ, **names), code=2).stderr
-        contains(text, 'training runs in one process', 'Start it once')
+    """Of two that a launcher started neither trains alone: they find each other, or it is said why not."""
+    for names, word in (({'RANK': '1', 'WORLD_SIZE': '2'}, '-m stokehold'), ({'OMPI_COMM_WORLD_SIZE': '2', 'OMPI_COMM_WORLD_RANK': '0'}, '2'),
+                        ({'SLURM_STEP_NUM_TASKS': '4', 'SLURM_PROCID': '3'}, '4')):
+        done = subprocess.run([STOKE, 'train', SET, '--size', '32', '--steps', '1', '--name', 'several'], env=dict(os.environ, **names),
+                              capture_output=True, text=True)
+        assert done.returncode, names
+        contains(done.stderr, word, 'processes')
         assert not os.path.exists('runs/several'), 'it began'
     stoke('train', SET, '--size', 32, '--dry-run', env=dict(os.environ, RANK='0', WORLD_SIZE='1'))
 

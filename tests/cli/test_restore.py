@@ -192,7 +192,7 @@ def residual_network_segments():
 def refused():
     cases = [
         (['--model', 'b0'], 'b0 is a SegFormer, which labels pictures'),
-        (['--loss', 'dice'], 'losses of masks'),
+        (['--loss', 'dice'], 'dice is a loss of masks'),
         (['--metric', 'f1'], 'psnr, ssim or loss'),
         (['--classes', 3], '--classes is of masks'),
         (['--class-weights', 'balanced'], '--class-weights is of masks'),
@@ -209,7 +209,7 @@ def refused():
         assert done.returncode, words
         contains(' '.join(done.stderr.split()), text)
     masks = make_set('masked', count=6)
-    for words, text in ((['--loss', 'l1'], 'losses of pictures that are restored'), (['--base-channels', 8], 'model b0 has its own sizes'),
+    for words, text in ((['--loss', 'l1'], 'l1 is a loss of pictures that are restored'), (['--base-channels', 8], 'model b0 has its own sizes'),
                         (['--metric', 'psnr'], 'a run that segments takes'), (['--task', 'restore'], 'targets')):
         done = stoke('train', masks, '--steps', 1, '--name', 'no', *words, code=None)
         assert done.returncode, words

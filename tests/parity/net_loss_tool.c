@@ -130,7 +130,6 @@ static void do_update(stk_exec *run, const char *arguments, int adamw)
     }
     send(values, bytes);
     send(average, bytes);
-    release(run);
     void *all[] = { values, gradients, average, first, second };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }

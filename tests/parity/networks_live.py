@@ -100,7 +100,7 @@ def compare(tap, load, tool, name, case, folder):
     apart = distance(ours["trained logits"], again)
     tap.ok(apart <= 1e-5, f"{name}: the saved network in torch gives the same within 1e-5 ({apart:.1e})")
     back = run_tool(tool, batches, steps=0, weights=trained, size=case["size"], batch=case["batch"],
-                    **({"restore": 1, "scale": case.get("scale", 1)} if "restore" in case else {}))
+                    **({"restore": 1, "loss": case.get("loss", 4), "scale": case.get("scale", 1)} if "restore" in case else {}))
     tap.ok(np.array_equal(back["logits"], ours["trained logits"]), f"{name}: read back, it gives the same bits")
 
 
