@@ -51,6 +51,12 @@ uint32_t stk_comm_rank(const stk_comm *comm);  /* NULL: 0 */
 uint32_t stk_comm_world(const stk_comm *comm); /* NULL: 1 */
 const stk_comm_card *stk_comm_card_of(const stk_comm *comm, uint32_t rank);
 const char *stk_comm_library(const stk_comm *comm); /* "Open MPI v4.1.4" */
+/* After so many seconds of a wait `notice` speaks from now on. */
+void stk_comm_notice_after(stk_comm *comm, double seconds);
+/* 1: a wait has failed, and nothing comes from the others any more. */
+int stk_comm_failed(const stk_comm *comm);
+/* In `notice` and after a timeout: how many ranks below this one do wait, too. Whose turn is 0 tells. */
+uint32_t stk_comm_turn(const stk_comm *comm);
 /* "rank 2 (node-b, pid 811)". */
 const char *stk_comm_name_of(const stk_comm *comm, uint32_t rank, char *text, size_t size);
 
@@ -59,7 +65,8 @@ const char *stk_comm_name_of(const stk_comm *comm, uint32_t rank, char *text, si
  * of parts that are on their way must stay until the process ends, unless the engine is the loop. */
 int stk_comm_exchange(stk_comm *comm, const stoke_comm_part *send, const stoke_comm_part *recv,
                       stoke_error *err);
-/* The same in two calls, with work between them. Several may be on their way; they are waited for in order. */
+/* The same in two calls, with work between them. Several may be on their way; they are waited for in order.
+ */
 typedef struct stk_comm_ticket stk_comm_ticket;
 int stk_comm_start(stk_comm *comm, const stoke_comm_part *send, const stoke_comm_part *recv,
                    stk_comm_ticket **ticket, stoke_error *err);
