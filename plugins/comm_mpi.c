@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The engine `mpi`: carries bytes between processes by MPI. One file that needs this header and mpi.h, so that
- * any cluster can compile it against its own MPI:
+ * The engine `mpi`: carries bytes between processes by MPI. One file that needs this header and mpi.h, so
+ * that any cluster can compile it against its own MPI:
  *
  *   mpicc -shared -fPIC -O2 comm_mpi.c -o libstoke-mpi.so
  *
@@ -24,8 +24,8 @@
 enum { TAG = 11 };
 
 typedef struct ticket {
-    struct ticket *next; /* unused */
-    int count;           /* of requests */
+    struct ticket *next;  /* unused */
+    int count;            /* of requests */
     MPI_Request *request; /* [2 * world] */
     uint32_t *peer;       /* [2 * world] whose they are */
     size_t *expected;     /* [2 * world] bytes to receive, SIZE_MAX: sent */
@@ -34,8 +34,8 @@ typedef struct ticket {
 typedef struct engine {
     MPI_Comm comm;
     uint32_t rank, world;
-    int mine;    /* MPI was started here */
-    int on_way;  /* tickets */
+    int mine;   /* MPI was started here */
+    int on_way; /* tickets */
     int failed;
     int *index;         /* [2 * world] for Testsome */
     MPI_Status *status; /* [2 * world] */

@@ -20,13 +20,13 @@ enum { SPIN_NS = 30000, SLEEP_LEAST_NS = 20000, SLEEP_MOST_NS = 200000, SLEEP_SH
 #define ABORT_NS  UINT64_C(5000000000)
 
 struct stk_comm_ticket {
-    stk_comm_ticket *next;      /* on its way behind this one, or free */
-    stk_comm_ticket *older;     /* made before this one */
-    stoke_comm_part *parts;     /* [2 * world] all of it: sent, received */
-    stoke_comm_part *piece;     /* [2 * world] what the engine has */
-    size_t bytes, done_bytes;   /* of the largest part */
-    void *way;                  /* the engine's ticket */
-    int arrived;                /* the thread's own */
+    stk_comm_ticket *next;    /* on its way behind this one, or free */
+    stk_comm_ticket *older;   /* made before this one */
+    stoke_comm_part *parts;   /* [2 * world] all of it: sent, received */
+    stoke_comm_part *piece;   /* [2 * world] what the engine has */
+    size_t bytes, done_bytes; /* of the largest part */
+    void *way;                /* the engine's ticket */
+    int arrived;              /* the thread's own */
     int done;
 };
 
@@ -151,6 +151,7 @@ static void turn(stk_carrier *c, uint64_t *moved_ns)
     stk_comm_ticket *first = c->first, *last = c->last;
     stoke_error err;
     int moved = 0;
+    err.message[0] = 0; /* an engine may say nothing */
     c->busy = 1;
     pthread_mutex_unlock(&c->lock);
     const int r = progress(c, first, last, &moved, &err);
@@ -206,6 +207,7 @@ static void *thread_main(void *argument)
 {
     stk_carrier *c = argument;
     stoke_error err;
+    err.message[0] = 0;
     prctl(PR_SET_NAME, "stoke-comm");
     prctl(PR_SET_TIMERSLACK, 5000UL); /* ns; the usual 50 us would double the short sleeps */
     const int r = open_engine(c, &err);

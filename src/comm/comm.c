@@ -19,8 +19,8 @@
 /* What a card takes on its way: room for those of later versions, which keep the first two fields of
  * stk_comm_card where they are, so that versions can be told apart. */
 enum { CARD_BYTES = 512, NAMED = 4 };
-/* How long a run that failed waits for its engine to close. */
-static const double close_after_failure = 5;
+/* Seconds that a run that failed waits for its engine to close, and for one that never opened. */
+static const double close_after_failure = 5, close_unopened = 0.1;
 
 struct stk_comm {
     stk_carrier *carrier;
@@ -106,8 +106,8 @@ static void list_missing(const stk_comm *comm, char *text, size_t size)
         char name[128];
         if (!comm->missing[comm->engine_rank[q]]) continue;
         const char *between = !named ? "" : named + 1 == count ? " and " : ", ";
-        const int n = snprintf(text + used, size - used, "%s%s", between,
-                               stk_comm_name_of(comm, q, name, sizeof name));
+        const int n =
+            snprintf(text + used, size - used, "%s%s", between, stk_comm_name_of(comm, q, name, sizeof name));
         used += stk_least((size_t)n, size - used - 1);
         named++;
     }
@@ -222,8 +222,7 @@ static int begin_greeting(stk_comm *comm, stoke_error *err)
     for (uint32_t q = 0; q < world; q++) {
         comm->engine_rank[q] = q;
         comm->parts[q] = (stoke_comm_part){ comm->wire, CARD_BYTES };
-        comm->parts[world + q] =
-            (stoke_comm_part){ comm->wire + (size_t)CARD_BYTES * (1 + q), CARD_BYTES };
+        comm->parts[world + q] = (stoke_comm_part){ comm->wire + (size_t)CARD_BYTES * (1 + q), CARD_BYTES };
     }
     return stk_carrier_post(comm->carrier, comm->parts, comm->parts + world, NULL, &comm->greeting, err);
 }
@@ -328,8 +327,8 @@ static int choose(const char *name, const stoke_comm_launch *launch, stk_carrier
 }
 
 /* An MPI that does not know the launcher believes to be alone, and each process would train by itself. */
-static int check_world(const stk_comm *comm, const stoke_comm_launch *launch, const stk_carrier_source *source,
-                       stoke_error *err)
+static int check_world(const stk_comm *comm, const stoke_comm_launch *launch,
+                       const stk_carrier_source *source, stoke_error *err)
 {
     const stoke_comm_place *place = stk_carrier_place(comm->carrier);
     if (place->world >= launch->world) return STOKE_OK;
@@ -400,8 +399,8 @@ void stk_comm_close(stk_comm **comm_pointer)
     stk_comm *comm = *comm_pointer;
     *comm_pointer = NULL;
     if (!comm) return;
-    stk_carrier_close(&comm->carrier,
-                      after(stk_now_ns(), comm->failed ? close_after_failure : comm->timeout));
+    const double after_failure = comm->world ? close_after_failure : close_unopened;
+    stk_carrier_close(&comm->carrier, after(stk_now_ns(), comm->failed ? after_failure : comm->timeout));
     stk_free(comm->engine_rank);
     stk_free(comm->cards);
     stk_free(comm->wire);

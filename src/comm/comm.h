@@ -5,10 +5,11 @@
  *
  *   reduce.c    sums over lanes: who adds what, in the order of tree.h
  *   comm.c      opening by name, cards, waiting and who is waited for
- *   place.c     which launcher started this process (the environment)
  *   carrier.c   the thread that owns the engine
  *   loop.c      the engine of tests: ranks are threads of one process
  *   plugin.c    an engine from a file, by dlopen
+ *
+ * Which launcher started this process, src/base/launch.c tells.
  *
  * All calls come from one thread, in the same order on every rank.
  */
@@ -76,7 +77,8 @@ int stk_comm_wait(stk_comm *comm, stk_comm_ticket **ticket, stoke_error *err);
 int stk_comm_all(stk_comm *comm, const void *mine, size_t bytes, void *all, stoke_error *err);
 /* Pieces of one array: rank q has at[q] .. at[q + 1] (bytes) right, and then all have all. */
 int stk_comm_gather(stk_comm *comm, void *array, const size_t *at, stoke_error *err);
-/* From rank 0 to all; *bytes is rank 0's and becomes everyone's, *data is allocated on the others. */
+/* From rank 0 to all; *bytes is rank 0's and becomes everyone's, *data is allocated on the others (stk_free).
+ */
 int stk_comm_broadcast(stk_comm *comm, void **data, size_t *bytes, stoke_error *err);
 
 #endif

@@ -28,17 +28,21 @@ struct stk_loop {
     mailbox *mail; /* [from * world + to] */
 };
 
-typedef struct member {
-    stk_loop *loop;
-    uint32_t rank;
-} member;
-
-/* A ticket is one for each rank. */
 typedef struct awaited {
     stoke_comm_part part; /* bytes 0: has come, or nothing was to */
     uint64_t number;      /* of those from this rank: an earlier one may be missing yet */
 } awaited;
 
+typedef struct ticket {
+    struct ticket *next;
+    awaited from[];
+} ticket;
+
+typedef struct member {
+    stk_loop *loop;
+    uint32_t rank;
+    ticket *on_way;
+} member;
 
 int stk_loop_create(stk_loop **out, uint32_t world, stoke_error *err)
 {
@@ -64,7 +68,7 @@ int stk_loop_join(stk_loop *loop, uint32_t rank, void **self, stoke_comm_place *
     member *m = stk_alloc(sizeof *m);
     *self = m;
     if (!m) return stk_fail(err, STOKE_E_NOMEM, "no memory for a rank");
-    *m = (member){ loop, rank };
+    *m = (member){ .loop = loop, .rank = rank };
     *place = (stoke_comm_place){ .rank = rank, .world = loop->world, .library = "threads of one process" };
     gethostname(place->host, sizeof place->host - 1);
     return STOKE_OK;
@@ -92,12 +96,21 @@ void stk_loop_give_up(stk_loop *loop, uint32_t rank)
     if (last) destroy(loop);
 }
 
+static void forget(member *m, ticket *t)
+{
+    ticket **link = &m->on_way;
+    while (*link != t) link = &(*link)->next;
+    *link = t->next;
+    stk_free(t);
+}
+
 static void loop_close(void **self)
 {
     member *m = *self;
     *self = NULL;
     if (!m) return;
     stk_loop_give_up(m->loop, m->rank);
+    while (m->on_way) forget(m, m->on_way);
     stk_free(m);
 }
 
@@ -106,15 +119,18 @@ static mailbox *box_of(const stk_loop *loop, uint32_t from, uint32_t to)
     return &loop->mail[(size_t)from * loop->world + to];
 }
 
-static awaited *await(const member *m, const stoke_comm_part *recv)
+static ticket *ticket_of(member *m, const stoke_comm_part *recv)
 {
     const stk_loop *loop = m->loop;
-    awaited *t = stk_calloc(loop->world, sizeof *t);
-    for (uint32_t from = 0; t && from < loop->world; from++) {
+    ticket *t = stk_calloc(1, sizeof *t + loop->world * sizeof *t->from);
+    if (!t) return NULL;
+    for (uint32_t from = 0; from < loop->world; from++) {
         if (!recv[from].bytes || from == m->rank) continue;
-        t[from].part = recv[from];
-        t[from].number = box_of(loop, from, m->rank)->expected++;
+        t->from[from].part = recv[from];
+        t->from[from].number = box_of(loop, from, m->rank)->expected++;
     }
+    t->next = m->on_way;
+    m->on_way = t;
     return t;
 }
 
@@ -137,16 +153,16 @@ static int send_to(const member *m, uint32_t to, const stoke_comm_part *part)
 static int loop_exchange(void *self, const stoke_comm_part *send, const stoke_comm_part *recv, void **out,
                          stoke_error *err)
 {
-    const member *m = self;
+    member *m = self;
     stk_loop *loop = m->loop;
-    awaited *t = await(m, recv);
+    ticket *t = ticket_of(m, recv);
     int r = t ? STOKE_OK : STOKE_E_NOMEM;
     for (uint32_t to = 0; to < loop->world && !r; to++)
         if (send[to].bytes && to != m->rank) r = send_to(m, to, &send[to]);
     *out = t;
     if (!r) return STOKE_OK;
     *out = NULL;
-    stk_free(t);
+    if (t) forget(m, t);
     pthread_mutex_lock(&loop->lock);
     loop->left[m->rank] = 1; /* the others need not wait for what it could not send */
     pthread_mutex_unlock(&loop->lock);
@@ -183,23 +199,24 @@ static int take(const member *m, uint32_t from, awaited *wanted, stoke_error *er
 
 static int loop_test(void *self, void *which, int *done, stoke_error *err)
 {
-    const member *m = self;
-    awaited *t = which;
+    member *m = self;
+    ticket *t = which;
     int r = STOKE_OK, left = 0;
     for (uint32_t from = 0; from < m->loop->world && !r; from++) {
-        if (t[from].part.bytes) r = take(m, from, &t[from], err);
-        left |= t[from].part.bytes != 0;
+        awaited *wanted = &t->from[from];
+        if (wanted->part.bytes) r = take(m, from, wanted, err);
+        left |= wanted->part.bytes != 0;
     }
     *done = !r && !left;
-    if (r || !left) stk_free(t);
+    if (r || !left) forget(m, t);
     return r;
 }
 
 static void loop_missing(void *self, void *which, uint8_t *ranks)
 {
     const member *m = self;
-    const awaited *t = which;
-    for (uint32_t from = 0; from < m->loop->world; from++) ranks[from] = t[from].part.bytes != 0;
+    const ticket *t = which;
+    for (uint32_t from = 0; from < m->loop->world; from++) ranks[from] = t->from[from].part.bytes != 0;
 }
 
 static void loop_abort(void *self, int status)

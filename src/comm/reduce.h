@@ -15,10 +15,10 @@ typedef struct stk_reduce {
     stk_comm *comm; /* NULL: one rank */
     uint32_t lanes;
     size_t count, chunk;
-    uint32_t own;   /* nodes of this rank */
-    uint32_t most;  /* nodes of the rank that has most */
-    size_t *at;     /* [world + 1]: segments */
-    uint32_t *of;   /* [world + 1]: rank q's nodes are node[of[q]] .. node[of[q + 1] - 1] */
+    uint32_t own;  /* nodes of this rank */
+    uint32_t most; /* nodes of the rank that has most */
+    size_t *at;    /* [world + 1]: segments */
+    uint32_t *of;  /* [world + 1]: rank q's nodes are node[of[q]] .. node[of[q + 1] - 1] */
     stk_tree_node *node;
     stoke_comm_part *parts; /* [2 * world] of one exchange */
     float *room;            /* what is received */

@@ -59,6 +59,14 @@ def pkg_config_compiles():
     contains(lines[0], 'batch   0: 8 samples')
 
 
+def engine_for_processes():
+    """Its source for every MPI, and the library where libstoke looks for it if this build has one."""
+    below('share', 'stoke', 'comm_mpi.c')
+    if not os.path.exists(os.path.join(BUILD, 'plugins', 'libstoke-mpi.so')):
+        raise tap.Skip('built without mpi.h')
+    equal(below('libstoke-mpi.so'), os.path.join(os.path.dirname(below('libstoke.so.0')), 'stoke', 'libstoke-mpi.so'))
+
+
 def manual_pages():
     pages = {os.path.basename(page) for page in glob.glob(os.path.join(os.path.dirname(below('man1', 'stoke.1')), '*.1'))}
     wanted = {'stoke.1'} | {'stoke-' + name.replace(' ', '-') + '.1' for name in COMMANDS}
@@ -82,6 +90,7 @@ sys.exit(tap.run([
     ('the command starts', command_starts),
     ('the command starts with LD_LIBRARY_PATH', command_starts_by_the_variable),
     ('pkg-config: examples/iterate.c compiles and runs', pkg_config_compiles),
+    ('the engine for processes', engine_for_processes),
     ('manual pages', manual_pages),
     ('completion of bash', completion),
 ]))

@@ -44,7 +44,8 @@ static int offer_exchange(void *self, const stoke_comm_part *send, const stoke_c
     for (uint32_t q = 0; q < offer.world; q++) {
         stk_comm_card card;
         size_t most = atomic_load(&offer.most);
-        while (send[q].bytes > most && !atomic_compare_exchange_weak(&offer.most, &most, send[q].bytes)) {}
+        while (send[q].bytes > most && !atomic_compare_exchange_weak(&offer.most, &most, send[q].bytes)) {
+        }
         if (!offer.version || send[q].bytes < sizeof card) continue;
         memcpy(&card, send[q].data, sizeof card);
         snprintf(card.version, sizeof card.version, "%s", offer.version);
@@ -171,7 +172,8 @@ static void names_that_are_none_are_refused(void **state)
     hold_refusal("./not/there.so", STOKE_E_NOTFOUND, "./not/there.so cannot be loaded: ");
     hold_refusal("c10d", STOKE_E_UNSUPPORTED, "is there in Python only");
     say_torchrun("0", "4");
-    hold_refusal("auto", STOKE_E_UNSUPPORTED, "torchrun started 4 processes, which find each other in Python");
+    hold_refusal("auto", STOKE_E_UNSUPPORTED,
+                 "torchrun started 4 processes, which find each other in Python");
 }
 
 static void an_offer_of_another_version_is_refused(void **state)

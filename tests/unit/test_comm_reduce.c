@@ -122,12 +122,9 @@ static void bad_numbers_are_refused(void **state)
 UNIT_GROUP(comm_reduce)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_have_the_bits_of_the_tree),
-        cmocka_unit_test(sums_of_few_chunks),
-        cmocka_unit_test(another_order_would_show),
-        cmocka_unit_test(one_rank_needs_no_comm),
-        cmocka_unit_test(segments_are_balanced),
-        cmocka_unit_test(bytes_are_told),
+        cmocka_unit_test(sums_have_the_bits_of_the_tree), cmocka_unit_test(sums_of_few_chunks),
+        cmocka_unit_test(another_order_would_show),       cmocka_unit_test(one_rank_needs_no_comm),
+        cmocka_unit_test(segments_are_balanced),          cmocka_unit_test(bytes_are_told),
         cmocka_unit_test(bad_numbers_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -100,8 +100,8 @@ static void dialects(void **state)
           "clip_norm=0.5 "
           "optimizer=sgd schedule=cosine",
           "not used here: weight_decay_end, logger.name\n" },
-        { "resnet.yaml", "base_channels: 48\nnum_blocks: 6\nloss: charbonnier\n",
-          "model=resnet base_channels=48 num_blocks=6 loss=charbonnier", "" },
+        { "resnet.yaml", "base_channels: 48\nnum_blocks: 6\nbatch_size: 4\nloss: L1Loss\n",
+          "model=resnet base_channels=48 num_blocks=6 batch=4 loss=l1", "" },
         { "hub.yaml", "model_name: nvidia/segformer-b1-finetuned-ade-512-512\nnum_epochs: 3\n",
           "model=b1 epochs=3", "hub.yaml:1: model_name: weights are not fetched: --pretrained DIR" },
         { "sections.yaml",

@@ -187,8 +187,8 @@ static void wrong_settings_are_refused(void **state)
         { "resnet", "256 blocks", 0, 8, 257, 0, 32, STOKE_LOSS_CE },
         { "resnet", "scale is 5", STOKE_TASK_RESTORE, 8, 2, 5, 32, STOKE_LOSS_L1 },
         { "resnet", "scale is 2", STOKE_TASK_SEGMENT, 8, 2, 2, 32, STOKE_LOSS_CE },
-        { "resnet", "losses of masks", STOKE_TASK_RESTORE, 8, 2, 1, 32, STOKE_LOSS_CE },
-        { "resnet", "losses of pictures", STOKE_TASK_SEGMENT, 8, 2, 1, 32, STOKE_LOSS_MSE },
+        { "resnet", "is a loss of masks", STOKE_TASK_RESTORE, 8, 2, 1, 32, STOKE_LOSS_CE },
+        { "resnet", "is a loss of pictures", STOKE_TASK_SEGMENT, 8, 2, 1, 32, STOKE_LOSS_MSE },
         { "unet", "multiples of 16", 0, 8, 0, 0, 40, STOKE_LOSS_CE },
         { "unet", "only a resnet has", 0, 8, 4, 0, 32, STOKE_LOSS_CE },
         { "unet", "a resnet enlarges", STOKE_TASK_RESTORE, 8, 0, 2, 32, STOKE_LOSS_L1 },
@@ -235,7 +235,7 @@ static void wrong_batches_are_refused(void **state)
     net = open_net(&predicts);
     batch = batch_of(b, &NETWORKS[2]);
     assert_int_equal(stoke_net_evaluate(net, &batch, &loss, NULL, &err), STOKE_E_INVALID);
-    assert_non_null(strstr(err.message, "pictures are restored by l1, charbonnier or mse"));
+    assert_non_null(strstr(err.message, "pictures are restored by l1, charbonnier, mse"));
     stoke_net_close(&net);
     free(b);
 }

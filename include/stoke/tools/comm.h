@@ -34,11 +34,11 @@ typedef struct stoke_comm_engine {
     /* Joins the others; `place` says who this is. On failure *self is NULL. */
     int (*open)(void **self, stoke_comm_place *place, stoke_error *err);
     /* Begins to send send[q] to each rank q and to receive recv[q] from it; `world` entries each, those of
-     * this rank are empty. What one rank sends, the other must expect: parts between two ranks go in the order
-     * of the calls. Ranks that an exchange has nothing for leave it out: no call may count on that of a rank
-     * that it has no bytes for. The two tables are the engine's until test() says done, the memory of the
-     * parts stays the caller's and untouched. Never blocks. On failure there is no ticket, and the engine is
-     * good for abort and close only. */
+     * this rank are empty. What one rank sends, the other must expect: parts between two ranks go in the
+     * order of the calls. Ranks that an exchange has nothing for leave it out: no call may count on that of a
+     * rank that it has no bytes for. The two tables are the engine's until test() says done, the memory of
+     * the parts stays the caller's and untouched. Never blocks. On failure there is no ticket, and the engine
+     * is good for abort and close only. */
     int (*exchange)(void *self, const stoke_comm_part *send, const stoke_comm_part *recv, void **ticket,
                     stoke_error *err);
     /* Makes progress; *done 1: all has come and gone, and the ticket is freed. Never blocks. On failure the
@@ -76,7 +76,7 @@ typedef struct stoke_comm_launch {
     uint32_t local_rank, local_world; /* on this host; local_world 0: not said */
 } stoke_comm_launch;
 STOKE_API stoke_comm_launch stoke_comm_launch_of(const char *(*get)(const char *name)); /* NULL: getenv */
-STOKE_API const char *stoke_comm_launcher_name(stoke_comm_launcher launcher);           /* "mpirun", "torchrun" */
+STOKE_API const char *stoke_comm_launcher_name(stoke_comm_launcher launcher); /* "mpirun", "torchrun" */
 
 /* An engine that a binding brings: used where `auto` or "c10d" chooses it. NULL takes it back. It must stay
  * until the last run is closed. */

@@ -22,29 +22,38 @@ static const double g[STK_WINOGRAD_TILE][3] = {
     { 0, 0, 1 },
 };
 
-/* G w G^T; element `point` of it `step` floats after the one before. */
-static void to_points(const double w[9], float *to, size_t step)
+enum { PANEL = 32 }; /* weights side by side, at most: two vectors of 16 */
+
+/* G w G^T of a row of weights; a point's results lie together, `step` floats after those of the point before.
+ * Together, because points are a power of two apart in most layers, and single floats written to 36 such
+ * places by turns throw each other out of the cache: packing a U-Net of 16 channels took 9 times as long (400
+ * to 44 ms). */
+static void to_points(const double w[9][PANEL], size_t width, float *to, size_t step)
 {
-    double half[STK_WINOGRAD_TILE][3];
-    for (int i = 0; i < STK_WINOGRAD_TILE; i++)
-        for (int j = 0; j < 3; j++) half[i][j] = g[i][0] * w[j] + g[i][1] * w[3 + j] + g[i][2] * w[6 + j];
-    for (int i = 0; i < STK_WINOGRAD_TILE; i++)
+    double half[3][PANEL];
+    for (int i = 0; i < STK_WINOGRAD_TILE; i++) {
+        for (int k = 0; k < 3; k++)
+            for (size_t o = 0; o < PANEL; o++)
+                half[k][o] = g[i][0] * w[k][o] + g[i][1] * w[3 + k][o] + g[i][2] * w[6 + k][o];
         for (int j = 0; j < STK_WINOGRAD_TILE; j++, to += step)
-            *to = (float)(half[i][0] * g[j][0] + half[i][1] * g[j][1] + half[i][2] * g[j][2]);
+            for (size_t o = 0; o < width; o++)
+                to[o] = (float)(half[0][o] * g[j][0] + half[1][o] * g[j][1] + half[2][o] * g[j][2]);
+    }
 }
 
-/* G^T u G */
-static void from_points(const float *u, size_t step, double w[9])
+/* G^T u G of `count` gradients side by side: read as they lie, for the same reason. */
+static void from_points(const float *u, size_t step, size_t count, double w[9][PANEL])
 {
-    double half[STK_WINOGRAD_TILE][3] = { { 0 } };
-    for (int i = 0; i < STK_WINOGRAD_TILE; i++)
+    memset(w, 0, 9 * sizeof *w);
+    for (int i = 0; i < STK_WINOGRAD_TILE; i++) {
+        double half[3][PANEL] = { { 0 } };
         for (int j = 0; j < STK_WINOGRAD_TILE; j++, u += step)
-            for (int b = 0; b < 3; b++) half[i][b] += (double)*u * g[j][b];
-    for (int a = 0; a < 3; a++)
-        for (int b = 0; b < 3; b++) {
-            w[3 * a + b] = 0;
-            for (int i = 0; i < STK_WINOGRAD_TILE; i++) w[3 * a + b] += g[i][a] * half[i][b];
-        }
+            for (int k = 0; k < 3; k++)
+                for (size_t o = 0; o < count; o++) half[k][o] += (double)u[o] * g[j][k];
+        for (int a = 0; a < 3; a++)
+            for (int k = 0; k < 3; k++)
+                for (size_t o = 0; o < count; o++) w[3 * a + k][o] += g[i][a] * half[k][o];
+    }
 }
 
 static float rounded(float value, stk_float type)
@@ -65,15 +74,26 @@ void stk_winograd_pack(const stk_conv3_masters *m, uint32_t first, uint32_t coun
     for (size_t panel = first; panel < end; panel += 2 * lanes) {
         const size_t width = stk_winograd_width(m->out, panel, lanes);
         float *to = stk_winograd_panel(packed, m->in, m->out, panel);
-        for (size_t i = 0; i < m->in; i++)
-            for (size_t j = 0; j < width; j++) {
-                const size_t o = panel + j;
+        for (size_t i = 0; i < m->in; i++) {
+            double w[9][PANEL] = { { 0 } };
+            for (size_t o = panel; o < panel + width && o < m->out; o++) {
                 const float *from = m->weight + (m->turned ? i * m->out + o : o * m->in + i) * 9;
-                double w[9] = { 0 };
-                for (size_t tap = 0; tap < 9 && o < m->out; tap++)
-                    w[tap] = rounded(from[m->turned ? 8 - tap : tap], type);
-                to_points(w, to + i * width + j, m->in * width);
+                for (size_t tap = 0; tap < 9; tap++)
+                    w[tap][o - panel] = rounded(from[m->turned ? 8 - tap : tap], type);
             }
+            to_points(w, width, to + i * width, m->in * width);
+        }
+    }
+}
+
+/* `count` weights of one input, whose gradients stand in w. */
+static void give(const stk_conv3_gradient *gradient, size_t first, size_t count, size_t i,
+                 const double w[9][PANEL])
+{
+    for (size_t o = 0; o < count; o++) {
+        float *to = gradient->d_weight + ((first + o) * gradient->in + i) * 9;
+        for (int tap = 0; tap < 9; tap++)
+            to[tap] = (float)((gradient->add ? (double)to[tap] : 0) + (double)gradient->scale * w[tap][o]);
     }
 }
 
@@ -81,16 +101,15 @@ void stk_winograd_gradient(const stk_conv3_gradient *gradient, uint32_t first, u
 {
     const size_t width = stk_winograd_round(gradient->out, lanes), in = gradient->in;
     const float *bias = gradient->sums + STK_WINOGRAD_POINTS * in * width;
-    const double scale = gradient->scale;
-    for (size_t o = first; o < (size_t)first + count; o++) {
-        float *to = gradient->d_bias;
-        if (to) to[o] = (float)((gradient->add ? (double)to[o] : 0) + scale * (double)bias[o]);
-        for (size_t i = 0; gradient->d_weight && i < in; i++) {
-            double w[9];
-            from_points(gradient->sums + i * width + o, in * width, w);
-            to = gradient->d_weight + (o * in + i) * 9;
-            for (int tap = 0; tap < 9; tap++)
-                to[tap] = (float)((gradient->add ? (double)to[tap] : 0) + scale * w[tap]);
+    float *d_bias = gradient->d_bias;
+    for (size_t o = first; d_bias && o < (size_t)first + count; o++)
+        d_bias[o] =
+            (float)((gradient->add ? (double)d_bias[o] : 0) + (double)gradient->scale * (double)bias[o]);
+    for (size_t at = first, end = (size_t)first + count; gradient->d_weight && at < end; at += PANEL)
+        for (size_t i = 0; i < in; i++) {
+            const size_t some = end - at < PANEL ? end - at : PANEL;
+            double w[9][PANEL];
+            from_points(gradient->sums + i * width + at, in * width, some, w);
+            give(gradient, at, some, i, w);
         }
-    }
 }

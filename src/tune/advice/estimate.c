@@ -71,12 +71,15 @@ static int layers_of(const stk_network_config *config, void **out, estimate_para
 {
     stk_parameters list = { 0 };
     *out = config->network->create(config, &list);
-    if (!*out || list.failed) return stk_fail(err, STOKE_E_NOMEM, "no memory for an estimate");
+    const int failed = !*out || list.failed;
     *count = (estimate_parameter_count){ .all = list.elements };
     for (size_t i = 0; i < list.count; i++)
         if (!list.list[i].head) count->encoder += list.list[i].count;
     stk_parameters_free(&list);
-    return STOKE_OK;
+    if (!failed) return STOKE_OK;
+    stk_free(*out);
+    *out = NULL;
+    return stk_fail(err, STOKE_E_NOMEM, "no memory for an estimate");
 }
 
 int stk_is_resnet(const char *model)
