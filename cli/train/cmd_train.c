@@ -298,8 +298,6 @@ const cli_command cli_train = {
         { "stoke train demo/data --size 64 --batch 2 --steps 4 --dry-run",
           "what it would do, and in how much memory" },
         { "stoke train --resume runs/first", "goes on where it was stopped or killed" },
-        { "stoke train demo/data --size 64 --batch 2 --steps 8 --name again --continue",
-          "begins, or goes on if there is such a run: for launchers that start a command again" },
         { "stoke train demo/pairs --patch-size 32 --steps 4 --name restored",
           "a network that restores pictures; `stoke synth demo/pairs --task restore` makes such a set" },
     },

@@ -71,6 +71,32 @@ static int take_room(stoke_trainer *t, stoke_error *err)
     return stk_fail(err, STOKE_E_NOMEM, "no memory for the words of %zu ranks", world);
 }
 
+/* From the cards, which all have, so that all find the same. Results of two tables agree to rounding only. */
+static int check_tables(const stoke_trainer *t, stoke_error *err)
+{
+    const char *first = stk_comm_card_of(t->comm, 0)->cpu;
+    char name[160];
+    for (uint32_t q = 1; q < stk_comm_world(t->comm); q++) {
+        const char *other = stk_comm_card_of(t->comm, q)->cpu;
+        if (strcmp(first, other) != 0)
+            return stk_fail(err, STOKE_E_STATE,
+                            "%s computes with %s and rank 0 with %s, which round otherwise: set STOKE_CPU to "
+                            "the simpler one for all",
+                            stk_comm_name_of(t->comm, q, name, sizeof name), other, first);
+    }
+    return STOKE_OK;
+}
+
+static int check_lanes(uint32_t world, const stoke_train_params *params, stoke_error *err)
+{
+    const long long lanes = params->replicas;
+    if (lanes >= world) return STOKE_OK;
+    return stk_fail(err, STOKE_E_INVALID,
+                    "%u processes were started, and `replicas` %lld has work for %lld: start that many at "
+                    "most, or train with more lanes",
+                    (unsigned)world, lanes, lanes);
+}
+
 int stk_ranks_open(stoke_trainer *t, stoke_train_params *params, stoke_error *err)
 {
     const stk_comm_settings settings = { .engine = params->comm,
@@ -83,14 +109,10 @@ int stk_ranks_open(stoke_trainer *t, stoke_train_params *params, stoke_error *er
     if (r) return r;
     const uint32_t world = stk_comm_world(t->comm);
     if (params->replicas < 0) params->replicas = world;
-    if (params->replicas >= world) return STOKE_OK;
-    return stk_ranks_agree(t,
-                           stk_fail(err, STOKE_E_INVALID,
-                                    "%u processes were started, and `replicas` %lld has work for %lld: start "
-                                    "that many at most, or train with more lanes",
-                                    (unsigned)world, (long long)params->replicas,
-                                    (long long)params->replicas),
-                           err);
+    if (!t->comm) return STOKE_OK;
+    r = check_tables(t, err);
+    if (!r) r = check_lanes(world, params, err);
+    return stk_ranks_agree(t, r, err);
 }
 
 void stk_ranks_close(stoke_trainer *t)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from cli import STOKE, WORK, contains, equal, files_below, make_set, path, stoke, tap
+from cli import ROOT, STOKE, WORK, contains, equal, files_below, make_set, path, stoke, tap
 
 MPIRUN = shutil.which('mpirun')
 PLUGIN = glob.glob(os.path.join(os.path.dirname(os.path.dirname(STOKE)), '**', 'libstoke-mpi.so'), recursive=True)
@@ -298,7 +298,47 @@ def full_disk():
     launch(2, '--resume', 'runs/full', '--stop-after', 1)
 
 
+def by_script(run, *line, tools=None, code=0):
+    """An example as people call it."""
+    script = os.path.join(ROOT, 'examples', run[0])
+    env = dict(ENV, STOKE=STOKE, OMPI_MCA_rmaps_base_oversubscribe='1')
+    if tools:
+        env.update(PATH=f'{tools}:{ENV["PATH"]}', MPIRUN=MPIRUN, SLURM_JOB_ID='7', SLURM_CPUS_PER_TASK='1')
+    done = subprocess.run([script, *map(str, [*run[1:], *line])], capture_output=True, text=True, cwd=WORK, timeout=240, env=env)
+    equal(done.returncode, code, done.stdout + done.stderr)
+    return done
+
+
+EXAMPLE = [SET, '--size', '64', '--batch', '2', '--threads', '1', '--steps', '4']
+
+
+def example_of_mpirun():
+    by_script(['mpirun.sh', 2, 'runs/scripted'], *EXAMPLE, '--stop-after', 2)
+    contains(by_script(['mpirun.sh', 3, 'runs/scripted'], *EXAMPLE).stdout, '4 of 4 steps')
+
+
+def example_of_slurm():
+    """The job as it is written; srun and scontrol are played."""
+    tools = path('tools')
+    os.makedirs(tools)
+    plays = {'srun': 'while [ "${1#-}" != "$1" ]; do shift; done\n"$MPIRUN" --bind-to none -np 2 "$@"\n[ ! -e asked ] || exit "$(cat asked)"',
+             'scontrol': 'echo "$*" >> requeued'}
+    for name, text in plays.items():
+        with open(os.path.join(tools, name), 'w') as out:
+            out.write('#!/bin/sh\n' + text + '\n')
+        os.chmod(os.path.join(tools, name), 0o755)
+    with open(path('asked'), 'w') as out:
+        out.write('138')
+    by_script(['slurm.sbatch', 'runs/job'], *EXAMPLE, '--stop-after', 2, tools=tools, code=138)
+    os.remove(path('asked'))
+    contains(open(path('requeued')).read(), 'requeue 7')
+    os.remove(path('requeued'))
+    contains(by_script(['slurm.sbatch', 'runs/job'], *EXAMPLE, tools=tools).stdout, '4 of 4 steps')
+    assert not os.path.exists(path('requeued'))
+
+
 RATES = 'exec "$@" --lr 0.00$((OMPI_COMM_WORLD_RANK + 1))'
+TABLES = '[ $OMPI_COMM_WORLD_RANK = 1 ] && export STOKE_CPU=c; exec "$@"'
 MISSING = '[ $OMPI_COMM_WORLD_RANK = 2 ] && cd /; exec "$@"'
 HERE = os.path.basename(SET)
 LINE = [SET, *SMALL, *LANES, '--steps', 2]
@@ -318,8 +358,11 @@ TESTS = [
     ('no data at one rank', refused([HERE, '--steps', 2, *SMALL, *LANES], 'rank 2', HERE, shell=MISSING)),
     ('another learning rate at one rank', refused(LINE, 'rank 1 (', 'lr is 0.001 at rank 0 and here 0.002', shell=RATES)),
     ('another set at one rank', another_set),
+    ('another CPU table at one rank', refused(LINE, 'rank 1 (', ' computes with c and rank 0 with ', 'STOKE_CPU', shell=TABLES)),
     ('a bad file', bad_file),
     ('NaN', not_a_number),
+    ('examples/mpirun.sh', example_of_mpirun),
+    ('examples/slurm.sbatch', example_of_slurm),
     ('a disk that is full', full_disk),
 ]
 LATER = [
