@@ -9,7 +9,7 @@
 #include <stoke/tools/tools.h>
 
 /* Exit codes: 0 done, 1 failed, 2 wrong usage. 130 is what shells report for SIGINT (128 + its number). */
-enum { CLI_OK = 0, CLI_FAILED = 1, CLI_MISUSE = 2, CLI_INTERRUPTED = 130 };
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_MISUSE = 2, CLI_LOST = 75, CLI_INTERRUPTED = 130 };
 
 /* Options of every command (config only of those that read data). */
 typedef struct cli_common {
@@ -74,6 +74,7 @@ struct cli_call {
     stoke_train_params train;   /* filled when it trains */
     stoke_upload_params upload; /* filled when command->reads_upload */
     void *options;              /* the command's own struct, options_bytes long */
+    char *run_found;            /* by --continue; NULL: none */
     stoke_option *data_table;   /* that of the library with the command's own defaults; NULL: the library's */
     stoke_option_group groups[CLI_MAX_GROUPS];
     size_t n_groups;

@@ -212,11 +212,13 @@ int cli_call_begin(cli_call *call, const cli_command *command, int argc, char **
         r = cli_error(err, STOKE_E_INVALID, "'%s': the data is already given by --data, --images or --list",
                       call->words[0]);
     if (!r && takes_folder) call->data.data = call->words[0];
+    if (!r) r = cli_find_run(call, err);
     char settings[CLI_PATH];
     const char *config = cli_settings_file(call, settings);
     if (!r && config == settings && call->trains && call->train.resume)
         r = stoke_run_check(call->train.resume, err);
     if (!r && config && !command->any_config) r = load_config(call, config, err);
+    if (!r) r = cli_find_run(call, err); /* the file may ask for it */
     /* auto is training's to settle; for the others it has a fixed meaning, in figures they print too. */
     if (!call->trains && call->data.batch < 0) call->data.batch = stoke_data_defaults().batch;
     return r;
@@ -232,8 +234,10 @@ void cli_call_end(cli_call *call)
     free(call->options);
     free(call->words);
     free(call->planned);
+    free(call->run_found);
     free(call->data_table);
     call->options = call->words = call->typed = call->owned = NULL;
+    call->run_found = NULL;
     call->data_table = NULL;
 }
 

@@ -200,6 +200,11 @@ void *cli_grow(void *array, size_t *capacity, size_t need, size_t size);
  * in a call that does not come back, a dead network disk's for one. It takes along what was noted below.
  * Writing beyond a file size limit becomes an error message instead of a signal. Again in a child of fork. */
 void cli_handle_signals(void);
+/* For a command that ends in good order only together with others: 30 s instead of 3, as Slurm leaves. */
+void cli_be_patient(void);
+/* SIGUSR1 asks for an orderly end, too, and leaves all the time it takes: what a batch system sends ahead of
+ * its limit. */
+void cli_stop_on_usr1(void);
 int cli_interrupted(void);
 /* How long to wait for anything without asking. */
 #define CLI_TICK_NS (UINT64_C(100) * 1000000)

@@ -14,10 +14,11 @@
 
 #include "cli/lib/output.h"
 
-enum { GRACE_MS = 3000, ONE_REQUEST_MS = 1000, NOTES = 32 };
+enum { GRACE_MS = 3000, LONG_GRACE_MS = 30000, ONE_REQUEST_MS = 1000, NOTES = 32 };
 
 static atomic_int interrupt_signal; /* the first that came; 0 = none */
-static pid_t guarded;               /* the process that has a guard */
+static atomic_int grace_ms = GRACE_MS;
+static pid_t guarded; /* the process that has a guard */
 static sigset_t requests;
 
 /* ---- what goes with the process ---- */
@@ -115,12 +116,13 @@ static void *guard(void *unused)
     const uint64_t asked = stoke_machine_now_ns();
     for (;;) {
         const uint64_t passed_ms = (stoke_machine_now_ns() - asked) / 1000000;
-        if (passed_ms >= GRACE_MS) {
+        const uint64_t grace = (uint64_t)atomic_load(&grace_ms);
+        if (passed_ms >= grace) {
             take_along();
             say(STDERR_FILENO, "\nstoke: ended without waiting any longer for what was under way\n");
             _exit(128 + number);
         }
-        const uint64_t left_ms = GRACE_MS - passed_ms;
+        const uint64_t left_ms = grace - passed_ms;
         const struct timespec left = { (time_t)(left_ms / 1000), (long)(left_ms % 1000) * 1000000 };
         const int again = sigtimedwait(&requests, NULL, &left);
         if (again > 0 && stoke_machine_now_ns() - asked >= ONE_REQUEST_MS * UINT64_C(1000000)) end_by(again);
@@ -158,6 +160,24 @@ void cli_handle_signals(void)
     pthread_setname_np(thread, "stoke-guard");
     pthread_detach(thread);
     guarded = getpid();
+}
+
+void cli_be_patient(void)
+{
+    atomic_store(&grace_ms, LONG_GRACE_MS);
+}
+
+static void note_request(int number)
+{
+    int none = 0;
+    atomic_compare_exchange_strong(&interrupt_signal, &none, number);
+}
+
+void cli_stop_on_usr1(void)
+{
+    struct sigaction action = { .sa_handler = note_request, .sa_flags = SA_RESTART };
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGUSR1, &action, NULL);
 }
 
 void cli_release_signals(void)

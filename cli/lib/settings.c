@@ -85,6 +85,21 @@ const char *cli_settings_file(const cli_call *call, char path[CLI_PATH])
     return path;
 }
 
+int cli_find_run(cli_call *call, stoke_error *err)
+{
+    stoke_train_params *train = &call->train;
+    char folder[CLI_PATH];
+    if (call->command != &cli_train || !train->go_on) return STOKE_OK;
+    if (!call->run_found && train->resume)
+        return cli_error(err, STOKE_E_INVALID, "--resume names the run already: --continue goes with --name");
+    if (!call->run_found && train->name &&
+        snprintf(folder, sizeof folder, "%s/%s", train->runs, train->name) < CLI_PATH &&
+        !stoke_run_check(folder, NULL))
+        call->run_found = strcpy(cli_alloc(1, strlen(folder) + 1), folder);
+    if (call->run_found) train->resume = call->run_found; /* its file of settings does not name it */
+    return STOKE_OK;
+}
+
 /* Names of options that the flags say, with `_`; a set that is named at all takes the place of the file's. */
 static const char **said_by_flags(const cli_call *call, int names_set)
 {

@@ -13,6 +13,9 @@ void cli_leave_augment(cli_call *call);
 /* A copy of the table with the command's own defaults, which --help shows; NULL: it has none. free() it. */
 stoke_option *cli_own_defaults(const cli_call *call, const stoke_option_group *all);
 
+/* --continue: names the run to resume if it is there. Again after a file of settings, which may ask for it.
+ */
+int cli_find_run(cli_call *call, stoke_error *err);
 /* The file that settings come from before flags do: that of --config, or the config.yaml of the run that
  * --resume or the first word names. NULL: none. `path` is room for it. */
 const char *cli_settings_file(const cli_call *call, char path[CLI_PATH]);

@@ -113,10 +113,20 @@ static void json_outlook(const stoke_train_event *e)
     stoke_json_close(&json);
 }
 
+/* What asks all processes to stop, and what the command ends with then. */
+static int asked(const training *t)
+{
+    return cli_interrupted() ? cli_interrupt_code() : t->looked;
+}
+
 static int on_event(void *context, const stoke_train_event *e)
 {
     training *t = context;
-    if (e->rank) return cli_interrupted();
+    if (e->rank) { /* it speaks where rank 0 cannot */
+        if (e->kind == STOKE_TRAIN_REMARK)
+            stoke_text_print(stderr, "rank %u: %s\n", (unsigned)e->rank, CLI_WITH_FLAGS(t->call, e->text));
+        return asked(t);
+    }
     train_bar_show(&t->bar, e);
     if (e->kind == STOKE_TRAIN_READY) {
         say_outlook(t->call, e, t->dry_run);
@@ -128,7 +138,7 @@ static int on_event(void *context, const stoke_train_event *e)
     }
     if (e->kind == STOKE_TRAIN_DONE)
         snprintf(t->why, sizeof t->why, "%.*s", (int)sizeof t->why - 1, CLI_WITH_FLAGS(t->call, e->text));
-    return t->looked || cli_interrupted();
+    return asked(t);
 }
 
 /* ---- after it ended ---- */
@@ -213,17 +223,29 @@ static void say_next(const training *t, const stoke_trainer *trainer, const stok
 static int finish(const training *t, const stoke_trainer *trainer, int r, const stoke_error *err)
 {
     const stoke_train_summary summary = stoke_trainer_summary(trainer);
-    /* What there is to say, rank 0 says, and its status counts. */
-    if (t->other && (!r || r == STOKE_E_CANCELLED || !*err->message)) return CLI_OK;
-    if (r && r != STOKE_E_CANCELLED) {
-        if (!cli_interrupted()) return r;
-        cli_print_message("train", CLI_WITH_FLAGS(t->call, err->message));
-        return CLI_FAILED;
-    }
+    if (t->other) return CLI_OK; /* what there is to say, rank 0 says, and its status counts */
     (t->call->common.json ? json_summary : print_summary)(t, trainer, &summary, r != 0);
     if (r) cli_say(t->call, "interrupted; the state at step %llu is saved", (unsigned long long)summary.step);
     say_next(t, trainer, &summary, r != 0);
-    return r ? cli_interrupt_code() : CLI_OK;
+    return r ? summary.asked : CLI_OK;
+}
+
+/* Told once: by rank 0, or by whoever is left. The launcher ends those whose turn has not come. */
+static int fail(training *t, stoke_trainer **trainer, int r, const stoke_error *err)
+{
+    int code = CLI_OK;
+    if (r == STOKE_E_CANCELLED && !t->other) {
+        code = cli_fail(t->call, err);
+    } else if (*err->message && !(t->other && cli_interrupted())) {
+        code = r == STOKE_E_INVALID ? CLI_MISUSE : r == STOKE_E_TIMEOUT ? CLI_LOST : CLI_FAILED;
+        if (cli_interrupted())
+            cli_print_message("train", CLI_WITH_FLAGS(t->call, err->message));
+        else
+            cli_fail(t->call, err);
+    }
+    fflush(NULL);
+    stoke_trainer_abort(trainer, CLI_LOST);
+    return code;
 }
 
 static int run(cli_call *call, stoke_error *err)
@@ -233,6 +255,11 @@ static int run(cli_call *call, stoke_error *err)
     training t = { .call = call, .dry_run = o->dry_run, .bar = { .call = call } };
     t.other = stoke_comm_launch_of(NULL).rank > 0;
     if (t.other) call->common.quiet = 1; /* rank 0 speaks for all */
+    if (stoke_comm_launch_of(NULL).world > 1) cli_be_patient();
+    cli_stop_on_usr1();
+    if (call->train.go_on && !call->train.resume && !call->train.name)
+        return cli_error(err, STOKE_E_INVALID,
+                         "--continue needs the run's --name, by which it is found again");
     int r = cli_require_data(call, &call->data, err);
     cli_leave_augment(call);
     if (!r) cli_say(call, "device: the processor; `stoke train` uses no graphics card");
@@ -242,13 +269,14 @@ static int run(cli_call *call, stoke_error *err)
         cli_say(call, "a dry run: nothing was written");
         return CLI_OK;
     }
-    if (r && t.other && !*err->message) return CLI_OK; /* rank 0 tells why */
-    if (r) return r;
-    r = stoke_trainer_run(trainer, err);
-    train_bar_end(&t.bar);
-    const int code = finish(&t, trainer, r, err);
+    if (!r) {
+        r = stoke_trainer_run(trainer, err);
+        train_bar_end(&t.bar);
+        if (!r || r == STOKE_E_CANCELLED) r = finish(&t, trainer, r, err);
+    }
+    if (r < 0) return fail(&t, &trainer, r, err);
     stoke_trainer_close(&trainer);
-    return code;
+    return r;
 }
 
 const cli_command cli_train = {

@@ -84,7 +84,8 @@ typedef struct stoke_train_params {
     /* the run folder */
     const char *runs, *name; /* runs/NAME; name NULL: model and date */
     const char *resume;      /* a run folder to go on with; NULL: a new run */
-    int64_t log_every;       /* steps; -1 auto */
+    int go_on;          /* `continue`, the command's: whether `resume` is set to runs/NAME if that is there */
+    int64_t log_every;  /* steps; -1 auto */
     int64_t save_every; /* steps between checkpoints besides those at evaluations; -1 auto: when 10 minutes
                            have passed without one, less where a step takes seconds; bits do not depend on
                            it */
@@ -140,7 +141,7 @@ typedef struct stoke_train_event {
     const stoke_train_outlook *outlook; /* READY; NULL otherwise */
 } stoke_train_event;
 /* Called from the thread that called open or run. A non-zero return asks to stop: the run saves and run()
- * returns STOKE_E_CANCELLED. */
+ * returns STOKE_E_CANCELLED. Of several processes each has its own callback, and any may ask. */
 typedef int (*stoke_train_fn)(void *context, const stoke_train_event *event);
 
 typedef struct stoke_trainer stoke_trainer;
@@ -151,17 +152,24 @@ typedef struct stoke_trainer stoke_trainer;
 
 /* Settles what is auto, opens data and network, makes the run folder (or reads the one to resume). What was
  * chosen comes as remarks. STOKE_E_STATE: data or settings are not those of the run to resume; the message
- * says which. */
+ * says which. STOKE_E_TIMEOUT: another process of the run does not answer; *out may then be there, for
+ * stoke_trainer_abort. */
 STOKE_API int stoke_trainer_open(stoke_trainer **out, const stoke_data_params *data,
                                  const stoke_train_params *params, stoke_train_fn event, void *context,
                                  stoke_error *err);
 STOKE_API void stoke_trainer_close(stoke_trainer **trainer);
+/* After a failure has been told: where other processes do not answer, ends all of them and this one, whose
+ * exit status it is, since nothing else would; it does not return then. Otherwise closes. */
+STOKE_API void stoke_trainer_abort(stoke_trainer **trainer, int status);
 STOKE_API const char *stoke_trainer_folder(const stoke_trainer *trainer);
 /* 0 when all steps are done or it stopped early; STOKE_E_CANCELLED when the callback asked, with everything
- * saved; STOKE_E_STATE for a loss that is not finite (message: step, names of the batch, what to try). */
+ * saved; STOKE_E_STATE for a loss that is not finite (message: step, names of the batch, what to try);
+ * STOKE_E_TIMEOUT when another process has not answered for `comm_timeout`. Of several processes that of rank
+ * 0 has the message of a failure, whoever's it was; on the others it is empty. */
 STOKE_API int stoke_trainer_run(stoke_trainer *trainer, stoke_error *err);
 
 typedef struct stoke_train_summary {
+    int asked; /* to stop: what the callback returned, on whichever rank; 0: it was not */
     uint64_t step, best_step;
     double best;         /* value of the metric; NaN without evaluation */
     stoke_scores scores; /* of the best evaluation */

@@ -33,6 +33,7 @@ struct stk_comm {
     uint8_t *missing;       /* [world] by the engine's rank */
     uint8_t *able;          /* [world] in a broadcast */
     stk_comm_ticket *greeting;
+    uint32_t turn;
     double timeout, notice_after;
     void (*notice)(void *context, const char *sentence);
     void *context;
@@ -78,6 +79,21 @@ const char *stk_comm_name_of(const stk_comm *comm, uint32_t rank, char *text, si
     return text;
 }
 
+void stk_comm_notice_after(stk_comm *comm, double seconds)
+{
+    comm->notice_after = seconds;
+}
+
+int stk_comm_failed(const stk_comm *comm)
+{
+    return comm && comm->failed;
+}
+
+uint32_t stk_comm_turn(const stk_comm *comm)
+{
+    return comm ? comm->turn : 0;
+}
+
 /* ---- waiting ---- */
 
 /* "rank 2 (node-b, pid 811) and rank 3 (node-b, pid 812)"; of many, the first ones. */
@@ -99,15 +115,25 @@ static void list_missing(const stk_comm *comm, char *text, size_t size)
     if (!count) snprintf(text, size, "the others");
 }
 
-/* Who or what does not come. ticket NULL: the engine is being opened. */
-static void say_missing(const stk_comm *comm, const stk_comm_ticket *ticket, char *text, size_t size)
+static uint32_t waiting_below(const stk_comm *comm)
 {
-    if (!ticket)
+    uint32_t waiting = 0;
+    for (uint32_t q = 0; q < comm->rank; q++) waiting += !comm->missing[comm->engine_rank[q]];
+    return waiting;
+}
+
+/* Who or what does not come. ticket NULL: the engine is being opened. */
+static void say_missing(stk_comm *comm, const stk_comm_ticket *ticket, char *text, size_t size)
+{
+    comm->turn = comm->rank;
+    if (!ticket) {
         snprintf(text, size, "the other processes to join");
-    else if (stk_carrier_missing(comm->carrier, comm->missing))
+    } else if (stk_carrier_missing(comm->carrier, comm->missing)) {
+        comm->turn = waiting_below(comm);
         list_missing(comm, text, size);
-    else
+    } else {
         snprintf(text, size, "%s, which does not answer", stk_comm_library(comm));
+    }
 }
 
 static uint64_t after(uint64_t ns, double seconds)
@@ -406,9 +432,11 @@ int stk_comm_start(stk_comm *comm, const stoke_comm_part *send, const stoke_comm
                    stk_comm_ticket **ticket, stoke_error *err)
 {
     *ticket = NULL;
-    const int r = copy_own(&send[stk_comm_rank(comm)], &recv[stk_comm_rank(comm)], err);
+    int r = copy_own(&send[stk_comm_rank(comm)], &recv[stk_comm_rank(comm)], err);
     if (r || !comm) return r;
-    return stk_carrier_post(comm->carrier, send, recv, comm->engine_rank, ticket, err);
+    r = stk_carrier_post(comm->carrier, send, recv, comm->engine_rank, ticket, err);
+    comm->failed |= r != STOKE_OK;
+    return r;
 }
 
 int stk_comm_wait(stk_comm *comm, stk_comm_ticket **ticket, stoke_error *err)

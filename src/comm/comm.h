@@ -52,6 +52,12 @@ uint32_t stk_comm_rank(const stk_comm *comm);  /* NULL: 0 */
 uint32_t stk_comm_world(const stk_comm *comm); /* NULL: 1 */
 const stk_comm_card *stk_comm_card_of(const stk_comm *comm, uint32_t rank);
 const char *stk_comm_library(const stk_comm *comm); /* "Open MPI v4.1.4" */
+/* After so many seconds of a wait `notice` speaks from now on. */
+void stk_comm_notice_after(stk_comm *comm, double seconds);
+/* 1: a wait has failed, and nothing comes from the others any more. */
+int stk_comm_failed(const stk_comm *comm);
+/* In `notice` and after a timeout: how many ranks below this one do wait, too. Whose turn is 0 tells. */
+uint32_t stk_comm_turn(const stk_comm *comm);
 /* "rank 2 (node-b, pid 811)". */
 const char *stk_comm_name_of(const stk_comm *comm, uint32_t rank, char *text, size_t size);
 

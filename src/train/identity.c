@@ -110,6 +110,7 @@ int stk_setup_write_yaml(const stk_setup *setup, FILE *out)
     params.resume = standard.resume;
     params.force = standard.force;
     params.stop_after = standard.stop_after;
+    params.go_on = standard.go_on;
     stoke_option_group groups[] = { stoke_data_options(&data), stoke_train_options(&params) };
     stk_string_arena paths = { 0 };
     stk_run_whole_paths(&paths, &data, &params);
@@ -130,13 +131,14 @@ int stk_setup_write_yaml(const stk_setup *setup, FILE *out)
  * What names the files of the set is told by its fingerprint; `steps` and the three that name files are
  * written by what they come to. */
 static const char *const left_out[] = {
-    "data",      "images",         "masks",     "list",       "image_suffix", "mask_suffix", "split",
-    "classes",   "label_map",      "augment",   "weights",    "epoch",        "rank",        "world",
-    "workers",   "consumer_cores", "prefetch",  "nice",       "memory_limit", "max_bad",     "quarantine",
-    "cache",     "cache_disk",     "cache_ram", "max_pixels", "model",        "pretrained",  "partial",
-    "threads",   "epochs",         "steps",     "eval_every", "patience",     "runs",        "name",
-    "resume",    "force",          "log_every", "save_every", "stop_after",   "pictures",    "tensorboard",
-    "eval_mode", "names",          "targets",   "patch_size", "perceptual",   "comm",        "comm_timeout",
+    "data",         "images",         "masks",     "list",       "image_suffix", "mask_suffix", "split",
+    "classes",      "label_map",      "augment",   "weights",    "epoch",        "rank",        "world",
+    "workers",      "consumer_cores", "prefetch",  "nice",       "memory_limit", "max_bad",     "quarantine",
+    "cache",        "cache_disk",     "cache_ram", "max_pixels", "model",        "pretrained",  "partial",
+    "threads",      "epochs",         "steps",     "eval_every", "patience",     "runs",        "name",
+    "resume",       "continue",       "force",     "log_every",  "save_every",   "stop_after",  "pictures",
+    "tensorboard",  "eval_mode",      "names",     "targets",    "patch_size",   "perceptual",  "comm",
+    "comm_timeout",
 };
 
 /* Settings that came later than runs there are, and that say nothing of segmentation by a model with sizes of
@@ -268,7 +270,8 @@ static int at_most(int length, int most)
 }
 
 /* "lr was 0.001 and is 0.002": what differs of the saved lines, then what is new. */
-int stk_setup_same(const char *saved, const char *now, stoke_error *err)
+/* `words`: behind the name, between the two values. */
+static int compare(const char *saved, const char *now, const char *const words[2], stoke_error *err)
 {
     enum { SHOWN = 5 };
     char text[800], more[48] = "";
@@ -282,14 +285,26 @@ int stk_setup_same(const char *saved, const char *now, stoke_error *err)
             if (n++ >= SHOWN || used >= sizeof text) continue;
             const span was = new ? nothing : value, is = new ? value : other.text ? other : nothing;
             /* The shorter part of a long list says little, but the name does. */
-            used +=
-                (size_t)stoke_text_format(text + used, sizeof text - used, "%s%.*s was %.*s and is %.*s",
-                                          n > 1 ? "; " : "", at_most(name.length, 32), name.text,
-                                          at_most(was.length, 60), was.text, at_most(is.length, 60), is.text);
+            used += (size_t)stoke_text_format(text + used, sizeof text - used, "%s%.*s %s %.*s %s %.*s",
+                                              n > 1 ? "; " : "", at_most(name.length, 32), name.text,
+                                              words[0], at_most(was.length, 60), was.text, words[1],
+                                              at_most(is.length, 60), is.text);
         }
     if (!n) return STOKE_OK;
     if (n > SHOWN) snprintf(more, sizeof more, "; and %u more", n - SHOWN);
     return stk_fail(err, STOKE_E_STATE, "%s%s", text, more);
+}
+
+int stk_setup_same(const char *saved, const char *now, stoke_error *err)
+{
+    static const char *const words[] = { "was", "and is" };
+    return compare(saved, now, words, err);
+}
+
+int stk_setup_same_as_first(const char *first, const char *here, stoke_error *err)
+{
+    static const char *const words[] = { "is", "at rank 0 and here" };
+    return compare(first, here, words, err);
 }
 
 int stk_setup_eval_mode(const char *identity)

@@ -152,6 +152,9 @@ static const stoke_option table[] = {
     STRING(resume, NULL, "DIR",
            "Go on with the run in this folder, exactly where its last checkpoint was taken; settings are "
            "read from its config.yaml")
+    { "continue", STOKE_OPT_FLAG, .offset = offsetof(stoke_train_params, go_on), .default_text = "false",
+      .help = "Go on with the run --name in --runs if there is one, or else begin it: the same line starts a run "
+              "and starts it again, as batch systems and torchrun do" },
     FLAG(force, "false",
          "Resume although the data or settings have changed since, or although the state is gone: then the "
          "run begins again and replaces its best/ and last/")

@@ -79,6 +79,8 @@ int stk_setup_write_yaml(const stk_setup *setup, FILE *out);
 char *stk_setup_identity(const stk_setup *setup);
 /* Compares two of them: 0, or STOKE_E_STATE with "lr was 0.001 and is 0.002; ..." (the first five). */
 int stk_setup_same(const char *saved, const char *now, stoke_error *err);
+/* The same for two that should be alike now: "lr is 0.001 at rank 0 and here 0.002; ...". */
+int stk_setup_same_as_first(const char *first, const char *here, stoke_error *err);
 /* How the run of an identity validates: stoke_predict_mode. Those from before there was a choice say nothing:
  * resize.
  */

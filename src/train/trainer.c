@@ -255,7 +255,8 @@ static int open_loaders(stoke_trainer *t, const stk_train_memory *memory, stoke_
      * setting as it was: repeated elsewhere, a run has its list. */
     if (s->train.quarantine && *s->train.quarantine && !stk_quarantine_named(&s->train)) {
         r = stk_trainer_path(t, quarantine, s->train.quarantine, err);
-        train.quarantine = val.quarantine = quarantine;
+        /* A rank on another host may not have the folder. Its loader remembers bad files all the same. */
+        train.quarantine = val.quarantine = stoke_there(t->folder) ? quarantine : NULL;
     }
     if (!r) r = stk_loader_create_planned(&t->train, s->train_set, &train, &memory->train, err);
     if (!r && s->eval.mode == STOKE_PREDICT_RESIZE && stk_ranks_first(t))
@@ -291,7 +292,7 @@ static int settle(stoke_trainer *t, const stoke_data_params *data, const stoke_t
     if (r || !t->comm) return r;
     if (stk_ranks_first(t)) first = stk_strdup(t->identity);
     r = stk_ranks_take_text(t, &first, err);
-    if (!r) r = stk_setup_same(first, t->identity, err);
+    if (!r) r = stk_setup_same_as_first(first, t->identity, err);
     stk_free(first);
     return stk_ranks_agree(t, r, err);
 }
@@ -357,10 +358,9 @@ int stoke_trainer_open(stoke_trainer **out, const stoke_data_params *data, const
     t->last_loss = t->lr = t->gradient_norm = NAN;
     const int r = build(t, data, params, err);
     t->useless = r != STOKE_OK;
-    if (r)
-        stoke_trainer_close(&t);
-    else
-        *out = t;
+    *out = t;
+    stk_ranks_wait_for_the_end(t);
+    if (r && !stk_ranks_lost(t)) stoke_trainer_close(out);
     return r;
 }
 
@@ -380,7 +380,7 @@ void stoke_trainer_close(stoke_trainer **trainer)
     stoke_loader_destroy(&t->train);
     stoke_net_close(&t->viewer);
     stk_lanes_close(&t->lanes);
-    stk_comm_close(&t->comm);
+    stk_ranks_close(t);
     stoke_net_close(&t->net);
     stk_remarks_free(&t->remarks);
     if (t->is_alone && t->useless) stk_trainer_discard_folder(t);
@@ -391,6 +391,12 @@ void stoke_trainer_close(stoke_trainer **trainer)
     stk_free(t);
 }
 
+void stoke_trainer_abort(stoke_trainer **trainer, int status)
+{
+    if (*trainer && stk_ranks_lost(*trainer)) stk_comm_abort((*trainer)->comm, status);
+    stoke_trainer_close(trainer);
+}
+
 const char *stoke_trainer_folder(const stoke_trainer *t)
 {
     return t->folder;
@@ -399,7 +405,8 @@ const char *stoke_trainer_folder(const stoke_trainer *t)
 stoke_train_summary stoke_trainer_summary(const stoke_trainer *t)
 {
     const stk_checkpoint_progress *now = &t->now;
-    return (stoke_train_summary){ .step = now->step,
+    return (stoke_train_summary){ .asked = t->stops,
+                                  .step = now->step,
                                   .best_step = now->best_step,
                                   .best = now->best,
                                   .scores = now->best_scores,

@@ -85,9 +85,10 @@ struct stoke_trainer {
     stk_setup setup;
     stoke_train_fn event;
     void *context;
-    int asked;      /* to stop, by the callback */
-    int stops;      /* what all ranks have agreed on: one of them was asked */
+    int asked;      /* to stop: what the callback said */
+    int stops;      /* what all ranks have agreed on: the largest of what any of them was asked */
     stk_comm *comm; /* NULL: one process */
+    stk_ranks ranks;
 
     char *folder;
     int folder_fd;  /* holds the lock on the folder; -1: none */
@@ -110,7 +111,8 @@ struct stoke_trainer {
     stoke_live *live;              /* NULL: the page could not be made */
     stk_trainer_missing missing[STK_EXTRAS];
 
-    stk_remarks remarks; /* said before the log began, to be written then */
+    stk_remarks remarks; /* said before the log began, to be written then; of ranks above 0: for rank 0 */
+    size_t untold;       /* of those ranks: the first that rank 0 has not heard */
     enum { STK_LOG_LATER, STK_LOG_OPEN, STK_LOG_ENDED } log_state;
 
     stk_checkpoint_progress now;

@@ -165,8 +165,9 @@ static int update(stoke_trainer *t, double *loss, stoke_error *err)
     if (r) return r;
     t->gradient_norm = report.gradient_norm;
     t->loss_scale = report.loss_scale;
+    /* All ranks have found the same; rank 0 tells. */
     if (report.skipped && !is_fp16(t))
-        return not_finite(t, "norm of the gradient", report.gradient_norm, err);
+        return stk_ranks_agree(t, not_finite(t, "norm of the gradient", report.gradient_norm, err), err);
     t->now.skipped_in_a_row = report.skipped ? t->now.skipped_in_a_row + 1 : 0;
     t->note.skipped += (uint64_t)report.skipped;
     return STOKE_OK;
@@ -214,21 +215,23 @@ static int is_long_since_saved(const stoke_trainer *t)
 static int step(stoke_trainer *t, stoke_error *err)
 {
     const uint64_t began = stk_now_ns();
-    double loss = NAN, waited = 0;
-    uint64_t images = 0;
+    double loss = NAN;
+    stk_ranks_step all = { 0 };
     int r = STOKE_OK;
     t->n_names = 0;
     t->lr = stk_train_lr(&t->setup.params, t->now.step, t->setup.steps);
-    for (uint32_t k = 0; !r && k < stk_lanes_own(&t->lanes); k++) r = add_batch(t, k, &waited, &images, err);
-    t->saves = is_long_since_saved(t);
-    r = stk_ranks_agree_on_step(t, r, &images, &t->saves, err);
+    for (uint32_t k = 0; !r && k < stk_lanes_own(&t->lanes); k++)
+        r = add_batch(t, k, &all.waited, &all.images, err);
+    all.save = is_long_since_saved(t);
+    r = stk_ranks_agree_on_step(t, r, &all, err);
     if (!r) r = update(t, &loss, err);
     if (r) return r;
-    book(t, loss, images, seconds_since(began), waited);
+    t->saves = all.save;
+    book(t, loss, all.images, seconds_since(began), all.waited);
     const stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_STEP);
     stk_trainer_send(t, &event);
     follow_epochs(t);
-    return t->now.skipped_in_a_row >= STK_SKIPS ? too_many_skips(t, err) : STOKE_OK;
+    return t->now.skipped_in_a_row < STK_SKIPS ? STOKE_OK : stk_ranks_agree(t, too_many_skips(t, err), err);
 }
 
 /* ---- between steps ---- */
@@ -269,7 +272,7 @@ static int evaluate(stoke_trainer *t, stoke_error *err)
 {
     int r = stk_ranks_agree(t, stk_lanes_gather(&t->lanes, err), err);
     if (r) return r;
-    r = stk_ranks_agree(t, stk_ranks_first(t) ? stk_trainer_evaluate(t, err) : STOKE_OK, err);
+    r = stk_ranks_by_first(t, stk_trainer_evaluate, err);
     const int shared = stk_ranks_take(t, &t->now, sizeof t->now, r ? NULL : err);
     return r ? r : shared;
 }
@@ -277,7 +280,7 @@ static int evaluate(stoke_trainer *t, stoke_error *err)
 static int save(stoke_trainer *t, stoke_error *err)
 {
     const int r = stk_ranks_agree(t, stk_lanes_gather(&t->lanes, err), err);
-    return r ? r : stk_ranks_agree(t, stk_ranks_first(t) ? stk_trainer_save(t, err) : STOKE_OK, err);
+    return r ? r : stk_ranks_by_first(t, stk_trainer_save, err);
 }
 
 static void make_report(stoke_trainer *t)
@@ -374,6 +377,7 @@ int stoke_trainer_run(stoke_trainer *t, stoke_error *err)
     say_of_data(t, t->train, "training");
     say_of_data(t, t->val, "validation");
     say_of_sight(t);
+    stk_ranks_say_rest(t);
     /* The log and the report tell of a failure too, as far as they can be written. */
     if (r) stk_trainer_write_note(t);
     stk_log_writer_sentence(t->log, "end", t->now.step, stk_trainer_clock(t), r ? own.message : why);
@@ -393,6 +397,7 @@ int stoke_trainer_run(stoke_trainer *t, stoke_error *err)
     stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_DONE);
     event.text = r ? own.message : why;
     stk_trainer_send(t, &event);
+    stk_ranks_wait_for_the_end(t);
     if (r) return stk_fail_again(err, r, own.message);
     const int complete = t->now.step >= t->setup.steps || t->stopped_early;
     return t->stops && (!complete || evaluation_due(t))

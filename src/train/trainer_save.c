@@ -112,7 +112,8 @@ stoke_train_event stk_trainer_event(const stoke_trainer *t, stoke_train_event_ki
 
 void stk_trainer_send(stoke_trainer *t, const stoke_train_event *event)
 {
-    if (t->event && t->event(t->context, event)) t->asked = 1;
+    const int asked = t->event ? t->event(t->context, event) : 0;
+    if (asked) t->asked = asked;
     if (!t->comm) t->stops = t->asked;
 }
 
@@ -142,7 +143,11 @@ void stk_trainer_remark(stoke_trainer *t, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (!stk_ranks_first(t)) return; /* what rank 0 says holds for all */
+    /* What is found out while a run opens, rank 0 finds out too. */
+    if (!stk_ranks_first(t)) {
+        if (t->log_state == STK_LOG_OPEN) stk_remark_keep(&t->remarks, text);
+        return;
+    }
     stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_REMARK);
     event.text = text;
     /* Into the log, for the report. Best effort: the remark itself is told in any case. */
@@ -265,7 +270,7 @@ void stk_trainer_write_note(stoke_trainer *t)
 static int evaluating(void *context, uint64_t done, uint64_t total)
 {
     stk_trainer_live(context, STOKE_LIVE_EVALUATING);
-    return stk_trainer_count(context, STOKE_TRAIN_EVALUATING, done, total);
+    return stk_trainer_count(context, STOKE_TRAIN_EVALUATING, done, total) || stk_ranks_working(context);
 }
 
 /* With the average of the weights where one is kept: that is the network people get. */
@@ -409,6 +414,7 @@ int stk_trainer_save(stoke_trainer *t, stoke_error *err)
     if (!r) r = stk_checkpoint_save(path, t->net, &t->now, t->identity, err);
     const uint64_t bytes = !r && stoke_stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
     if (!r) t->saved_ns = stk_now_ns();
+    stk_ranks_working(t); /* who is lost is lost after the save, too */
     if (!r) r = stk_trainer_save_network(t, "last", err);
     const double seconds = (double)(stk_now_ns() - began) / 1e9;
     t->now.save_seconds += seconds;

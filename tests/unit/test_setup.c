@@ -407,7 +407,7 @@ static void what_training_cannot_do(void **state)
         const char *name, *value, *message;
     } cases[] = {
         { "epoch", "3", "`epochs` says how many" },
-        { "world", "2", "mpirun, srun or torchrun starts" },
+        { "world", "2", "training finds these out by itself" },
         { "split", "val", "training takes the train part" },
         { "weights", "w.csv", "has no effect without `order` weighted" },
         { "label_map", "0:x", "label_map" },

@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that train together, as mpirun starts them: the same bits for any number of them, and what becomes of all when
+something befalls one."""
+import glob
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from cli import ROOT, STOKE, WORK, contains, equal, files_below, make_set, path, stoke, tap
+
+MPIRUN = shutil.which('mpirun')
+PLUGIN = glob.glob(os.path.join(os.path.dirname(os.path.dirname(STOKE)), '**', 'libstoke-mpi.so'), recursive=True)
+ENV = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
+if not MPIRUN or not PLUGIN:
+    print('1..0 # SKIP ' + ('this build has no libstoke-mpi.so' if MPIRUN else 'no mpirun'))
+    sys.exit(0)
+
+SET = make_set('set', count=40, size='64x64', classes=4)
+SMALL = ['--size', '64', '--batch', '2', '--workers', '1', '--seed', '5']
+LANES = ['--replicas', '4', '--accumulate', '2']
+SLOW = 30  # seconds on top of what a limit promises: other tests have the processors as well
+
+
+def command(world, args, shell=None):
+    """The words of a launch; `shell` is a line that every rank runs, "$@" in it is the command."""
+    words = [STOKE, 'train', *map(str, args)]
+    if shell:
+        words = ['sh', '-c', shell, 'sh', *words]
+    return [MPIRUN, '--oversubscribe', '--bind-to', 'none', '-np', str(world), *words]
+
+
+def launch(world, *args, code=0, shell=None):
+    """Trains in `world` processes and checks the exit status; None accepts any."""
+    done = subprocess.run(command(world, args, shell), capture_output=True, text=True, cwd=WORK, timeout=240, env=ENV)
+    assert code is None or done.returncode == code, f'{world} x {args}: exit {done.returncode}, not {code}\n{done.stdout}{done.stderr}'
+    return done
+
+
+class Started:
+    """A launch that is on its way."""
+
+    def __init__(self, world, *args, shell=None):
+        self.world = world
+        self.out = open(path('started.txt'), 'w+')  # noqa: SIM115 - read back in end()
+        self.process = subprocess.Popen(command(world, args, shell), stdout=self.out, stderr=self.out, cwd=WORK, env=ENV)
+
+    def ranks(self):
+        """Process ids by rank."""
+        found = {}
+        for name in os.listdir('/proc'):
+            try:
+                with open(f'/proc/{name}/stat') as stat, open(f'/proc/{name}/environ', 'rb') as environ:
+                    parent = int(stat.read().rpartition(')')[2].split()[1])
+                    rank = re.search(rb'\0OMPI_COMM_WORLD_RANK=(\d+)\0', environ.read())
+            except (OSError, ValueError):
+                continue
+            if parent == self.process.pid and rank:
+                found[int(rank[1])] = int(name)
+        return found
+
+    def at_step(self, run, step):
+        """Waits until the log of the run has that step."""
+        log, until = path('runs', run, 'log.jsonl'), time.monotonic() + 60
+        while time.monotonic() < until:
+            assert self.process.poll() is None, self.text()
+            if os.path.exists(log):
+                with open(log) as stream:
+                    if any(int(found) >= step for found in re.findall(r'"kind": "step", "step": (\d+)', stream.read())):
+                        return self
+            time.sleep(0.02)
+        raise AssertionError(f'{run} did not come to step {step}:\n{self.text()}')
+
+    def text(self):
+        self.out.flush()
+        with open(path('started.txt')) as stream:
+            return stream.read()
+
+    def end(self, seconds, code=None):
+        """What it printed; it ends by itself within so many seconds, and leaves no process."""
+        ranks = self.ranks()
+        try:
+            got = self.process.wait(seconds + SLOW)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            for pid in ranks.values():
+                os.kill(pid, signal.SIGKILL)
+            raise AssertionError(f'still there after {seconds + SLOW} s:\n{self.text()}') from None
+        for pid in ranks.values():
+            until = time.monotonic() + SLOW
+            while os.path.exists(f'/proc/{pid}') and time.monotonic() < until:
+                time.sleep(0.02)
+            assert not os.path.exists(f'/proc/{pid}'), f'process {pid} is left'
+        assert code is None or got == code, f'exit {got}, not {code}\n{self.text()}'
+        return self.text()
+
+
+def wait_for(file, process):
+    until = time.monotonic() + 60
+    while not os.path.exists(file):
+        assert process.poll() is None and time.monotonic() < until, f'{file} does not come'
+        time.sleep(0.02)
+
+
+def weights(run, which='last'):
+    with open(path('runs', run, which, 'model.safetensors'), 'rb') as stream:
+        return stream.read()
+
+
+def said(text):
+    """The lines of our own errors."""
+    return [line for line in text.splitlines() if line.startswith('stoke')]
+
+
+def same_bits(model, data, patch):
+    """Of any number of processes and threads: the networks of one."""
+    def test():
+        base = [data, *(patch or SMALL), *LANES, '--model', model, '--steps', 4, '--eval-every', 2, '--quiet']
+        stoke('train', *base, '--threads', 1, '--name', model + '-1x1')
+        for world in (1, 2, 3, 4):
+            for threads in tap.rounds((world % 2 + 1,), (1, 2)) if world > 1 else (2,):
+                name = f'{model}-{world}x{threads}'
+                launch(world, *base, '--threads', threads, '--name', name)
+                for which in ('last', 'best'):
+                    equal(weights(name, which) == weights(model + '-1x1', which), True, f'{which} of {name} is that of one process')
+    return test
+
+
+def segments():
+    same_bits('b0', SET, None)()
+
+
+def restores():
+    stoke('synth', path('pairs'), '--task', 'restore', '--count', 24, '--size', '48x64', '--seed', 4, '--quiet')
+    same_bits('resnet', path('pairs'), ['--patch-size', '32', '--batch', '2', '--workers', '1', '--seed', '5', '--base-channels', '8'])()
+
+
+LONG = [SET, *SMALL, *LANES, '--threads', 1, '--save-every', 3]
+
+
+def whoever_goes_on():
+    """Four processes, one killed; two, asked to stop; three; one: the bits of a run in one go. The line is the same each time."""
+    line = [*LONG, '--steps', 30, '--eval-every', 10]
+    stoke('train', *line, '--name', 'unbroken', '--quiet')
+    line += ['--name', 'broken', '--continue']
+    run = Started(4, *line).at_step('broken', 7)
+    os.kill(run.ranks()[2], signal.SIGKILL)
+    run.end(5)
+    run = Started(2, *line).at_step('broken', 13)
+    run.process.send_signal(signal.SIGINT)
+    run.end(5)
+    launch(3, *line, '--stop-after', 6)
+    done = stoke('train', *line)
+    contains(done.stdout, '30 of 30 steps')
+    for which in ('last', 'best'):
+        equal(weights('broken', which) == weights('unbroken', which), True, f'{which} has the bits of a run in one go')
+    contains(stoke('train', *line).stdout, 'all steps are done')
+
+
+def begins_or_goes_on():
+    line = [SET, *SMALL, '--threads', 1, '--steps', 4]
+    contains(stoke('train', *line, '--continue', code=2).stderr, '--continue needs the run\'s --name')
+    stoke('train', *line, '--name', 'again', '--continue', '--stop-after', 2)
+    contains(stoke('train', *line, '--name', 'again', code=2).stderr, 'exists already')
+    contains(stoke('train', '--resume', 'runs/again', '--continue', code=2).stderr, '--continue goes with --name')
+    contains(stoke('train', '--name', 'again', '--continue').stdout, '4 of 4 steps')  # settings are the run's
+
+
+def asked(number, whom, status):
+    """A signal to mpirun or to one rank: all save and stop."""
+    def test():
+        name = f'asked-{number.name}-{whom}'
+        run = Started(3, *LONG, '--steps', 5000, '--eval-every', 5000, '--name', name, '--save-every', 5000).at_step(name, 20)
+        if whom == 'all':
+            run.process.send_signal(number)
+        else:
+            os.kill(run.ranks()[whom], number)
+        text = run.end(5, status)
+        contains(text, 'interrupted; the state at step ')
+        step = int(re.search(r'the state at step (\d+) is saved', text)[1])
+        contains(launch(2, '--resume', f'runs/{name}', '--stop-after', 1).stdout, f'{step + 1} of 5000 steps')
+    return test
+
+
+def usr1_alone():
+    """SIGUSR1 to a run of one process."""
+    run = subprocess.Popen([STOKE, 'train', *map(str, LONG), '--steps', '5000', '--name', 'usr1'], cwd=WORK, stdout=subprocess.DEVNULL,
+                           stderr=subprocess.PIPE, text=True)
+    wait_for(path('runs', 'usr1', 'log.jsonl'), run)
+    run.send_signal(signal.SIGUSR1)
+    error = run.communicate(timeout=60)[1]
+    equal(run.returncode, 128 + signal.SIGUSR1, error)
+    contains(error, 'is saved')
+
+
+def dead():
+    run = Started(3, *LONG, '--steps', 5000, '--eval-every', 5000, '--name', 'dead').at_step('dead', 4)
+    wait_for(path('runs', 'dead', 'state.safetensors'), run.process)
+    os.kill(run.ranks()[1], signal.SIGKILL)
+    text = run.end(5)
+    contains(text, 'signal 9')  # mpirun's sentence
+    assert len(said(text)) <= 1, text
+    launch(2, '--resume', 'runs/dead', '--stop-after', 1)
+
+
+def stopped(rank):
+    """A process that does not answer is waited for, and named."""
+    def test():
+        name = f'stopped-{rank}'
+        run = Started(3, *LONG, '--steps', 5000, '--eval-every', 5000, '--name', name, '--comm-timeout', 3).at_step(name, 6)
+        pid = run.ranks()[rank]
+        os.kill(pid, signal.SIGSTOP)
+        text = run.end(3 + 5, 75)
+        who = rf'rank {rank} \(\S+, pid {pid}\)'
+        assert re.search(rf'waiting for {who} since [12]\.', text), text
+        assert re.fullmatch(rf'stoke train: gave up waiting for {who} after [3-9]\.\d s', '\n'.join(said(text))), text
+        launch(2, '--resume', f'runs/{name}', '--stop-after', 1)
+    return test
+
+
+def twenty_seconds():
+    """With the default of comm_timeout the first notice comes after 20 s."""
+    run = Started(2, *LONG, '--steps', 5000, '--eval-every', 5000, '--name', 'notice').at_step('notice', 6)
+    os.kill(run.ranks()[1], signal.SIGSTOP)
+    time.sleep(23)
+    os.kill(run.ranks()[1], signal.SIGCONT)
+    os.kill(run.ranks()[1], signal.SIGUSR1)
+    contains(run.end(5, 128 + signal.SIGUSR1), 'remark: waiting for rank 1 (', ' since 20 s')
+
+
+def patient():
+    """What rank 0 does alone may take longer than one process is waited for."""
+    slow = make_set('slow', count=60, size='256x256', classes=4)
+    launch(2, slow, *SMALL, '--steps', 1, '--val-split', 0.9, '--eval-mode', 'slide', '--threads', 1, '--name', 'patient', '--comm-timeout', 1.5)
+
+
+def refused(line, *parts, world=3, code=1, shell=None):
+    """One sentence, once, and nothing is written."""
+    def test():
+        text = launch(world, *line, '--name', 'refused', code=code, shell=shell).stderr
+        lines = said(text)
+        equal(len(lines), 1, text)
+        contains(lines[0], *parts)
+        assert not os.path.exists(path('runs', 'refused')), files_below(path('runs', 'refused'))
+    return test
+
+
+def another_set():
+    other = make_set('other', count=39, size='64x64', classes=4)
+    refused(['--steps', 2, *SMALL, *LANES], 'rank 1 (', ' at rank 0 and here ', shell=f'[ $OMPI_COMM_WORLD_RANK = 1 ] && set -- "$@" --data {other} || set -- "$@" --data {SET}; exec "$@"')()
+
+
+def bad_file():
+    """The process that meets it stops all under policy stop; otherwise it says so, and the run goes on."""
+    bad = path('bad')
+    shutil.copytree(SET, bad)
+    name = files_below(os.path.join(bad, 'images'))[17]
+    os.truncate(os.path.join(bad, 'images', name), 300)
+    line = [bad, *SMALL, *LANES, '--threads', 1, '--steps', 3, '--eval-every', 0]
+    stoke('train', *line, '--name', 'bad-alone', '--quiet')
+    done = launch(4, *line, '--name', 'bad-replaced')
+    contains(done.stderr, 'training: bad files at ')
+    equal(weights('bad-replaced') == weights('bad-alone'), True, 'the same bits as in one process')
+    contains(open(path('runs', 'bad-replaced', 'quarantine.jsonl')).read(), name)
+    ranks = set()
+    for seed in range(6, 12):
+        done = launch(4, *line, '--policy', 'stop', '--seed', seed, '--name', f'bad-{seed}', code=1)
+        lines = said(done.stderr)
+        equal(len(lines), 1, done.stderr)
+        contains(lines[0], name)
+        ranks.update(re.findall(r'^stoke train: rank (\d)', lines[0]))
+        if ranks:
+            return
+    raise AssertionError('no rank but the first met it')
+
+
+def not_a_number():
+    done = launch(3, SET, *SMALL, *LANES, '--steps', 20, '--optimizer', 'sgd', '--lr', 1000, '--head-lr', 1000, '--clip-norm', 0,
+                  '--warmup', 0, '--name', 'nan', code=1)
+    lines = said(done.stderr)
+    equal(len(lines), 1, done.stderr)
+    contains(lines[0], 'step ', ' at a learning rate of ', '--lr', '0000')
+
+
+def full_disk():
+    """Rank 0 cannot write the state: all end, and the checkpoint before is whole."""
+    line = [*LONG, '--steps', 12, '--eval-every', 100]
+    launch(3, *line, '--name', 'full', '--stop-after', 3)
+    before = open(path('runs', 'full', 'state.safetensors'), 'rb').read()
+    done = launch(3, '--resume', 'runs/full', code=1, shell='[ $OMPI_COMM_WORLD_RANK = 0 ] && ulimit -f 40960; exec "$@"')
+    lines = said(done.stderr)
+    equal(len(lines), 1, done.stderr)
+    contains(lines[0], 'runs/full/', 'File too large')
+    equal(open(path('runs', 'full', 'state.safetensors'), 'rb').read() == before, True, 'the state is as it was')
+    launch(2, '--resume', 'runs/full', '--stop-after', 1)
+
+
+def by_script(run, *line, tools=None, code=0):
+    """An example as people call it."""
+    script = os.path.join(ROOT, 'examples', run[0])
+    env = dict(ENV, STOKE=STOKE, OMPI_MCA_rmaps_base_oversubscribe='1')
+    if tools:
+        env.update(PATH=f'{tools}:{ENV["PATH"]}', MPIRUN=MPIRUN, SLURM_JOB_ID='7', SLURM_CPUS_PER_TASK='1')
+    done = subprocess.run([script, *map(str, [*run[1:], *line])], capture_output=True, text=True, cwd=WORK, timeout=240, env=env)
+    equal(done.returncode, code, done.stdout + done.stderr)
+    return done
+
+
+EXAMPLE = [SET, '--size', '64', '--batch', '2', '--threads', '1', '--steps', '4']
+
+
+def example_of_mpirun():
+    by_script(['mpirun.sh', 2, 'runs/scripted'], *EXAMPLE, '--stop-after', 2)
+    contains(by_script(['mpirun.sh', 3, 'runs/scripted'], *EXAMPLE).stdout, '4 of 4 steps')
+
+
+def example_of_slurm():
+    """The job as it is written; srun and scontrol are played."""
+    tools = path('tools')
+    os.makedirs(tools)
+    plays = {'srun': 'while [ "${1#-}" != "$1" ]; do shift; done\n"$MPIRUN" --bind-to none -np 2 "$@"\n[ ! -e asked ] || exit "$(cat asked)"',
+             'scontrol': 'echo "$*" >> requeued'}
+    for name, text in plays.items():
+        with open(os.path.join(tools, name), 'w') as out:
+            out.write('#!/bin/sh\n' + text + '\n')
+        os.chmod(os.path.join(tools, name), 0o755)
+    with open(path('asked'), 'w') as out:
+        out.write('138')
+    by_script(['slurm.sbatch', 'runs/job'], *EXAMPLE, '--stop-after', 2, tools=tools, code=138)
+    os.remove(path('asked'))
+    contains(open(path('requeued')).read(), 'requeue 7')
+    os.remove(path('requeued'))
+    contains(by_script(['slurm.sbatch', 'runs/job'], *EXAMPLE, tools=tools).stdout, '4 of 4 steps')
+    assert not os.path.exists(path('requeued'))
+
+
+RATES = 'exec "$@" --lr 0.00$((OMPI_COMM_WORLD_RANK + 1))'
+TABLES = '[ $OMPI_COMM_WORLD_RANK = 1 ] && export STOKE_CPU=c; exec "$@"'
+MISSING = '[ $OMPI_COMM_WORLD_RANK = 2 ] && cd /; exec "$@"'
+HERE = os.path.basename(SET)
+LINE = [SET, *SMALL, *LANES, '--steps', 2]
+
+TESTS = [
+    ('the same bits: b0', segments),
+    ('4, kill -9, 2, stop, 3, 1', whoever_goes_on),
+    ('the same bits: resnet', restores),
+    ('--continue', begins_or_goes_on),
+    ('SIGTERM to one rank', asked(signal.SIGTERM, 1, 128 + signal.SIGTERM)),
+    ('SIGUSR1 to a rank', asked(signal.SIGUSR1, 2, 128 + signal.SIGUSR1)),
+    ('SIGUSR1 to one process', usr1_alone),
+    ('a rank is killed', dead),
+    ('a rank is stopped', stopped(2)),
+    ('more processes than lanes', refused(LINE, '5 processes', '--replicas 4', world=5, code=2)),
+    ('no data', refused(['nowhere', '--steps', 2], 'nowhere')),
+    ('no data at one rank', refused([HERE, '--steps', 2, *SMALL, *LANES], 'rank 2', HERE, shell=MISSING)),
+    ('another learning rate at one rank', refused(LINE, 'rank 1 (', 'lr is 0.001 at rank 0 and here 0.002', shell=RATES)),
+    ('another set at one rank', another_set),
+    ('another CPU table at one rank', refused(LINE, 'rank 1 (', ' computes with c and rank 0 with ', 'STOKE_CPU', shell=TABLES)),
+    ('a bad file', bad_file),
+    ('NaN', not_a_number),
+    ('examples/mpirun.sh', example_of_mpirun),
+    ('examples/slurm.sbatch', example_of_slurm),
+    ('a disk that is full', full_disk),
+]
+LATER = [
+    ('rank 0 is stopped', stopped(0)),
+    ('SIGTERM to mpirun', asked(signal.SIGTERM, 'all', None)),
+    ('the first notice', twenty_seconds),
+    ('rank 0 works for long', patient),
+]
+
+sys.exit(tap.run(TESTS + (LATER if tap.FULL else [])))
