@@ -14,7 +14,7 @@ struct stoke_trainer;
 /* Joins the others, before anything large is taken; alone it stays alone. Settles `replicas`. */
 int stk_ranks_open(struct stoke_trainer *trainer, stoke_train_params *params, stoke_error *err);
 
-/* Whether this is the process that writes files, speaks and evaluates. */
+/* Whether this is the process that writes files and speaks. */
 int stk_ranks_first(const struct stoke_trainer *trainer);
 
 /* What became of this rank's part: `r` and its message. All ranks get the error of the lowest one that has

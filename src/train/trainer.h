@@ -8,6 +8,7 @@
  *   trainer_save.c      what the caller hears; evaluation, checkpoints, the report; what the run holds of a
  *                       longer one and must not lose, and what it can do without
  *   lanes.c, ranks.c    how processes share a step, and how they agree on everything else
+ *   eval_share.c        how they share an evaluation
  *   identity.c          which files and settings it is the run of
  *
  * What a checkpoint holds is `now`, the network and the identity; everything else here can be made again.
@@ -20,6 +21,7 @@
 
 #include "src/base/remarks.h"
 #include "src/train/checkpoint.h"
+#include "src/train/eval_share.h"
 #include "src/train/evaluate.h"
 #include "src/train/lanes.h"
 #include "src/train/log_writer.h"
@@ -103,6 +105,7 @@ struct stoke_trainer {
     stoke_loader *val;  /* validates at the network's size; NULL: no validation, or ... */
     stoke_net *viewer;  /* takes whole pictures, with the weights of `net`; NULL: not needed */
     stk_original sight; /* ... at the pictures' own; its predictor is NULL otherwise */
+    stk_eval_share share; /* of the validation set */
     stoke_labels *labels;
     stoke_confusion *confusion;
     stk_evaluate_gallery *gallery; /* NULL: no pictures */
@@ -188,6 +191,7 @@ int stk_trainer_begins_again(stoke_trainer *trainer, stoke_error *err);
 int stk_trainer_goes_back(stoke_trainer *trainer, stoke_error *err);
 
 /* trainer_save.c */
+/* On all ranks; rank 0 keeps what came of it. */
 int stk_trainer_evaluate(stoke_trainer *trainer, stoke_error *err);
 int stk_trainer_save(stoke_trainer *trainer, stoke_error *err);
 /* best or last alone. */

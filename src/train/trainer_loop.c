@@ -264,12 +264,12 @@ static const char *reason_to_end(stoke_trainer *t)
     return NULL;
 }
 
-/* By rank 0, with all that only owners have; what came of it is everyone's. */
+/* By all ranks, with all that only owners have; what rank 0 makes of it is everyone's. */
 static int evaluate(stoke_trainer *t, stoke_error *err)
 {
     int r = stk_ranks_agree(t, stk_lanes_gather(&t->lanes, err), err);
     if (r) return r;
-    r = stk_ranks_agree(t, stk_ranks_first(t) ? stk_trainer_evaluate(t, err) : STOKE_OK, err);
+    r = stk_ranks_agree(t, stk_trainer_evaluate(t, err), err);
     const int shared = stk_ranks_take(t, &t->now, sizeof t->now, r ? NULL : err);
     return r ? r : shared;
 }

@@ -272,13 +272,13 @@ static int evaluating(void *context, uint64_t done, uint64_t total)
 static int measure(stoke_trainer *t, stk_evaluate_result *result, stoke_error *err)
 {
     const int average = t->setup.net.average;
-    int r = average ? stoke_net_swap_average(t->net, err) : STOKE_OK;
+    int r = stk_ranks_agree(t, average ? stoke_net_swap_average(t->net, err) : STOKE_OK, err);
     if (r) return r;
     /* One of the loaders rests: the memory of their workers is planned once. */
     stk_loader_rest(t->train);
     if (t->val) {
         stk_loader_wake(t->val);
-        r = stk_evaluate(t->net, t->val, t->confusion, t->gallery, result, evaluating, t, err);
+        r = stk_evaluate(t->net, t->val, &t->share, t->confusion, t->gallery, result, evaluating, t, err);
         stk_loader_rest(t->val);
     } else {
         if (t->viewer) stoke_net_copy(t->viewer, t->net);
@@ -366,7 +366,7 @@ int stk_trainer_evaluate(stoke_trainer *t, stoke_error *err)
     stk_trainer_live(t, STOKE_LIVE_EVALUATING);
     stk_trainer_write_note(t);
     int r = measure(t, &e, err);
-    if (r) return r;
+    if (r || !stk_ranks_first(t)) return r;
     const int best = keep_score(t, &e);
     /* Bad files are no reason to end a run that copes with them. */
     const int drawn = t->gallery && stk_gallery_has_any(t->gallery) && draw(t, &e, picture);
