@@ -26,9 +26,8 @@ int stk_eval_share_open(stk_eval_share *share, stk_comm *comm, const stoke_datas
                         const char *max_bad, stoke_error *err)
 {
     const uint32_t world = stk_comm_world(comm);
-    *share = (stk_eval_share){
-        .comm = comm, .rank = stk_comm_rank(comm), .world = world, .dataset = dataset
-    };
+    *share =
+        (stk_eval_share){ .comm = comm, .rank = stk_comm_rank(comm), .world = world, .dataset = dataset };
     if (!comm) return STOKE_OK;
     const int r = stk_max_bad_limit(max_bad, stoke_dataset_count(dataset), &share->max_bad, err);
     if (r) return r;
@@ -149,10 +148,10 @@ static int check_bad(const stk_eval_share *share, stoke_error *err)
     uint64_t good = 0;
     for (uint32_t q = 0; q < share->world; q++) good += share->words[q].samples;
     if (count - good <= share->max_bad) return STOKE_OK;
-    return stk_fail(err, STOKE_E_TOO_BAD,
-                    "%llu of %llu samples are bad, more than max_bad allows (%llu); `stoke verify` names them",
-                    (unsigned long long)(count - good), (unsigned long long)count,
-                    (unsigned long long)share->max_bad);
+    return stk_fail(
+        err, STOKE_E_TOO_BAD,
+        "%llu of %llu samples are bad, more than max_bad allows (%llu); `stoke verify` names them",
+        (unsigned long long)(count - good), (unsigned long long)count, (unsigned long long)share->max_bad);
 }
 
 /* Bytes of rank q into rank 0's memory; for all others there is nothing to do. */
@@ -223,7 +222,8 @@ static stk_eval_word word_of(const stk_eval_sums *s, int r)
 {
     stk_eval_word word = { .code = r, .worst = (uint32_t)s->result->n_worst, .parts = s->n };
     for (size_t i = 0; i < s->n; i++)
-        word.samples += ((const stk_eval_part *)(const void *)((const char *)s->parts + i * s->each))->samples;
+        word.samples +=
+            ((const stk_eval_part *)(const void *)((const char *)s->parts + i * s->each))->samples;
     memcpy(word.list, s->result->worst, sizeof word.list);
     for (uint32_t i = 0; i < stk_gallery_count(s->gallery) && i < STK_PICTURES; i++)
         word.kept[i] = stk_gallery_note_of(s->gallery, i);

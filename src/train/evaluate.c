@@ -178,10 +178,9 @@ static int evaluate_rows(pass *p, const stoke_batch *batch, uint32_t first, uint
         if (p->sums.gallery) stk_gallery_score(p->sums.gallery, own.id, own.miou, own.accuracy);
     }
     if (r) return r;
-    const stk_eval_part part = { .place = batch->position + first,
-                                 .loss = loss * with_pixels,
-                                 .losses = with_pixels,
-                                 .samples = count };
+    const stk_eval_part part = {
+        .place = batch->position + first, .loss = loss * with_pixels, .losses = with_pixels, .samples = count
+    };
     return stk_eval_sums_add(&p->sums, &part, err);
 }
 
@@ -236,8 +235,7 @@ static int evaluate_batch(pass *p, const stoke_batch *batch, stoke_error *err)
         if (!replaced)
             r = (p->sums.confusion ? evaluate_rows : restore_rows)(p, batch, first, end - first, err);
     }
-    if (!r && p->sums.gallery && p->sums.confusion)
-        stk_gallery_take(p->sums.gallery, batch, p->predicted);
+    if (!r && p->sums.gallery && p->sums.confusion) stk_gallery_take(p->sums.gallery, batch, p->predicted);
     return r;
 }
 

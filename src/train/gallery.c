@@ -25,8 +25,8 @@ typedef struct keepsake {
 struct stk_evaluate_gallery {
     int restored;
     uint32_t count, height, width;
-    keepsake *kept;           /* ascending ids */
-    void *pixels;             /* of all of them, `each` bytes for one: truth, predicted, image */
+    keepsake *kept; /* ascending ids */
+    void *pixels;   /* of all of them, `each` bytes for one: truth, predicted, image */
     size_t each;
     double scale[3], bias[3]; /* of samples in 0..1, by the loader */
 };

@@ -102,9 +102,9 @@ struct stoke_trainer {
     stoke_net *net;
     stk_lanes lanes; /* how a step's batches are added up */
     stoke_loader *train;
-    stoke_loader *val;  /* validates at the network's size; NULL: no validation, or ... */
-    stoke_net *viewer;  /* takes whole pictures, with the weights of `net`; NULL: not needed */
-    stk_original sight; /* ... at the pictures' own; its predictor is NULL otherwise */
+    stoke_loader *val;    /* validates at the network's size; NULL: no validation, or ... */
+    stoke_net *viewer;    /* takes whole pictures, with the weights of `net`; NULL: not needed */
+    stk_original sight;   /* ... at the pictures' own; its predictor is NULL otherwise */
     stk_eval_share share; /* of the validation set */
     stoke_labels *labels;
     stoke_confusion *confusion;
