@@ -20,6 +20,7 @@ typedef struct stk_eval_word {
     uint64_t parts, samples;
     stk_evaluate_worst list[STK_WORST];
     stk_gallery_note kept[STK_PICTURES];
+    stk_evaluate_bad bad;
 } stk_eval_word;
 
 int stk_eval_share_open(stk_eval_share *share, stk_comm *comm, const stoke_dataset *dataset,
@@ -128,11 +129,29 @@ static void add_up(stk_eval_sums *sums)
 
 /* ---- to rank 0 ---- */
 
+/* Of all ranks; the first is the first in the set. */
+static stk_evaluate_bad all_bad(const stk_eval_share *share)
+{
+    stk_evaluate_bad all = share->words[0].bad;
+    for (uint32_t q = 1; q < share->world; q++) {
+        const stk_evaluate_bad *own = &share->words[q].bad;
+        if (*own->first && (!*all.first || own->place < all.place)) {
+            all.place = own->place;
+            memcpy(all.first, own->first, sizeof all.first);
+        }
+        all.replaced += own->replaced;
+        all.left_out += own->left_out;
+    }
+    return all;
+}
+
 /* Each hears what became of all; an error of one is the end for everyone. */
-static int tell(const stk_eval_share *share, const stk_eval_word *mine, stoke_error *err)
+static int tell(const stk_eval_sums *s, const stk_eval_share *share, const stk_eval_word *mine,
+                stoke_error *err)
 {
     stoke_error own = { 0 };
     const int status = stk_comm_all(share->comm, mine, sizeof *mine, share->words, &own);
+    if (!status) s->result->bad = all_bad(share);
     if (mine->code) return mine->code;
     if (status) return stk_fail_again(err, status, own.message);
     for (uint32_t q = 0; q < share->world; q++)
@@ -142,16 +161,17 @@ static int tell(const stk_eval_share *share, const stk_eval_word *mine, stoke_er
 }
 
 /* Each has seen to it that its own bad samples are within the limit; now all of them are counted. */
-static int check_bad(const stk_eval_share *share, stoke_error *err)
+static int check_bad(const stk_eval_sums *s, const stk_eval_share *share, stoke_error *err)
 {
+    const char *first = s->result->bad.first;
     const uint64_t count = stoke_dataset_count(share->dataset);
     uint64_t good = 0;
     for (uint32_t q = 0; q < share->world; q++) good += share->words[q].samples;
     if (count - good <= share->max_bad) return STOKE_OK;
     return stk_fail(
-        err, STOKE_E_TOO_BAD,
-        "%llu of %llu samples are bad, more than max_bad allows (%llu); `stoke verify` names them",
-        (unsigned long long)(count - good), (unsigned long long)count, (unsigned long long)share->max_bad);
+        err, STOKE_E_TOO_BAD, "%llu of %llu samples are bad, more than max_bad allows (%llu); %s%s",
+        (unsigned long long)(count - good), (unsigned long long)count, (unsigned long long)share->max_bad,
+        *first ? "the first: " : "", *first ? first : "`stoke verify` names them");
 }
 
 /* Bytes of rank q into rank 0's memory; for all others there is nothing to do. */
@@ -220,7 +240,9 @@ static void take_worst(stk_eval_sums *s, const stk_eval_share *share)
 
 static stk_eval_word word_of(const stk_eval_sums *s, int r)
 {
-    stk_eval_word word = { .code = r, .worst = (uint32_t)s->result->n_worst, .parts = s->n };
+    stk_eval_word word = {
+        .code = r, .bad = s->result->bad, .worst = (uint32_t)s->result->n_worst, .parts = s->n
+    };
     for (size_t i = 0; i < s->n; i++)
         word.samples +=
             ((const stk_eval_part *)(const void *)((const char *)s->parts + i * s->each))->samples;
@@ -246,11 +268,11 @@ static int gather(stk_eval_sums *s, const stk_eval_share *share, int r, stoke_er
 {
     uint64_t *counts = NULL;
     stk_eval_word word = word_of(s, r);
-    r = tell(share, &word, err);
-    if (!r) r = check_bad(share, err);
+    r = tell(s, share, &word, err);
+    if (!r) r = check_bad(s, share, err);
     if (r) return r;
     word.code = make_room(s, share, &counts, err);
-    r = tell(share, &word, err);
+    r = tell(s, share, &word, err);
     if (r) {
         stk_free(counts);
         return r;

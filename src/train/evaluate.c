@@ -313,6 +313,9 @@ int stk_evaluate(stoke_net *net, stoke_loader *loader, const stk_eval_share *sha
                                                stoke_net_params_used(net)->loss.ignore_index, err)
                       : stk_restored_sums_create(&p.restoration, err);
     if (!r) r = run_batches(&p, progress, context, err);
+    const stk_loader_bad bad = stk_loader_bad_rows(loader);
+    result->bad.replaced = bad.replaced;
+    result->bad.left_out = bad.skipped;
     r = stk_eval_sums_finish(&p.sums, share, r, err);
     stk_eval_sums_free(&p.sums);
     stk_free(p.predicted);
@@ -337,8 +340,13 @@ typedef struct comparison {
     pthread_mutex_t lock; /* of everything that is added up, and of the gallery */
 } comparison;
 
-int stk_original_bad(const stk_original *set, uint64_t id, const stoke_error *why, stoke_error *err)
+int stk_original_bad(const stk_original *set, uint64_t id, const stoke_error *why, stk_evaluate_bad *noted,
+                     stoke_error *err)
 {
+    if (!noted->left_out++ || id < noted->place) {
+        noted->place = id;
+        snprintf(noted->first, sizeof noted->first, "%s", why->message);
+    }
     const uint64_t count = stoke_dataset_count(set->dataset);
     const stoke_sample file = stoke_dataset_sample(set->dataset, id);
     uint64_t bad = 0, allowed = 0;
@@ -353,11 +361,15 @@ int stk_original_bad(const stk_original *set, uint64_t id, const stoke_error *wh
                     stk_quarantine_get(set->quarantine, 0).reason);
 }
 
-static int note_bad(const comparison *c, const stoke_predicted *predicted, stoke_error *err)
+static int note_bad(comparison *c, const stoke_predicted *predicted, stoke_error *err)
 {
     stoke_error why = { .code = predicted->status };
     snprintf(why.message, sizeof why.message, "%s", predicted->message);
-    return stk_original_bad(c->set, stk_eval_share_at(c->set->share, predicted->index), &why, err);
+    const uint64_t id = stk_eval_share_at(c->set->share, predicted->index);
+    pthread_mutex_lock(&c->lock);
+    const int r = stk_original_bad(c->set, id, &why, &c->result->bad, err);
+    pthread_mutex_unlock(&c->lock);
+    return r;
 }
 
 /* A line at a time, as wide as the counting wants it. */
@@ -453,8 +465,7 @@ int stk_original_any(const stk_original *set, const stk_evaluate_result *result,
 {
     if (result->samples || (set->share && set->share->rank)) return STOKE_OK;
     return stk_fail(err, STOKE_E_TOO_BAD, "none of %llu samples could be used; the first: %s",
-                    (unsigned long long)stoke_dataset_count(set->dataset),
-                    stk_quarantine_get(set->quarantine, 0).reason);
+                    (unsigned long long)stoke_dataset_count(set->dataset), result->bad.first);
 }
 
 int stk_evaluate_original(const stk_original *set, stoke_confusion *confusion, stk_evaluate_result *result,

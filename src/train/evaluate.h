@@ -112,6 +112,13 @@ int stk_gallery_write(const stk_evaluate_gallery *gallery, const char *path, con
                       int64_t ignore_index, const char *const *class_names, uint32_t classes,
                       stoke_error *err);
 
+/* Samples that could not be used. */
+typedef struct stk_evaluate_bad {
+    uint64_t replaced, left_out;  /* rows of a loader's batches, in all passes; else pictures, in this one */
+    uint64_t place;               /* in the set, of the first picture that was left out, and why: */
+    char first[STOKE_ERROR_TEXT]; /* "": none, or a loader's, whose list has it */
+} stk_evaluate_bad;
+
 typedef struct stk_evaluate_result {
     double loss; /* mean over the samples */
     stoke_scores scores;
@@ -121,6 +128,7 @@ typedef struct stk_evaluate_result {
     double seconds, data_seconds;
     stk_evaluate_worst worst[STK_WORST]; /* ascending miou; restore: psnr */
     size_t n_worst;
+    stk_evaluate_bad bad; /* told of a pass that failed, too */
 } stk_evaluate_result;
 
 /* How processes share a pass (eval_share.h); NULL: one process does it all. */
@@ -198,8 +206,9 @@ int stk_evaluate_original(const stk_original *set, stoke_confusion *confusion, s
                           stoke_progress_fn progress, void *context, stoke_error *err);
 
 /* A sample that cannot be used: `policy` and `max_bad` say how far a set may be bad, as to a loader. The
- * message names the file. */
-int stk_original_bad(const stk_original *set, uint64_t id, const stoke_error *why, stoke_error *err);
+ * message names the file. Noted in `bad`. */
+int stk_original_bad(const stk_original *set, uint64_t id, const stoke_error *why, stk_evaluate_bad *bad,
+                     stoke_error *err);
 
 /* STOKE_E_TOO_BAD: not one sample could be used. */
 int stk_original_any(const stk_original *set, const stk_evaluate_result *result, stoke_error *err);

@@ -249,7 +249,8 @@ static int run_whole(whole *w, stoke_progress_fn progress, void *context, stoke_
             r = stk_fail(&why, STOKE_E_SIZE, "%s: %u x %u pixels have no SSIM: %d a side are the least",
                          file.target_path, (unsigned)target.height, (unsigned)target.width,
                          STOKE_RESTORED_SIDE);
-        r = r ? stk_original_bad(w->set, id, &why, err) : restore_one(w, id, &image, &target, err);
+        r = r ? stk_original_bad(w->set, id, &why, &w->result->bad, err)
+              : restore_one(w, id, &image, &target, err);
         if (r) return r;
         if (progress && progress(context, i + 1, count))
             return stk_fail(err, STOKE_E_CANCELLED, "the evaluation was stopped after %llu of %llu pictures",

@@ -106,6 +106,7 @@ struct stoke_trainer {
     stoke_net *viewer;    /* takes whole pictures, with the weights of `net`; NULL: not needed */
     stk_original sight;   /* ... at the pictures' own; its predictor is NULL otherwise */
     stk_eval_share share; /* of the validation set */
+    stk_evaluate_bad bad; /* in it, as of the last evaluation; at rank 0 by all ranks */
     stoke_labels *labels;
     stoke_confusion *confusion;
     stk_evaluate_gallery *gallery; /* NULL: no pictures */

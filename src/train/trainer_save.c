@@ -284,6 +284,7 @@ static int measure(stoke_trainer *t, stk_evaluate_result *result, stoke_error *e
         if (t->viewer) stoke_net_copy(t->viewer, t->net);
         r = stk_evaluate_original(&t->sight, t->confusion, result, evaluating, t, err);
     }
+    t->bad = result->bad;
     stk_loader_wake(t->train);
     if (average) {
         const int back = stoke_net_swap_average(t->net, r ? NULL : err);
