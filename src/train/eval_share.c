@@ -298,8 +298,8 @@ int stk_eval_sums_finish(stk_eval_sums *s, const stk_eval_share *share, int r, s
 
 uint64_t stk_eval_sums_bytes(uint64_t parts, int restores, uint32_t classes, uint32_t world)
 {
-    /* The list, and as much again while it grows or is put in order. */
-    const uint64_t list = 2 * parts * part_bytes(restores),
+    /* The list, which doubles as it grows, and as much again while it is put in order. */
+    const uint64_t list = 3 * parts * part_bytes(restores),
                    counts = ((uint64_t)classes * classes + 2) * sizeof(uint64_t);
     return world > 1 ? list + counts : list;
 }
