@@ -32,7 +32,7 @@ int stk_eval_share_open(stk_eval_share *share, stk_comm *comm, const stoke_datas
     if (!comm) return STOKE_OK;
     const int r = stk_max_bad_limit(max_bad, stoke_dataset_count(dataset), &share->max_bad, err);
     if (r) return r;
-    share->words = stk_calloc(world, sizeof *share->words);
+    share->words = stk_calloc((size_t)world + 1, sizeof *share->words);
     share->ports = stk_calloc(2 * (size_t)world, sizeof *share->ports);
     if (share->words && share->ports) return STOKE_OK;
     stk_eval_share_close(share);
@@ -146,9 +146,9 @@ static stk_evaluate_bad all_bad(const stk_eval_share *share)
 }
 
 /* Each hears what became of all; an error of one is the end for everyone. */
-static int tell(const stk_eval_sums *s, const stk_eval_share *share, const stk_eval_word *mine,
-                stoke_error *err)
+static int tell(const stk_eval_sums *s, const stk_eval_share *share, stoke_error *err)
 {
+    const stk_eval_word *mine = &share->words[share->world];
     stoke_error own = { 0 };
     const int status = stk_comm_all(share->comm, mine, sizeof *mine, share->words, &own);
     if (!status) s->result->bad = all_bad(share);
@@ -267,12 +267,13 @@ static int make_room(stk_eval_sums *s, const stk_eval_share *share, uint64_t **c
 static int gather(stk_eval_sums *s, const stk_eval_share *share, int r, stoke_error *err)
 {
     uint64_t *counts = NULL;
-    stk_eval_word word = word_of(s, r);
-    r = tell(s, share, &word, err);
+    stk_eval_word *mine = &share->words[share->world];
+    *mine = word_of(s, r);
+    r = tell(s, share, err);
     if (!r) r = check_bad(s, share, err);
     if (r) return r;
-    word.code = make_room(s, share, &counts, err);
-    r = tell(s, share, &word, err);
+    mine->code = make_room(s, share, &counts, err);
+    r = tell(s, share, err);
     if (r) {
         stk_free(counts);
         return r;

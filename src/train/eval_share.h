@@ -21,7 +21,7 @@ struct stk_eval_share {
     const stoke_dataset *dataset; /* the same on all ranks */
     uint64_t max_bad;             /* samples of all ranks together */
     uint64_t batches;             /* of the loader that follows it */
-    struct stk_eval_word *words;  /* one of each rank */
+    struct stk_eval_word *words;  /* one of each rank, and behind them the one that is told */
     stoke_comm_part *ports;       /* to and from each rank */
 };
 

@@ -360,10 +360,32 @@ static void the_worst_do_not_depend_on_who_comes_first(void **state)
     }
 }
 
+/* A list of parts at every length: what it holds while it moves, and once more when it is sorted. */
+static void the_plan_covers_the_list(void **state)
+{
+    (void)state;
+    for (int restores = 0; restores < 2; restores++) {
+        stk_restored_sums none = { 0 };
+        stk_eval_sums sums = { .restored = restores ? &none : NULL };
+        const stk_eval_part part = { .samples = 1 };
+        stk_eval_sums_begin(&sums);
+        for (uint64_t n = 1; n <= 3000; n++) {
+            const size_t before = sums.room;
+            assert_int_equal(stk_eval_sums_add(&sums, &part, NULL), 0);
+            const uint64_t held = (sums.room == before ? sums.room + n : sums.room + before) * sums.each;
+            if (n > 64) assert_in_range(held, 0, stk_eval_sums_bytes(n, restores, 19, 1));
+        }
+        assert_int_equal(stk_eval_sums_bytes(8, restores, 19, 2) - stk_eval_sums_bytes(8, restores, 19, 1),
+                         (19 * 19 + 2) * 8);
+        stk_eval_sums_free(&sums);
+    }
+}
+
 UNIT_GROUP(eval_share)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_share_has_every_sample_once),
+        cmocka_unit_test(the_plan_covers_the_list),
         cmocka_unit_test(the_worst_do_not_depend_on_who_comes_first),
         unit_test_with_folder(segments_have_the_same_bits_for_any_world),
         unit_test_with_folder(restored_pictures_have_the_same_bits_for_any_world),
