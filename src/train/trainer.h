@@ -106,7 +106,6 @@ struct stoke_trainer {
     stoke_net *viewer;    /* takes whole pictures, with the weights of `net`; NULL: not needed */
     stk_original sight;   /* ... at the pictures' own; its predictor is NULL otherwise */
     stk_eval_share share; /* of the validation set */
-    stk_evaluate_bad bad; /* in it, as of the last evaluation; at rank 0 by all ranks */
     stoke_labels *labels;
     stoke_confusion *confusion;
     stk_evaluate_gallery *gallery; /* NULL: no pictures */
@@ -118,10 +117,12 @@ struct stoke_trainer {
     enum { STK_LOG_LATER, STK_LOG_OPEN, STK_LOG_ENDED } log_state;
 
     stk_checkpoint_progress now;
-    stoke_scores scores; /* of the last evaluation of this session */
-    int evaluated;       /* there was one */
-    int saves;           /* after this step: the last checkpoint is long ago */
-    int said_cost;       /* that evaluations take long */
+    stk_evaluate_result found; /* by the last evaluation; rank 0 has that of all */
+    uint64_t eval_began_ns;    /* when it began */
+    stoke_scores scores;       /* of the last evaluation of this session */
+    int evaluated;             /* there was one */
+    int saves;                 /* after this step: the last checkpoint is long ago */
+    int said_cost;             /* that evaluations take long */
     int stopped_early;
     int reported; /* the last report was written */
 
@@ -192,7 +193,9 @@ int stk_trainer_begins_again(stoke_trainer *trainer, stoke_error *err);
 int stk_trainer_goes_back(stoke_trainer *trainer, stoke_error *err);
 
 /* trainer_save.c */
-/* On all ranks; rank 0 keeps what came of it. */
+/* Into `found`, by all ranks; they agree on what became of it. */
+int stk_trainer_measure(stoke_trainer *trainer, stoke_error *err);
+/* What rank 0 makes of `found`: scores, best/, a picture, the line of the log. */
 int stk_trainer_evaluate(stoke_trainer *trainer, stoke_error *err);
 int stk_trainer_save(stoke_trainer *trainer, stoke_error *err);
 /* best or last alone. */

@@ -269,7 +269,8 @@ static int evaluate(stoke_trainer *t, stoke_error *err)
 {
     int r = stk_ranks_agree(t, stk_lanes_gather(&t->lanes, err), err);
     if (r) return r;
-    r = stk_ranks_agree(t, stk_trainer_evaluate(t, err), err);
+    r = stk_trainer_measure(t, err);
+    if (!r) r = stk_ranks_agree(t, stk_ranks_first(t) ? stk_trainer_evaluate(t, err) : STOKE_OK, err);
     const int shared = stk_ranks_take(t, &t->now, sizeof t->now, r ? NULL : err);
     return r ? r : shared;
 }
@@ -357,10 +358,10 @@ static void say_of_data(stoke_trainer *t, const stoke_loader *loader, const char
 
 static void say_of_sight(stoke_trainer *t)
 {
-    const uint64_t bad = t->sight.predictor ? t->bad.left_out : 0;
+    const uint64_t bad = t->sight.predictor && stk_ranks_first(t) ? t->found.bad.left_out : 0;
     if (bad)
         stk_trainer_remark(t, "validation: %" PRIu64 " bad file%s left out; the first: %s", bad,
-                           bad == 1 ? " was" : "s were", t->bad.first);
+                           bad == 1 ? " was" : "s were", t->found.bad.first);
     char unrecorded[STOKE_ERROR_TEXT];
     if (t->sight.predictor && stk_quarantine_unrecorded(t->sight.quarantine, unrecorded, sizeof unrecorded))
         stk_trainer_remark(t, "validation: %s", unrecorded);
@@ -373,8 +374,9 @@ int stoke_trainer_run(stoke_trainer *t, stoke_error *err)
     t->began_ns = stk_now_ns();
     int r = run(t, &why, &own);
     const stk_loader_bad bad = stk_loader_bad_rows(t->train);
+    const stk_evaluate_bad none = { 0 }, *all = stk_ranks_first(t) ? &t->found.bad : &none;
     say_of_data(t, t->train, "training", bad.replaced, bad.skipped);
-    say_of_data(t, t->val, "validation", t->bad.replaced, t->bad.left_out);
+    say_of_data(t, t->val, "validation", all->replaced, all->left_out);
     say_of_sight(t);
     /* The log and the report tell of a failure too, as far as they can be written. */
     if (r) stk_trainer_write_note(t);
