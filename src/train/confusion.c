@@ -15,6 +15,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/net/ops/ops.h"
+#include "src/train/evaluate.h"
 
 enum {
     TABLES = 4,
@@ -186,6 +187,12 @@ int stoke_confusion_merge(stoke_confusion *confusion, const stoke_confusion *oth
                         (unsigned)confusion->classes, (unsigned)other->classes);
     for (size_t i = 0; i < cells_of(confusion); i++) confusion->counts[i] += other->counts[i];
     return STOKE_OK;
+}
+
+uint64_t *stk_confusion_cells(stoke_confusion *confusion, size_t *cells)
+{
+    *cells = cells_of(confusion);
+    return confusion->counts;
 }
 
 /* ---- what was counted ---- */

@@ -14,6 +14,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/loader/loader.h"
+#include "src/train/eval_share.h"
 #include "src/train/predict.h"
 #include <stoke/tools/machine.h>
 #include <stoke/tools/metrics.h>
@@ -103,13 +104,12 @@ uint64_t stk_eval_plan_bytes(const stk_eval_plan *plan, const stoke_net_params *
 typedef struct pass {
     stoke_net *net;
     stoke_loader *loader;
-    stoke_confusion *confusion, *picture; /* of the set, of one picture */
-    stk_restored_sums restoration;        /* in place of the two, without `confusion` */
-    stk_evaluate_gallery *gallery;
+    const stk_eval_share *share;
+    stk_eval_sums sums;
+    stoke_confusion *picture;      /* of one picture */
+    stk_restored_sums restoration; /* in place of it, where pictures are restored */
     stk_evaluate_result *result;
     uint16_t *predicted; /* a batch of the loader's, row by row; made for the first one */
-    double loss;         /* sum over the samples of which a pixel counts */
-    uint64_t losses;
 } pass;
 
 stoke_net_batch stoke_net_batch_of(const stoke_batch *batch)
@@ -135,7 +135,8 @@ static const void *mask_of(const stoke_batch *batch, uint32_t row)
 static int is_worse(const stk_evaluate_worst *a, const stk_evaluate_worst *b, int restored)
 {
     const double x = restored ? a->psnr : a->miou, y = restored ? b->psnr : b->miou;
-    return x < y || (x == y && a->id < b->id);
+    const int equal = x == y || (isnan(x) && isnan(y)); /* NaN: nothing is worse */
+    return equal ? a->id < b->id : isnan(x) || x < y;
 }
 
 void stk_worst_note(stk_evaluate_result *result, const stk_evaluate_worst *picture, int restored)
@@ -165,7 +166,7 @@ static int evaluate_rows(pass *p, const stoke_batch *batch, uint32_t first, uint
         stoke_confusion_reset(p->picture);
         r = stoke_confusion_add(p->picture, predicted + i * pixels, mask_of(batch, first + i),
                                 batch->mask_dtype, pixels, err);
-        if (!r) r = stoke_confusion_merge(p->confusion, p->picture, err);
+        if (!r) r = stoke_confusion_merge(p->sums.confusion, p->picture, err);
         if (r) break;
         const stoke_scores scores = stoke_confusion_scores(p->picture);
         with_pixels += scores.pixels > 0;
@@ -174,16 +175,16 @@ static int evaluate_rows(pass *p, const stoke_batch *batch, uint32_t first, uint
                                          .miou = scores.miou,
                                          .accuracy = scores.pixel_accuracy };
         if (scores.pixels) stk_worst_note(p->result, &own, 0);
-        if (p->gallery) stk_gallery_score(p->gallery, own.id, own.miou, own.accuracy);
+        if (p->sums.gallery) stk_gallery_score(p->sums.gallery, own.id, own.miou, own.accuracy);
     }
     if (r) return r;
-    p->loss += loss * with_pixels;
-    p->losses += with_pixels;
-    p->result->samples += count;
-    return STOKE_OK;
+    const stk_eval_part part = {
+        .place = batch->position + first, .loss = loss * with_pixels, .losses = with_pixels, .samples = count
+    };
+    return stk_eval_sums_add(&p->sums, &part, err);
 }
 
-/* The same of pictures that are restored. */
+/* The same of pictures that are restored, each a part. What they lost together is the first one's. */
 static int restore_rows(pass *p, const stoke_batch *batch, uint32_t first, uint32_t count, stoke_error *err)
 {
     const size_t in = (size_t)batch->width * batch->height,
@@ -209,14 +210,18 @@ static int restore_rows(pass *p, const stoke_batch *batch, uint32_t first, uint3
                                         batch->target_width, out),
             .image = stk_float_picture(rows.images + i * rows.image_row_floats, planar, batch->width, in),
         };
-        r = stk_restored_sums_add(&p->restoration, &item, &own, p->gallery, err);
-        if (!r) stk_worst_note(p->result, &own, 1);
+        r = stk_restored_sums_add(&p->restoration, &item, &own, p->sums.gallery, err);
+        if (r) break;
+        stk_worst_note(p->result, &own, 1);
+        const stk_eval_part part = { .place = batch->position + first + i,
+                                     .loss = i ? 0 : loss * count,
+                                     .losses = i ? 0 : count,
+                                     .samples = 1,
+                                     .output = stk_restored_take(p->restoration.output),
+                                     .input = stk_restored_take(p->restoration.input) };
+        r = stk_eval_sums_add(&p->sums, &part, err);
     }
-    if (r) return r;
-    p->loss += loss * count;
-    p->losses += count;
-    p->result->samples += count;
-    return STOKE_OK;
+    return r;
 }
 
 static int evaluate_batch(pass *p, const stoke_batch *batch, stoke_error *err)
@@ -227,9 +232,10 @@ static int evaluate_batch(pass *p, const stoke_batch *batch, stoke_error *err)
         const int replaced = batch->status[first] == STOKE_ROW_REPLACED;
         end = first + 1;
         while (end < batch->count && replaced == (batch->status[end] == STOKE_ROW_REPLACED)) end++;
-        if (!replaced) r = (p->confusion ? evaluate_rows : restore_rows)(p, batch, first, end - first, err);
+        if (!replaced)
+            r = (p->sums.confusion ? evaluate_rows : restore_rows)(p, batch, first, end - first, err);
     }
-    if (!r && p->gallery && p->confusion) stk_gallery_take(p->gallery, batch, p->predicted);
+    if (!r && p->sums.gallery && p->sums.confusion) stk_gallery_take(p->sums.gallery, batch, p->predicted);
     return r;
 }
 
@@ -255,7 +261,7 @@ static int next_batch(pass *p, const stoke_batch **batch, stoke_error *err)
     if (r) return r == STOKE_E_END ? r : stk_fail_again(err, r, stoke_loader_error(p->loader));
     const stoke_batch *b = *batch;
     r = check_batch(p, b, err);
-    if (!r && p->confusion && !p->predicted) {
+    if (!r && p->sums.confusion && !p->predicted) {
         p->predicted = stk_calloc((size_t)b->capacity * b->height * b->width, sizeof *p->predicted);
         if (!p->predicted)
             r = stk_fail(err, STOKE_E_NOMEM, "no memory for the predictions of a batch of %u pictures",
@@ -265,16 +271,25 @@ static int next_batch(pass *p, const stoke_batch **batch, stoke_error *err)
     return r;
 }
 
-/* All batches of the epoch. */
+/* Samples of the batches that this process takes; only the set's last batch may be short. */
+static uint64_t own_samples(const pass *p, uint64_t batch)
+{
+    const uint64_t all = stk_loader_samples(p->loader), batches = (all + batch - 1) / batch,
+                   own = stk_eval_share_own(p->share, batches);
+    const int last = own && stk_eval_share_at(p->share, own - 1) == batches - 1;
+    return own * batch - (last ? batches * batch - all : 0);
+}
+
+/* All batches of the epoch, or of the share of it. */
 static int run_batches(pass *p, stoke_progress_fn progress, void *context, stoke_error *err)
 {
-    const uint64_t total = stk_loader_samples(p->loader);
     uint64_t done = 0;
     for (;;) {
         const stoke_batch *batch;
         int r = next_batch(p, &batch, err);
         if (r) return r == STOKE_E_END ? STOKE_OK : r;
         r = evaluate_batch(p, batch, err);
+        const uint64_t total = own_samples(p, batch->capacity);
         done += batch->count;
         stoke_batch_release(p->loader, &batch);
         if (!r && progress && progress(context, done, total))
@@ -284,27 +299,31 @@ static int run_batches(pass *p, stoke_progress_fn progress, void *context, stoke
     }
 }
 
-int stk_evaluate(stoke_net *net, stoke_loader *loader, stoke_confusion *confusion,
-                 stk_evaluate_gallery *gallery, stk_evaluate_result *result, stoke_progress_fn progress,
-                 void *context, stoke_error *err)
+int stk_evaluate(stoke_net *net, stoke_loader *loader, const stk_eval_share *share,
+                 stoke_confusion *confusion, stk_evaluate_gallery *gallery, stk_evaluate_result *result,
+                 stoke_progress_fn progress, void *context, stoke_error *err)
 {
     const uint64_t start = stk_now_ns();
-    pass p = { .net = net, .loader = loader, .confusion = confusion, .gallery = gallery, .result = result };
+    pass p = { .net = net, .loader = loader, .share = share, .result = result };
+    p.sums = (stk_eval_sums){ .confusion = confusion, .gallery = gallery, .result = result };
+    if (!confusion) p.sums.restored = &p.restoration;
     *result = (stk_evaluate_result){ .loss = NAN };
-    if (confusion) stoke_confusion_reset(confusion);
+    stk_eval_sums_begin(&p.sums);
     int r = confusion ? stoke_confusion_create(&p.picture, stoke_net_plan_used(net)->classes,
                                                stoke_net_params_used(net)->loss.ignore_index, err)
                       : stk_restored_sums_create(&p.restoration, err);
     if (!r) r = run_batches(&p, progress, context, err);
-    if (!r && confusion) result->scores = stoke_confusion_scores(confusion);
-    if (!r && !confusion) stk_restored_sums_scores(&p.restoration, result);
+    const stk_loader_bad bad = stk_loader_bad_rows(loader);
+    result->bad.replaced = bad.replaced;
+    result->bad.left_out = bad.skipped;
+    r = stk_eval_sums_finish(&p.sums, share, r, err);
+    stk_eval_sums_free(&p.sums);
     stk_free(p.predicted);
     stoke_confusion_destroy(&p.picture);
     stk_restored_sums_free(&p.restoration);
     const int back = stoke_loader_set_epoch(loader, 0);
     if (!r && back) r = stk_fail_again(err, back, stoke_loader_error(loader));
     if (r) return r;
-    result->loss = p.loss / (double)p.losses; /* NaN when no pixel counted */
     result->seconds = 1e-9 * (double)(stk_now_ns() - start);
     return STOKE_OK;
 }
@@ -313,17 +332,21 @@ int stk_evaluate(stoke_net *net, stoke_loader *loader, stoke_confusion *confusio
 
 typedef struct comparison {
     const stk_original *set;
-    stoke_confusion *confusion;
+    stk_eval_sums sums;
     stk_evaluate_result *result;
-    double *losses; /* of each picture, NaN without one: added up in the order of the set */
     stoke_progress_fn progress;
     void *context;
-    uint64_t count;       /* samples */
+    uint64_t count;       /* pictures of this process */
     pthread_mutex_t lock; /* of everything that is added up, and of the gallery */
 } comparison;
 
-int stk_original_bad(const stk_original *set, uint64_t id, const stoke_error *why, stoke_error *err)
+int stk_original_bad(const stk_original *set, uint64_t id, const stoke_error *why, stk_evaluate_bad *noted,
+                     stoke_error *err)
 {
+    if (!noted->left_out++ || id < noted->place) {
+        noted->place = id;
+        snprintf(noted->first, sizeof noted->first, "%s", why->message);
+    }
     const uint64_t count = stoke_dataset_count(set->dataset);
     const stoke_sample file = stoke_dataset_sample(set->dataset, id);
     uint64_t bad = 0, allowed = 0;
@@ -338,11 +361,15 @@ int stk_original_bad(const stk_original *set, uint64_t id, const stoke_error *wh
                     stk_quarantine_get(set->quarantine, 0).reason);
 }
 
-static int note_bad(const comparison *c, const stoke_predicted *predicted, stoke_error *err)
+static int note_bad(comparison *c, const stoke_predicted *predicted, stoke_error *err)
 {
     stoke_error why = { .code = predicted->status };
     snprintf(why.message, sizeof why.message, "%s", predicted->message);
-    return stk_original_bad(c->set, predicted->index, &why, err);
+    const uint64_t id = stk_eval_share_at(c->set->share, predicted->index);
+    pthread_mutex_lock(&c->lock);
+    const int r = stk_original_bad(c->set, id, &why, &c->result->bad, err);
+    pthread_mutex_unlock(&c->lock);
+    return r;
 }
 
 /* A line at a time, as wide as the counting wants it. */
@@ -367,15 +394,20 @@ static int add(comparison *c, const stoke_confusion *confusion, const stoke_pred
 {
     const stoke_scores scores = stoke_confusion_scores(confusion);
     const stk_evaluate_worst own = { .name = predicted->file->name,
-                                     .id = predicted->index,
+                                     .id = stk_eval_share_at(c->set->share, predicted->index),
                                      .miou = scores.miou,
                                      .accuracy = scores.pixel_accuracy };
+    const double loss = predicted->about.loss; /* NaN: no pixel counts */
+    const stk_eval_part part = { .place = own.id,
+                                 .loss = isnan(loss) ? 0 : loss,
+                                 .losses = !isnan(loss),
+                                 .samples = 1,
+                                 .windows = (uint32_t)predicted->about.windows,
+                                 .resized = predicted->about.mode == STOKE_PREDICT_RESIZE };
     pthread_mutex_lock(&c->lock);
-    int r = stoke_confusion_merge(c->confusion, confusion, err);
+    int r = stk_eval_sums_add(&c->sums, &part, err);
+    if (!r) r = stoke_confusion_merge(c->sums.confusion, confusion, err);
     if (!r) {
-        c->losses[predicted->index] = predicted->about.loss;
-        c->result->samples++;
-        c->result->windows += predicted->about.windows;
         if (scores.pixels) stk_worst_note(c->result, &own, 0);
         /* A picture to look at that cannot be made is not shown, and no reason to measure no more. */
         if (c->set->gallery)
@@ -408,9 +440,9 @@ static int on_progress(void *context, uint64_t done, uint64_t total)
 static int run_pictures(comparison *c, const stoke_sample *files, stoke_error *err)
 {
     const stk_original *set = c->set;
-    stk_evaluate_result *result = c->result;
     stoke_predict_job job = stoke_predict_job_defaults();
     stoke_predict_report done = { 0 };
+    if (!c->count) return STOKE_OK; /* fewer pictures than processes */
     job.files = files;
     job.count = c->count;
     job.data = set->data;
@@ -424,45 +456,40 @@ static int run_pictures(comparison *c, const stoke_sample *files, stoke_error *e
     pthread_mutex_init(&c->lock, NULL);
     const int r = stoke_predict_files(set->predictor, &job, &done, err);
     pthread_mutex_destroy(&c->lock);
-    if (r) return r;
-    if (!result->samples)
-        return stk_fail(err, STOKE_E_TOO_BAD, "none of %llu samples could be used; the first: %s",
-                        (unsigned long long)c->count, stk_quarantine_get(set->quarantine, 0).reason);
-    double sum = 0;
-    uint64_t n = 0;
-    for (uint64_t i = 0; i < c->count; i++) /* one of which no pixel counts has none */
-        if (!isnan(c->losses[i])) sum += c->losses[i], n++;
-    /* NaN as soon as a picture was resized: a mean over some of them would look like one over all. */
-    result->loss = done.resized ? NAN : sum / (double)n;
-    result->scores = stoke_confusion_scores(c->confusion);
-    result->seconds = done.seconds;
-    result->data_seconds = done.seconds - done.network_seconds;
-    return STOKE_OK;
+    c->result->seconds = done.seconds;
+    c->result->data_seconds = done.seconds - done.network_seconds;
+    return r;
+}
+
+int stk_original_any(const stk_original *set, const stk_evaluate_result *result, stoke_error *err)
+{
+    if (result->samples || (set->share && set->share->rank)) return STOKE_OK;
+    return stk_fail(err, STOKE_E_TOO_BAD, "none of %llu samples could be used; the first: %s",
+                    (unsigned long long)stoke_dataset_count(set->dataset), result->bad.first);
 }
 
 int stk_evaluate_original(const stk_original *set, stoke_confusion *confusion, stk_evaluate_result *result,
                           stoke_progress_fn progress, void *context, stoke_error *err)
 {
     comparison c = { .set = set,
-                     .confusion = confusion,
+                     .sums = { .confusion = confusion, .gallery = set->gallery, .result = result },
                      .result = result,
                      .progress = progress,
                      .context = context,
-                     .count = stoke_dataset_count(set->dataset) };
+                     .count = stk_eval_share_own(set->share, stoke_dataset_count(set->dataset)) };
     int r = STOKE_OK;
     *result = (stk_evaluate_result){ .loss = NAN };
     if (!confusion) return stk_evaluate_whole(set, result, progress, context, err);
-    stoke_confusion_reset(confusion);
-    stoke_sample *files = stk_calloc(c.count, sizeof *files);
-    c.losses = stk_calloc(c.count, sizeof *c.losses);
-    if (!files || !c.losses)
+    stk_eval_sums_begin(&c.sums);
+    stoke_sample *files = stk_calloc(c.count + 1, sizeof *files);
+    if (!files)
         r = stk_fail(err, STOKE_E_NOMEM, "no memory for a list of %llu files", (unsigned long long)c.count);
-    for (uint64_t i = 0; !r && i < c.count; i++) {
-        files[i] = stoke_dataset_sample(set->dataset, i);
-        c.losses[i] = NAN;
-    }
+    for (uint64_t i = 0; !r && i < c.count; i++)
+        files[i] = stoke_dataset_sample(set->dataset, stk_eval_share_at(set->share, i));
     if (!r) r = run_pictures(&c, files, err);
-    stk_free(c.losses);
+    r = stk_eval_sums_finish(&c.sums, set->share, r, err);
+    if (!r) r = stk_original_any(set, result, err);
+    stk_eval_sums_free(&c.sums);
     stk_free(files);
     return r;
 }

@@ -94,11 +94,30 @@ void stk_gallery_take_restored(stk_evaluate_gallery *gallery, const stk_evaluate
  * gallery's height and width, with its proportions. own: whose it is, and the scores for its caption. */
 int stk_gallery_show(stk_evaluate_gallery *gallery, const stk_evaluate_worst *own, const stoke_image *image,
                      const stoke_image *truth, const stoke_image *predicted, stoke_error *err);
+/* What a process knows of a picture it keeps, and its pixels: `bytes` of them, the same number in every
+ * gallery of such a size. A gallery that got the pixels of another accepts the picture. */
+typedef struct stk_gallery_note {
+    int32_t seen;
+    uint32_t width, height, image_width, image_height;
+    double miou, accuracy, psnr, ssim, input_psnr;
+} stk_gallery_note;
+uint32_t stk_gallery_count(const stk_evaluate_gallery *gallery); /* NULL: 0 */
+stk_gallery_note stk_gallery_note_of(const stk_evaluate_gallery *gallery, uint32_t i);
+void *stk_gallery_pixels(const stk_evaluate_gallery *gallery, uint32_t i, size_t *bytes);
+void stk_gallery_accept(stk_evaluate_gallery *gallery, uint32_t i, const stk_gallery_note *note,
+                        const stoke_dataset *dataset);
 /* 1: a picture was taken since it was created. Where all that are wanted were bad files there is none. */
 int stk_gallery_has_any(const stk_evaluate_gallery *gallery);
 int stk_gallery_write(const stk_evaluate_gallery *gallery, const char *path, const char *title,
                       int64_t ignore_index, const char *const *class_names, uint32_t classes,
                       stoke_error *err);
+
+/* Samples that could not be used. */
+typedef struct stk_evaluate_bad {
+    uint64_t replaced, left_out;  /* rows of a loader's batches, in all passes; else pictures, in this one */
+    uint64_t place;               /* in the set, of the first picture that was left out, and why: */
+    char first[STOKE_ERROR_TEXT]; /* "": none, or a loader's, whose list has it */
+} stk_evaluate_bad;
 
 typedef struct stk_evaluate_result {
     double loss; /* mean over the samples */
@@ -109,16 +128,33 @@ typedef struct stk_evaluate_result {
     double seconds, data_seconds;
     stk_evaluate_worst worst[STK_WORST]; /* ascending miou; restore: psnr */
     size_t n_worst;
+    stk_evaluate_bad bad; /* told of a pass that failed, too */
 } stk_evaluate_result;
+
+/* How processes share a pass (eval_share.h); NULL: one process does it all. */
+typedef struct stk_eval_share stk_eval_share;
 
 /* Runs the loader's epoch to its end and sets it back to the start (stoke_loader_set_epoch(loader, 0)).
  * `confusion` is reset first; it is NULL where pictures are restored. gallery may be NULL. Every sample
- * counts once: rows that stand in for bad files do not. STOKE_E_CANCELLED when progress asks. */
-int stk_evaluate(stoke_net *net, stoke_loader *loader, stoke_confusion *confusion,
-                 stk_evaluate_gallery *gallery, stk_evaluate_result *result, stoke_progress_fn progress,
-                 void *context, stoke_error *err);
+ * counts once: rows that stand in for bad files do not. STOKE_E_CANCELLED when progress asks. With a share,
+ * which the loader follows, all ranks call it, and rank 0 has the result (stk_eval_sums_finish). */
+int stk_evaluate(stoke_net *net, stoke_loader *loader, const stk_eval_share *share,
+                 stoke_confusion *confusion, stk_evaluate_gallery *gallery, stk_evaluate_result *result,
+                 stoke_progress_fn progress, void *context, stoke_error *err);
+
+/* The counts of a matrix, and how many there are. */
+uint64_t *stk_confusion_cells(stoke_confusion *confusion, size_t *cells);
 
 /* ---- restored pictures (evaluate_restored.c) ---- */
+
+/* What their scores are made of: sums over pictures. */
+typedef struct stk_restored_sum {
+    double squares, ssim, psnr;
+    uint64_t values, pixels, pictures;
+} stk_restored_sum;
+void stk_restored_put(stoke_restored *restored, const stk_restored_sum *sum);
+/* Of all since it was last taken; it is reset. */
+stk_restored_sum stk_restored_take(stoke_restored *restored);
 
 /* Their scores, added up; and of the pictures as they came, where these are as large. */
 typedef struct stk_restored_sums {
@@ -156,6 +192,7 @@ typedef struct stk_original {
     const stoke_labels *labels;
     const stoke_data_params *data; /* decoding, policy, max_bad, ignore_index */
     stk_quarantine *quarantine;    /* gets what is bad; kept from pass to pass, it has every sample once */
+    const stk_eval_share *share;   /* of the pictures; NULL: one process */
     stk_evaluate_gallery *gallery; /* may be NULL */
     int loss;                      /* restore: stoke_loss_kind */
     uint64_t memory;               /* see stoke_predict_job; 0: the usual */
@@ -164,13 +201,17 @@ typedef struct stk_original {
 
 /* As stk_evaluate; pictures that are restored go whole. result->loss: the mean over pictures of what their
  * windows lost, NaN unless all were slid over. The scores depend neither on threads nor on who comes when,
- * nor does the loss. */
+ * nor does the loss; nor on how many processes share it. */
 int stk_evaluate_original(const stk_original *set, stoke_confusion *confusion, stk_evaluate_result *result,
                           stoke_progress_fn progress, void *context, stoke_error *err);
 
 /* A sample that cannot be used: `policy` and `max_bad` say how far a set may be bad, as to a loader. The
- * message names the file. */
-int stk_original_bad(const stk_original *set, uint64_t id, const stoke_error *why, stoke_error *err);
+ * message names the file. Noted in `bad`. */
+int stk_original_bad(const stk_original *set, uint64_t id, const stoke_error *why, stk_evaluate_bad *bad,
+                     stoke_error *err);
+
+/* STOKE_E_TOO_BAD: not one sample could be used. */
+int stk_original_any(const stk_original *set, const stk_evaluate_result *result, stoke_error *err);
 
 /* The same of pictures that are restored (evaluate_restored.c), one after the other. */
 int stk_evaluate_whole(const stk_original *set, stk_evaluate_result *result, stoke_progress_fn progress,

@@ -11,7 +11,7 @@
 #include "src/loader/memory_plan.h"
 #include "src/source/dataset.h"
 #include "src/source/pairs.h"
-#include "src/train/evaluate.h"
+#include "src/train/eval_share.h"
 #include "src/train/predict.h"
 #include <stoke/tools/net.h>
 
@@ -148,7 +148,7 @@ typedef struct whole {
     stk_loader_config config;
     stk_picture_reader image, target;
     stk_mem_buffer image_floats, target_floats, planes;
-    double loss;
+    stk_eval_sums sums;
 } whole;
 
 /* 0 .. 1, interleaved. */
@@ -223,16 +223,21 @@ static int restore_one(whole *w, uint64_t id, const stoke_image *image, const st
     if (!r) r = stk_restored_sums_add(&w->scores, &item, &own, w->set->gallery, err);
     if (r) return r;
     stk_worst_note(w->result, &own, 1);
-    w->loss += loss_of(w->set->loss, planes, to, pixels);
-    w->result->samples++;
-    w->result->windows += about.windows;
-    return STOKE_OK;
+    const stk_eval_part part = { .place = id,
+                                 .loss = loss_of(w->set->loss, planes, to, pixels),
+                                 .losses = 1,
+                                 .samples = 1,
+                                 .windows = (uint32_t)about.windows,
+                                 .output = stk_restored_take(w->scores.output),
+                                 .input = stk_restored_take(w->scores.input) };
+    return stk_eval_sums_add(&w->sums, &part, err);
 }
 
 static int run_whole(whole *w, stoke_progress_fn progress, void *context, stoke_error *err)
 {
-    const uint64_t count = stoke_dataset_count(w->set->dataset);
-    for (uint64_t id = 0; id < count; id++) {
+    const uint64_t count = stk_eval_share_own(w->set->share, stoke_dataset_count(w->set->dataset));
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t id = stk_eval_share_at(w->set->share, i);
         const stoke_sample file = stoke_dataset_sample(w->set->dataset, id);
         const uint64_t start = stk_now_ns();
         stoke_image image, target;
@@ -244,16 +249,14 @@ static int run_whole(whole *w, stoke_progress_fn progress, void *context, stoke_
             r = stk_fail(&why, STOKE_E_SIZE, "%s: %u x %u pixels have no SSIM: %d a side are the least",
                          file.target_path, (unsigned)target.height, (unsigned)target.width,
                          STOKE_RESTORED_SIDE);
-        r = r ? stk_original_bad(w->set, id, &why, err) : restore_one(w, id, &image, &target, err);
+        r = r ? stk_original_bad(w->set, id, &why, &w->result->bad, err)
+              : restore_one(w, id, &image, &target, err);
         if (r) return r;
-        if (progress && progress(context, id + 1, count))
+        if (progress && progress(context, i + 1, count))
             return stk_fail(err, STOKE_E_CANCELLED, "the evaluation was stopped after %llu of %llu pictures",
-                            (unsigned long long)id + 1, (unsigned long long)count);
+                            (unsigned long long)i + 1, (unsigned long long)count);
     }
-    return w->result->samples
-               ? STOKE_OK
-               : stk_fail(err, STOKE_E_TOO_BAD, "none of %llu samples could be used; the first: %s",
-                          (unsigned long long)count, stk_quarantine_get(w->set->quarantine, 0).reason);
+    return STOKE_OK;
 }
 
 int stk_evaluate_whole(const stk_original *set, stk_evaluate_result *result, stoke_progress_fn progress,
@@ -261,6 +264,8 @@ int stk_evaluate_whole(const stk_original *set, stk_evaluate_result *result, sto
 {
     const uint64_t start = stk_now_ns();
     whole w = { .set = set, .result = result };
+    w.sums = (stk_eval_sums){ .restored = &w.scores, .gallery = set->gallery, .result = result };
+    stk_eval_sums_begin(&w.sums);
     /* Of the settings only those of decoding count: any size will do. */
     int r = stk_pictures_config(&w.config, set->data, STOKE_RESTORED_SIDE, STOKE_RESTORED_SIDE, err);
     w.image.config = w.target.config = &w.config;
@@ -268,8 +273,9 @@ int stk_evaluate_whole(const stk_original *set, stk_evaluate_result *result, sto
     if (!r) r = stk_scratch_create(&w.target.scratch, err);
     if (!r) r = stk_restored_sums_create(&w.scores, err);
     if (!r) r = run_whole(&w, progress, context, err);
-    if (!r) stk_restored_sums_scores(&w.scores, result);
-    result->loss = w.loss / (double)result->samples;
+    r = stk_eval_sums_finish(&w.sums, set->share, r, err);
+    if (!r) r = stk_original_any(set, result, err);
+    stk_eval_sums_free(&w.sums);
     result->seconds = 1e-9 * (double)(stk_now_ns() - start);
     stk_restored_sums_free(&w.scores);
     stk_scratch_destroy(&w.image.scratch);

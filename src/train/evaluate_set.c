@@ -152,8 +152,8 @@ static int run_loader(evaluation_set *set, stoke_confusion *confusion, stk_evalu
     stoke_loader_stats_data stats = { 0 };
     int r = stk_loader_create_planned(&loader, set->dataset, &set->data, &set->plan, set->err);
     if (r) return r;
-    r = stk_evaluate(set->predictor->net, loader, confusion, gallery, result, set->progress, set->context,
-                     set->err);
+    r = stk_evaluate(set->predictor->net, loader, NULL, confusion, gallery, result, set->progress,
+                     set->context, set->err);
     stoke_bad_file first = { 0 };
     const int any = !stoke_loader_bad(loader, 0, &first);
     if (r == STOKE_E_LABEL || (r == STOKE_E_TOO_BAD && any && first.code == STOKE_E_LABEL))

@@ -25,8 +25,9 @@ typedef struct keepsake {
 struct stk_evaluate_gallery {
     int restored;
     uint32_t count, height, width;
-    keepsake *kept;           /* ascending ids */
-    void *pixels;             /* of all of them */
+    keepsake *kept; /* ascending ids */
+    void *pixels;   /* of all of them, `each` bytes for one: truth, predicted, image */
+    size_t each;
     double scale[3], bias[3]; /* of samples in 0..1, by the loader */
 };
 
@@ -34,17 +35,21 @@ struct stk_evaluate_gallery {
 static int gallery_create(stk_evaluate_gallery **out, uint64_t samples, uint32_t wanted, uint32_t height,
                           uint32_t width, uint32_t channels, uint32_t depth, stoke_error *err)
 {
+    enum { ALIGNED = 16 }; /* masks are u16, and pictures of 3 bytes a pixel lie between them */
     stk_evaluate_gallery *g = *out = stk_calloc(1, sizeof *g);
     const uint32_t count = samples < wanted ? (uint32_t)samples : wanted;
     const size_t result = (size_t)channels * depth;
-    size_t pixels = 0, bytes = 0;
-    int fits = stk_mul(height, width, &pixels) && stk_mul(pixels, 2 * result + 3, &bytes) &&
-               stk_mul(bytes, count, &bytes);
+    size_t pixels = 0, each = 0, bytes = 0;
+    int fits = stk_mul(height, width, &pixels) && stk_mul(pixels, 2 * result + 3, &each) &&
+               stk_add(each, ALIGNED - 1, &each);
+    each = each / ALIGNED * ALIGNED;
+    fits = fits && stk_mul(each, count, &bytes);
     if (g && fits) {
         g->restored = channels == 3;
         g->count = count;
         g->height = height;
         g->width = width;
+        g->each = each;
         g->kept = stk_calloc(count, sizeof *g->kept);
         g->pixels = stk_alloc(bytes);
     }
@@ -56,17 +61,16 @@ static int gallery_create(stk_evaluate_gallery **out, uint64_t samples, uint32_t
     stk_pix_writer imagenet;
     stk_writer_init(&imagenet, STOKE_DTYPE_F32, STOKE_LAYOUT_CHW, STOKE_NORMALIZE_IMAGENET);
     stk_gallery_undo(g, &imagenet);
-    uint8_t *results = g->pixels, *rgb = results + 2 * result * pixels * count;
     for (uint32_t i = 0; i < count; i++) {
         keepsake *k = &g->kept[i];
+        uint8_t *own = (uint8_t *)g->pixels + i * each;
         /* The middle of each of `count` equal parts of the set. count < 2^32, so double is exact enough to
          * keep ids apart and below `samples` where samples * 2 * count would overflow. */
         k->id = (uint64_t)((i + 0.5) * (double)samples / count);
-        k->image = (stoke_image){ .data = rgb + 3 * pixels * i, .channels = 3, .depth = 1 };
-        k->truth = (stoke_image){ .channels = channels, .depth = depth };
-        k->predicted = k->truth;
-        k->truth.data = results + 2 * result * pixels * i;
-        k->predicted.data = results + result * pixels * (2 * i + 1);
+        k->truth = k->predicted = (stoke_image){ .channels = channels, .depth = depth };
+        k->truth.data = own;
+        k->predicted.data = own + result * pixels;
+        k->image = (stoke_image){ .data = own + 2 * result * pixels, .channels = 3, .depth = 1 };
         k->miou = NAN;
     }
     return STOKE_OK;
@@ -255,6 +259,48 @@ int stk_gallery_has_any(const stk_evaluate_gallery *gallery)
     for (uint32_t i = 0; i < gallery->count; i++)
         if (gallery->kept[i].name) return 1;
     return 0;
+}
+
+/* ---- kept by other processes ---- */
+
+uint32_t stk_gallery_count(const stk_evaluate_gallery *gallery)
+{
+    return gallery ? gallery->count : 0;
+}
+
+stk_gallery_note stk_gallery_note_of(const stk_evaluate_gallery *gallery, uint32_t i)
+{
+    const keepsake *k = &gallery->kept[i];
+    return (stk_gallery_note){ .seen = k->name != NULL,
+                               .width = k->truth.width,
+                               .height = k->truth.height,
+                               .image_width = k->image.width,
+                               .image_height = k->image.height,
+                               .miou = k->miou,
+                               .accuracy = k->accuracy,
+                               .psnr = k->psnr,
+                               .ssim = k->ssim,
+                               .input_psnr = k->input_psnr };
+}
+
+void *stk_gallery_pixels(const stk_evaluate_gallery *gallery, uint32_t i, size_t *bytes)
+{
+    *bytes = gallery->each;
+    return gallery->kept[i].truth.data;
+}
+
+void stk_gallery_accept(stk_evaluate_gallery *gallery, uint32_t i, const stk_gallery_note *note,
+                        const stoke_dataset *dataset)
+{
+    keepsake *k = &gallery->kept[i];
+    set_size(k, note->width, note->height);
+    shape(&k->image, note->image_width, note->image_height);
+    k->name = stoke_dataset_sample(dataset, k->id).name;
+    k->miou = note->miou;
+    k->accuracy = note->accuracy;
+    k->psnr = note->psnr;
+    k->ssim = note->ssim;
+    k->input_psnr = note->input_psnr;
 }
 
 int stk_gallery_write(const stk_evaluate_gallery *gallery, const char *path, const char *title,

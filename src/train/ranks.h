@@ -25,7 +25,7 @@ typedef struct stk_ranks {
 int stk_ranks_open(struct stoke_trainer *trainer, stoke_train_params *params, stoke_error *err);
 void stk_ranks_close(struct stoke_trainer *trainer);
 
-/* Whether this is the process that writes files, speaks and evaluates. */
+/* Whether this is the process that writes files and speaks. */
 int stk_ranks_first(const struct stoke_trainer *trainer);
 /* 1: the others are not heard of any more, and cannot be told anything. */
 int stk_ranks_lost(const struct stoke_trainer *trainer);

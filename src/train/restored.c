@@ -14,6 +14,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/train/evaluate.h"
 
 enum {
     REACH = 5,
@@ -26,8 +27,7 @@ struct stoke_restored {
     double weight[REACH + 1]; /* of the window's line, from its middle outward */
     double *lines;            /* QUANTITIES padded lines, TAPS rings of QUANTITIES lines, QUANTITIES means */
     size_t capacity;          /* columns that they have room for */
-    double squares, ssim, psnr;
-    uint64_t values, pixels, pictures;
+    stk_restored_sum sum;
 };
 
 int stoke_restored_create(stoke_restored **out, double range, stoke_error *err)
@@ -59,8 +59,27 @@ void stoke_restored_destroy(stoke_restored **restored)
 
 void stoke_restored_reset(stoke_restored *restored)
 {
-    restored->squares = restored->ssim = restored->psnr = 0;
-    restored->values = restored->pixels = restored->pictures = 0;
+    restored->sum = (stk_restored_sum){ 0 };
+}
+
+/* ---- one picture at a time ---- */
+
+void stk_restored_put(stoke_restored *restored, const stk_restored_sum *sum)
+{
+    stk_restored_sum *all = &restored->sum;
+    all->squares += sum->squares;
+    all->ssim += sum->ssim;
+    all->psnr += sum->psnr;
+    all->values += sum->values;
+    all->pixels += sum->pixels;
+    all->pictures += sum->pictures;
+}
+
+stk_restored_sum stk_restored_take(stoke_restored *restored)
+{
+    const stk_restored_sum sum = restored->sum;
+    stoke_restored_reset(restored);
+    return sum;
 }
 
 /* ---- one picture ---- */
@@ -217,12 +236,8 @@ int stoke_restored_add(stoke_restored *restored, uint32_t height, uint32_t width
     const uint64_t pixels = (uint64_t)height * width;
     const double values = (double)pixels * channels;
     const stoke_restored_score score = { psnr_of(r->range, squares, values), ssim / values };
-    r->squares += squares;
-    r->values += pixels * channels;
-    r->pixels += pixels;
-    r->psnr += score.psnr;
-    r->ssim += score.ssim;
-    r->pictures++;
+    const stk_restored_sum one = { squares, score.ssim, score.psnr, pixels * channels, pixels, 1 };
+    stk_restored_put(r, &one);
     if (own) *own = score;
     return STOKE_OK;
 }
@@ -236,33 +251,28 @@ int stoke_restored_merge(stoke_restored *restored, const stoke_restored *other, 
                         "scores of pictures with values up to %g and up to %g cannot be added: give both the "
                         "same range",
                         restored->range, other->range);
-    restored->squares += other->squares;
-    restored->ssim += other->ssim;
-    restored->psnr += other->psnr;
-    restored->values += other->values;
-    restored->pixels += other->pixels;
-    restored->pictures += other->pictures;
+    stk_restored_put(restored, &other->sum);
     return STOKE_OK;
 }
 
 stoke_scores stoke_restored_scores(const stoke_restored *restored)
 {
-    const stoke_restored *r = restored;
+    const stk_restored_sum *sum = &restored->sum;
     stoke_scores s = { 0 };
     for (int i = 0; i < STOKE_SCORES; i++) {
         const double none = NAN;
         memcpy((char *)&s + stoke_score_at(i)->offset, &none, sizeof none);
     }
-    if (!r->pictures) return s;
-    s.psnr = psnr_of(r->range, r->squares, (double)r->values);
-    s.ssim = r->ssim / (double)r->pictures;
-    s.pixels = r->pixels;
+    if (!sum->pictures) return s;
+    s.psnr = psnr_of(restored->range, sum->squares, (double)sum->values);
+    s.ssim = sum->ssim / (double)sum->pictures;
+    s.pixels = sum->pixels;
     return s;
 }
 
 double stoke_restored_psnr_mean(const stoke_restored *restored)
 {
-    return restored->pictures ? restored->psnr / (double)restored->pictures : NAN;
+    return restored->sum.pictures ? restored->sum.psnr / (double)restored->sum.pictures : NAN;
 }
 
 const char *stoke_restored_convention(void)

@@ -8,6 +8,7 @@
 #include "src/net/ops/ops.h"
 #include "src/report/grid.h"
 #include "src/source/reader.h"
+#include "src/train/eval_share.h"
 #include "src/train/lanes.h"
 #include "src/train/predict.h"
 #include <stoke/tools/labels.h>
@@ -373,7 +374,18 @@ static uint64_t predicted_bytes(const stk_setup *setup)
     return scale * scale * pixels * 3 * sizeof(float) + 2 * 416 * scale * setup->net.width;
 }
 
-int stk_train_memory_make(stk_train_memory *m, const stk_setup *setup, uint32_t pictures, stoke_error *err)
+/* What batches or pictures gave, until it is added up; and counts that come from other ranks. */
+static uint64_t results_bytes(const stk_train_memory *m, const stk_setup *setup, uint32_t world)
+{
+    if (!setup->val_set) return 0;
+    const int restores = stk_setup_restores(setup);
+    const uint64_t samples = stoke_dataset_count(setup->val_set), batch = (uint64_t)setup->val.batch;
+    const uint64_t parts = restores || m->slides ? samples : (samples + batch - 1) / batch;
+    return stk_eval_sums_bytes(parts, restores, setup->classes, world);
+}
+
+int stk_train_memory_make(stk_train_memory *m, const stk_setup *setup, uint32_t pictures, uint32_t world,
+                          stoke_error *err)
 {
     const stoke_data_params train = stk_part_data(setup, 0), val = stk_part_data(setup, 1);
     *m = (stk_train_memory){ 0 };
@@ -387,7 +399,8 @@ int stk_train_memory_make(stk_train_memory *m, const stk_setup *setup, uint32_t 
     if (setup->val_set && !loads_val(setup))
         r = stk_setup_restores(setup) ? plan_whole(m, setup, err) : plan_slide(m, setup, &val, err);
     if (r) return r;
-    const uint64_t drawn = drawn_bytes(m, setup, pictures), predicted = predicted_bytes(setup);
+    const uint64_t drawn = drawn_bytes(m, setup, pictures),
+                   predicted = predicted_bytes(setup) + results_bytes(m, setup, world);
     const uint64_t process =
         stk_machine_rss("/proc") + STK_CODE_BYTES + STK_RUN_BYTES + m->net.threads * STK_THREAD_BYTES;
     add_up(m, setup, drawn + predicted, process);

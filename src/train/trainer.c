@@ -188,7 +188,8 @@ static int announce(stoke_trainer *t, stk_train_memory *memory, stoke_error *err
 {
     const stk_setup *s = &t->setup;
     char text[1024];
-    const int r = stk_train_memory_make(memory, s, s->val_set && s->params.pictures ? STK_PICTURES : 0, err);
+    const int r = stk_train_memory_make(memory, s, s->val_set && s->params.pictures ? STK_PICTURES : 0,
+                                        stk_comm_world(t->comm), err);
     if (r) return r;
     stoke_memory_text(&memory->sum, text, sizeof text);
     if (memory->prefetch_reduced)
@@ -227,6 +228,7 @@ static int open_sight(stoke_trainer *t, const stk_train_memory *memory, const ch
     t->sight.dataset = s->val_set;
     t->sight.labels = t->labels;
     t->sight.data = &s->val;
+    t->sight.share = &t->share;
     t->sight.memory = memory->slide.memory;
     t->sight.helpers = memory->slide.helpers;
     return r;
@@ -259,17 +261,34 @@ static int open_loaders(stoke_trainer *t, const stk_train_memory *memory, stoke_
         train.quarantine = val.quarantine = stoke_there(t->folder) ? quarantine : NULL;
     }
     if (!r) r = stk_loader_create_planned(&t->train, s->train_set, &train, &memory->train, err);
-    if (!r && s->eval.mode == STOKE_PREDICT_RESIZE && stk_ranks_first(t))
+    if (r || !s->val_set) return r;
+    r = stk_eval_share_open(&t->share, t->comm, s->val_set, s->val.max_bad, err);
+    if (!r && s->eval.mode == STOKE_PREDICT_RESIZE)
         r = stk_loader_create_planned(&t->val, s->val_set, &val, &memory->val, err);
-    if (!r && s->eval.mode == STOKE_PREDICT_SLIDE && stk_ranks_first(t))
-        r = open_sight(t, memory, val.quarantine, err);
-    if (r || !s->val_set || !stk_ranks_first(t)) return r; /* loaders have copies of the path */
+    if (!r && t->val && t->comm) stk_eval_share_follow(&t->share, t->val);
+    if (!r && s->eval.mode == STOKE_PREDICT_SLIDE) r = open_sight(t, memory, val.quarantine, err);
+    if (r) return r; /* loaders have copies of the path */
     if (!stk_setup_restores(s))
         r = stoke_confusion_create(&t->confusion, s->classes, s->val.ignore_index, err);
     if (!r && s->params.pictures) open_gallery(t);
     if (t->gallery && t->val) stk_gallery_undo(t->gallery, &stk_loader_config_of(t->val)->writer);
     t->sight.gallery = t->gallery;
     return r;
+}
+
+/* Rank 0 draws what all have kept: all keep pictures, or none does. */
+static int agree_on_gallery(stoke_trainer *t, stoke_error *err)
+{
+    stoke_error own = { 0 };
+    int r = STOKE_OK;
+    if (!t->gallery && t->setup.val_set && t->setup.params.pictures)
+        r = stk_fail(&own, STOKE_E_NOMEM, "no memory for pictures to look at");
+    r = stk_ranks_agree(t, r, &own);
+    if (r != STOKE_E_NOMEM) return r ? stk_fail_again(err, r, own.message) : STOKE_OK;
+    if (t->gallery) stk_trainer_without(t, STK_EXTRA_PICTURES, own.message);
+    stk_gallery_destroy(&t->gallery);
+    t->sight.gallery = NULL;
+    return STOKE_OK;
 }
 
 static int open_lanes(stoke_trainer *t, stoke_error *err)
@@ -341,6 +360,7 @@ static int build(stoke_trainer *t, const stoke_data_params *data, const stoke_tr
     if (!r) r = open_lanes(t, err);
     if (!r) r = open_loaders(t, &memory, err);
     r = stk_ranks_agree(t, r, err);
+    if (!r) r = agree_on_gallery(t, err);
     if (!r) r = load_state(t, err);
     if (!r && stk_ranks_first(t)) r = open_files(t, err);
     return stk_ranks_agree(t, r, err);
@@ -373,7 +393,8 @@ void stoke_trainer_close(stoke_trainer **trainer)
     stk_log_writer_close(&t->log);
     stk_gallery_destroy(&t->gallery);
     stoke_confusion_destroy(&t->confusion);
-    stoke_loader_destroy(&t->val);
+    stoke_loader_destroy(&t->val); /* it follows the share */
+    stk_eval_share_close(&t->share);
     stk_quarantine_close(&t->sight.quarantine);
     stoke_labels_destroy(&t->labels);
     stoke_predictor_close(&t->sight.predictor);

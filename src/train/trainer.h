@@ -8,6 +8,7 @@
  *   trainer_save.c      what the caller hears; evaluation, checkpoints, the report; what the run holds of a
  *                       longer one and must not lose, and what it can do without
  *   lanes.c, ranks.c    how processes share a step, and how they agree on everything else
+ *   eval_share.c        how they share an evaluation
  *   identity.c          which files and settings it is the run of
  *
  * What a checkpoint holds is `now`, the network and the identity; everything else here can be made again.
@@ -20,6 +21,7 @@
 
 #include "src/base/remarks.h"
 #include "src/train/checkpoint.h"
+#include "src/train/eval_share.h"
 #include "src/train/evaluate.h"
 #include "src/train/lanes.h"
 #include "src/train/log_writer.h"
@@ -101,9 +103,10 @@ struct stoke_trainer {
     stoke_net *net;
     stk_lanes lanes; /* how a step's batches are added up */
     stoke_loader *train;
-    stoke_loader *val;  /* validates at the network's size; NULL: no validation, or ... */
-    stoke_net *viewer;  /* takes whole pictures, with the weights of `net`; NULL: not needed */
-    stk_original sight; /* ... at the pictures' own; its predictor is NULL otherwise */
+    stoke_loader *val;    /* validates at the network's size; NULL: no validation, or ... */
+    stoke_net *viewer;    /* takes whole pictures, with the weights of `net`; NULL: not needed */
+    stk_original sight;   /* ... at the pictures' own; its predictor is NULL otherwise */
+    stk_eval_share share; /* of the validation set */
     stoke_labels *labels;
     stoke_confusion *confusion;
     stk_evaluate_gallery *gallery; /* NULL: no pictures */
@@ -116,10 +119,12 @@ struct stoke_trainer {
     enum { STK_LOG_LATER, STK_LOG_OPEN, STK_LOG_ENDED } log_state;
 
     stk_checkpoint_progress now;
-    stoke_scores scores; /* of the last evaluation of this session */
-    int evaluated;       /* there was one */
-    int saves;           /* after this step: the last checkpoint is long ago */
-    int said_cost;       /* that evaluations take long */
+    stk_evaluate_result found; /* by the last evaluation; rank 0 has that of all */
+    uint64_t eval_began_ns;    /* when it began */
+    stoke_scores scores;       /* of the last evaluation of this session */
+    int evaluated;             /* there was one */
+    int saves;                 /* after this step: the last checkpoint is long ago */
+    int said_cost;             /* that evaluations take long */
     int stopped_early;
     int reported; /* the last report was written */
 
@@ -190,6 +195,9 @@ int stk_trainer_begins_again(stoke_trainer *trainer, stoke_error *err);
 int stk_trainer_goes_back(stoke_trainer *trainer, stoke_error *err);
 
 /* trainer_save.c */
+/* Into `found`, by all ranks; they agree on what became of it. */
+int stk_trainer_measure(stoke_trainer *trainer, stoke_error *err);
+/* What rank 0 makes of `found`: scores, best/, a picture, the line of the log. */
 int stk_trainer_evaluate(stoke_trainer *trainer, stoke_error *err);
 int stk_trainer_save(stoke_trainer *trainer, stoke_error *err);
 /* best or last alone. */

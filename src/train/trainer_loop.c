@@ -267,12 +267,13 @@ static const char *reason_to_end(stoke_trainer *t)
     return NULL;
 }
 
-/* By rank 0, with all that only owners have; what came of it is everyone's. */
+/* By all ranks, with all that only owners have; what rank 0 makes of it is everyone's. */
 static int evaluate(stoke_trainer *t, stoke_error *err)
 {
     int r = stk_ranks_agree(t, stk_lanes_gather(&t->lanes, err), err);
     if (r) return r;
-    r = stk_ranks_by_first(t, stk_trainer_evaluate, err);
+    r = stk_trainer_measure(t, err);
+    if (!r) r = stk_ranks_by_first(t, stk_trainer_evaluate, err);
     const int shared = stk_ranks_take(t, &t->now, sizeof t->now, r ? NULL : err);
     return r ? r : shared;
 }
@@ -334,18 +335,19 @@ static int run(stoke_trainer *t, const char **why, stoke_error *err)
 }
 
 /* What a person should know about the data of this session. */
-static void say_of_data(stoke_trainer *t, const stoke_loader *loader, const char *part)
+static void say_of_data(stoke_trainer *t, const stoke_loader *loader, const char *part, uint64_t replaced,
+                        uint64_t skipped)
 {
     stoke_loader_stats_data stats;
     if (!loader) return;
     stoke_loader_stats(loader, &stats);
-    const uint64_t bad = stats.replaced + stats.skipped;
+    const uint64_t bad = replaced + skipped;
     if (bad)
         stk_trainer_remark(t,
                            "%s: bad files at %" PRIu64 " place%s of its batches: %" PRIu64
                            " replaced by another sample, %" PRIu64
                            " left out; `stoke verify` gives the reasons",
-                           part, bad, bad == 1 ? "" : "s", stats.replaced, stats.skipped);
+                           part, bad, bad == 1 ? "" : "s", replaced, skipped);
     if (stats.retries)
         stk_trainer_remark(t, "%s: %" PRIu64 " read%s tried again", part, stats.retries,
                            stats.retries == 1 ? " was" : "s were");
@@ -359,12 +361,12 @@ static void say_of_data(stoke_trainer *t, const stoke_loader *loader, const char
 
 static void say_of_sight(stoke_trainer *t)
 {
-    const uint64_t bad = t->sight.predictor ? stk_quarantine_count(t->sight.quarantine) : 0;
+    const uint64_t bad = t->sight.predictor && stk_ranks_first(t) ? t->found.bad.left_out : 0;
     if (bad)
         stk_trainer_remark(t, "validation: %" PRIu64 " bad file%s left out; the first: %s", bad,
-                           bad == 1 ? " was" : "s were", stk_quarantine_get(t->sight.quarantine, 0).reason);
+                           bad == 1 ? " was" : "s were", t->found.bad.first);
     char unrecorded[STOKE_ERROR_TEXT];
-    if (bad && stk_quarantine_unrecorded(t->sight.quarantine, unrecorded, sizeof unrecorded))
+    if (t->sight.predictor && stk_quarantine_unrecorded(t->sight.quarantine, unrecorded, sizeof unrecorded))
         stk_trainer_remark(t, "validation: %s", unrecorded);
 }
 
@@ -374,8 +376,10 @@ int stoke_trainer_run(stoke_trainer *t, stoke_error *err)
     const char *why = NULL;
     t->began_ns = stk_now_ns();
     int r = run(t, &why, &own);
-    say_of_data(t, t->train, "training");
-    say_of_data(t, t->val, "validation");
+    const stk_loader_bad bad = stk_loader_bad_rows(t->train);
+    const stk_evaluate_bad none = { 0 }, *all = stk_ranks_first(t) ? &t->found.bad : &none;
+    say_of_data(t, t->train, "training", bad.replaced, bad.skipped);
+    say_of_data(t, t->val, "validation", all->replaced, all->left_out);
     say_of_sight(t);
     stk_ranks_say_rest(t);
     /* The log and the report tell of a failure too, as far as they can be written. */

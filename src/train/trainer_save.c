@@ -274,16 +274,20 @@ static int evaluating(void *context, uint64_t done, uint64_t total)
 }
 
 /* With the average of the weights where one is kept: that is the network people get. */
-static int measure(stoke_trainer *t, stk_evaluate_result *result, stoke_error *err)
+int stk_trainer_measure(stoke_trainer *t, stoke_error *err)
 {
     const int average = t->setup.net.average;
-    int r = average ? stoke_net_swap_average(t->net, err) : STOKE_OK;
+    stk_evaluate_result *result = &t->found;
+    t->eval_began_ns = stk_now_ns();
+    stk_trainer_live(t, STOKE_LIVE_EVALUATING);
+    stk_trainer_write_note(t);
+    int r = stk_ranks_agree(t, average ? stoke_net_swap_average(t->net, err) : STOKE_OK, err);
     if (r) return r;
     /* One of the loaders rests: the memory of their workers is planned once. */
     stk_loader_rest(t->train);
     if (t->val) {
         stk_loader_wake(t->val);
-        r = stk_evaluate(t->net, t->val, t->confusion, t->gallery, result, evaluating, t, err);
+        r = stk_evaluate(t->net, t->val, &t->share, t->confusion, t->gallery, result, evaluating, t, err);
         stk_loader_rest(t->val);
     } else {
         if (t->viewer) stoke_net_copy(t->viewer, t->net);
@@ -294,7 +298,7 @@ static int measure(stoke_trainer *t, stk_evaluate_result *result, stoke_error *e
         const int back = stoke_net_swap_average(t->net, r ? NULL : err);
         if (!r) r = back;
     }
-    return r;
+    return stk_ranks_agree(t, r, err);
 }
 
 /* 1: better than all before, and now the best. */
@@ -364,33 +368,28 @@ static void say_of_cost(stoke_trainer *t, double seconds)
 
 int stk_trainer_evaluate(stoke_trainer *t, stoke_error *err)
 {
-    const uint64_t began = stk_now_ns();
-    stk_evaluate_result e = { 0 };
+    stk_evaluate_result *e = &t->found;
     char picture[64];
     snprintf(picture, sizeof picture, "predictions/%06" PRIu64 ".png", t->now.step);
-    stk_trainer_live(t, STOKE_LIVE_EVALUATING);
-    stk_trainer_write_note(t);
-    int r = measure(t, &e, err);
-    if (r) return r;
-    const int best = keep_score(t, &e);
+    const int best = keep_score(t, e);
     /* Bad files are no reason to end a run that copes with them. */
-    const int drawn = t->gallery && stk_gallery_has_any(t->gallery) && draw(t, &e, picture);
-    if (best) r = stk_trainer_save_network(t, "best", err);
-    const double seconds = (double)(stk_now_ns() - began) / 1e9;
+    const int drawn = t->gallery && stk_gallery_has_any(t->gallery) && draw(t, e, picture);
+    const int r = best ? stk_trainer_save_network(t, "best", err) : STOKE_OK;
+    const double seconds = (double)(stk_now_ns() - t->eval_began_ns) / 1e9;
     t->now.eval_seconds += seconds;
-    e.seconds = seconds; /* the log has the whole, as the summary does: the report's times add up */
+    e->seconds = seconds; /* the log has the whole, as the summary does: the report's times add up */
     if (r) return r;
     const stk_log_eval_note note = { .step = t->now.step,
                                      .epoch = t->now.epoch,
                                      .t = stk_trainer_clock(t),
-                                     .evaluation = &e,
+                                     .evaluation = e,
                                      .confusion = t->confusion,
                                      .best = best,
                                      .average = t->setup.net.average,
                                      .picture = drawn ? picture : NULL };
     stk_log_writer_evaluation(t->log, &t->setup, &note);
     stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_EVALUATED);
-    event.loss = e.loss;
+    event.loss = e->loss;
     event.best = best;
     event.seconds = seconds;
     stk_trainer_send(t, &event);

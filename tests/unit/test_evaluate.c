@@ -62,7 +62,7 @@ static stk_evaluate_result evaluated(scratch *b, stk_evaluate_gallery *gallery)
 {
     stk_evaluate_result e;
     stoke_error err = { 0 };
-    if (stk_evaluate(b->net, b->loader, b->confusion, gallery, &e, NULL, NULL, &err))
+    if (stk_evaluate(b->net, b->loader, NULL, b->confusion, gallery, &e, NULL, NULL, &err))
         fail_msg("%s", err.message);
     return e;
 }
@@ -247,11 +247,11 @@ static void progress_tells_and_stops(void **state)
     stoke_error err = { 0 };
     uint64_t seen[3] = { 0, 0, 2 };
     open_bench(&b, &data, PAIRS_CLASSES);
-    assert_int_equal(stk_evaluate(b.net, b.loader, b.confusion, NULL, &e, stop, seen, &err),
+    assert_int_equal(stk_evaluate(b.net, b.loader, NULL, b.confusion, NULL, &e, stop, seen, &err),
                      STOKE_E_CANCELLED);
     assert_true(seen[0] == 2 && seen[1] == 5);
     seen[2] = 6;
-    assert_int_equal(stk_evaluate(b.net, b.loader, b.confusion, NULL, &e, stop, seen, &err), STOKE_OK);
+    assert_int_equal(stk_evaluate(b.net, b.loader, NULL, b.confusion, NULL, &e, stop, seen, &err), STOKE_OK);
     assert_true(seen[0] == 5 && seen[1] == 5);
     assert_int_equal(e.samples, 5);
     close_bench(&b);
@@ -266,11 +266,11 @@ static void what_does_not_fit_is_refused(void **state)
     stoke_error err = { 0 };
     data.classes = 0; /* nobody checks the masks before the network */
     open_bench(&b, &data, 3);
-    assert_int_equal(stk_evaluate(b.net, b.loader, b.confusion, NULL, &e, NULL, NULL, &err), STOKE_E_LABEL);
+    assert_int_equal(stk_evaluate(b.net, b.loader, NULL, b.confusion, NULL, &e, NULL, NULL, &err), STOKE_E_LABEL);
     close_bench(&b);
     data.size[0] = SIZE + 4;
     open_bench(&b, &data, PAIRS_CLASSES);
-    assert_int_equal(stk_evaluate(b.net, b.loader, b.confusion, NULL, &e, NULL, NULL, &err), STOKE_E_INVALID);
+    assert_int_equal(stk_evaluate(b.net, b.loader, NULL, b.confusion, NULL, &e, NULL, NULL, &err), STOKE_E_INVALID);
     assert_non_null(strstr(err.message, "32 x 32"));
     close_bench(&b);
 }

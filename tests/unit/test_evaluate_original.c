@@ -100,7 +100,7 @@ static void a_window_as_large_as_the_picture(void **state)
     open_bench(&b, &data, 4, 2);
     assert_int_equal(stoke_confusion_create(&resized, PAIRS_CLASSES, 255, NULL), 0);
     assert_int_equal(stoke_loader_create(&loader, b.dataset, &data, NULL, &err), 0);
-    if (stk_evaluate(b.net, loader, resized, NULL, &usual, NULL, NULL, &err)) fail_msg("%s", err.message);
+    if (stk_evaluate(b.net, loader, NULL, resized, NULL, &usual, NULL, NULL, &err)) fail_msg("%s", err.message);
     const stk_evaluate_result own = evaluated(&b);
     expect_same_counts(resized, b.confusion);
     assert_int_equal(own.samples, 7);
