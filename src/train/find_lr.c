@@ -398,7 +398,7 @@ int stoke_find_lr(const stoke_data_params *data, const stoke_train_params *train
     s.train = &setup.params;
     if (!status && !stk_quarantine_named(&setup.train)) setup.train.quarantine = ""; /* nothing is written */
     if (!status) stoke_dataset_close(&setup.val_set); /* nothing is validated */
-    if (!status) status = stk_train_memory_make(&memory, &setup, 0, 1, err);
+    if (!status) status = stk_train_memory_make(&memory, &setup, 0, err);
     if (!status) { /* said before it is taken */
         char text[1024];
         report->memory = memory.sum;

@@ -375,17 +375,16 @@ static uint64_t predicted_bytes(const stk_setup *setup)
 }
 
 /* What batches or pictures gave, until it is added up; and counts that come from other ranks. */
-static uint64_t results_bytes(const stk_train_memory *m, const stk_setup *setup, uint32_t world)
+static uint64_t results_bytes(const stk_train_memory *m, const stk_setup *setup)
 {
     if (!setup->val_set) return 0;
     const int restores = stk_setup_restores(setup);
     const uint64_t samples = stoke_dataset_count(setup->val_set), batch = (uint64_t)setup->val.batch;
     const uint64_t parts = restores || m->slides ? samples : (samples + batch - 1) / batch;
-    return stk_eval_sums_bytes(parts, restores, setup->classes, world);
+    return stk_eval_sums_bytes(parts, restores, setup->classes, setup->world ? setup->world : 1);
 }
 
-int stk_train_memory_make(stk_train_memory *m, const stk_setup *setup, uint32_t pictures, uint32_t world,
-                          stoke_error *err)
+int stk_train_memory_make(stk_train_memory *m, const stk_setup *setup, uint32_t pictures, stoke_error *err)
 {
     const stoke_data_params train = stk_part_data(setup, 0), val = stk_part_data(setup, 1);
     *m = (stk_train_memory){ 0 };
@@ -400,7 +399,7 @@ int stk_train_memory_make(stk_train_memory *m, const stk_setup *setup, uint32_t 
         r = stk_setup_restores(setup) ? plan_whole(m, setup, err) : plan_slide(m, setup, &val, err);
     if (r) return r;
     const uint64_t drawn = drawn_bytes(m, setup, pictures),
-                   predicted = predicted_bytes(setup) + results_bytes(m, setup, world);
+                   predicted = predicted_bytes(setup) + results_bytes(m, setup);
     const uint64_t process =
         stk_machine_rss("/proc") + STK_CODE_BYTES + STK_RUN_BYTES + m->net.threads * STK_THREAD_BYTES;
     add_up(m, setup, drawn + predicted, process);

@@ -31,9 +31,9 @@ typedef struct stk_train_memory {
 stoke_data_params stk_part_data(const stk_setup *setup, int val);
 
 /* Reads headers. What the two loaders' workers hold is counted once: one of them rests while the other works.
- * Of `world` processes rank 0 takes the most, and the plan is its. STOKE_E_LIMIT: more than memory_limit; the
- * message has the arithmetic. */
-int stk_train_memory_make(stk_train_memory *memory, const stk_setup *setup, uint32_t pictures, uint32_t world,
+ * Of several processes rank 0 takes the most of what an evaluation comes to, and the plan is its.
+ * STOKE_E_LIMIT: more than memory_limit; the message has the arithmetic. */
+int stk_train_memory_make(stk_train_memory *memory, const stk_setup *setup, uint32_t pictures,
                           stoke_error *err);
 
 /* Adds the network's regions. */

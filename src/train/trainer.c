@@ -188,8 +188,7 @@ static int announce(stoke_trainer *t, stk_train_memory *memory, stoke_error *err
 {
     const stk_setup *s = &t->setup;
     char text[1024];
-    const int r = stk_train_memory_make(memory, s, s->val_set && s->params.pictures ? STK_PICTURES : 0,
-                                        stk_comm_world(t->comm), err);
+    const int r = stk_train_memory_make(memory, s, s->val_set && s->params.pictures ? STK_PICTURES : 0, err);
     if (r) return r;
     stoke_memory_text(&memory->sum, text, sizeof text);
     if (memory->prefetch_reduced)

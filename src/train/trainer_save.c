@@ -270,7 +270,7 @@ void stk_trainer_write_note(stoke_trainer *t)
 static int evaluating(void *context, uint64_t done, uint64_t total)
 {
     stk_trainer_live(context, STOKE_LIVE_EVALUATING);
-    return stk_trainer_count(context, STOKE_TRAIN_EVALUATING, done, total) || stk_ranks_working(context);
+    return stk_trainer_count(context, STOKE_TRAIN_EVALUATING, done, total);
 }
 
 /* With the average of the weights where one is kept: that is the network people get. */

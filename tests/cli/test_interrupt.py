@@ -60,6 +60,7 @@ TRIED = {
     'bench pix': ['bench', 'pix'],
     'bench net': ['bench', 'net'],
     'bench step': ['bench', 'step', *SMALL],
+    'bench comm': ['bench', 'comm'],
     'bench transfer': ['bench', 'transfer', '--device', 'host'],
     'bench device': ['bench', 'device', SET, '--device', 'host'],
     # the same command in another state
