@@ -208,7 +208,7 @@ def completion():
         return subprocess.run(['bash', '-c', program], capture_output=True, text=True, check=True).stdout.split()
     equal(complete('stoke', 'ver'), ['verify'])
     equal(complete('stoke', 'help', 'fil'), ['files'])
-    equal(complete('stoke', 'bench', ''), ['data', 'pix', 'net', 'step', 'transfer', 'device'])
+    equal(complete('stoke', 'bench', ''), ['data', 'pix', 'net', 'step', 'transfer', 'comm', 'device'])
     equal(complete('stoke', 'hash', '--resume-at'), ['--resume-at'])
     equal(complete('stoke', 'bench', 'data', '--swe'), ['--sweep'])
     equal(complete('stoke', 'hash', '--policy', 're'), ['replace'])
