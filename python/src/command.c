@@ -42,13 +42,27 @@ static int fail(stoke_error *err)
     return err->code;
 }
 
-/* ---- the engine; each of these takes the GIL ---- */
+/* ---- the engine ---- */
+
+/* The thread that makes all calls has one state of Python's from the first to the last: PyTorch 1.13 crashed
+ * where each call had its own. */
+static PyThreadState *state;
+
+static void enter(void)
+{
+    PyEval_RestoreThread(state);
+}
+
+static void leave(void)
+{
+    state = PyEval_SaveThread();
+}
 
 static int together_open(void **self, stoke_comm_place *place, stoke_error *err)
 {
     const char *host, *library;
     int r = STOKE_OK;
-    const PyGILState_STATE gil = PyGILState_Ensure();
+    PyGILState_Ensure(); /* not released: the thread ends with the process, or a little before */
     PyObject *said = PyObject_CallMethod(together, "open", NULL);
     *self = NULL;
     memset(place, 0, sizeof *place);
@@ -61,7 +75,7 @@ static int together_open(void **self, stoke_comm_place *place, stoke_error *err)
         r = fail(err);
     }
     Py_XDECREF(said);
-    PyGILState_Release(gil);
+    leave();
     return r;
 }
 
@@ -85,31 +99,31 @@ static PyObject *list_of(const stoke_comm_part *parts)
 static int together_exchange(void *self, const stoke_comm_part *send, const stoke_comm_part *recv,
                              void **ticket, stoke_error *err)
 {
-    const PyGILState_STATE gil = PyGILState_Ensure();
+    enter();
     PyObject *goes = list_of(send), *comes = goes ? list_of(recv) : NULL;
     *ticket = comes ? PyObject_CallMethod(self, "exchange", "OO", goes, comes) : NULL;
     const int r = *ticket ? STOKE_OK : fail(err);
     Py_XDECREF(goes);
     Py_XDECREF(comes);
-    PyGILState_Release(gil);
+    leave();
     return r;
 }
 
 static int together_test(void *self, void *ticket, int *done, stoke_error *err)
 {
-    const PyGILState_STATE gil = PyGILState_Ensure();
+    enter();
     PyObject *said = PyObject_CallMethod(self, "test", "O", (PyObject *)ticket);
     const int answer = said ? PyObject_IsTrue(said) : -1, r = answer < 0 ? fail(err) : STOKE_OK;
     *done = answer > 0;
     if (r || *done) Py_DECREF((PyObject *)ticket);
     Py_XDECREF(said);
-    PyGILState_Release(gil);
+    leave();
     return r;
 }
 
 static void together_missing(void *self, void *ticket, uint8_t *missing)
 {
-    const PyGILState_STATE gil = PyGILState_Ensure();
+    enter();
     PyObject *list = PyObject_CallMethod(self, "missing", "O", (PyObject *)ticket);
     memset(missing, 0, ranks);
     for (Py_ssize_t i = 0; list && i < PyList_Size(list); i++) {
@@ -118,7 +132,7 @@ static void together_missing(void *self, void *ticket, uint8_t *missing)
     }
     Py_XDECREF(list);
     PyErr_Clear();
-    PyGILState_Release(gil);
+    leave();
 }
 
 static void together_abort(void *self, int status)
@@ -128,12 +142,12 @@ static void together_abort(void *self, int status)
 
 static void together_close(void **self)
 {
-    const PyGILState_STATE gil = PyGILState_Ensure();
+    enter();
     PyObject *said = PyObject_CallMethod(*self, "close", NULL);
     *self = NULL;
     Py_XDECREF(said);
     PyErr_Clear(); /* the run is over, and so are the others */
-    PyGILState_Release(gil);
+    leave();
 }
 
 static const stoke_comm_engine engine = {
@@ -156,24 +170,24 @@ static PyObject *run(PyObject *module, PyObject *args)
 {
     static char *words[WORDS + 1];
     PyObject *list, *object;
-    int count, status = 0;
+    int count;
     if (!PyArg_ParseTuple(args, "O!O:run", &PyList_Type, &list, &object)) return NULL;
-    if (together) return PyErr_Format(PyExc_RuntimeError, "the command runs once in a process");
     if (PyList_Size(list) > WORDS) return PyErr_Format(PyExc_ValueError, "more than %d words", WORDS);
     for (count = 0; count < PyList_Size(list); count++)
         if (!(words[count] = PyBytes_AsString(PyList_GetItem(list, count)))) return NULL;
-    /* Both for good: a thread of the library that hangs in a call of the engine may come back from it. */
     Py_INCREF(list);
     Py_INCREF(object);
     together = object;
     stoke_comm_offer(&engine);
-    Py_BEGIN_ALLOW_THREADS status = cli_main(count, words);
-    Py_END_ALLOW_THREADS return PyLong_FromLong(status);
+    /* Not back into Python: the thread of the library may hang in a call that keeps the GIL (PyTorch 1.13
+     * waits for the others to join like that), and PyTorch's own threads need not be waited for. */
+    PyEval_SaveThread();
+    _exit(cli_main(count, words));
 }
 
 static PyMethodDef functions[] = {
     { "run", run, METH_VARARGS,
-      "run(words: list[bytes], engine) -> int: the command, and its exit status. Takes signals over." },
+      "run(words: list[bytes], engine): the command, with whose status the process ends." },
     { 0 },
 };
 

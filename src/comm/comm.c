@@ -90,8 +90,8 @@ static void list_missing(const stk_comm *comm, char *text, size_t size)
         char name[128];
         if (!comm->missing[comm->engine_rank[q]]) continue;
         const char *between = !named ? "" : named + 1 == count ? " and " : ", ";
-        const int n = snprintf(text + used, size - used, "%s%s", between,
-                               stk_comm_name_of(comm, q, name, sizeof name));
+        const int n =
+            snprintf(text + used, size - used, "%s%s", between, stk_comm_name_of(comm, q, name, sizeof name));
         used += stk_least((size_t)n, size - used - 1);
         named++;
     }
@@ -196,8 +196,7 @@ static int begin_greeting(stk_comm *comm, stoke_error *err)
     for (uint32_t q = 0; q < world; q++) {
         comm->engine_rank[q] = q;
         comm->parts[q] = (stoke_comm_part){ comm->wire, CARD_BYTES };
-        comm->parts[world + q] =
-            (stoke_comm_part){ comm->wire + (size_t)CARD_BYTES * (1 + q), CARD_BYTES };
+        comm->parts[world + q] = (stoke_comm_part){ comm->wire + (size_t)CARD_BYTES * (1 + q), CARD_BYTES };
     }
     return stk_carrier_post(comm->carrier, comm->parts, comm->parts + world, NULL, &comm->greeting, err);
 }
@@ -272,12 +271,12 @@ static const stoke_comm_engine *offered_engine(const stoke_comm_launch *launch, 
     else if (launch->launcher == STOKE_LAUNCHER_TORCHRUN)
         stk_fail(err, STOKE_E_UNSUPPORTED,
                  "torchrun started %u processes, which find each other in Python only: torchrun ... -m "
-                 "stokehold, or use mpirun",
+                 "stokehold train, or use mpirun",
                  launch->world);
     else
         stk_fail(err, STOKE_E_UNSUPPORTED,
                  "the engine `c10d` is torch.distributed, which is there in Python only: torchrun ... -m "
-                 "stokehold");
+                 "stokehold train");
     return NULL;
 }
 
@@ -302,8 +301,8 @@ static int choose(const char *name, const stoke_comm_launch *launch, stk_carrier
 }
 
 /* An MPI that does not know the launcher believes to be alone, and each process would train by itself. */
-static int check_world(const stk_comm *comm, const stoke_comm_launch *launch, const stk_carrier_source *source,
-                       stoke_error *err)
+static int check_world(const stk_comm *comm, const stoke_comm_launch *launch,
+                       const stk_carrier_source *source, stoke_error *err)
 {
     const stoke_comm_place *place = stk_carrier_place(comm->carrier);
     if (place->world >= launch->world) return STOKE_OK;
