@@ -2,7 +2,8 @@
 """Processes that train together: the engine `c10d`, in which torch.distributed (Gloo) carries the bytes between them.
 
 One thread of the library makes all calls. A message of Gloo cannot be asked whether it has come, and a wait for it that runs out breaks
-the connection; so each peer has a thread that waits for its messages, in their order.
+the connection; so each peer has a thread that waits for its messages, in their order. And whoever waits for a message of which a part has
+come hears nothing when its sender dies (seen with PyTorch 1.13); so a second thread waits for a byte that a peer sends when it is done.
 """
 import datetime
 import os
@@ -16,12 +17,14 @@ import threading
 NO_LIMIT = datetime.timedelta(days=24)
 
 
+MESSAGE, FAREWELL = 0, 1  # tags
+
+
 class Ticket:
     """What an exchange still waits for."""
 
     def __init__(self):
         self.left = {}  # rank -> messages; a rank's number is counted down by its own thread alone
-        self.fault = None
 
     def missing(self):
         return [rank for rank, left in self.left.items() if left]
@@ -33,23 +36,28 @@ def plain(error):
     return re.split(r"\. |\n", text, maxsplit=1)[0]
 
 
-class Peer(threading.Thread):
-    """Waits for the messages from and to one rank."""
+class Peer:
+    """Another rank, with the two threads that wait for it."""
 
-    def __init__(self, rank):
-        super().__init__(name=f"stoke-rank-{rank}", daemon=True)
-        self.rank = rank
+    def __init__(self, rank, farewell):
+        self.fault = None
         self.messages = queue.SimpleQueue()
-        self.start()
+        threading.Thread(target=self.work_off, args=(rank,), daemon=True).start()
+        self.watch = threading.Thread(target=self.wait, args=(farewell,), daemon=True)
+        self.watch.start()
 
-    def run(self):
+    def wait(self, work):
+        try:
+            work.wait()
+        except RuntimeError as error:
+            self.fault = self.fault or plain(error)
+        return not self.fault
+
+    def work_off(self, rank):
         for work, ticket in iter(self.messages.get, None):
-            try:
-                work.wait()
-            except RuntimeError as error:
-                ticket.fault = f"the connection to rank {self.rank} broke: {plain(error)}"
+            if not self.wait(work):
                 return
-            ticket.left[self.rank] -= 1
+            ticket.left[rank] -= 1
 
 
 class Engine:
@@ -79,7 +87,10 @@ class Engine:
             os.dup2(output, 1)
             os.close(output)
         rank, world = torch.distributed.get_rank(), torch.distributed.get_world_size()
-        self.peers = {other: Peer(other) for other in range(world) if other != rank}
+        for other in range(world):
+            if other != rank:
+                byte = torch.empty(1, dtype=torch.uint8)
+                self.peers[other] = Peer(other, torch.distributed.irecv(byte, other, tag=FAREWELL))
         return rank, world, socket.gethostname(), f"Gloo of PyTorch {torch.__version__}"
 
     def exchange(self, sends, receives):
@@ -91,21 +102,23 @@ class Engine:
             for rank, memory in parts:
                 tensor = self.torch.frombuffer(memory, dtype=self.torch.uint8)
                 try:
-                    work = begin(tensor, rank)
+                    work = begin(tensor, rank, tag=MESSAGE)
                 except RuntimeError as error:
-                    self.failed = True
-                    raise RuntimeError(f"the connection to rank {rank} broke: {plain(error)}") from None
+                    raise self.broken(rank, plain(error)) from None
                 self.peers[rank].messages.put((work, ticket))
         return ticket
 
+    def broken(self, rank, fault):
+        self.failed = True
+        return RuntimeError(f"the connection to rank {rank} broke: {fault}")
+
     def test(self, ticket):
-        if ticket.fault:
-            self.failed = True
-            raise RuntimeError(ticket.fault)
-        if any(ticket.left.values()):
-            return False
-        self.on_way -= 1
-        return True
+        missing = ticket.missing()
+        for rank in missing:
+            if self.peers[rank].fault:
+                raise self.broken(rank, self.peers[rank].fault)
+        self.on_way -= not missing
+        return not missing
 
     def missing(self, ticket):
         return ticket.missing()
@@ -113,9 +126,11 @@ class Engine:
     def close(self):
         if self.failed or self.on_way:
             return
+        byte = self.torch.zeros(1, dtype=self.torch.uint8)
+        for work in [self.torch.distributed.isend(byte, rank, tag=FAREWELL) for rank in self.peers]:
+            work.wait()
         for peer in self.peers.values():
-            peer.messages.put(None)
-        self.torch.distributed.barrier()
+            peer.watch.join()
         self.torch.distributed.destroy_process_group()
 
 
