@@ -297,12 +297,12 @@ static const stoke_comm_engine *offered_engine(const stoke_comm_launch *launch, 
     else if (launch->launcher == STOKE_LAUNCHER_TORCHRUN)
         stk_fail(err, STOKE_E_UNSUPPORTED,
                  "torchrun started %u processes, which find each other in Python only: torchrun ... -m "
-                 "stokehold, or use mpirun",
+                 "stokehold train, or use mpirun",
                  launch->world);
     else
         stk_fail(err, STOKE_E_UNSUPPORTED,
                  "the engine `c10d` is torch.distributed, which is there in Python only: torchrun ... -m "
-                 "stokehold");
+                 "stokehold train");
     return NULL;
 }
 
