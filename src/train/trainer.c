@@ -342,6 +342,8 @@ static int build(stoke_trainer *t, const stoke_data_params *data, const stoke_tr
     r = stk_ranks_agree(t, r, err);
     if (!r) r = load_state(t, err);
     if (!r && stk_ranks_first(t)) r = open_files(t, err);
+    if (!r && t->comm && t->setup.params.rank_logs)
+        stk_rank_log_open(&t->rank_log, t->folder, stk_comm_rank(t->comm));
     return stk_ranks_agree(t, r, err);
 }
 
@@ -370,6 +372,7 @@ void stoke_trainer_close(stoke_trainer **trainer)
     *trainer = NULL;
     stoke_live_close(&t->live);
     stk_log_writer_close(&t->log);
+    stk_rank_log_close(&t->rank_log);
     stk_gallery_destroy(&t->gallery);
     stoke_confusion_destroy(&t->confusion);
     stoke_loader_destroy(&t->val);
