@@ -92,7 +92,8 @@ typedef struct stoke_train_params {
     int64_t stop_after; /* leave, with a checkpoint, after this many steps of this session; 0: never */
     int pictures;       /* draw predictions at evaluations */
     int tensorboard;
-    int force; /* resume although data or settings changed, or the state is gone */
+    int rank_logs; /* log.rankN.jsonl of each of several processes */
+    int force;     /* resume although data or settings changed, or the state is gone */
 } stoke_train_params;
 
 STOKE_API stoke_train_params stoke_train_defaults(void);

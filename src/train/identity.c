@@ -138,7 +138,7 @@ static const char *const left_out[] = {
     "threads",      "epochs",         "steps",     "eval_every", "patience",     "runs",        "name",
     "resume",       "continue",       "force",     "log_every",  "save_every",   "stop_after",  "pictures",
     "tensorboard",  "eval_mode",      "names",     "targets",    "patch_size",   "perceptual",  "comm",
-    "comm_timeout",
+    "comm_timeout", "rank_logs",
 };
 
 /* Settings that came later than runs there are, and that say nothing of segmentation by a model with sizes of

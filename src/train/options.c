@@ -165,6 +165,9 @@ static const stoke_option table[] = {
     AUTO_INT(log_every, "auto", 1, ANY, "N|auto",
              "Steps between lines of the log and points of the curves; auto is 200 points per run, but "
              "every 20 steps at least")
+    FLAG(rank_logs, "false",
+         "Of several processes: each writes its own steps, and how long it waited for data and for the others, to "
+         "log.rankN.jsonl, if it sees the run's folder")
     FLAG(pictures, "true", "Draw some predictions at every evaluation")
     FLAG(tensorboard, "true", "Write events for TensorBoard beside the log")
 };

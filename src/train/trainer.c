@@ -362,6 +362,8 @@ static int build(stoke_trainer *t, const stoke_data_params *data, const stoke_tr
     if (!r) r = agree_on_gallery(t, err);
     if (!r) r = load_state(t, err);
     if (!r && stk_ranks_first(t)) r = open_files(t, err);
+    if (!r && t->comm && t->setup.params.rank_logs)
+        stk_rank_log_open(&t->rank_log, t->folder, stk_comm_rank(t->comm));
     return stk_ranks_agree(t, r, err);
 }
 
@@ -390,6 +392,7 @@ void stoke_trainer_close(stoke_trainer **trainer)
     *trainer = NULL;
     stoke_live_close(&t->live);
     stk_log_writer_close(&t->log);
+    stk_rank_log_close(&t->rank_log);
     stk_gallery_destroy(&t->gallery);
     stoke_confusion_destroy(&t->confusion);
     stoke_loader_destroy(&t->val); /* it follows the share */

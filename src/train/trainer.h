@@ -9,6 +9,7 @@
  *                       longer one and must not lose, and what it can do without
  *   lanes.c, ranks.c    how processes share a step, and how they agree on everything else
  *   eval_share.c        how they share an evaluation
+ *   rank_log.c          what one process of several notes of its steps
  *   identity.c          which files and settings it is the run of
  *
  * What a checkpoint holds is `now`, the network and the identity; everything else here can be made again.
@@ -25,6 +26,7 @@
 #include "src/train/evaluate.h"
 #include "src/train/lanes.h"
 #include "src/train/log_writer.h"
+#include "src/train/rank_log.h"
 #include "src/train/ranks.h"
 #include <stoke/dataset.h>
 #include <stoke/tools/live.h>
@@ -91,6 +93,7 @@ struct stoke_trainer {
     int stops;      /* what all ranks have agreed on: the largest of what any of them was asked */
     stk_comm *comm; /* NULL: one process */
     stk_ranks ranks;
+    stk_rank_log rank_log;
 
     char *folder;
     int folder_fd;  /* holds the lock on the folder; -1: none */

@@ -255,7 +255,7 @@ static int is_beginning(const char *name)
                                          "metrics.csv", STK_OURS_MARKER, "quarantine.jsonl" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(name, names[i])) return 1;
-    return !strncmp(name, "events.out.tfevents.", 20);
+    return !strncmp(name, "events.out.tfevents.", 20) || !strncmp(name, "log.rank", 8);
 }
 
 void stk_trainer_discard_folder(const stoke_trainer *t)

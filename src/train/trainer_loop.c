@@ -223,9 +223,13 @@ static int step(stoke_trainer *t, stoke_error *err)
     for (uint32_t k = 0; !r && k < stk_lanes_own(&t->lanes); k++)
         r = add_batch(t, k, &all.waited, &all.images, err);
     all.save = is_long_since_saved(t);
+    const double own = all.waited;
+    const uint64_t ready = stk_now_ns();
     r = stk_ranks_agree_on_step(t, r, &all, err);
+    const double others = seconds_since(ready);
     if (!r) r = update(t, &loss, err);
     if (r) return r;
+    stk_rank_log_add(&t->rank_log, seconds_since(began), own, others);
     t->saves = all.save;
     book(t, loss, all.images, seconds_since(began), all.waited);
     const stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_STEP);

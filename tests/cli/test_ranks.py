@@ -2,6 +2,7 @@
 """Processes that train together, as mpirun starts them: the same bits for any number of them, and what becomes of all when
 something befalls one."""
 import glob
+import json
 import os
 import re
 import shutil
@@ -152,7 +153,12 @@ def whoever_goes_on():
     run = Started(2, *line).at_step('broken', 13)
     run.process.send_signal(signal.SIGINT)
     run.end(5)
-    launch(3, *line, '--stop-after', 6)
+    launch(3, *line, '--stop-after', 6, '--rank-logs')
+    for rank in range(3):
+        with open(path('runs', 'broken', f'log.rank{rank}.jsonl')) as stream:
+            steps = [json.loads(text) for text in stream]
+        equal(len(steps), 6, 'lines of a rank')
+        assert all(0 <= step['data_seconds'] + step['others_seconds'] <= step['seconds'] for step in steps), steps
     done = stoke('train', *line)
     contains(done.stdout, '30 of 30 steps')
     for which in ('last', 'best'):
