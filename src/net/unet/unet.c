@@ -7,9 +7,8 @@
  *
  * All convolutions are 3x3 and padded, and a pixel shuffle doubles the sides where the paper has transposed
  * convolutions. `joined` is what an up step reads: x and what was kept are columns of one map, so that
- * nothing is copied to join them. Each map is what a ReLU left, and so is each half of `joined`; so gradients
- * are stopped where it is 0, as conv3_input does it, and one of a pooled map before it goes back through the
- * pool.
+ * nothing is copied to join them. Each map is what a ReLU left, and so is each half of `joined`: gradients are
+ * stopped where it is 0, as conv3_input does it, one of a pooled map before it goes back through the pool.
  */
 #include <math.h>
 
@@ -205,10 +204,9 @@ static void record_back(const recorder *r, unet *u, stk_tape_id x)
     stk_tape_conv3_input(r->tape, &u->tail, map_at(r, 0), r->tape->d_logits,
                          (stk_tape_conv3_finish){ .factor = 1, .gate = x }, d);
     for (uint32_t i = 0; i < LEVELS; i++) d = up_back(r, &u->levels[i], i, d);
-    const stk_tape_id d_pooled = maps(r, "d_pooled", LEVELS, u->bottom.conv1.in);
+    stk_tape_id d_pooled = maps(r, "d_pooled", LEVELS, u->bottom.conv1.in);
     pair_back(r, &u->bottom, LEVELS, d, d_pooled);
-    d = d_pooled;
-    for (uint32_t i = LEVELS; i--;) d = down_back(r, &u->levels[i], i, d);
+    for (uint32_t i = LEVELS; i--;) d_pooled = down_back(r, &u->levels[i], i, d_pooled);
 }
 
 static void record(void *layers, const stk_network_settings *how, stk_tape *tape)
@@ -242,13 +240,11 @@ static uint32_t blocks(const stk_network_config *config)
 }
 
 /* As the module of examples/python keeps them: of a level what ReLUs left of two convolutions on either side
- * and of `grow` (as wide as the level once it is shuffled), and `joined`, twice as wide; then what was
- * pooled, with the places of its maxima. Two more of the first level are gradients on their way through a
- * ReLU. */
+ * and of `grow`, and `joined`, twice as wide; then what was pooled, with the places of its maxima. Two more
+ * of the first level are gradients on their way. Levels are half as large from one to the next. */
 static uint64_t eager_bytes(void *layers, const stk_network_settings *how, stk_network_widths widths)
 {
-    const uint64_t pixels = (uint64_t)how->height * how->width;
-    const uint64_t first = ((const unet *)layers)->config.base_channels * pixels; /* halved level by level */
+    const uint64_t first = (uint64_t)how->height * how->width * ((const unet *)layers)->config.base_channels;
     uint64_t values = 2 * first + 2 * (first >> LEVELS), places = 0;
     for (uint32_t i = 0; i < LEVELS; i++) places += (first >> i) / 4;
     values += (4 * (2 + 2 + 1 + 2) + 1) * places;
