@@ -7,8 +7,8 @@
  *
  * All convolutions are 3x3 and padded, and a pixel shuffle doubles the sides where the paper has transposed
  * convolutions. `joined` is what an up step reads: x and what was kept are columns of one map, so that
- * nothing is copied to join them. Each map is what a ReLU left, and so is each half of `joined`: gradients are
- * stopped where it is 0, as conv3_input does it, one of a pooled map before it goes back through the pool.
+ * nothing is copied to join them. Each map is what a ReLU left, and so is each half of `joined`: gradients
+ * stop where it is 0, as conv3_input does it, that of a pooled map before it goes back through the pool.
  */
 #include <math.h>
 
