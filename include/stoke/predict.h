@@ -168,7 +168,7 @@ typedef struct stoke_predict_job {
 STOKE_API stoke_predict_job stoke_predict_job_defaults(void);
 
 typedef struct stoke_predict_report {
-    uint64_t done, bad; /* masks or pictures made; files that gave none */
+    uint64_t done, bad;     /* masks or pictures made; files that gave none */
     uint64_t resized, slid; /* slid: all that were restored, too */
     double seconds;
     double network_seconds; /* of these the network and the masks were at work */

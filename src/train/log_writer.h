@@ -19,8 +19,8 @@
  *                                                        confusion: up to 64 classes; undefined scores are
  * null; seconds with drawing the picture and saving best/
  *   A run that restores pictures has "task":"restore" in its first line, and of an evaluation "psnr" and
- * "ssim" in place of the scores and classes from "miou" to "f1", "input_psnr" and "input_ssim" (of the pictures
- * as they came; null where targets are larger), no confusion, and psnr and ssim of the worst.
+ * "ssim" in place of the scores and classes from "miou" to "f1", "input_psnr" and "input_ssim" (of the
+ * pictures as they came; null where targets are larger), no confusion, and psnr and ssim of the worst.
  *   {"kind":"save","step":92,"t":18.3,"seconds":0.11,"bytes":59500000}
  *   {"kind":"remark","step":0,"t":0,"text":".."}         what was chosen or is odd, a sentence
  *   {"kind":"end","step":900,"t":..,"why":"all steps done"}
@@ -78,8 +78,7 @@ typedef struct stk_log_step_note {
     WHOLE(epoch)                                                                                             \
     REAL(t)                                                                                                  \
     REAL(loss)                                                                                               \
-    REAL(lr) REAL(gradient_norm) REAL(loss_scale) COUNT(skipped) COUNT(images) SUM(seconds)                  \
-        SUM(data_seconds)
+    REAL(lr) REAL(gradient_norm) REAL(loss_scale) COUNT(skipped) COUNT(images) SUM(seconds) SUM(data_seconds)
 
 /* An evaluation with everything that is written about it. */
 typedef struct stk_log_eval_note {

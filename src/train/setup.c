@@ -172,9 +172,10 @@ static void settle_perceptual(stk_resolve_ctx *s)
     if (p->perceptual && stk_truth(p->perceptual) == 1) {
         if (stk_setup_restores(s->setup))
             stk_resolve_say(
-                s, "Training goes on without a perceptual loss, by that of pixels alone: `perceptual` names no "
-                   "file of weights, and nothing is fetched. One is saved " STK_FEATURES_HOW
-                   "; `perceptual` vgg16.safetensors then takes it.");
+                s,
+                "Training goes on without a perceptual loss, by that of pixels alone: `perceptual` names no "
+                "file of weights, and nothing is fetched. One is saved " STK_FEATURES_HOW
+                "; `perceptual` vgg16.safetensors then takes it.");
         else
             stk_resolve_say(s, "There is no perceptual loss: it is for pictures that are restored.");
     }

@@ -10,13 +10,13 @@
 
 enum {
     LINES = STK_CONV3_LINES,
-    PACK_OUTPUTS = 32,       /* of one task */
+    PACK_OUTPUTS = 32,        /* of one task */
     POINT_FLOATS = 224 << 10, /* of one tile's points times tiles: what a part's points take of a second-level
                                 cache, 384 KB */
-    CHUNKS = 32,             /* of sums, at most */
-    CHUNK_FLOATS = 4 << 20,  /* of all chunks, if there are more than 8 */
-    SUM_FLOATS = 4096,       /* added up by one task */
-    GRADIENT_OUTPUTS = 8,    /* turned into gradients by one task */
+    CHUNKS = 32,              /* of sums, at most */
+    CHUNK_FLOATS = 4 << 20,   /* of all chunks, if there are more than 8 */
+    SUM_FLOATS = 4096,        /* added up by one task */
+    GRADIENT_OUTPUTS = 8,     /* turned into gradients by one task */
 };
 
 static size_t least(size_t a, size_t b)
