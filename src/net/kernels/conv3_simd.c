@@ -355,23 +355,7 @@ STK_INLINE void panel_product(int vectors, size_t rows, const float *x, size_t x
         if (h <= most)                                                                                       \
             stk_tile(h, vectors, STK_F32, x + row * x_stride, x_stride, k, panel, NULL, 0, next, &end);      \
         break;
-        switch (height) {
-            CASE(1)
-            CASE(2)
-            CASE(3)
-            CASE(4)
-            CASE(5)
-            CASE(6)
-            CASE(7)
-            CASE(8)
-            CASE(9)
-            CASE(10)
-            CASE(11)
-            CASE(12)
-            CASE(13)
-            CASE(14)
-        default: break;
-        }
+        STK_WITH_HEIGHT(height, CASE)
 #undef CASE
     }
 }

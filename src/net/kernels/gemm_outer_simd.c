@@ -104,23 +104,7 @@ STK_INLINE void outer_tile_of(size_t height, int vectors, const outer_work *w)
     case h:                                                                                                  \
         if (h <= STRIP) outer_tile(h, vectors, w);                                                           \
         break;
-    switch (height) {
-        CASE(1)
-        CASE(2)
-        CASE(3)
-        CASE(4)
-        CASE(5)
-        CASE(6)
-        CASE(7)
-        CASE(8)
-        CASE(9)
-        CASE(10)
-        CASE(11)
-        CASE(12)
-        CASE(13)
-        CASE(14)
-    default: break;
-    }
+    STK_WITH_HEIGHT(height, CASE)
 #undef CASE
 }
 

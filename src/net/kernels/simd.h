@@ -44,6 +44,16 @@
 #define STK_UNROLL(count) STK_PRAGMA(GCC unroll count)
 #endif
 
+/* CASE(h) for the height of a tile that is known only now, 1 to 14, with an h that the compiler knows. */
+/* clang-format off */
+#define STK_WITH_HEIGHT(height, CASE)                                                                        \
+    switch (height) {                                                                                        \
+        CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7)                                              \
+        CASE(8) CASE(9) CASE(10) CASE(11) CASE(12) CASE(13) CASE(14)                                         \
+    default: break;                                                                                          \
+    }
+/* clang-format on */
+
 #if defined(__AVX512F__) || defined(STK_SIMD_EMULATED)
 #include "src/net/kernels/simd16.h"
 #else
