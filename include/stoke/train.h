@@ -153,15 +153,11 @@ typedef struct stoke_trainer stoke_trainer;
 
 /* Settles what is auto, opens data and network, makes the run folder (or reads the one to resume). What was
  * chosen comes as remarks. STOKE_E_STATE: data or settings are not those of the run to resume; the message
- * says which. STOKE_E_TIMEOUT: another process of the run does not answer; *out may then be there, for
- * stoke_trainer_abort. */
+ * says which. STOKE_E_TIMEOUT: another process of the run does not answer; *out may then be there. */
 STOKE_API int stoke_trainer_open(stoke_trainer **out, const stoke_data_params *data,
                                  const stoke_train_params *params, stoke_train_fn event, void *context,
                                  stoke_error *err);
 STOKE_API void stoke_trainer_close(stoke_trainer **trainer);
-/* After a failure has been told: where other processes do not answer, ends all of them and this one, whose
- * exit status it is, since nothing else would; it does not return then. Otherwise closes. */
-STOKE_API void stoke_trainer_abort(stoke_trainer **trainer, int status);
 STOKE_API const char *stoke_trainer_folder(const stoke_trainer *trainer);
 /* 0 when all steps are done or it stopped early; STOKE_E_CANCELLED when the callback asked, with everything
  * saved; STOKE_E_STATE for a loss that is not finite (message: step, names of the batch, what to try);

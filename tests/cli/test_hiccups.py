@@ -210,6 +210,17 @@ def verify_blames_nobody():
     contains(answer['error']['message'], 'Too many open files', 'ulimit -n')
 
 
+def restored_pictures():
+    """Scores of the few pictures that came before would be taken for those of the set."""
+    pairs = path('hiccup-pairs')
+    stoke('synth', pairs, '--task', 'restore', '--count', 24, '--size', '40x48', '--quiet')
+    stoke('train', pairs, '--patch-size', 24, '--base-channels', 8, '--num-blocks', 1, '--batch', 2, '--steps', 1, '--name', 'restored', '--quiet')
+    answer = stoke_json('eval', 'runs/restored', '--split', 'all', '--max-bad', '100%', code=1,
+                        env=faulty(('open', 64, FOR_EVER, 'EMFILE'), 'hiccup-pairs/'))
+    equal(answer['error']['code'], 'resources')
+    contains(answer['error']['message'], 'Too many open files', 'ulimit -n')
+
+
 def few_descriptors():
     """Really none left, as from `ulimit -n`."""
     done = stoke('hash', SET, *HASH, code=None,
@@ -268,6 +279,7 @@ sys.exit(tap.run([
     ('no threads', staying('EAGAIN', 'cannot start', 'ulimit -u', call='thread', first=1)),
     ('a disk that cannot be read', unreadable),
     ('verify blames nobody', verify_blames_nobody),
+    ('restored pictures', restored_pictures),
     ('few descriptors', few_descriptors),
     ('a list that cannot be written', list_that_cannot_be_written),
     ('bench data counts', counted),

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks that restore pictures, from a made-up set to the report: what is chosen, gained, refused, and the same again."""
-import errno
 import functools
 import itertools
 import json
@@ -260,15 +259,6 @@ def bad_files():
     equal(evaluations('bad')[-1]['samples'], 15)
 
 
-def no_file_is_blamed():
-    """For want of descriptors: scores of the few pictures that came before would be taken for those of the set."""
-    run_a()
-    env = {**os.environ, 'LD_PRELOAD': os.environ['STOKE_FAKE_FAULTS'], 'FAULTS_BELOW': 'pairs/', 'FAULTS': f'open:64:1000000:{errno.EMFILE}'}
-    answer = stoke_json('eval', 'runs/a', '--split', 'all', '--max-bad', '100%', env=env, code=1)
-    equal(answer['error']['code'], 'resources')
-    contains(answer['error']['message'], 'Too many open files', 'ulimit -n')
-
-
 sys.exit(tap.run([
     ('a run from pairs to the report', whole_run),
     ('eval has the scores of the run', eval_agrees),
@@ -284,5 +274,4 @@ sys.exit(tap.run([
     ('memory is planned', memory_is_planned),
     ('large targets are planned', large_targets_are_planned),
     ('bad files', bad_files),
-    ('no file is blamed', no_file_is_blamed),
 ]))

@@ -16,6 +16,10 @@ STOKE_API stoke_option_group stoke_train_options(stoke_train_params *params);
 STOKE_API int stoke_run_follow(const char *config, stoke_data_params *data, stoke_train_params *params,
                                stoke_option_storage *storage, stoke_error *err);
 
+/* After a failure has been told: where other processes do not answer, ends all of them and this one, whose
+ * exit status it is, since nothing else would; it does not return then. Otherwise closes. */
+STOKE_API void stoke_trainer_abort(stoke_trainer **trainer, int status);
+
 /* STOKE_E_NOTFOUND with a sentence that says which runs there are beside `path`, which is none. */
 STOKE_API int stoke_run_missing(const char *path, stoke_error *err);
 /* STOKE_OK where a run lies at `path` that can be gone on with, by its config.yaml. */
