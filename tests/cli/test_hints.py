@@ -80,12 +80,9 @@ def a_settings_file_by_itself():
 
 def one_of_several_processes():
     """Of two that do not find each other each would train alone, in the same folder."""
-    for names, launcher in (({'RANK': '1', 'WORLD_SIZE': '2'}, 'torchrun started 2 processes'),
-                            ({'OMPI_COMM_WORLD_SIZE': '2', 'OMPI_COMM_WORLD_RANK': '0'}, 'mpirun started 2 processes'),
-                            ({'SLURM_STEP_NUM_TASKS': '4', 'SLURM_PROCID': '3'}, 'srun started 4 processes')):
-        text = stoke('train', SET, '--size', 32, '--steps', 1, '--name', 'several', env=dict(os.environ, **names), code=1).stderr
-        assert launcher in text or 'this build has no libstoke-mpi.so' in text, text
-        assert not os.path.exists('runs/several'), 'it began'
+    text = stoke('train', SET, '--size', 32, '--steps', 1, '--name', 'several', env=dict(os.environ, RANK='1', WORLD_SIZE='2'), code=1).stderr
+    contains(text, 'torchrun started 2 processes', '-m stokehold')
+    assert not os.path.exists('runs/several'), 'it began'
     stoke('train', SET, '--size', 32, '--dry-run', env=dict(os.environ, RANK='0', WORLD_SIZE='1'))
 
 

@@ -254,6 +254,15 @@ def refused(line, *parts, world=3, code=1, shell=None):
     return test
 
 
+def no_launcher():
+    """An environment that speaks of several processes, and an MPI that sees one: it would train alone, in the same folder."""
+    for names, launcher in (({'OMPI_COMM_WORLD_SIZE': '2', 'OMPI_COMM_WORLD_RANK': '0'}, 'mpirun started 2 processes'),
+                            ({'SLURM_STEP_NUM_TASKS': '4', 'SLURM_PROCID': '3'}, 'srun started 4 processes')):
+        text = stoke('train', *LINE, '--name', 'alone', env=dict(os.environ, **names), code=1).stderr
+        contains(text, launcher, 'sees 1')
+        assert not os.path.exists(path('runs', 'alone')), 'it began'
+
+
 def another_set():
     other = make_set('other', count=39, size='64x64', classes=4)
     refused(['--steps', 2, *SMALL, *LANES], 'rank 1 (', ' at rank 0 and here ', shell=f'[ $OMPI_COMM_WORLD_RANK = 1 ] && set -- "$@" --data {other} || set -- "$@" --data {SET}; exec "$@"')()
@@ -360,6 +369,7 @@ TESTS = [
     ('a rank is killed', dead),
     ('a rank is stopped', stopped(2)),
     ('more processes than lanes', refused(LINE, '5 processes', '--replicas 4', world=5, code=2)),
+    ('an MPI without its launcher', no_launcher),
     ('no data', refused(['nowhere', '--steps', 2], 'nowhere')),
     ('no data at one rank', refused([HERE, '--steps', 2, *SMALL, *LANES], 'rank 2', HERE, shell=MISSING)),
     ('another learning rate at one rank', refused(LINE, 'rank 1 (', 'lr is 0.001 at rank 0 and here 0.002', shell=RATES)),
