@@ -362,7 +362,6 @@ LINE = [SET, *SMALL, *LANES, '--steps', 2]
 
 TESTS = [
     ('the same bits: b0', segments),
-    ('4, kill -9, 2, stop, 3, 1', whoever_goes_on),
     ('--continue', begins_or_goes_on),
     ('SIGTERM to one rank', asked(signal.SIGTERM, 1, 128 + signal.SIGTERM)),
     ('SIGUSR1 to a rank', asked(signal.SIGUSR1, 2, 128 + signal.SIGUSR1)),
@@ -378,6 +377,7 @@ TESTS = [
     ('examples/mpirun.sh', example_of_mpirun),
 ]
 LATER = [
+    ('4, kill -9, 2, stop, 3, 1', whoever_goes_on),
     ('the same bits: resnet', restores),
     ('SIGUSR1 to one process', usr1_alone),
     ('another set at one rank', another_set),
