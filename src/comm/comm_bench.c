@@ -171,7 +171,8 @@ static int run_rank(bench_rank *b, stoke_comm_bench_report *report, stoke_error 
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
         for (size_t i = 0; !r && i < sizeof sizes / sizeof *sizes; i++)
             r = measure(b, &ways[w], sizes[i], err);
-    give_memory(b);
+    /* After a failure something may still be on its way, and written: that memory stays. */
+    if (!stk_comm_failed(b->comm)) give_memory(b);
     return r;
 }
 
