@@ -217,6 +217,14 @@ int stoke_net_backward(stoke_net *net, const stoke_net_batch *batch, uint32_t of
 int stoke_net_leaf(stoke_net *net, const stoke_net_batch *batch, uint32_t of, uint64_t draw, int add,
                    double *loss, double *statistics, stoke_error *err)
 {
+    const int status = stoke_net_leaf_loss(net, batch, of, draw, loss, statistics, err);
+    if (!status) stoke_net_leaf_back(net, batch, add);
+    return status;
+}
+
+int stoke_net_leaf_loss(stoke_net *net, const stoke_net_batch *batch, uint32_t of, uint64_t draw,
+                        double *loss, double *statistics, stoke_error *err)
+{
     if (!net->params.training)
         return stk_fail(err, STOKE_E_STATE, "this network was opened for inference: training is 0");
     if (!of) return stk_fail(err, STOKE_E_INVALID, "gradients cannot be divided by 0");
@@ -231,12 +239,17 @@ int stoke_net_leaf(stoke_net *net, const stoke_net_batch *batch, uint32_t of, ui
     stk_tape_profile_lap(&net->parts, STK_PART_LOSS);
     if (status) return status; /* as if it had not been called */
     judge(net, batch, factor, loss);
-    net->run.accumulate = add;
-    stk_net_execute(net, net->tape.backward, batch);
-    net->have_gradients = 1;
     if (statistics && statistics != net->statistics)
         memcpy(statistics, net->statistics, stoke_net_statistics(net) * sizeof *statistics);
     return STOKE_OK;
+}
+
+void stoke_net_leaf_back(stoke_net *net, const stoke_net_batch *batch, int add)
+{
+    stk_tape_profile_start(&net->parts);
+    net->run.accumulate = add;
+    stk_net_execute(net, net->tape.backward, batch);
+    net->have_gradients = 1;
 }
 
 /* Neighbours in the list with the same rates are one group. */

@@ -208,7 +208,7 @@ static double *statistics_at(stk_lanes *lanes, uint32_t place)
     return place + kept < all ? NULL : lanes->statistics + (place + kept - all) * lanes->shape.statistics;
 }
 
-int stk_lanes_add(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows, double *loss, stoke_error *err)
+int stk_lanes_look(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows, double *loss, stoke_error *err)
 {
     const uint32_t place = place_of(&lanes->shape, lanes->first, k), all = batches_of(&lanes->shape);
     double *statistics = statistics_at(lanes, place);
@@ -218,16 +218,23 @@ int stk_lanes_add(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows, dou
     *loss = 0;
     if (!k) lanes->waiting = 0;
     if (rows->count) {
-        const int r = stoke_net_leaf(lanes->net, rows, all, draw, lanes->computed, loss, statistics, err);
+        const int r = stoke_net_leaf_loss(lanes->net, rows, all, draw, loss, statistics, err);
         if (r) return r;
-        lanes->computed = 1;
     } else if (statistics && lanes->shape.statistics) {
         statistics[0] = NAN; /* of nothing: not followed */
     }
     lanes->losses[place] = *loss;
     if (lanes->shape.replicas == 1) stoke_net_track(lanes->net, statistics);
-    if ((k + 1) % lanes->shape.accumulate == 0) close_lane(lanes, lanes->first + k / lanes->shape.accumulate);
     return STOKE_OK;
+}
+
+void stk_lanes_learn(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows)
+{
+    if (rows->count) {
+        stoke_net_leaf_back(lanes->net, rows, lanes->computed);
+        lanes->computed = 1;
+    }
+    if ((k + 1) % lanes->shape.accumulate == 0) close_lane(lanes, lanes->first + k / lanes->shape.accumulate);
 }
 
 /* ---- the step ---- */

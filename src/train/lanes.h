@@ -57,8 +57,10 @@ uint32_t stk_lanes_own(const stk_lanes *lanes);
 /* The route of the loader from a step on. The lanes must stay where they are. */
 stk_loader_route stk_lanes_route(stk_lanes *lanes, uint64_t step);
 
-/* Gradients of the `k`-th own batch of a step, one after the other; rows->count 0: nothing was left of it. */
-int stk_lanes_add(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows, double *loss, stoke_error *err);
+/* The `k`-th own batch of a step, one after the other, in two calls: forward pass and loss, which may fail,
+ * and its gradients, which cannot. rows->count 0: nothing was left of it. */
+int stk_lanes_look(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows, double *loss, stoke_error *err);
+void stk_lanes_learn(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows);
 /* After all own batches: the sum over all lanes, and the step. *loss: the mean of all batches' losses. */
 int stk_lanes_step(stk_lanes *lanes, const stoke_update *update, stoke_step_report *report, double *loss,
                    stoke_error *err);

@@ -137,23 +137,27 @@ static int too_many_skips(stoke_trainer *t, stoke_error *err)
 
 /* ---- one step ---- */
 
-/* Gradients of one batch, divided so that those of a step's batches add up to their mean. */
-static int add_batch(stoke_trainer *t, uint32_t k, double *waited, uint64_t *images, stoke_error *err)
-{
+/* A batch on its way through the network: what has to be left alone until its gradients are there. */
+typedef struct own_batch {
     const stoke_batch *batch;
-    int r = next_batch(t, &batch, waited, err);
+    stoke_net_batch rows;
+} own_batch;
+
+/* Forward pass and loss of the `k`-th own batch of a step. */
+static int look(stoke_trainer *t, uint32_t k, own_batch *own, stk_ranks_step *all, stoke_error *err)
+{
+    int r = next_batch(t, &own->batch, &all->waited, err);
     if (r) return r;
-    remember_names(t, batch);
-    const stoke_net_batch rows = stoke_net_batch_of(batch);
-    double own = NAN;
-    r = stk_lanes_add(&t->lanes, k, &rows, &own, err);
-    if (!r && !isfinite(own) && !is_fp16(t)) {
+    remember_names(t, own->batch);
+    own->rows = stoke_net_batch_of(own->batch);
+    double loss = NAN;
+    r = stk_lanes_look(&t->lanes, k, &own->rows, &loss, err);
+    if (!r && !isfinite(loss) && !is_fp16(t)) {
         t->n_names = 0;
-        remember_names(t, batch);
-        r = not_finite(t, "loss", own, err);
+        remember_names(t, own->batch);
+        r = not_finite(t, "loss", loss, err);
     }
-    *images += batch->count;
-    stoke_batch_release(t->train, &batch);
+    all->images += own->batch->count;
     return r;
 }
 
@@ -212,24 +216,33 @@ static int is_long_since_saved(const stoke_trainer *t)
     return t->last_step > STK_LONG_STEP && since > STK_SAVES_PER_GAP * fmax(t->last_save, 0.1);
 }
 
+/* All ranks agree before the gradients of their last batches: what follows can fail on no single one. */
 static int step(stoke_trainer *t, stoke_error *err)
 {
     const uint64_t began = stk_now_ns();
+    const uint32_t batches = stk_lanes_own(&t->lanes);
     double loss = NAN;
     stk_ranks_step all = { 0 };
+    own_batch own = { 0 };
     int r = STOKE_OK;
     t->n_names = 0;
     t->lr = stk_train_lr(&t->setup.params, t->now.step, t->setup.steps);
-    for (uint32_t k = 0; !r && k < stk_lanes_own(&t->lanes); k++)
-        r = add_batch(t, k, &all.waited, &all.images, err);
+    for (uint32_t k = 0; !r && k < batches; k++) {
+        r = look(t, k, &own, &all, err);
+        if (r || k + 1 == batches) break;
+        stk_lanes_learn(&t->lanes, k, &own.rows);
+        stoke_batch_release(t->train, &own.batch);
+    }
     all.save = is_long_since_saved(t);
-    const double own = all.waited;
+    const double waited = all.waited;
     const uint64_t ready = stk_now_ns();
     r = stk_ranks_agree_on_step(t, r, &all, err);
     const double others = seconds_since(ready);
+    if (!r) stk_lanes_learn(&t->lanes, batches - 1, &own.rows);
+    stoke_batch_release(t->train, &own.batch);
     if (!r) r = update(t, &loss, err);
     if (r) return r;
-    stk_rank_log_add(&t->rank_log, seconds_since(began), own, others);
+    stk_rank_log_add(&t->rank_log, seconds_since(began), waited, others);
     t->saves = all.save;
     book(t, loss, all.images, seconds_since(began), all.waited);
     const stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_STEP);

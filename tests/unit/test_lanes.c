@@ -112,7 +112,8 @@ static void train(stk_comm *comm, void *context)
         for (uint32_t k = 0; k < stk_lanes_own(&lanes); k++) {
             const stoke_net_batch batch = batch_of(room, route.at(route.context, taken++), r->empty);
             double loss;
-            RANK_CHECK(!stk_lanes_add(&lanes, k, &batch, &loss, &err));
+            RANK_CHECK(!stk_lanes_look(&lanes, k, &batch, &loss, &err));
+            stk_lanes_learn(&lanes, k, &batch);
         }
         const stoke_update update = settings_of(step);
         stoke_step_report report;
