@@ -33,6 +33,12 @@ typedef enum stoke_schedule_kind {
     STOKE_SCHEDULE_CONSTANT = 2
 } stoke_schedule_kind;
 
+/* What the loss of a step is the mean of. */
+typedef enum stoke_loss_mean {
+    STOKE_LOSS_MEAN_BATCHES = 0, /* its batches' means */
+    STOKE_LOSS_MEAN_PIXELS = 1   /* all pixels that count in it, as of one large batch */
+} stoke_loss_mean;
+
 enum { STOKE_TRAIN_LOSS_AUTO = STOKE_LOSS_KINDS };
 
 /* Every field, its default and its meaning stand in the table (src/train/options.c) and so in
@@ -61,6 +67,7 @@ typedef struct stoke_train_params {
     int loss; /* stoke_loss_kind, or STOKE_TRAIN_LOSS_AUTO: cross-entropy, of restored pictures charbonnier */
     double label_smoothing, focal_gamma, ce_weight, dice_weight;
     const char *class_weights; /* "none", "balanced" (from the masks), or a list "1,2.5,1" */
+    int loss_mean;             /* stoke_loss_mean */
     /* Of restored pictures; NULL: none; "true": asked for without a file, which is said and then none. */
     const char *perceptual;
     double perceptual_weight;

@@ -449,6 +449,7 @@ int stk_net_prepare(stoke_net *net, const stoke_net_params *params, const stk_ne
     net->run.table = table;
     net->run.type = TYPES[net->plan.precision];
     net->run.forward_only = !params->training;
+    net->factor = 1;
     net->state.loss_scale = stk_net_first_scale(net->plan.precision);
     net->run.threads = net->plan.threads; /* some rooms are one per thread */
     status = stk_threadpool_check(net->run.threads, err);

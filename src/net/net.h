@@ -65,6 +65,9 @@ struct stoke_net {
     int dropping;       /* a training batch is on its way: drop path is at work */
     double *squares;    /* of the gradients, chunk by chunk */
     int have_gradients; /* since the last step */
+    double divisor;     /* of the losses of training; 0: the weights of a batch's pixels */
+    double weight;      /* the latter, of the last one */
+    double factor;      /* of the gradients in the next step */
     uint64_t draw;      /* number of the batch that is on its way: keys dropout and drop path */
     stoke_net_state state;
     stk_tape_profile parts;

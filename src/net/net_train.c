@@ -70,7 +70,8 @@ static stk_loss_truth net_truth(const stoke_net_batch *batch)
                              .row_bytes = batch->mask_row_bytes };
 }
 
-/* The loss of the last pass and, unless NULL, `factor` times its gradient. */
+/* The loss of the last pass and, unless NULL, `factor` times its gradient, of which the network's divisor is
+ * a part. */
 static int loss_of(stoke_net *net, const stoke_net_batch *batch, float factor, double *loss, float *d_logits,
                    stoke_error *err)
 {
@@ -83,7 +84,11 @@ static int loss_of(stoke_net *net, const stoke_net_batch *batch, float factor, d
                        d_logits);
         return STOKE_OK;
     }
-    const stk_loss_truth truth = net_truth(batch);
+    stk_loss_truth truth = net_truth(batch);
+    if (d_logits) {
+        truth.divisor = net->divisor;
+        truth.weight = &net->weight;
+    }
     return stk_loss(&net->run, &net->params.loss, &net->loss_shape, net->loss_room, stk_net_logits(net),
                     &truth, factor, loss, d_logits, err);
 }
@@ -244,6 +249,21 @@ int stoke_net_leaf_loss(stoke_net *net, const stoke_net_batch *batch, uint32_t o
     return STOKE_OK;
 }
 
+void stoke_net_divide(stoke_net *net, double divisor)
+{
+    net->divisor = divisor;
+}
+
+double stoke_net_leaf_weight(const stoke_net *net)
+{
+    return net->weight;
+}
+
+void stoke_net_multiply(stoke_net *net, double factor)
+{
+    net->factor = factor;
+}
+
 void stoke_net_leaf_back(stoke_net *net, const stoke_net_batch *batch, int add)
 {
     stk_tape_profile_start(&net->parts);
@@ -347,10 +367,10 @@ void stoke_net_step_part(stoke_net *net, const stoke_update *settings, const dou
 {
     const stk_update update = update_of(net, settings);
     const double scale = net->state.loss_scale;
-    const double norm = stk_gradient_norm(squares, stoke_net_chunks(net), 1 / scale);
+    double factor = net->factor / scale;
+    const double norm = stk_gradient_norm(squares, stoke_net_chunks(net), factor);
     const int overflow = !isfinite(norm);
     if (!overflow) {
-        double factor = 1 / scale;
         /* the 1e-6 is clip_grad_norm_'s */
         if (settings->clip_norm > 0) factor *= fmin(1, settings->clip_norm / (norm + 1e-6));
         stk_update_run(&net->run, &update, first, end, settings, ++net->state.step, factor);
@@ -360,6 +380,7 @@ void stoke_net_step_part(stoke_net *net, const stoke_update *settings, const dou
     }
     follow_scale(net, overflow);
     net->have_gradients = 0;
+    net->factor = 1;
     stk_tape_profile_lap(&net->parts, STK_PART_UPDATE);
     if (report)
         *report = (stoke_step_report){

@@ -231,6 +231,7 @@ typedef struct sweep {
     stoke_train_fn event;
     void *context;
     stoke_lr_report *report;
+    double divisor; /* stk_setup_divisor */
     uint64_t epoch, images;
     uint64_t began_ns;
 } sweep;
@@ -284,6 +285,7 @@ static int next_batch(sweep *s, const stoke_batch **batch, stoke_error *err)
 static int take_step(sweep *s, double lr, double *loss, stoke_error *err)
 {
     const uint32_t batches = s->train->accumulate > 1 ? (uint32_t)s->train->accumulate : 1;
+    double weight = 0;
     *loss = 0;
     for (uint32_t i = 0; i < batches; i++) {
         const stoke_batch *batch;
@@ -296,7 +298,11 @@ static int take_step(sweep *s, double lr, double *loss, stoke_error *err)
         stoke_batch_release(s->loader, &batch);
         if (status) return status;
         *loss += one / batches;
+        weight += stoke_net_leaf_weight(s->net);
     }
+    const double factor = stk_setup_factor(s->divisor, batches, weight);
+    *loss *= factor;
+    stoke_net_multiply(s->net, factor);
     stoke_step_report report = { 0 };
     const stoke_update update = stk_setup_update(s->train, lr, s->report->count);
     const int status = stoke_net_step(s->net, &update, &report, err);
@@ -407,6 +413,8 @@ int stoke_find_lr(const stoke_data_params *data, const stoke_train_params *train
             status = stk_fail(err, STOKE_E_CANCELLED, "interrupted");
     }
     if (!status) status = stoke_net_open(&s.net, &setup.net, err);
+    s.divisor = stk_setup_divisor(&setup);
+    if (!status) stoke_net_divide(s.net, s.divisor);
     for (size_t i = 0; !status && stoke_net_remark(s.net, i); i++) say(&s, stoke_net_remark(s.net, i));
     if (!status) {
         const stoke_data_params own_data = stk_part_data(&setup, 0);

@@ -77,11 +77,11 @@ static size_t tracked(const stk_lanes_shape *shape)
     return shape->replicas == 1 ? 1 : batches < STK_LANES_TRACKED ? batches : STK_LANES_TRACKED;
 }
 
-/* What a rank knows of its batches: their losses, and the statistics of those that leave a trace. */
+/* What a rank knows of its batches: losses, weights, and the statistics of those that leave a trace. */
 static size_t words_of(const stk_lanes_shape *shape)
 {
     const size_t own = (shape->replicas + shape->world - 1) / shape->world * shape->accumulate;
-    return own * (1 + shape->statistics);
+    return own * (2 + shape->statistics);
 }
 
 stk_lanes_shape stk_lanes_shape_of(const stk_setup *setup, const stoke_net_plan *plan)
@@ -92,12 +92,13 @@ stk_lanes_shape stk_lanes_shape_of(const stk_setup *setup, const stoke_net_plan 
                               .rank = setup->rank,
                               .world = setup->world ? setup->world : 1,
                               .trained = plan->trained_floats,
-                              .statistics = plan->statistics };
+                              .statistics = plan->statistics,
+                              .divisor = stk_setup_divisor(setup) };
 }
 
 uint64_t stk_lanes_bytes(const stk_lanes_shape *shape)
 {
-    const uint64_t numbers = batches_of(shape) + tracked(shape) * shape->statistics +
+    const uint64_t numbers = 2 * (uint64_t)batches_of(shape) + tracked(shape) * shape->statistics +
                              stk_update_chunks(shape->trained) +
                              (shape->world > 1 ? (shape->world + 1) * (uint64_t)words_of(shape) : 0);
     return arrays_needed(shape) * (uint64_t)sum_bytes(shape) + numbers * sizeof(double) +
@@ -114,12 +115,15 @@ int stk_lanes_open(stk_lanes *lanes, stoke_net *net, stk_comm *comm, const stk_l
     lanes->end = stk_tree_first(shape->replicas, shape->rank + 1, shape->world);
     const size_t wanted = arrays_needed(shape);
     lanes->losses = stk_calloc(batches_of(shape), sizeof(double));
+    lanes->weights = stk_calloc(batches_of(shape), sizeof(double));
     lanes->statistics = stk_calloc(tracked(shape) * shape->statistics + 1, sizeof(double));
     lanes->squares = stk_calloc(stk_update_chunks(shape->trained) + 1, sizeof(double));
     const size_t words = comm ? words_of(shape) : 0;
     lanes->mine = stk_calloc(words + 1, sizeof(double));
     lanes->all = stk_calloc(words * shape->world + 1, sizeof(double));
-    int failed = !lanes->losses || !lanes->statistics || !lanes->squares || !lanes->mine || !lanes->all;
+    int failed = !lanes->losses || !lanes->weights || !lanes->statistics || !lanes->squares || !lanes->mine ||
+                 !lanes->all;
+    stoke_net_divide(net, shape->divisor);
     while (!failed && lanes->arrays < wanted) {
         lanes->sums[lanes->arrays] = stk_alloc_pages(sum_bytes(shape));
         failed = !lanes->sums[lanes->arrays];
@@ -139,6 +143,7 @@ void stk_lanes_close(stk_lanes *lanes)
     stk_reduce_close(&lanes->reduce);
     while (lanes->arrays) stk_free_pages(lanes->sums[--lanes->arrays], sum_bytes(&lanes->shape));
     stk_free(lanes->losses);
+    stk_free(lanes->weights);
     stk_free(lanes->statistics);
     stk_free(lanes->squares);
     stk_free(lanes->mine);
@@ -224,6 +229,7 @@ int stk_lanes_look(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows, do
         statistics[0] = NAN; /* of nothing: not followed */
     }
     lanes->losses[place] = *loss;
+    lanes->weights[place] = rows->count ? stoke_net_leaf_weight(lanes->net) : 0;
     if (lanes->shape.replicas == 1) stoke_net_track(lanes->net, statistics);
     return STOKE_OK;
 }
@@ -247,6 +253,16 @@ static double mean_loss(const stk_lanes *lanes)
     return sum;
 }
 
+/* What turns means of batches into one over all pixels: the sum of all weights, in the order of the batches'
+ * numbers. */
+static double factor_of(const stk_lanes *lanes)
+{
+    const uint32_t all = batches_of(&lanes->shape);
+    double weight = 0;
+    for (uint32_t i = 0; i < all; i++) weight += lanes->weights[i];
+    return stk_setup_factor(lanes->shape.divisor, all, weight);
+}
+
 /* To or from the record of rank `rank`. */
 static void carry(stk_lanes *lanes, uint32_t rank, double *words, int give)
 {
@@ -256,8 +272,11 @@ static void carry(stk_lanes *lanes, uint32_t rank, double *words, int give)
     const size_t bytes = shape->statistics * sizeof(double);
     for (uint32_t k = 0; k < (end - first) * shape->accumulate; k++) {
         const uint32_t place = place_of(shape, first, k);
-        double *loss = &lanes->losses[place], *statistics = statistics_at(lanes, place);
+        double *loss = &lanes->losses[place], *weight = &lanes->weights[place],
+               *statistics = statistics_at(lanes, place);
         *(give ? words : loss) = *(give ? loss : words);
+        words++;
+        *(give ? words : weight) = *(give ? weight : words);
         words++;
         if (!statistics) continue;
         memcpy(give ? words : statistics, give ? statistics : words, bytes);
@@ -311,7 +330,9 @@ int stk_lanes_step(stk_lanes *lanes, const stoke_update *update, stoke_step_repo
     if (r) return r;
     if (lanes->shape.replicas > 1)
         for (uint32_t place = 0; place < all; place++) stoke_net_track(net, statistics_at(lanes, place));
-    *loss = mean_loss(lanes);
+    const double factor = factor_of(lanes);
+    *loss = mean_loss(lanes) * factor;
+    stoke_net_multiply(net, factor);
     if (lanes->comm) return step_together(lanes, update, report, err);
     r = stoke_net_squares(net, update, 0, chunks, lanes->squares, err);
     if (!r) stoke_net_step_part(net, update, lanes->squares, 0, chunks, report);

@@ -24,6 +24,7 @@ typedef struct stk_lanes_shape {
     uint32_t rank, world;
     size_t trained;    /* floats of a gradient */
     size_t statistics; /* stoke_net_statistics */
+    double divisor;    /* stk_setup_divisor: 0, or the pixels of a full batch */
 } stk_lanes_shape;
 
 typedef struct stk_lanes {
@@ -39,6 +40,7 @@ typedef struct stk_lanes {
     float *sums[STK_TREE_COVER];
     uint32_t waiting, arrays;
     double *losses;     /* of a step's batches, in the order of their numbers; 0: nothing was left of it */
+    double *weights;    /* of the pixels that count in them (stoke_net_leaf_weight), in that order */
     double *statistics; /* of its last STK_LANES_TRACKED batches, in that order */
     double *squares;    /* of the gradients' chunks */
     double *mine, *all; /* what ranks tell each other of their batches */
@@ -61,7 +63,8 @@ stk_loader_route stk_lanes_route(stk_lanes *lanes, uint64_t step);
  * and its gradients, which cannot. rows->count 0: nothing was left of it. */
 int stk_lanes_look(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows, double *loss, stoke_error *err);
 void stk_lanes_learn(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows);
-/* After all own batches: the sum over all lanes, and the step. *loss: the mean of all batches' losses. */
+/* After all own batches: the sum over all lanes, and the step. *loss: the mean of all batches' losses,
+ * or over all their pixels. */
 int stk_lanes_step(stk_lanes *lanes, const stoke_update *update, stoke_step_report *report, double *loss,
                    stoke_error *err);
 /* What only its owners have right after a step, moments and average, becomes right everywhere: before they

@@ -98,6 +98,10 @@ static const stoke_option table[] = {
     STRING(class_weights, "none", "none|balanced|LIST",
            "How much a pixel of each class counts: none (all the same), balanced (rare classes more, by "
            "the pixels in the masks, up to 50 times the mean), or a list such as 1,2.5,1")
+    CHOICE(loss_mean, "batches", "batches|pixels",
+           "What a step of several batches (--accumulate, --replicas) follows: the mean of its batches' means, as "
+           "accumulation and data-parallel training usually do, or one mean over all its labelled pixels (by their "
+           "class weights), as one large batch would give; pixels is for ce and focal")
     STRING(perceptual, NULL, "DIR|FILE",
            "Of restored pictures: weights of a frozen network by whose features, too, a picture is held against "
            "its target. VGG11 to VGG19 of torchvision, saved as safetensors, or a SegFormer. Left out, the loss "

@@ -182,6 +182,24 @@ static void settle_perceptual(stk_resolve_ctx *s)
     p->perceptual = perceptual_file(p);
 }
 
+/* A mean that can be divided anew when all batches are there. */
+static int check_loss_mean(const stk_resolve_ctx *s)
+{
+    const stoke_train_params *p = &s->setup->params;
+    if (p->loss_mean == STOKE_LOSS_MEAN_BATCHES) return STOKE_OK;
+    if (stk_setup_restores(s->setup))
+        return stk_fail(
+            s->err, STOKE_E_INVALID,
+            "`loss_mean` pixels is of masks, whose pixels may be left out; of restored pictures all "
+            "count, so full batches have one mean already: leave it out, and set `drop_last` if the "
+            "short last batch of an epoch counts too much");
+    if (p->loss != STOKE_LOSS_DICE && p->loss != STOKE_LOSS_CE_DICE) return STOKE_OK;
+    return stk_fail(
+        s->err, STOKE_E_INVALID,
+        "`loss_mean` pixels does not go with Dice, which is no mean over pixels: take `loss` ce or "
+        "focal, or `loss_mean` batches");
+}
+
 /* What a run that restores pictures has no use for, and what it chooses. */
 static int settle_task(stk_resolve_ctx *s)
 {
@@ -327,6 +345,7 @@ int stk_setup_make(stk_setup *setup, const stoke_data_params *data, const stoke_
     if (!r) r = name_model(&s);
     if (!r) r = stk_resolve_sets(&s);
     if (!r) r = settle_task(&s);
+    if (!r) r = check_loss_mean(&s);
     if (!r) r = settle_model(&s);
     if (!r) settle_perceptual(&s);
     if (!r) r = stk_resolve_patch(&s);

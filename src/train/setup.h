@@ -65,6 +65,20 @@ static inline uint64_t stk_step_batches(const stoke_train_params *params)
     return (uint64_t)params->accumulate * (uint64_t)(params->replicas > 1 ? params->replicas : 1);
 }
 
+/* What training's losses are divided by while those of a step become one mean over pixels; 0: each is that of
+ * its batch. */
+static inline double stk_setup_divisor(const stk_setup *setup)
+{
+    return setup->params.loss_mean == STOKE_LOSS_MEAN_PIXELS
+               ? (double)setup->net.batch * setup->net.height * setup->net.width
+               : 0;
+}
+/* By what gradients and mean loss of `batches` batches are then multiplied, whose pixels have that weight. */
+static inline double stk_setup_factor(double divisor, uint32_t batches, double weight)
+{
+    return divisor > 0 && weight > 0 ? divisor * batches / weight : 1;
+}
+
 /* The learning rate of a step (0 = the first of `steps`): linear warm-up from lr / warm-up steps, then the
  * schedule over what is left. Pure arithmetic, the same on every machine. */
 double stk_train_lr(const stoke_train_params *params, uint64_t step, uint64_t steps);

@@ -6,7 +6,7 @@
  * A step takes `accumulate` batches, wherever an epoch ends: one that falls into the middle of a step goes on
  * with the first batches of the next, so all steps are alike. A short last batch of an epoch is trained as it
  * is, with the mean over its own pixels, as PyTorch's loaders give it: its pictures then weigh a little more
- * than others. `drop_last` leaves it out.
+ * than others, unless the step has one mean over all (`loss_mean`). `drop_last` leaves it out.
  */
 #include "src/train/trainer.h"
 

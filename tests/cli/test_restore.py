@@ -192,6 +192,7 @@ def refused():
     cases = [
         (['--model', 'b0'], 'b0 is a SegFormer, which labels pictures'),
         (['--loss', 'dice'], 'dice is a loss of masks'),
+        (['--loss-mean', 'pixels'], 'full batches have one mean already'),
         (['--metric', 'f1'], 'psnr, ssim or loss'),
         (['--classes', 3], '--classes is of masks'),
         (['--class-weights', 'balanced'], '--class-weights is of masks'),

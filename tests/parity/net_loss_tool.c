@@ -91,7 +91,11 @@ static void do_loss(stk_exec *run, const char *arguments)
     settings.class_weights = weights;
     stk_loss_bind(&s, room);
     reserve(run, stk_loss_need(run, &s));
-    const stk_loss_truth truth = { masks, masks_b, lambdas, STOKE_DTYPE_I64, pixels * 8 };
+    const stk_loss_truth truth = { .masks = masks,
+                                   .masks_b = masks_b,
+                                   .lambda = lambdas,
+                                   .dtype = STOKE_DTYPE_I64,
+                                   .row_bytes = pixels * 8 };
     double loss;
     stoke_error err;
     if (stk_loss(run, &settings, &s, room, logits, &truth, 1, &loss, gradient, &err)) die(err.message);

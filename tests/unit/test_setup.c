@@ -427,6 +427,10 @@ static void what_training_cannot_do(void **state)
     wrong = params;
     wrong.epochs = 0;
     settling_refused(&data, &wrong, STOKE_E_INVALID, "epochs: '0' is out of range");
+    wrong = params;
+    wrong.loss_mean = STOKE_LOSS_MEAN_PIXELS;
+    for (wrong.loss = STOKE_LOSS_DICE; wrong.loss <= STOKE_LOSS_CE_DICE; wrong.loss++)
+        settling_refused(&data, &wrong, STOKE_E_INVALID, "take `loss` ce or focal");
 }
 
 static void progress_is_heard_and_may_stop(void **state)

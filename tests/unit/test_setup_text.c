@@ -105,6 +105,7 @@ static void identity_tells_runs_apart(void **state)
         { "val_split", "0.4", "train_set was " },
         { "memory", "min", "memory was plain and is min" },
         { "loss", "dice", "loss was ce and is dice" },
+        { "loss_mean", "pixels", "loss_mean was not set and is pixels" },
         { "average", "0.9", "average was 0 and is 0.9" },
         { "workers", "3", NULL },
         { "prefetch", "5", NULL },

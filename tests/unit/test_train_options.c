@@ -38,6 +38,8 @@ static void choices_are_the_enums(void **state)
         { "loss", "charbonnier", STOKE_LOSS_CHARBONNIER },
         { "loss", "mse", STOKE_LOSS_MSE },
         { "loss", "auto", STOKE_TRAIN_LOSS_AUTO },
+        { "loss_mean", "batches", STOKE_LOSS_MEAN_BATCHES },
+        { "loss_mean", "pixels", STOKE_LOSS_MEAN_PIXELS },
         { "optimizer", "adamw", STOKE_OPTIMIZER_ADAMW },
         { "optimizer", "sgd", STOKE_OPTIMIZER_SGD },
         { "schedule", "poly", STOKE_SCHEDULE_POLY },

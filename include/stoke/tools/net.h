@@ -65,6 +65,13 @@ STOKE_API int stoke_net_leaf_loss(stoke_net *net, const stoke_net_batch *batch, 
                                   double *loss, double *statistics, stoke_error *err);
 STOKE_API void stoke_net_leaf_back(stoke_net *net, const stoke_net_batch *batch, int add);
 STOKE_API size_t stoke_net_statistics(const stoke_net *net);
+/* One mean over several batches, whose divisor is known when all are there. Cross-entropy and focal loss of
+ * training are divided by this from now on instead of by the weights of the pixels that count in the batch
+ * (0: by these again); stoke_net_leaf_weight is those of the last one, a mixed picture's by its shares. */
+STOKE_API void stoke_net_divide(stoke_net *net, double divisor);
+STOKE_API double stoke_net_leaf_weight(const stoke_net *net);
+/* The gradients that are there count this many times in the next step, in its norm, too. */
+STOKE_API void stoke_net_multiply(stoke_net *net, double factor);
 /* Moves the running statistics as one batch would have (NULL: counts it only). For every batch of a step, in
  * the order of their numbers. */
 STOKE_API void stoke_net_track(stoke_net *net, const double *statistics);

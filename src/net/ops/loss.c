@@ -18,6 +18,9 @@
  * multiplied by s_n of its sample and divided by what the whole mask array counts, mixed or not. Dice is no
  * sum over pixels: with S the mean of s_n, its term is S * Dice where the sums of sample n count s_n / S
  * times. For equal lambdas both are lambda * L(masks) + (1 - lambda) * L(masks_b) exactly.
+ *
+ * Batches that will be one mean together (truth.divisor): all are divided by one number here, and afterwards
+ * by the sum of their weights, to which a mixed sample adds s_n of either mask.
  */
 #include "src/net/ops/ops.h"
 
@@ -292,19 +295,30 @@ static void set_weights(loss_job *job)
     job->weights_sum = (float)sum;
 }
 
-/* What the sum over pixels of mask m is divided by. */
-static double divisor_of(const loss_job *job, uint32_t m)
+/* The weights of the pixels of mask m that count, in samples `first` to before `end`. */
+static double weight_of(const loss_job *job, uint32_t m, uint32_t first, uint32_t end)
 {
     const int focal = job->settings->kind == STOKE_LOSS_FOCAL;
     if (job->shape->classes == 1 && !focal)
-        return (double)job->shape->batch * job->shape->height * job->shape->width;
+        return (double)(end - first) * job->shape->height * job->shape->width;
     double sum = 0;
     for (uint32_t c = 0; c < job->cut.planes; c++) {
         uint64_t count = 0;
-        for (uint32_t task = 0; task < job->cut.tasks; task++)
+        for (uint32_t task = first * job->cut.strips; task < end * job->cut.strips; task++)
             count += job->shared.counts[m][(size_t)task * job->cut.planes + c];
         sum += (double)count * (focal ? 1 : job->shared.weights[c]);
     }
+    return sum;
+}
+
+/* The same of all masks, each sample by its share. */
+static double weight_of_all(const loss_job *job)
+{
+    double sum = 0;
+    if (job->masks == 1) return weight_of(job, 0, 0, job->shape->batch);
+    for (uint32_t m = 0; m < job->masks; m++)
+        for (uint32_t n = 0; n < job->shape->batch; n++)
+            sum += share_of(job, m, n) * weight_of(job, m, n, n + 1);
     return sum;
 }
 
@@ -315,7 +329,8 @@ static void set_points(loss_job *job)
                         : settings->kind == STOKE_LOSS_DICE  ? 0
                                                              : 1;
     for (uint32_t m = 0; m < job->masks; m++) {
-        const double divisor = divisor_of(job, m);
+        const double divisor =
+            job->truth->divisor > 0 ? job->truth->divisor : weight_of(job, m, 0, job->shape->batch);
         job->point[m] = divisor > 0 ? part / divisor : 0;
         job->share[m] = 0;
         for (uint32_t n = 0; n < job->shape->batch; n++)
@@ -562,6 +577,7 @@ int stk_loss(const stk_exec *run, const stoke_loss *settings, const stk_loss_sha
     if (status) return status;
     set_weights(&job);
     set_points(&job);
+    if (truth->weight) *truth->weight = weight_of_all(&job);
     if (has_dice(&job)) {
         run_pass(&job, PASS_SUMS);
         for (uint32_t m = 0; m < job.masks; m++) *loss += set_dice(&job, m);

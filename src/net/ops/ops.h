@@ -283,6 +283,8 @@ typedef struct stk_loss_truth {
     const float *lambda;         /* with masks_b: share of `masks` per sample */
     stoke_dtype dtype;
     size_t row_bytes;
+    double divisor; /* of sums over pixels, but for Dice's; 0: the weights of those that count */
+    double *weight; /* NULL, or becomes the latter */
 } stk_loss_truth;
 
 /* room: stk_loss_room bytes in the arena (tables of taps). */
