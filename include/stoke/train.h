@@ -63,6 +63,8 @@ typedef struct stoke_train_params {
     const char *comm;    /* engine: "auto", "none", "mpi", "c10d", or a plugin's path */
     double comm_timeout; /* seconds that one rank may be waited for; 0: for ever */
     int64_t replicas; /* times as many, in lanes that processes share; -1: as many as there are processes */
+    int64_t audit_every; /* steps; 0: never: every so often each process computes a lane of another, too, and
+                            STOKE_E_STATE says who does not have the same bits */
     /* loss */
     int loss; /* stoke_loss_kind, or STOKE_TRAIN_LOSS_AUTO: cross-entropy, of restored pictures charbonnier */
     double label_smoothing, focal_gamma, ce_weight, dice_weight;

@@ -131,14 +131,15 @@ int stk_setup_write_yaml(const stk_setup *setup, FILE *out)
  * What names the files of the set is told by its fingerprint; `steps` and the three that name files are
  * written by what they come to. */
 static const char *const left_out[] = {
-    "data",         "images",         "masks",     "list",       "image_suffix", "mask_suffix", "split",
-    "classes",      "label_map",      "augment",   "weights",    "epoch",        "rank",        "world",
-    "workers",      "consumer_cores", "prefetch",  "nice",       "memory_limit", "max_bad",     "quarantine",
-    "cache",        "cache_disk",     "cache_ram", "max_pixels", "model",        "pretrained",  "partial",
-    "threads",      "epochs",         "steps",     "eval_every", "patience",     "runs",        "name",
-    "resume",       "continue",       "force",     "log_every",  "save_every",   "stop_after",  "pictures",
-    "tensorboard",  "eval_mode",      "names",     "targets",    "patch_size",   "perceptual",  "comm",
-    "comm_timeout", "rank_logs",
+    "data",         "images",       "masks",      "list",           "image_suffix", "mask_suffix",
+    "split",        "classes",      "label_map",  "augment",        "weights",      "epoch",
+    "rank",         "world",        "workers",    "consumer_cores", "prefetch",     "nice",
+    "memory_limit", "max_bad",      "quarantine", "cache",          "cache_disk",   "cache_ram",
+    "max_pixels",   "model",        "pretrained", "partial",        "threads",      "epochs",
+    "steps",        "eval_every",   "patience",   "runs",           "name",         "resume",
+    "continue",     "force",        "log_every",  "save_every",     "stop_after",   "pictures",
+    "tensorboard",  "eval_mode",    "names",      "targets",        "patch_size",   "perceptual",
+    "comm",         "comm_timeout", "rank_logs",  "audit_every",
 };
 
 /* Settings that came later than runs there are, and that say nothing of segmentation by a model with sizes of

@@ -22,17 +22,57 @@ static uint32_t place_of(const stk_lanes_shape *shape, uint32_t first, uint32_t 
     return k % shape->accumulate * shape->replicas + first + k / shape->accumulate;
 }
 
-uint32_t stk_lanes_own(const stk_lanes *lanes)
+static uint32_t own_batches(const stk_lanes *lanes)
 {
     return (lanes->end - lanes->first) * lanes->shape.accumulate;
 }
 
+void stk_lanes_begin(stk_lanes *lanes, uint64_t step)
+{
+    stk_audit_begin(&lanes->audit, step);
+}
+
+/* Batches of the audit of this step. */
+static uint32_t audited(const stk_lanes *lanes)
+{
+    return lanes->audit.on ? lanes->shape.accumulate : 0;
+}
+
+uint32_t stk_lanes_own(const stk_lanes *lanes)
+{
+    return audited(lanes) + own_batches(lanes);
+}
+
+int stk_lanes_audits(const stk_lanes *lanes, uint32_t k)
+{
+    return k < audited(lanes);
+}
+
+/* The number of the k-th batch of a step, with those of an audit. */
+static uint64_t number_of(const stk_lanes *lanes, uint64_t step, uint32_t k)
+{
+    const stk_lanes_shape *s = &lanes->shape;
+    uint32_t lane = lanes->first;
+    if (stk_audit_due(s->audit_every, step)) {
+        if (k < s->accumulate)
+            lane = stk_audit_lane(s->audit_every, step, s->replicas, s->rank, s->world);
+        else
+            k -= s->accumulate;
+    }
+    return step * batches_of(s) + place_of(s, lane, k);
+}
+
+/* Steps are counted in rounds from one audit to the next, whose step is the last of its round. */
 static uint64_t route_at(const void *context, uint64_t k)
 {
     const stk_lanes *lanes = context;
-    const uint32_t own = stk_lanes_own(lanes);
-    return (lanes->from + k / own) * batches_of(&lanes->shape) +
-           place_of(&lanes->shape, lanes->first, (uint32_t)(k % own));
+    const uint64_t own = own_batches(lanes), every = lanes->shape.audit_every;
+    if (!every) return number_of(lanes, lanes->from + k / own, (uint32_t)(k % own));
+    const uint64_t round = every * own + lanes->shape.accumulate;
+    k += lanes->from % every * own;
+    const uint64_t in_round = k % round, plain = stk_least(in_round / own, every - 1);
+    return number_of(lanes, (lanes->from / every + k / round) * every + plain,
+                     (uint32_t)(in_round - plain * own));
 }
 
 stk_loader_route stk_lanes_route(stk_lanes *lanes, uint64_t step)
@@ -93,6 +133,7 @@ stk_lanes_shape stk_lanes_shape_of(const stk_setup *setup, const stoke_net_plan 
                               .world = setup->world ? setup->world : 1,
                               .trained = plan->trained_floats,
                               .statistics = plan->statistics,
+                              .audit_every = setup->world > 1 ? (uint64_t)params->audit_every : 0,
                               .divisor = stk_setup_divisor(setup) };
 }
 
@@ -101,7 +142,8 @@ uint64_t stk_lanes_bytes(const stk_lanes_shape *shape)
     const uint64_t numbers = 2 * (uint64_t)batches_of(shape) + tracked(shape) * shape->statistics +
                              stk_update_chunks(shape->trained) +
                              (shape->world > 1 ? (shape->world + 1) * (uint64_t)words_of(shape) : 0);
-    return arrays_needed(shape) * (uint64_t)sum_bytes(shape) + numbers * sizeof(double) +
+    const uint64_t hashes = shape->world > 1 ? shape->world * sizeof(stk_audit_word) : 0;
+    return arrays_needed(shape) * (uint64_t)sum_bytes(shape) + numbers * sizeof(double) + hashes +
            (shape->world > 1 ? stk_reduce_bytes(shape->rank, shape->world, shape->replicas, shape->trained,
                                                 STOKE_NET_CHUNK)
                              : 0);
@@ -132,6 +174,7 @@ int stk_lanes_open(stk_lanes *lanes, stoke_net *net, stk_comm *comm, const stk_l
     int r = failed ? stk_fail(err, STOKE_E_NOMEM, "no memory for the sums of %u lanes",
                               (unsigned)(lanes->end - lanes->first))
                    : STOKE_OK;
+    if (!r) r = stk_audit_open(&lanes->audit, comm, shape->audit_every, shape->replicas, err);
     if (!r && comm)
         r = stk_reduce_open(&lanes->reduce, comm, shape->replicas, shape->trained, STOKE_NET_CHUNK, err);
     if (r) stk_lanes_close(lanes);
@@ -141,6 +184,7 @@ int stk_lanes_open(stk_lanes *lanes, stoke_net *net, stk_comm *comm, const stk_l
 void stk_lanes_close(stk_lanes *lanes)
 {
     stk_reduce_close(&lanes->reduce);
+    stk_audit_close(&lanes->audit);
     while (lanes->arrays) stk_free_pages(lanes->sums[--lanes->arrays], sum_bytes(&lanes->shape));
     stk_free(lanes->losses);
     stk_free(lanes->weights);
@@ -213,25 +257,41 @@ static double *statistics_at(stk_lanes *lanes, uint32_t place)
     return place + kept < all ? NULL : lanes->statistics + (place + kept - all) * lanes->shape.statistics;
 }
 
-int stk_lanes_look(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows, double *loss, stoke_error *err)
+static int leaf_loss(stk_lanes *lanes, uint32_t place, const stoke_net_batch *rows, double *loss,
+                     double *statistics, stoke_error *err)
 {
-    const uint32_t place = place_of(&lanes->shape, lanes->first, k), all = batches_of(&lanes->shape);
-    double *statistics = statistics_at(lanes, place);
     stoke_net_state now; /* one lane counts its batches as they come, several all together, afterwards */
     stoke_net_state_get(lanes->net, &now);
     const uint64_t draw = now.draws + (lanes->shape.replicas == 1 ? 0 : place);
     *loss = 0;
+    return rows->count
+               ? stoke_net_leaf_loss(lanes->net, rows, batches_of(&lanes->shape), draw, loss, statistics, err)
+               : STOKE_OK;
+}
+
+int stk_lanes_look(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows, double *loss, stoke_error *err)
+{
+    if (stk_lanes_audits(lanes, k))
+        return leaf_loss(lanes, place_of(&lanes->shape, lanes->audit.lane, k), rows, loss, NULL, err);
+    k -= audited(lanes);
+    const uint32_t place = place_of(&lanes->shape, lanes->first, k);
+    double *statistics = statistics_at(lanes, place);
     if (!k) lanes->waiting = 0;
-    if (rows->count) {
-        const int r = stoke_net_leaf_loss(lanes->net, rows, all, draw, loss, statistics, err);
-        if (r) return r;
-    } else if (statistics && lanes->shape.statistics) {
+    const int r = leaf_loss(lanes, place, rows, loss, statistics, err);
+    if (r) return r;
+    if (!rows->count && statistics && lanes->shape.statistics)
         statistics[0] = NAN; /* of nothing: not followed */
-    }
     lanes->losses[place] = *loss;
     lanes->weights[place] = rows->count ? stoke_net_leaf_weight(lanes->net) : 0;
     if (lanes->shape.replicas == 1) stoke_net_track(lanes->net, statistics);
     return STOKE_OK;
+}
+
+/* Of the lane whose last batch has just been learned; 0: nothing was left of it. */
+static uint64_t hash_of_lane(const stk_lanes *lanes)
+{
+    return lanes->computed ? stk_audit_hash(stoke_net_arrays_of(lanes->net).gradients, lanes->shape.trained)
+                           : 0;
 }
 
 void stk_lanes_learn(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows)
@@ -240,7 +300,26 @@ void stk_lanes_learn(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows)
         stoke_net_leaf_back(lanes->net, rows, lanes->computed);
         lanes->computed = 1;
     }
-    if ((k + 1) % lanes->shape.accumulate == 0) close_lane(lanes, lanes->first + k / lanes->shape.accumulate);
+    if ((k + 1) % lanes->shape.accumulate) return;
+    if (stk_lanes_audits(lanes, k)) {
+        lanes->audit.mine.found = hash_of_lane(lanes);
+        lanes->computed = 0;
+        return;
+    }
+    const uint32_t lane = lanes->first + (k - audited(lanes)) / lanes->shape.accumulate;
+    if (lanes->audit.on && lane == lanes->audit.watched) lanes->audit.mine.own = hash_of_lane(lanes);
+    close_lane(lanes, lane);
+}
+
+int stk_lanes_compare(stk_lanes *lanes, stoke_error *err)
+{
+    return stk_audit_compare(&lanes->audit, err);
+}
+
+int stk_lanes_compare_weights(stk_lanes *lanes, uint64_t step, stoke_error *err)
+{
+    const stoke_net_arrays arrays = stoke_net_arrays_of(lanes->net);
+    return stk_audit_weights(&lanes->audit, step, arrays.values, arrays.floats, err);
 }
 
 /* ---- the step ---- */

@@ -11,6 +11,7 @@
 
 #include "src/comm/reduce.h"
 #include "src/loader/loader.h"
+#include "src/train/audit.h"
 #include "src/train/setup.h"
 #include <stoke/tools/net.h>
 #include <stoke/train.h>
@@ -22,9 +23,10 @@ enum { STK_LANES_TRACKED = 128 };
 typedef struct stk_lanes_shape {
     uint32_t replicas, accumulate;
     uint32_t rank, world;
-    size_t trained;    /* floats of a gradient */
-    size_t statistics; /* stoke_net_statistics */
-    double divisor;    /* stk_setup_divisor: 0, or the pixels of a full batch */
+    size_t trained;       /* floats of a gradient */
+    size_t statistics;    /* stoke_net_statistics */
+    uint64_t audit_every; /* steps; 0: no audits */
+    double divisor;       /* stk_setup_divisor: 0, or the pixels of a full batch */
 } stk_lanes_shape;
 
 typedef struct stk_lanes {
@@ -44,7 +46,8 @@ typedef struct stk_lanes {
     double *statistics; /* of its last STK_LANES_TRACKED batches, in that order */
     double *squares;    /* of the gradients' chunks */
     double *mine, *all; /* what ranks tell each other of their batches */
-    int computed;       /* of the lane that is on its way: gradients are there */
+    stk_audit audit;
+    int computed; /* of the lane that is on its way: gradients are there */
 } stk_lanes;
 
 stk_lanes_shape stk_lanes_shape_of(const stk_setup *setup, const stoke_net_plan *plan);
@@ -54,8 +57,12 @@ int stk_lanes_open(stk_lanes *lanes, stoke_net *net, stk_comm *comm, const stk_l
                    stoke_error *err);
 void stk_lanes_close(stk_lanes *lanes);
 
-/* Batches of a step that this process computes. */
+/* Before the first batch of a step (0 = the first): whether it has an audit. */
+void stk_lanes_begin(stk_lanes *lanes, uint64_t step);
+/* Batches of this step that this process computes; those of an audit come first. */
 uint32_t stk_lanes_own(const stk_lanes *lanes);
+/* Whether the k-th of them is another rank's, and computed here only to compare. */
+int stk_lanes_audits(const stk_lanes *lanes, uint32_t k);
 /* The route of the loader from a step on. The lanes must stay where they are. */
 stk_loader_route stk_lanes_route(stk_lanes *lanes, uint64_t step);
 
@@ -63,6 +70,11 @@ stk_loader_route stk_lanes_route(stk_lanes *lanes, uint64_t step);
  * and its gradients, which cannot. rows->count 0: nothing was left of it. */
 int stk_lanes_look(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows, double *loss, stoke_error *err);
 void stk_lanes_learn(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows);
+/* After all own batches of a step with an audit: STOKE_E_STATE on all ranks alike when two do not have the
+ * same (stk_audit_compare). */
+int stk_lanes_compare(stk_lanes *lanes, stoke_error *err);
+/* The same of the weights, after any step. */
+int stk_lanes_compare_weights(stk_lanes *lanes, uint64_t step, stoke_error *err);
 /* After all own batches: the sum over all lanes, and the step. *loss: the mean of all batches' losses,
  * or over all their pixels. */
 int stk_lanes_step(stk_lanes *lanes, const stoke_update *update, stoke_step_report *report, double *loss,

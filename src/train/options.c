@@ -85,6 +85,11 @@ static const stoke_option table[] = {
            "launcher, none, mpi, c10d, or the path of a plugin")
     REAL(comm_timeout, "600", 0, 86400, "SECONDS",
          "How long one process is waited for before all end; 0: for ever")
+    INT(audit_every, "0", 0, ANY, "N",
+        "Of several processes: every N steps each computes one lane of the next process once more, and the run ends "
+        "before the update where the bits of two differ: a processor, memory or disk that fails without a word. "
+        "Such a step takes one lane longer: with a lane per process twice as long, so 100 costs 1 % and no memory. "
+        "Weights do not depend on it. 0 never does")
     /* loss */
     CHOICE(loss, "auto", LOSSES,
            "Of masks cross-entropy, Dice, their sum, or focal loss; pixels of --ignore-index count in none. Of "

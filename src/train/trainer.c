@@ -293,7 +293,23 @@ static int agree_on_gallery(stoke_trainer *t, stoke_error *err)
 static int open_lanes(stoke_trainer *t, stoke_error *err)
 {
     const stk_lanes_shape shape = stk_lanes_shape_of(&t->setup, stoke_net_plan_used(t->net));
+    if (t->setup.params.audit_every && !t->comm)
+        stk_trainer_remark(
+            t, "`audit_every` compares what two processes computed, and this run has one: there is "
+               "nobody to compare with");
     return stk_lanes_open(&t->lanes, t->net, t->comm, &shape, err);
+}
+
+/* No weight depends on them, so they are not compared; but what is due must be due for all. */
+static int take_cadences(stoke_trainer *t, stoke_error *err)
+{
+    stoke_train_params *p = &t->setup.params;
+    int64_t *const cadences[] = { &p->log_every,  &p->eval_every,  &p->save_every,
+                                  &p->stop_after, &p->audit_every, &p->patience };
+    int r = STOKE_OK;
+    for (size_t i = 0; !r && i < sizeof cadences / sizeof *cadences; i++)
+        r = stk_ranks_take(t, cadences[i], sizeof **cadences, err);
+    return r;
 }
 
 /* The settings, settled here as on every rank: from the same files to the same. */
@@ -312,7 +328,8 @@ static int settle(stoke_trainer *t, const stoke_data_params *data, const stoke_t
     r = stk_ranks_take_text(t, &first, err);
     if (!r) r = stk_setup_same_as_first(first, t->identity, err);
     stk_free(first);
-    return stk_ranks_agree(t, r, err);
+    r = stk_ranks_agree(t, r, err);
+    return r ? r : take_cadences(t, err);
 }
 
 /* Rank 0 has the folder, and what it goes on from. */

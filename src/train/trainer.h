@@ -8,6 +8,7 @@
  *   trainer_save.c      what the caller hears; evaluation, checkpoints, the report; what the run holds of a
  *                       longer one and must not lose, and what it can do without
  *   lanes.c, ranks.c    how processes share a step, and how they agree on everything else
+ *   audit.c             whether what they computed has the same bits
  *   eval_share.c        how they share an evaluation
  *   rank_log.c          what one process of several notes of its steps
  *   identity.c          which files and settings it is the run of

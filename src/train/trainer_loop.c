@@ -148,7 +148,8 @@ static int look(stoke_trainer *t, uint32_t k, own_batch *own, stk_ranks_step *al
 {
     int r = next_batch(t, &own->batch, &all->waited, err);
     if (r) return r;
-    remember_names(t, own->batch);
+    const int counts = !stk_lanes_audits(&t->lanes, k); /* others have it among theirs */
+    if (counts) remember_names(t, own->batch);
     own->rows = stoke_net_batch_of(own->batch);
     double loss = NAN;
     r = stk_lanes_look(&t->lanes, k, &own->rows, &loss, err);
@@ -157,15 +158,23 @@ static int look(stoke_trainer *t, uint32_t k, own_batch *own, stk_ranks_step *al
         remember_names(t, own->batch);
         r = not_finite(t, "loss", loss, err);
     }
-    all->images += own->batch->count;
+    if (counts) all->images += own->batch->count;
     return r;
+}
+
+/* All ranks find the same; rank 0 tells. */
+static int audit(stoke_trainer *t, stoke_error *err)
+{
+    const int r = t->lanes.audit.on ? stk_lanes_compare(&t->lanes, err) : STOKE_OK;
+    return r ? stk_ranks_agree(t, r, err) : STOKE_OK;
 }
 
 static int update(stoke_trainer *t, double *loss, stoke_error *err)
 {
     const stoke_update settings = stk_setup_update(&t->setup.params, t->lr, t->now.step);
     stoke_step_report report;
-    const int r = stk_lanes_step(&t->lanes, &settings, &report, loss, err);
+    int r = audit(t, err);
+    if (!r) r = stk_lanes_step(&t->lanes, &settings, &report, loss, err);
     if (r) return r;
     t->gradient_norm = report.gradient_norm;
     t->loss_scale = report.loss_scale;
@@ -220,6 +229,7 @@ static int is_long_since_saved(const stoke_trainer *t)
 static int step(stoke_trainer *t, stoke_error *err)
 {
     const uint64_t began = stk_now_ns();
+    stk_lanes_begin(&t->lanes, t->now.step);
     const uint32_t batches = stk_lanes_own(&t->lanes);
     double loss = NAN;
     stk_ranks_step all = { 0 };
@@ -284,10 +294,18 @@ static const char *reason_to_end(stoke_trainer *t)
     return NULL;
 }
 
+/* Whose memory has changed by itself must not go on, nor save what it has. */
+static int same_weights(stoke_trainer *t, stoke_error *err)
+{
+    const int r = stk_lanes_compare_weights(&t->lanes, t->now.step, err);
+    return r ? stk_ranks_agree(t, r, err) : STOKE_OK;
+}
+
 /* By all ranks, with all that only owners have; what rank 0 makes of it is everyone's. */
 static int evaluate(stoke_trainer *t, stoke_error *err)
 {
-    int r = stk_ranks_agree(t, stk_lanes_gather(&t->lanes, err), err);
+    int r = same_weights(t, err);
+    if (!r) r = stk_ranks_agree(t, stk_lanes_gather(&t->lanes, err), err);
     if (r) return r;
     r = stk_trainer_measure(t, err);
     if (!r) r = stk_ranks_by_first(t, stk_trainer_evaluate, err);
@@ -297,7 +315,8 @@ static int evaluate(stoke_trainer *t, stoke_error *err)
 
 static int save(stoke_trainer *t, stoke_error *err)
 {
-    const int r = stk_ranks_agree(t, stk_lanes_gather(&t->lanes, err), err);
+    int r = same_weights(t, err);
+    if (!r) r = stk_ranks_agree(t, stk_lanes_gather(&t->lanes, err), err);
     return r ? r : stk_ranks_by_first(t, stk_trainer_save, err);
 }
 
@@ -314,9 +333,13 @@ static void make_report(stoke_trainer *t)
 static int between_steps(stoke_trainer *t, const char **why, stoke_error *err)
 {
     const uint64_t began = stk_now_ns();
-    if (due(t->setup.params.log_every, t->now.step)) stk_trainer_write_note(t);
     const int evaluates = evaluation_due(t) && !t->stops;
-    int r = evaluates ? evaluate(t, err) : STOKE_OK;
+    int r = STOKE_OK;
+    if (due(t->setup.params.log_every, t->now.step)) {
+        stk_trainer_write_note(t);
+        r = same_weights(t, err);
+    }
+    if (!r && evaluates) r = evaluate(t, err);
     const int evaluated = evaluates && !r;
     /* One that Ctrl-C cut short is not an error: it is made up for when the run goes on. */
     if (r == STOKE_E_CANCELLED && t->stops) r = STOKE_OK;

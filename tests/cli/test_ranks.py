@@ -294,6 +294,88 @@ def bad_file():
     raise AssertionError('no rank but the first met it')
 
 
+def audited():
+    """Processes that compute each other's lanes have the bits of those that do not; one alone says that it has nobody."""
+    line = [SET, *SMALL, *LANES, '--threads', 1, '--steps', 4, '--eval-every', 2]
+    done = stoke('train', *line, '--audit-every', 2, '--name', 'unaudited')
+    contains(' '.join(done.stderr.split()), '--audit-every', 'there is nobody to compare with')
+    done = launch(3, *line, '--audit-every', 3, '--name', 'audited', '--stop-after', 3)
+    assert 'nobody' not in done.stderr, done.stderr
+    contains(launch(2, *line, '--audit-every', 1, '--name', 'audited', '--continue').stdout, '4 of 4 steps')
+    for which in ('last', 'best'):
+        equal(weights('audited', which) == weights('unaudited', which), True, which)
+
+
+def other_pixels():
+    """The same names, and other pixels at one rank: its gradients are not those of the rank that looks."""
+    other = path('other-pixels')
+    stoke('synth', other, '--count', 40, '--size', '64x64', '--classes', 4, '--seed', 99, '--quiet')
+    equal(files_below(other) == files_below(SET), True, 'the same names')
+    shell = f'[ $OMPI_COMM_WORLD_RANK = 2 ] && set -- "$@" --data {other} || set -- "$@" --data {SET}; exec "$@"'
+    line = [*SMALL, *LANES, '--threads', 1, '--steps', 8, '--eval-every', 0, '--save-every', 3]
+    lines = said(launch(3, *line, '--audit-every', 5, '--name', 'pixels', code=1, shell=shell).stderr)
+    equal(len(lines), 1, lines)
+    contains(lines[0], 'step 5: rank 2 (', ' has other gradients than rank 1 (', ' and than rank 0 (', 'of the same pictures', '--continue')
+    with open(path('runs', 'pixels', 'log.jsonl')) as log:
+        equal([entry['step'] for entry in map(json.loads, log) if entry['kind'] == 'save'], [3], 'saved')
+
+
+def weight_in(run):
+    """Bytes of a layer that is not trained, as they lie in memory."""
+    content = weights(run)
+    size = int.from_bytes(content[:8], 'little')
+    at = json.loads(content[8:8 + size])['segformer.encoder.patch_embeddings.0.proj.weight']['data_offsets'][0]
+    return content[8 + size + at:][:256]
+
+
+def places(pid, what):
+    """Where a process has these bytes."""
+    found = []
+    with open(f'/proc/{pid}/maps') as maps, open(f'/proc/{pid}/mem', 'rb', 0) as memory:
+        for line in maps:
+            span, rights, _, _, inode = line.split()[:5]
+            begin, end = (int(part, 16) for part in span.split('-'))
+            if not rights.startswith('rw') or int(inode):
+                continue
+            try:
+                content = os.pread(memory.fileno(), end - begin, begin)
+            except OSError:
+                continue
+            at = content.find(what)
+            while at >= 0:
+                found.append(begin + at)
+                at = content.find(what, at + 1)
+    return found
+
+
+def flipped_bit():
+    """A bit in the memory of one process that does not keep what is written: its weights are not those of the others."""
+    line = [SET, *SMALL, '--replicas', 2, '--threads', 1, '--freeze-encoder', '--steps', 100000, '--eval-every', 0, '--save-every', 5, '--log-every', 1]
+    run = Started(2, *line, '--name', 'flipped')
+    wait_for(path('runs', 'flipped', 'last', 'model.safetensors'), run.process)
+    pid, what = run.ranks()[1], weight_in('flipped')
+    try:
+        found = places(pid, what)
+    except PermissionError:
+        run.process.send_signal(signal.SIGINT)
+        run.end(5)
+        raise tap.Skip('the memory of another process is not to be written') from None
+    assert found, 'the weights are not where they can be found'
+    flipped = bytes([what[0] ^ 1]) + what[1:4]
+    memory = os.open(f'/proc/{pid}/mem', os.O_WRONLY)
+    until = time.monotonic() + 30
+    try:
+        while run.process.poll() is None and time.monotonic() < until:
+            for place in found:
+                os.pwrite(memory, flipped, place)
+    except OSError:
+        pass  # it has ended
+    os.close(memory)
+    text = run.end(5, 1)
+    equal(len(said(text)), 1, text)
+    assert re.search(r'stoke train: step \d+: rank 0 \(.*\) and rank 1 \(.*\) have other weights', text), text
+
+
 def not_a_number():
     done = launch(3, SET, *SMALL, *LANES, '--steps', 20, '--optimizer', 'sgd', '--lr', 1000, '--head-lr', 1000, '--clip-norm', 0,
                   '--warmup', 0, '--name', 'nan', code=1)
@@ -373,6 +455,9 @@ TESTS = [
     ('no data at one rank', refused([HERE, '--steps', 2, *SMALL, *LANES], 'rank 2', HERE, shell=MISSING)),
     ('another learning rate at one rank', refused(LINE, 'rank 1 (', 'lr is 0.001 at rank 0 and here 0.002', shell=RATES)),
     ('a bad file', bad_file),
+    ('audits', audited),
+    ('other pixels at one rank', other_pixels),
+    ('a bit that flips', flipped_bit),
     ('NaN', not_a_number),
     ('examples/mpirun.sh', example_of_mpirun),
 ]

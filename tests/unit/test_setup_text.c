@@ -115,6 +115,7 @@ static void identity_tells_runs_apart(void **state)
         { "log_every", "7", NULL },
         { "save_every", "7", NULL },
         { "stop_after", "7", NULL },
+        { "audit_every", "7", NULL },
         { "patience", "7", NULL },
         { "name", "other", NULL },
         { "runs", "elsewhere", NULL },
