@@ -271,6 +271,7 @@ static int deliver(stoke_loader *loader, stk_slot *slot)
 {
     stk_slots_pop(&loader->slots);
     const int substitutes = slot->replaced || slot->skipped;
+    loader->met = slot->ticket + slot->rows;
     if (slot->error.code == STOKE_E_TOO_BAD || (!slot->error.code && substitutes))
         stk_loader_too_bad(loader, slot->ticket + slot->rows - 1, &slot->error);
     if (slot->error.code) {
@@ -420,6 +421,17 @@ uint64_t stk_loader_batches_from(const stoke_loader *loader, uint64_t position)
 stk_loader_bad stk_loader_bad_rows(const stoke_loader *loader)
 {
     return (stk_loader_bad){ loader->stats.replaced, loader->stats.skipped };
+}
+
+int stk_loader_next_bad(stoke_loader *loader, int take, stk_quarantine_entry *entry)
+{
+    const stk_quarantine_entry *after = loader->tells ? &loader->told : NULL;
+    if (!loader->met || !stk_quarantine_next(loader->quarantine, after, loader->met - 1, entry)) return 0;
+    if (take) {
+        loader->told = *entry;
+        loader->tells = 1;
+    }
+    return 1;
 }
 
 int stk_loader_ready(stoke_loader *loader)

@@ -12,6 +12,7 @@
 #include "src/loader/batch_times.h"
 #include "src/loader/memory_plan.h"
 #include "src/loader/raw.h"
+#include "src/source/quarantine.h"
 
 /* The epoch, and the global position after the last batch of next(). For the thread that calls next(). */
 void stk_loader_where(const stoke_loader *loader, uint64_t *epoch, uint64_t *position);
@@ -31,6 +32,10 @@ typedef struct stk_loader_bad {
 /* Of all batches of next() so far, those it passed over because nothing was left of them among them. For the
  * thread that calls next(). */
 stk_loader_bad stk_loader_bad_rows(const stoke_loader *loader);
+
+/* The next bad sample that batches of next() have met, in the order of their rows; 0: there is none yet. take
+ * 0: it is the next one again. For the thread that calls next(). */
+int stk_loader_next_bad(stoke_loader *loader, int take, stk_quarantine_entry *entry);
 
 /* The batches of a run by number, epoch after epoch, where this process takes some of them in an order of its
  * own: number n is batch n % E of epoch n / E, of E batches (stk_loader_batches_from position 0). */

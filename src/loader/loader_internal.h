@@ -55,7 +55,10 @@ struct stoke_loader {
     double *cumulative; /* weighted order's sums, or NULL */
     stoke_policy policy;
     stk_quarantine *quarantine;
-    uint64_t max_bad; /* distinct bad samples allowed */
+    uint64_t max_bad;          /* distinct bad samples allowed */
+    uint64_t met;              /* tickets up to the last batch of next(), or the one that failed */
+    stk_quarantine_entry told; /* by stk_loader_next_bad */
+    int tells;                 /* there is one */
     stk_memory_gate gate;
     stoke_memory_plan plan;
     stk_scratch_bytes granted; /* of it to a worker, in parts */

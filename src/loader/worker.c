@@ -116,25 +116,12 @@ typedef struct row_result {
     stoke_error error;
 } row_result;
 
-enum {
-    SUBSTITUTES =
-        1000,   /* with 99 % bad samples, all of them fail once in 23,000 rows; the fuse blows long before */
-    LISTED = 10 /* bad files named in the message; the rest is in the quarantine list */
-};
+/* With 99 % bad samples, all of them fail once in 23,000 rows; the fuse blows long before. */
+enum { SUBSTITUTES = 1000 };
 
-/* "3 of 40 samples are bad, more than max_bad allows (1):" and the first of them, a line each. */
 int stk_loader_too_bad(const stoke_loader *loader, uint64_t ticket, stoke_error *err)
 {
-    stoke_bad_file first[LISTED];
-    const uint64_t bad = stk_quarantine_until(loader->quarantine, ticket, first, LISTED);
-    if (bad <= loader->max_bad) return STOKE_OK;
-    stk_fail(err, STOKE_E_TOO_BAD,
-             "%llu of %llu samples are bad, more than max_bad allows (%llu):", (unsigned long long)bad,
-             (unsigned long long)loader->order.count, (unsigned long long)loader->max_bad);
-    uint64_t listed = 0;
-    while (listed < bad && listed < LISTED && stk_error_add_entry(err, first[listed].reason)) listed++;
-    if (listed < bad) stk_error_add(err, "\n  ... and %llu more", (unsigned long long)(bad - listed));
-    return STOKE_E_TOO_BAD;
+    return stk_quarantine_too_bad(loader->quarantine, ticket, loader->max_bad, loader->order.count, err);
 }
 
 /* Books a bad sample. Returns what ends the run: 0, the sample's own error (policy stop), or a blown fuse. */

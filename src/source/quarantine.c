@@ -19,10 +19,7 @@
 #include "src/base/terminal.h"
 #include "src/base/utf8.h"
 
-typedef struct entry {
-    uint64_t id, ticket;
-    stoke_bad_file file;
-} entry;
+typedef stk_quarantine_entry entry;
 
 struct stk_quarantine {
     pthread_mutex_t lock;
@@ -177,10 +174,16 @@ int stk_quarantine_add(stk_quarantine *q, uint64_t id, uint64_t ticket, const st
     return r;
 }
 
+static int compare(const entry *a, const entry *b)
+{
+    if (a->ticket != b->ticket) return a->ticket < b->ticket ? -1 : 1;
+    return (a->id > b->id) - (a->id < b->id);
+}
+
 static int is_before(const entry *a, const entry *b)
 {
-    if (a->ticket != b->ticket) return a->ticket < b->ticket;
-    return a->id != b->id ? a->id < b->id : a < b; /* an id stands twice when memory was short */
+    const int order = compare(a, b);
+    return order ? order < 0 : a < b; /* an id stands twice when memory was short */
 }
 
 uint64_t stk_quarantine_until(stk_quarantine *q, uint64_t ticket, stoke_bad_file *first, size_t most)
@@ -198,6 +201,38 @@ uint64_t stk_quarantine_until(stk_quarantine *q, uint64_t ticket, stoke_bad_file
     }
     pthread_mutex_unlock(&q->lock);
     return count;
+}
+
+int stk_quarantine_next(stk_quarantine *q, const stk_quarantine_entry *after, uint64_t ticket,
+                        stk_quarantine_entry *next)
+{
+    int there = 0;
+    pthread_mutex_lock(&q->lock);
+    for (const entry *e = q->bad; e < q->bad + q->count; e++) {
+        if (e->ticket > ticket || (after && compare(e, after) <= 0)) continue;
+        if (there && compare(e, next) >= 0) continue;
+        *next = *e;
+        there = 1;
+    }
+    pthread_mutex_unlock(&q->lock);
+    return there;
+}
+
+enum { LISTED = 10 }; /* bad files named in the message; the rest is in the list */
+
+int stk_quarantine_too_bad(stk_quarantine *q, uint64_t ticket, uint64_t max_bad, uint64_t samples,
+                           stoke_error *err)
+{
+    stoke_bad_file first[LISTED];
+    const uint64_t bad = stk_quarantine_until(q, ticket, first, LISTED);
+    if (bad <= max_bad) return STOKE_OK;
+    stk_fail(err, STOKE_E_TOO_BAD,
+             "%llu of %llu samples are bad, more than max_bad allows (%llu):", (unsigned long long)bad,
+             (unsigned long long)samples, (unsigned long long)max_bad);
+    uint64_t listed = 0;
+    while (err && listed < bad && listed < LISTED && stk_error_add_entry(err, first[listed].reason)) listed++;
+    if (err && listed < bad) stk_error_add(err, "\n  ... and %llu more", (unsigned long long)(bad - listed));
+    return STOKE_E_TOO_BAD;
 }
 
 uint64_t stk_quarantine_count(stk_quarantine *q)
@@ -227,16 +262,16 @@ const char *stk_quarantine_problem(stk_quarantine *q, size_t *recorded)
 
 int stk_quarantine_unrecorded(stk_quarantine *q, char *line, size_t size)
 {
-    enum { LISTED = 3 };
+    enum { NAMED = 3 };
     size_t first;
     const char *problem = stk_quarantine_problem(q, &first);
     const size_t count = stk_quarantine_count(q), missing = count - first;
     if (!problem) return 0;
     snprintf(line, size, "%s: %zu bad sample%s not in this list:", problem, missing,
              missing == 1 ? " is" : "s are");
-    for (size_t i = 0; i < missing && i < LISTED; i++)
+    for (size_t i = 0; i < missing && i < NAMED; i++)
         stk_text_add(line, size, i ? "; " : " ", "%s", stk_quarantine_get(q, first + i).reason);
-    if (missing > LISTED) stk_text_add(line, size, "; ", "and %zu more", missing - LISTED);
+    if (missing > NAMED) stk_text_add(line, size, "; ", "and %zu more", missing - NAMED);
     return 1;
 }
 

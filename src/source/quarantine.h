@@ -33,6 +33,17 @@ stoke_bad_file stk_quarantine_get(stk_quarantine *quarantine, size_t index);
  * far, however far the workers are ahead. */
 uint64_t stk_quarantine_until(stk_quarantine *quarantine, uint64_t ticket, stoke_bad_file *first,
                               size_t most);
+typedef struct stk_quarantine_entry {
+    uint64_t id, ticket;
+    stoke_bad_file file;
+} stk_quarantine_entry;
+/* The first behind `after` (NULL: of all) in that order, up to a ticket; 0: there is none. */
+int stk_quarantine_next(stk_quarantine *quarantine, const stk_quarantine_entry *after, uint64_t ticket,
+                        stk_quarantine_entry *next);
+/* STOKE_E_TOO_BAD when more than max_bad were met up to a ticket, of a set of `samples`: "3 of 40 samples are
+ * bad, more than max_bad allows (1):" and the first of them, a line each. */
+int stk_quarantine_too_bad(stk_quarantine *quarantine, uint64_t ticket, uint64_t max_bad, uint64_t samples,
+                           stoke_error *err);
 
 /* Why records do not reach the file any more; NULL while they do. *recorded (may be NULL) = how many samples,
  * from the first on, are in it. The text lives until close. */

@@ -19,8 +19,8 @@ enum { TURN_SECONDS = 3, TURNS = 4 };
 #define WORKING_NS UINT64_C(1000000000)
 
 typedef struct stk_ranks_word {
-    int32_t code, asked, save;
-    uint32_t says; /* a text goes with it */
+    int32_t code, asked, save, bad; /* bad: samples that the others have not heard of */
+    uint32_t says;                  /* a text goes with it */
     uint64_t images;
     double waited;
 } word;
@@ -187,18 +187,20 @@ static int agree(stoke_trainer *t, int r, stk_ranks_step *step, stoke_error *err
     const uint32_t world = stk_comm_world(t->comm);
     word mine = { 0 };
     stoke_error own = { 0 };
-    int says = 0;
+    int says = 0, bad = 0;
     if (stk_ranks_lost(t) && r) return r; /* what was found out first */
     prepare(t, r, err, &mine);
     if (step) {
         mine.images = step->images;
         mine.waited = step->waited;
         mine.save = step->save;
+        mine.bad = stk_bad_share_news(&t->bad, t->train);
         *step = (stk_ranks_step){ 0 };
     }
     int status = stk_comm_all(t->comm, &mine, sizeof mine, t->ranks.words, &own);
     for (uint32_t q = 0; !status && q < world; q++) {
         says |= t->ranks.words[q].says != 0;
+        bad |= t->ranks.words[q].bad;
         if (!step) continue;
         step->images += t->ranks.words[q].images;
         step->waited += t->ranks.words[q].waited / world;
@@ -207,8 +209,13 @@ static int agree(stoke_trainer *t, int r, stk_ranks_step *step, stoke_error *err
     if (!status && says)
         status = stk_comm_all(t->comm, t->ranks.texts, STOKE_ERROR_TEXT, text_of(t, 0), &own);
     for (uint32_t q = 0; !status && says && q < world; q++) text_of(t, q)[STOKE_ERROR_TEXT - 1] = 0;
+    if (!status && bad) status = stk_bad_share_tell(&t->bad, t->train, &own);
     if (status) return r ? r : stk_fail_again(err, status, own.message);
-    return conclude(t, err);
+    r = conclude(t, err);
+    if (!bad || (r && r != STOKE_E_TOO_BAD)) return r;
+    /* Of all ranks together, in place of what one has met by itself. */
+    status = stk_bad_share_check(&t->bad, &own);
+    return status ? stk_fail_again(err, status, stk_ranks_first(t) ? own.message : "") : r;
 }
 
 int stk_ranks_agree(stoke_trainer *t, int r, stoke_error *err)

@@ -259,6 +259,9 @@ static int open_loaders(stoke_trainer *t, const stk_train_memory *memory, stoke_
         /* A rank on another host may not have the folder. Its loader remembers bad files all the same. */
         train.quarantine = val.quarantine = stoke_there(t->folder) ? quarantine : NULL;
     }
+    const char *list = stk_ranks_first(t) ? train.quarantine : NULL;
+    if (!r) r = stk_bad_share_open(&t->bad, t->comm, s->train_set, s->train.max_bad, list, err);
+    if (t->comm) train.quarantine = NULL; /* rank 0 has it for all */
     if (!r) r = stk_loader_create_planned(&t->train, s->train_set, &train, &memory->train, err);
     if (r || !s->val_set) return r;
     r = stk_eval_share_open(&t->share, t->comm, s->val_set, s->val.max_bad, err);
@@ -414,6 +417,7 @@ void stoke_trainer_close(stoke_trainer **trainer)
     stoke_confusion_destroy(&t->confusion);
     stoke_loader_destroy(&t->val); /* it follows the share */
     stk_eval_share_close(&t->share);
+    stk_bad_share_close(&t->bad);
     stk_quarantine_close(&t->sight.quarantine);
     stoke_labels_destroy(&t->labels);
     stoke_predictor_close(&t->sight.predictor);

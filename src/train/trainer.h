@@ -9,6 +9,7 @@
  *                       longer one and must not lose, and what it can do without
  *   lanes.c, ranks.c    how processes share a step, and how they agree on everything else
  *   audit.c             whether what they computed has the same bits
+ *   bad_share.c         how they count bad samples
  *   eval_share.c        how they share an evaluation
  *   rank_log.c          what one process of several notes of its steps
  *   identity.c          which files and settings it is the run of
@@ -22,6 +23,7 @@
 #include <limits.h>
 
 #include "src/base/remarks.h"
+#include "src/train/bad_share.h"
 #include "src/train/checkpoint.h"
 #include "src/train/eval_share.h"
 #include "src/train/evaluate.h"
@@ -111,6 +113,7 @@ struct stoke_trainer {
     stoke_net *viewer;    /* takes whole pictures, with the weights of `net`; NULL: not needed */
     stk_original sight;   /* ... at the pictures' own; its predictor is NULL otherwise */
     stk_eval_share share; /* of the validation set */
+    stk_bad_share bad;    /* samples of the training set */
     stoke_labels *labels;
     stoke_confusion *confusion;
     stk_evaluate_gallery *gallery; /* NULL: no pictures */

@@ -394,6 +394,9 @@ static void say_of_data(stoke_trainer *t, const stoke_loader *loader, const char
     char unrecorded[1024] = "";
     if (stoke_loader_unrecorded(loader, unrecorded, sizeof unrecorded))
         stk_trainer_remark(t, "%s: %s", part, unrecorded);
+    if (loader == t->train && t->bad.all &&
+        stk_quarantine_unrecorded(t->bad.all, unrecorded, sizeof unrecorded))
+        stk_trainer_remark(t, "%s: %s", part, unrecorded);
     const char *warning = stoke_loader_warning(loader);
     if (warning && strncmp(unrecorded, warning, strlen(warning)) != 0)
         stk_trainer_remark(t, "%s: %s", part, warning);

@@ -294,6 +294,31 @@ def bad_file():
     raise AssertionError('no rank but the first met it')
 
 
+def too_bad():
+    """Counted over all processes: no one has met so many, and all end in the step in which one process does."""
+    bad = path('too-bad')
+    shutil.copytree(SET, bad)
+    for name in files_below(os.path.join(bad, 'images'))[3:35:4]:
+        os.truncate(os.path.join(bad, 'images', name), 300)
+
+    def at(run):
+        with open(path('runs', run, 'log.jsonl')) as log:
+            return [entry['step'] for entry in map(json.loads, log) if entry['kind'] == 'end'][-1]
+
+    line = [bad, *SMALL, *LANES, '--threads', 1, '--steps', 9, '--eval-every', 0, '--log-every', 1, '--max-bad', 5, '--save-every', 1]
+    contains(stoke('train', *line, '--name', 'too-bad-alone', code=1).stderr, ' of 40 samples are bad, more than --max-bad allows (5):')
+    for world in (2, 4):
+        name = f'too-bad-{world}'
+        done = launch(world, *line, '--name', name, code=1)
+        equal(len(said(done.stderr)), 1, done.stderr)
+        contains(said(done.stderr)[0], 'stoke train: 6 of 40 samples are bad, more than --max-bad allows (5):')
+        equal(at(name), at('too-bad-alone'), 'the step')
+        with open(path('runs', name, 'quarantine.jsonl')) as stream:
+            listed = [json.loads(text)['image'] for text in stream]
+        equal(len(listed), len(set(listed)), 'each once')
+        equal(len(listed), 6)
+
+
 def audited():
     """Processes that compute each other's lanes have the bits of those that do not; one alone says that it has nobody."""
     line = [SET, *SMALL, *LANES, '--threads', 1, '--steps', 4, '--eval-every', 2]
@@ -455,6 +480,7 @@ TESTS = [
     ('no data at one rank', refused([HERE, '--steps', 2, *SMALL, *LANES], 'rank 2', HERE, shell=MISSING)),
     ('another learning rate at one rank', refused(LINE, 'rank 1 (', 'lr is 0.001 at rank 0 and here 0.002', shell=RATES)),
     ('a bad file', bad_file),
+    ('many bad files', too_bad),
     ('audits', audited),
     ('other pixels at one rank', other_pixels),
     ('a bit that flips', flipped_bit),
