@@ -241,6 +241,32 @@ static void same_bits_for_any_number_of_processes(void **state)
     }
 }
 
+/* Mixed with nothing, or replaced by the other mask: the mean over the pixels of that one mask. */
+static void shares_say_whose_pixels_count(void **state)
+{
+    (void)state;
+    const trial *mixed = &trials[2];
+    trial plain = *mixed;
+    plain.mixed = 0;
+    for (int other = 0; other < 2; other++) {
+        pictures *p = make_pictures(mixed), *q = make_pictures(mixed);
+        outcome *o = malloc(sizeof *o), *wanted = malloc(sizeof *wanted);
+        if (other) memcpy(q->masks, q->masks_b, sizeof q->masks);
+        for (uint32_t i = 0; i < ALL; i++) p->lambda[i] = other ? 0 : 1;
+        step_of a = {
+            .t = mixed, .s = splits[3], .mean = STOKE_LOSS_MEAN_PIXELS, .pictures = p, .of = { o }
+        };
+        step_of b = { .t = &plain, .s = splits[0], .pictures = q, .of = { wanted } };
+        assert_int_equal(run_ranks(1, 60, take_step, &a), 0);
+        assert_int_equal(run_ranks(1, 60, take_step, &b), 0);
+        assert_true(apart(o, wanted) < 1e-4 && fabs(o->loss / wanted->loss - 1) < 1e-4);
+        free(p);
+        free(q);
+        free(o);
+        free(wanted);
+    }
+}
+
 /* Nothing counts anywhere: no step, no NaN. */
 static void nothing_that_counts(void **state)
 {
@@ -262,6 +288,7 @@ UNIT_GROUP(loss_mean)
         cmocka_unit_test(pixels_is_one_large_batch),
         cmocka_unit_test(batches_is_not),
         cmocka_unit_test(same_bits_for_any_number_of_processes),
+        cmocka_unit_test(shares_say_whose_pixels_count),
         cmocka_unit_test(nothing_that_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
