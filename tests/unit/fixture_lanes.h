@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Small runs whose steps are cut into lanes: networks, batches by their number, what has become of a network.
+ * Runs of a few steps that ranks share, each a thread: pictures that are made of their numbers, and what came
+ * of it.
  */
 #ifndef STOKE_TESTS_UNIT_FIXTURE_LANES_H
 #define STOKE_TESTS_UNIT_FIXTURE_LANES_H
 
-#include "tests/unit/unit.h"
-
+#include "src/base/mem.h"
 #include "src/base/rng.h"
 #include "src/train/lanes.h"
 #include "tests/unit/fixture_ranks.h"
@@ -16,17 +16,15 @@ enum { SIDE = 32, PIXELS = SIDE * SIDE, BATCH = 2, CLASSES = 3, STEPS = 2, WIDES
 typedef struct run {
     const char *model;
     uint32_t replicas, accumulate, threads;
-    int audit_every;
     int empty; /* the number of a batch of which nothing is left; -1: none */
+    int64_t audit_every;
     /* what came of it, by rank */
     uint64_t digest[MOST_RANKS];
     double loss[MOST_RANKS];
 } run;
 
-static inline stoke_net *open_net(const run *r)
+static inline stoke_net_params net_params_of(const run *r)
 {
-    stoke_error err = { 0 };
-    stoke_net *net = NULL;
     stoke_net_params params = stoke_net_defaults();
     params.model = r->model;
     params.classes = CLASSES;
@@ -35,7 +33,14 @@ static inline stoke_net *open_net(const run *r)
     params.training = params.average = 1;
     params.threads = r->threads;
     params.seed = 5;
-    if (stoke_net_open(&net, &params, &err)) fprintf(stderr, "%s\n", err.message);
+    return params;
+}
+
+static inline stoke_net *open_params(const stoke_net_params *params)
+{
+    stoke_error err = { 0 };
+    stoke_net *net = NULL;
+    if (stoke_net_open(&net, params, &err)) fprintf(stderr, "%s\n", err.message);
     return net;
 }
 
@@ -89,14 +94,105 @@ static inline uint64_t digest_of(const stoke_net *net)
     return mixed(digest, a.average, a.trained);
 }
 
-static inline stk_lanes_shape shape_of(const run *r, const stoke_net *net, stk_comm *comm)
+/* What a rank has while it trains. */
+typedef struct part {
+    run *r;
+    stk_lanes_shape shape;
+    stoke_net *net;
+    stk_lanes lanes;
+    stk_loader_route route;
+    pictures *room;
+    uint64_t taken;
+} part;
+
+static inline void open_part(part *p, run *r, stk_comm *comm, const stoke_net_params *params)
 {
-    const stk_setup setup = {
+    stoke_error err = { 0 };
+    stk_setup setup = {
         .params = { .replicas = r->replicas, .accumulate = r->accumulate, .audit_every = r->audit_every },
         .rank = stk_comm_rank(comm),
-        .world = stk_comm_world(comm)
+        .world = stk_comm_world(comm),
+        .net = *params
     };
-    return stk_lanes_shape_of(&setup, stoke_net_plan_used(net));
+    *p = (part){ .r = r, .net = open_params(&setup.net) };
+    p->shape = stk_lanes_shape_of(&setup, stoke_net_plan_used(p->net));
+    RANK_CHECK(!stk_lanes_open(&p->lanes, p->net, setup.world > 1 ? comm : NULL, &p->shape, &err));
+    p->route = stk_lanes_route(&p->lanes, 0);
+    p->room = malloc(sizeof *p->room);
+}
+
+static inline void close_part(part *p)
+{
+    free(p->room);
+    stk_lanes_close(&p->lanes);
+    stoke_net_close(&p->net);
+}
+
+static inline stoke_net_batch next_of(part *p, pictures *room)
+{
+    return batch_of(room, p->route.at(p->route.context, p->taken++), p->r->empty);
+}
+
+/* Forward and backward passes of a step. */
+static inline void take_batches(part *p, uint64_t step)
+{
+    double loss;
+    stoke_error err = { 0 };
+    stk_lanes_begin(&p->lanes, step);
+    for (uint32_t k = 0; k < stk_lanes_own(&p->lanes); k++) {
+        const stoke_net_batch rows = next_of(p, p->room);
+        RANK_CHECK(!stk_lanes_look(&p->lanes, k, &rows, &loss, &err));
+        stk_lanes_learn(&p->lanes, k, &rows);
+    }
+    RANK_CHECK(!p->lanes.audit.on || !stk_lanes_compare(&p->lanes, &err));
+    if (*err.message) fprintf(stderr, "%s\n", err.message);
+}
+
+/* One rank's part of the whole run. */
+static inline void train(stk_comm *comm, void *context)
+{
+    run *r = context;
+    const uint32_t rank = stk_comm_rank(comm);
+    const stoke_net_params params = net_params_of(r);
+    stoke_error err = { 0 };
+    part p;
+    open_part(&p, r, comm, &params);
+    for (uint64_t step = 0; step < STEPS; step++) {
+        take_batches(&p, step);
+        const stoke_update update = settings_of(step);
+        stoke_step_report report;
+        RANK_CHECK(!stk_lanes_step(&p.lanes, &update, &report, &r->loss[rank], &err));
+        RANK_CHECK(report.step == step + 1 && !report.skipped);
+        RANK_CHECK(!stk_lanes_compare_weights(&p.lanes, step + 1, &err));
+    }
+    RANK_CHECK(!stk_lanes_gather(&p.lanes, &err));
+    if (*err.message) fprintf(stderr, "%s\n", err.message);
+    r->digest[rank] = digest_of(p.net);
+    close_part(&p);
+}
+
+static inline void assert_all_ranks(run *r, uint32_t world, uint64_t digest, double loss)
+{
+    assert_int_equal(run_ranks(world, 60, train, r), 0);
+    for (uint32_t q = 0; q < world; q++) {
+        if (r->digest[q] != digest)
+            fail_msg("%s, %u lanes x %u, %u threads: rank %u of %u has other weights", r->model, r->replicas,
+                     r->accumulate, r->threads, q, world);
+        assert_true(r->loss[q] == loss);
+    }
+}
+
+/* In one process, and in as many as there may be, whether they audit each other or not. */
+static inline void assert_same_bits(const run *of)
+{
+    run r = *of;
+    assert_int_equal(run_ranks(1, 60, train, &r), 0);
+    const uint64_t digest = r.digest[0];
+    const double loss = r.loss[0];
+    for (uint32_t world = 2; world <= WIDEST && world <= r.replicas; world++) {
+        r.audit_every = world % 3;
+        assert_all_ranks(&r, world, digest, loss);
+    }
 }
 
 #endif

@@ -3,6 +3,8 @@
  * One bit that flips in the memory of one rank: whoever computes the same lane has other bits, and all ranks
  * end with one sentence that names the two.
  */
+#include "tests/unit/unit.h"
+
 #include "tests/unit/fixture_lanes.h"
 
 #include "src/base/error.h"
@@ -29,47 +31,41 @@ static void flip(float *value)
     memcpy(value, &bits, sizeof bits);
 }
 
-static int take_step(const fault *f, stk_lanes *lanes, uint64_t step, const stk_loader_route *route,
-                     uint64_t *taken, pictures *room, stoke_error *err)
+static int take_step(const fault *f, part *p, uint64_t step, stoke_error *err)
 {
+    stk_lanes *lanes = &p->lanes;
     const uint32_t rank = lanes->shape.rank;
     const stoke_update update = settings_of(step);
     double loss;
     int r = STOKE_OK;
     stk_lanes_begin(lanes, step);
     for (uint32_t k = 0; !r && k < stk_lanes_own(lanes); k++) {
-        const stoke_net_batch batch = batch_of(room, route->at(route->context, (*taken)++), -1);
-        r = stk_lanes_look(lanes, k, &batch, &loss, err);
-        if (!r) stk_lanes_learn(lanes, k, &batch);
+        const stoke_net_batch rows = next_of(p, p->room);
+        r = stk_lanes_look(lanes, k, &rows, &loss, err);
+        if (!r) stk_lanes_learn(lanes, k, &rows);
         if (rank == f->rank && step == f->step && k == f->batch)
-            flip(&stoke_net_arrays_of(lanes->net).gradients[1234]);
+            flip(&stoke_net_arrays_of(p->net).gradients[1234]);
     }
     if (!r && lanes->audit.on) r = stk_lanes_compare(lanes, err);
     if (!r) r = stk_lanes_step(lanes, &update, NULL, &loss, err);
-    if (!r && rank == f->of_weights) flip(&stoke_net_arrays_of(lanes->net).values[4321]);
+    if (!r && rank == f->of_weights) flip(&stoke_net_arrays_of(p->net).values[4321]);
     return r ? r : stk_lanes_compare_weights(lanes, step + 1, err);
 }
 
-static void train(stk_comm *comm, void *context)
+static void train_with_fault(stk_comm *comm, void *context)
 {
     fault *f = context;
     const uint32_t rank = stk_comm_rank(comm);
+    const stoke_net_params params = net_params_of(&f->run);
     stoke_error err = { 0 };
-    stk_lanes lanes;
-    pictures *room = malloc(sizeof *room);
-    stoke_net *net = open_net(&f->run);
-    const stk_lanes_shape shape = shape_of(&f->run, net, comm);
-    RANK_CHECK(!stk_lanes_open(&lanes, net, comm, &shape, &err));
-    const stk_loader_route route = stk_lanes_route(&lanes, 0);
-    uint64_t taken = 0;
+    part p;
+    open_part(&p, &f->run, comm, &params);
     for (uint64_t step = 0; step < STEPS && !f->status[rank]; step++) {
-        f->status[rank] = take_step(f, &lanes, step, &route, &taken, room, &err);
+        f->status[rank] = take_step(f, &p, step, &err);
         f->ended[rank] = step + 1;
     }
     snprintf(f->text[rank], sizeof f->text[rank], "%s", err.message);
-    stk_lanes_close(&lanes);
-    stoke_net_close(&net);
-    free(room);
+    close_part(&p);
 }
 
 static fault sound(void)
@@ -87,14 +83,14 @@ static fault sound(void)
 /* All ranks with one sentence, in that step. */
 static void assert_ends(fault *f, uint32_t world, uint64_t step, const char *const *parts)
 {
-    assert_int_equal(run_ranks(world, 60, train, f), 0);
+    assert_int_equal(run_ranks(world, 60, train_with_fault, f), 0);
     for (uint32_t q = 0; q < world; q++) {
         assert_int_equal(f->status[q], STOKE_E_STATE);
         assert_int_equal(f->ended[q], step);
         assert_string_equal(f->text[q], f->text[0]);
     }
-    for (const char *const *part = parts; *part; part++)
-        if (!strstr(f->text[0], *part)) fail_msg("not in it: %s\n%s", *part, f->text[0]);
+    for (const char *const *one = parts; *one; one++)
+        if (!strstr(f->text[0], *one)) fail_msg("not in it: %s\n%s", *one, f->text[0]);
 }
 
 #define PARTS(...) ((const char *const[]){ __VA_ARGS__, NULL })
@@ -104,7 +100,7 @@ static void a_bit_of_a_gradient(void **state)
 {
     (void)state;
     fault none = sound(), audits = sound(), owns = sound(), later = sound();
-    assert_int_equal(run_ranks(2, 60, train, &none), 0);
+    assert_int_equal(run_ranks(2, 60, train_with_fault, &none), 0);
     assert_int_equal(none.status[0] | none.status[1], 0);
     audits.rank = 1;
     audits.batch = 0;
@@ -126,7 +122,7 @@ static void another_lane(void **state)
     fault f = sound();
     f.rank = 0;
     f.batch = 2 + 2;
-    assert_int_equal(run_ranks(2, 60, train, &f), 0);
+    assert_int_equal(run_ranks(2, 60, train_with_fault, &f), 0);
     assert_int_equal(f.status[0] | f.status[1], 0);
 }
 

@@ -3,54 +3,9 @@
  * Steps that processes share: the same bits for any number of them, those of a step added up by hand, and
  * those of one process without lanes.
  */
+#include "tests/unit/unit.h"
+
 #include "tests/unit/fixture_lanes.h"
-
-/* One rank's part of the whole run. */
-static void train(stk_comm *comm, void *context)
-{
-    run *r = context;
-    const uint32_t rank = stk_comm_rank(comm);
-    stoke_error err = { 0 };
-    stk_lanes lanes;
-    pictures *room = malloc(sizeof *room);
-    stoke_net *net = open_net(r);
-    const stk_lanes_shape shape = shape_of(r, net, comm);
-    RANK_CHECK(!stk_lanes_open(&lanes, net, stk_comm_world(comm) > 1 ? comm : NULL, &shape, &err));
-    const stk_loader_route route = stk_lanes_route(&lanes, 0);
-    uint64_t taken = 0;
-    for (uint64_t step = 0; step < STEPS; step++) {
-        stk_lanes_begin(&lanes, step);
-        for (uint32_t k = 0; k < stk_lanes_own(&lanes); k++) {
-            const stoke_net_batch batch = batch_of(room, route.at(route.context, taken++), r->empty);
-            double loss;
-            RANK_CHECK(!stk_lanes_look(&lanes, k, &batch, &loss, &err));
-            stk_lanes_learn(&lanes, k, &batch);
-        }
-        const stoke_update update = settings_of(step);
-        stoke_step_report report;
-        RANK_CHECK(!lanes.audit.on || !stk_lanes_compare(&lanes, &err));
-        RANK_CHECK(!stk_lanes_step(&lanes, &update, &report, &r->loss[rank], &err));
-        RANK_CHECK(report.step == step + 1 && !report.skipped);
-        RANK_CHECK(!stk_lanes_compare_weights(&lanes, step + 1, &err));
-    }
-    RANK_CHECK(!stk_lanes_gather(&lanes, &err));
-    if (*err.message) fprintf(stderr, "%s\n", err.message);
-    r->digest[rank] = digest_of(net);
-    stk_lanes_close(&lanes);
-    stoke_net_close(&net);
-    free(room);
-}
-
-static void assert_all_ranks(run *r, uint32_t world, uint64_t digest, double loss)
-{
-    assert_int_equal(run_ranks(world, 60, train, r), 0);
-    for (uint32_t q = 0; q < world; q++) {
-        if (r->digest[q] != digest)
-            fail_msg("%s, %u lanes x %u, %u threads: rank %u of %u has other weights", r->model, r->replicas,
-                     r->accumulate, r->threads, q, world);
-        assert_true(r->loss[q] == loss);
-    }
-}
 
 static void same_bits_for_any_number_of_processes(void **state)
 {
@@ -61,16 +16,7 @@ static void same_bits_for_any_number_of_processes(void **state)
         { .model = "b0", .replicas = 5, .accumulate = 1, .threads = 2, .empty = -1 },
         { .model = "resnet", .replicas = 4, .accumulate = 1, .threads = 2, .empty = -1 }
     };
-    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
-        run r = runs[i];
-        assert_int_equal(run_ranks(1, 60, train, &r), 0);
-        const uint64_t digest = r.digest[0];
-        const double loss = r.loss[0];
-        for (uint32_t world = 2; world <= WIDEST && world <= r.replicas; world++) {
-            r.audit_every = world % 3; /* whether they audit each other or not */
-            assert_all_ranks(&r, world, digest, loss);
-        }
-    }
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) assert_same_bits(&runs[i]);
 }
 
 /* ((0 + 1) + 2), each lane by itself, its batches one after the other. */
@@ -81,7 +27,8 @@ static void a_step_is_what_hands_add_up(void **state)
     const uint32_t all = 6;
     stoke_error err = { 0 };
     pictures *room = malloc(sizeof *room);
-    stoke_net *net = open_net(&r);
+    const stoke_net_params params = net_params_of(&r);
+    stoke_net *net = open_params(&params);
     const stoke_net_arrays a = stoke_net_arrays_of(net);
     const size_t statistics = stoke_net_statistics(net), bytes = a.trained * sizeof(float);
     double *tracked = calloc(all * statistics, sizeof *tracked), loss;
@@ -118,7 +65,8 @@ static void one_lane_is_a_plain_run(void **state)
     run r = { .model = "b0", .replicas = 1, .accumulate = 2, .threads = 1, .empty = -1 };
     stoke_error err = { 0 };
     pictures *room = malloc(sizeof *room);
-    stoke_net *net = open_net(&r);
+    const stoke_net_params params = net_params_of(&r);
+    stoke_net *net = open_params(&params);
     for (uint64_t step = 0; step < STEPS; step++) {
         for (uint64_t b = 0; b < 2; b++) {
             const stoke_net_batch batch = batch_of(room, 2 * step + b, -1);
