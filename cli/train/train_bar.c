@@ -68,19 +68,22 @@ static int last_scores(const train_bar *bar, const stoke_scores *scores, char *t
 }
 
 /* "loss 1.234, F1 0.612, mIoU 0.512, 21.3 samples/s, busy 98 %": busy is the share of the time that was not
- * waited for data. */
+ * waited for data, in the mean of all ranks. */
 static void step_text(const train_bar *bar, const stoke_train_event *e, char *text, size_t size)
 {
     int n = snprintf(text, size, "loss %.3f", e->loss);
     n += last_scores(bar, e->scores, text + n, size - (size_t)n);
-    if (isfinite(e->images_per_s))
-        snprintf(text + n, size - (size_t)n, ", %.1f samples/s, busy %.0f %%", e->images_per_s,
-                 100 * (1 - e->data_wait));
+    if (!isfinite(e->images_per_s)) return;
+    n += snprintf(text + n, size - (size_t)n, ", %.1f samples/s, busy %.0f %%", e->images_per_s,
+                  100 * (1 - e->data_wait));
+    if (e->worst_wait > 0 && (size_t)n < size)
+        snprintf(text + n, size - (size_t)n, ", rank %u waits for data %.0f %%", (unsigned)e->worst_rank,
+                 100 * e->worst_wait);
 }
 
 static void show_step(train_bar *bar, const stoke_train_event *e)
 {
-    char label[64], text[128];
+    char label[64], text[192];
     if (!bar->epochs) bar->epochs = cli_progress_begin(bar->call, "", "steps");
     snprintf(label, sizeof label, "epoch %llu/%llu", (unsigned long long)e->epoch + 1,
              (unsigned long long)e->epochs);
@@ -98,7 +101,7 @@ static void show_epoch(train_bar *bar, const stoke_train_event *e)
 {
     const uint64_t now = stoke_machine_now_ns(), pause = isatty(STDERR_FILENO) ? 2000000000u : 10000000000u;
     const int last = e->step >= e->steps;
-    char text[128];
+    char text[192];
     if (bar->line_ns && now - bar->line_ns < pause && !last) return;
     bar->line_ns = now;
     make_way(bar);

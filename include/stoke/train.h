@@ -149,6 +149,10 @@ typedef struct stoke_train_event {
     int best;                           /* EVALUATED: better than all before */
     double seconds;                     /* EVALUATED, SAVED: how long it took */
     const stoke_train_outlook *outlook; /* READY; NULL otherwise */
+    /* Of several processes the rank that waits for data more than twice as long as the others do in the mean,
+     * and its share of the time; 0: there is none. */
+    double worst_wait;
+    uint32_t worst_rank;
 } stoke_train_event;
 /* Called from the thread that called open or run. A non-zero return asks to stop: the run saves and run()
  * returns STOKE_E_CANCELLED. Of several processes each has its own callback, and any may ask. */

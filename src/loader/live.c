@@ -193,10 +193,10 @@ static void begin_page(stoke_live *live, const char *what)
 }
 
 /* Whole or not at all, for who opens it; what was there stays with those who look at it already. */
-static int put_in_place(stoke_live *live, const char *path, stoke_error *err)
+int stk_live_put(const char *path, uint64_t magic, const void *bytes, size_t size, int *fd, stoke_error *err)
 {
     stoke_output file;
-    const uint64_t magic = STK_LIVE_MAGIC;
+    *fd = -1;
     const int there = stoke_open(path, O_RDONLY, 0);
     if (there < 0 && !stoke_is_absent(errno))
         return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot be looked at", path);
@@ -210,9 +210,9 @@ static int put_in_place(stoke_live *live, const char *path, stoke_error *err)
     int r = stoke_output_open(&file, path, err);
     if (r) return r;
     file.expendable = 1; /* after a power cut nobody wants it */
-    fwrite(&live->page, sizeof live->page, 1, file.stream);
-    live->fd = fcntl(fileno(file.stream), F_DUPFD_CLOEXEC, 0);
-    if (live->fd < 0) {
+    fwrite(bytes, size, 1, file.stream);
+    *fd = fcntl(fileno(file.stream), F_DUPFD_CLOEXEC, 0);
+    if (*fd < 0) {
         r = stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot keep it open", path);
         stoke_output_drop(&file);
         return r;
@@ -225,9 +225,8 @@ int stoke_live_create(stoke_live **out, const char *path, const char *what, stok
     *out = NULL;
     stoke_live *live = stk_calloc(1, sizeof *live);
     if (!live) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory for a page of statistics", path);
-    live->fd = -1;
     begin_page(live, what);
-    const int r = put_in_place(live, path, err);
+    const int r = stk_live_put(path, STK_LIVE_MAGIC, &live->page, sizeof live->page, &live->fd, err);
     if (!r) {
         *out = live;
         return STOKE_OK;

@@ -559,6 +559,16 @@ void stk_log_writer_saved(stk_log_writer *j, uint64_t step, double t, double sec
     end(j, &json);
 }
 
+void stk_log_writer_line(stk_log_writer *j, const char *kind, uint64_t step, double t,
+                         void (*put)(stoke_json *json, const void *context), const void *context)
+{
+    if (!j) return;
+    stoke_json json = begin(j, kind, step);
+    stoke_json_real(&json, "t", t);
+    put(&json, context);
+    end(j, &json);
+}
+
 void stk_log_writer_sentence(stk_log_writer *j, const char *kind, uint64_t step, double t, const char *text)
 {
     if (!j) return;

@@ -23,6 +23,7 @@
  * pictures as they came; null where targets are larger), no confusion, and psnr and ssim of the worst.
  *   {"kind":"save","step":92,"t":18.3,"seconds":0.11,"bytes":59500000}
  *   {"kind":"remark","step":0,"t":0,"text":".."}         what was chosen or is odd, a sentence
+ *   {"kind":"ranks",...}                                 of several processes: rank_watch.h
  *   {"kind":"end","step":900,"t":..,"why":"all steps done"}
  */
 #ifndef STOKE_SRC_TRAIN_LOG_WRITER_H
@@ -34,6 +35,7 @@
 #include "src/train/evaluate.h"
 #include "src/train/setup.h"
 #include <stoke/common.h>
+#include <stoke/tools/report.h>
 
 /* ---- lines of a text file, in bounded memory, whatever stands in it ---- */
 
@@ -118,6 +120,9 @@ void stk_log_writer_start(stk_log_writer *log, const stk_setup *setup, const sto
 void stk_log_writer_step(stk_log_writer *log, const stk_log_step_note *note);
 void stk_log_writer_evaluation(stk_log_writer *log, const stk_setup *setup, const stk_log_eval_note *note);
 void stk_log_writer_saved(stk_log_writer *log, uint64_t step, double t, double seconds, uint64_t bytes);
+/* A line of another kind, whose members `put` writes. */
+void stk_log_writer_line(stk_log_writer *log, const char *kind, uint64_t step, double t,
+                         void (*put)(stoke_json *json, const void *context), const void *context);
 /* A line that is a sentence: kind "remark", or "end" with why the run ended. */
 void stk_log_writer_sentence(stk_log_writer *log, const char *kind, uint64_t step, double t,
                              const char *text);

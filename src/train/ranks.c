@@ -23,6 +23,7 @@ typedef struct stk_ranks_word {
     uint32_t says;                  /* a text goes with it */
     uint64_t images;
     double waited;
+    stk_rank_step before; /* this rank's step before */
 } word;
 
 int stk_ranks_first(const stoke_trainer *t)
@@ -195,6 +196,7 @@ static int agree(stoke_trainer *t, int r, stk_ranks_step *step, stoke_error *err
         mine.waited = step->waited;
         mine.save = step->save;
         mine.bad = stk_bad_share_news(&t->bad, t->train);
+        mine.before = t->watch.own;
         *step = (stk_ranks_step){ 0 };
     }
     int status = stk_comm_all(t->comm, &mine, sizeof mine, t->ranks.words, &own);
@@ -205,6 +207,7 @@ static int agree(stoke_trainer *t, int r, stk_ranks_step *step, stoke_error *err
         step->images += t->ranks.words[q].images;
         step->waited += t->ranks.words[q].waited / world;
         step->save = t->ranks.words[0].save;
+        stk_rank_watch_hear(t, q, &t->ranks.words[q].before, t->ranks.words[q].images);
     }
     if (!status && says)
         status = stk_comm_all(t->comm, t->ranks.texts, STOKE_ERROR_TEXT, text_of(t, 0), &own);

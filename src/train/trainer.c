@@ -33,6 +33,7 @@ static void trainer_live_begin(stoke_trainer *t)
     if (stk_trainer_path(t, path, "live", &err) || stoke_live_create(&t->live, path, what, &err))
         stk_trainer_remark(t, "nobody can watch this run with `stoke monitor --attach`: %s", err.message);
     stk_trainer_live(t, STOKE_LIVE_STARTING);
+    stk_rank_watch_begin_table(t);
 }
 
 void stk_trainer_live(stoke_trainer *t, stoke_live_phase phase)
@@ -379,6 +380,7 @@ static int build(stoke_trainer *t, const stoke_data_params *data, const stoke_tr
     if (!r) r = open_lanes(t, err);
     if (!r) r = open_loaders(t, &memory, err);
     r = stk_ranks_agree(t, r, err);
+    if (!r) r = stk_rank_watch_open(t, err);
     if (!r) r = agree_on_gallery(t, err);
     if (!r) r = load_state(t, err);
     if (!r && stk_ranks_first(t)) r = open_files(t, err);
@@ -413,6 +415,7 @@ void stoke_trainer_close(stoke_trainer **trainer)
     stoke_live_close(&t->live);
     stk_log_writer_close(&t->log);
     stk_rank_log_close(&t->rank_log);
+    stk_rank_watch_close(t);
     stk_gallery_destroy(&t->gallery);
     stoke_confusion_destroy(&t->confusion);
     stoke_loader_destroy(&t->val); /* it follows the share */

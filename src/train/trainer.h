@@ -12,6 +12,7 @@
  *   bad_share.c         how they count bad samples
  *   eval_share.c        how they share an evaluation
  *   rank_log.c          what one process of several notes of its steps
+ *   rank_watch.c        what rank 0 keeps of the steps of all: who was last, and why
  *   identity.c          which files and settings it is the run of
  *
  * What a checkpoint holds is `now`, the network and the identity; everything else here can be made again.
@@ -30,6 +31,7 @@
 #include "src/train/lanes.h"
 #include "src/train/log_writer.h"
 #include "src/train/rank_log.h"
+#include "src/train/rank_watch.h"
 #include "src/train/ranks.h"
 #include <stoke/dataset.h>
 #include <stoke/tools/live.h>
@@ -97,6 +99,7 @@ struct stoke_trainer {
     stk_comm *comm; /* NULL: one process */
     stk_ranks ranks;
     stk_rank_log rank_log;
+    stk_rank_watch watch;
 
     char *folder;
     int folder_fd;  /* holds the lock on the folder; -1: none */

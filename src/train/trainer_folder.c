@@ -211,12 +211,12 @@ static int lock(stoke_trainer *t, stoke_error *err)
  * whatever they end in, are the user's. */
 static int sweep(const stoke_trainer *t, stoke_error *err)
 {
-    enum { MOST = 8 };
+    enum { MOST = 9 };
     static const char *const network[MOST] = { "config.json", "model.safetensors",
                                                "preprocessor_config.json" },
                              *const run[MOST] = { "config.yaml", "state.safetensors", "log.jsonl",
                                                   "metrics.csv", "report.html",       "live",
-                                                  ".stokehold" },
+                                                  "live.ranks",  ".stokehold" },
                              *const pictures[MOST] = { "[0-9][0-9][0-9][0-9][0-9][0-9]*.png" };
     static const struct {
         const char *name;
@@ -251,7 +251,7 @@ int stk_trainer_claim_folder(stoke_trainer *t, stoke_error *err)
 /* What a run writes before its first step; names that we alone give. */
 static int is_beginning(const char *name)
 {
-    static const char *const names[] = { "config.yaml", "live",          "log.jsonl",
+    static const char *const names[] = { "config.yaml", "live",          "live.ranks",      "log.jsonl",
                                          "metrics.csv", STK_OURS_MARKER, "quarantine.jsonl" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(name, names[i])) return 1;

@@ -245,14 +245,18 @@ static int step(stoke_trainer *t, stoke_error *err)
     }
     all.save = is_long_since_saved(t);
     const double waited = all.waited;
-    const uint64_t ready = stk_now_ns();
+    stk_rank_moments moments = { .began = began, .ready = stk_now_ns(), .waited = waited };
     r = stk_ranks_agree_on_step(t, r, &all, err);
-    const double others = seconds_since(ready);
+    moments.agreed = stk_now_ns();
     if (!r) stk_lanes_learn(&t->lanes, batches - 1, &own.rows);
     stoke_batch_release(t->train, &own.batch);
+    moments.learned = stk_now_ns();
     if (!r) r = update(t, &loss, err);
     if (r) return r;
-    stk_rank_log_add(&t->rank_log, seconds_since(began), waited, others);
+    moments.ended = stk_now_ns();
+    stk_rank_log_add(&t->rank_log, seconds_since(began), waited,
+                     (double)(moments.agreed - moments.ready) / 1e9);
+    stk_rank_watch_add(t, &moments);
     t->saves = all.save;
     book(t, loss, all.images, seconds_since(began), all.waited);
     const stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_STEP);
@@ -334,11 +338,10 @@ static int between_steps(stoke_trainer *t, const char **why, stoke_error *err)
 {
     const uint64_t began = stk_now_ns();
     const int evaluates = evaluation_due(t) && !t->stops;
-    int r = STOKE_OK;
-    if (due(t->setup.params.log_every, t->now.step)) {
-        stk_trainer_write_note(t);
-        r = same_weights(t, err);
-    }
+    const int notes = due(t->setup.params.log_every, t->now.step);
+    if (notes) stk_trainer_write_note(t);
+    const uint64_t asked = stk_now_ns();
+    int r = notes ? same_weights(t, err) : STOKE_OK;
     if (!r && evaluates) r = evaluate(t, err);
     const int evaluated = evaluates && !r;
     /* One that Ctrl-C cut short is not an error: it is made up for when the run goes on. */
@@ -346,6 +349,7 @@ static int between_steps(stoke_trainer *t, const char **why, stoke_error *err)
     if (r) return r;
     *why = reason_to_end(t);
     if (evaluated || *why || checkpoint_due(t)) r = save(t, err);
+    stk_rank_watch_aside(t, asked);
     if (!r && evaluated && !*why) make_report(t);
     if (evaluated) t->eval_seconds = seconds_since(began);
     if (!*why) stk_trainer_live(t, STOKE_LIVE_TRAINING); /* again, after what came between */
@@ -358,6 +362,7 @@ static int run(stoke_trainer *t, const char **why, stoke_error *err)
     stk_log_writer_start(t->log, &t->setup, stoke_net_plan_used(t->net), t->now.cpu, t->now.step,
                          stk_trainer_clock(t), t->resumed);
     stk_trainer_log_remarks(t);
+    stk_rank_watch_log_who(t);
     *why = NULL;
     /* An evaluation that is missing comes first; a run that is complete only gets its report again, and
      * last/, which is written after the state: it may have been killed between the two. */

@@ -89,6 +89,8 @@ stoke_train_event stk_trainer_event(const stoke_trainer *t, stoke_train_event_ki
 {
     const uint64_t each = stk_step_batches(&t->setup.params);
     const stk_trainer_lately *lately = &t->lately;
+    uint32_t worst_rank = 0;
+    const double worst_wait = stk_rank_watch_worst(t, &worst_rank);
     return (stoke_train_event){
         .kind = kind,
         .rank = stk_comm_rank(t->comm),
@@ -107,6 +109,8 @@ stoke_train_event stk_trainer_event(const stoke_trainer *t, stoke_train_event_ki
         .data_wait = lately->seconds > 0 ? lately->data_seconds / lately->seconds : 0,
         .seconds_left = seconds_left(t),
         .scores = t->evaluated ? &t->scores : NULL,
+        .worst_wait = worst_wait,
+        .worst_rank = worst_rank,
     };
 }
 
@@ -261,6 +265,7 @@ void stk_trainer_write_note(stoke_trainer *t)
     t->note.loss_scale = t->loss_scale;
     stk_log_writer_step(t->log, &t->note);
     stk_rank_log_write(&t->rank_log, t->note.step, t->note.t);
+    stk_rank_watch_log_sums(t, t->note.step, t->note.t);
     t->note = (stk_log_step_note){ 0 };
     t->note_loss = 0;
     t->note_steps = t->note_losses = 0;

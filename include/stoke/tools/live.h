@@ -88,4 +88,46 @@ typedef struct stoke_live_rates {
 STOKE_API void stoke_live_between(const stoke_live_data *before, const stoke_live_data *after,
                                   stoke_live_rates *rates);
 
+/* ---- the ranks of a run ---- */
+
+/* Beside the page of a run of several processes lies RUN/live.ranks, with a record of each: rank 0 writes it
+ * once a second from what the others tell it with every step. */
+enum { STOKE_LIVE_RANKS_VERSION = 1, STOKE_LIVE_RANKS_MOST = 4096 };
+
+/* Sums since the session began; fields are only ever added at the end, with a new version. */
+typedef struct stoke_live_rank {
+    char host[64];
+    uint64_t pid, cores, workers, threads; /* cores that it may use; of the loader; of the network */
+    uint64_t images;
+    /* These five are the time of its steps by its own clock, to the nanosecond. `others`: until the others
+     * had come as far; `exchange`: sums and new weights, as long as they took the rank that came last. */
+    uint64_t data_ns, compute_ns, others_ns, exchange_ns, rest_ns;
+    uint64_t ran_ns, stood_ns; /* its threads had a core; stood in line for one */
+    uint64_t resident;         /* bytes, now */
+    uint64_t last;             /* steps in which it came last */
+    /* What it came later than the second latest, by what took it longer than the others. */
+    uint64_t cost_data_ns, cost_compute_ns, cost_rest_ns;
+} stoke_live_rank;
+
+typedef struct stoke_live_ranks_head {
+    uint64_t world, pid;       /* pid: of rank 0, as in the page */
+    uint64_t start_ns, now_ns; /* CLOCK_MONOTONIC of its host */
+    uint64_t steps, step;      /* of this session that the sums are of; of the run */
+    uint64_t phase;            /* stoke_live_phase: TRAINING, or ENDED */
+} stoke_live_ranks_head;
+
+typedef struct stoke_live_ranks stoke_live_ranks;
+STOKE_API int stoke_live_ranks_create(stoke_live_ranks **out, const char *path, uint32_t world,
+                                      stoke_error *err);
+/* All `world` records; never fails, as stoke_live_write. */
+STOKE_API void stoke_live_ranks_write(stoke_live_ranks *table, const stoke_live_rank *ranks, uint64_t steps,
+                                      uint64_t step);
+STOKE_API void stoke_live_ranks_close(stoke_live_ranks **table); /* what was written last stays, as ENDED */
+
+/* The newest table beside the page at `path` (or in that run folder). STOKE_E_NOTFOUND: there is none, the
+ * run is of one process. The file may be anything, as the page. */
+STOKE_API int stoke_live_ranks_read(const char *path, stoke_live_ranks_head *head, stoke_live_rank **ranks,
+                                    stoke_error *err);
+STOKE_API void stoke_live_ranks_free(stoke_live_rank **ranks);
+
 #endif
