@@ -85,19 +85,35 @@ static void watch_it(watch *w)
     }
 }
 
-static int parse_seconds(const cli_call *call, double *seconds, stoke_error *err)
+static int is_seconds(const char *word, double *seconds)
 {
     char *end;
-    *seconds = 0;
-    if (!call->n_words) return STOKE_OK;
-    const char *word = call->words[0];
     errno = 0;
     *seconds = strtod(word, &end);
-    if (end == word || *end || errno || !(*seconds >= 0 && *seconds <= MOST_SECONDS))
-        return cli_error(err, STOKE_E_INVALID,
-                         "SECONDS: '%s' is not a number of seconds from 0 (until interrupted) to %.0f; try "
-                         "`stoke monitor 60`",
-                         word, MOST_SECONDS);
+    return end != word && !*end && !errno && *seconds >= 0 && *seconds <= MOST_SECONDS;
+}
+
+/* SECONDS, RUN or both, in any order: what is a number is no run, which --attach can name all the same. */
+static int parse_words(const cli_call *call, watch *w, const char **run, stoke_error *err)
+{
+    int timed = 0;
+    w->limit = 0;
+    for (int i = 0; i < call->n_words; i++) {
+        const char *word = call->words[i];
+        double seconds;
+        if (is_seconds(word, &seconds) && !timed) {
+            w->limit = seconds;
+            timed = 1;
+        } else if (!*run && stoke_there(word)) {
+            *run = word;
+        } else {
+            return cli_error(
+                err, STOKE_E_INVALID,
+                "SECONDS: '%s' is not a number of seconds from 0 (until interrupted) to %.0f, and no "
+                "run folder is called so; try `stoke monitor 60`",
+                word, MOST_SECONDS);
+        }
+    }
     return STOKE_OK;
 }
 
@@ -148,11 +164,13 @@ static int open_all(watch *w, const monitor_options *o, stoke_error *err)
 
 static int run(cli_call *call, stoke_error *err)
 {
-    const monitor_options *o = call->options;
+    monitor_options *o = call->options;
     watch *w = cli_alloc(1, sizeof *w);
     w->call = call;
-    int status = CLI_OK, r = parse_seconds(call, &w->limit, err);
-    if (!r && o->once && call->n_words)
+    const char *run = o->attach;
+    int status = CLI_OK, r = parse_words(call, w, &run, err);
+    o->attach = run;
+    if (!r && o->once && w->limit > 0)
         r = cli_error(err, STOKE_E_INVALID, "--once takes one reading and no SECONDS; leave one of them out");
     if (!r && o->once && o->prometheus)
         r = cli_error(err, STOKE_E_INVALID,
@@ -177,7 +195,7 @@ static int run(cli_call *call, stoke_error *err)
     monitor_prometheus_stop(&w->server);
     stoke_output_drop(&w->csv);
     stoke_monitor_close(&w->monitor);
-    stoke_live_reader_close(&w->job.reader);
+    monitor_job_close(&w->job);
     free(w);
     return r ? r : status;
 }
@@ -201,8 +219,8 @@ static const stoke_option options[] = {
 
 const cli_command cli_monitor = {
     .summary = "watch graphics processors and machine, then say what to do next",
-    .arguments = "[SECONDS]",
-    .max_words = 1,
+    .arguments = "[RUN] [SECONDS]",
+    .max_words = 2,
     .description =
         "Takes ten readings a second of every card (NVIDIA through NVML, AMD and Intel through the kernel's "
         "files) and of processors, memory and disks (/proc), for SECONDS; 0, or none given: until Ctrl-C. On "
@@ -211,13 +229,14 @@ const cli_command cli_monitor = {
         "and p95, peaks, energy, how long clocks were low and for which reason, idle bursts (below 10 % "
         "busy), peaks of programs; then a verdict that names the next command. Busy is the driver's figure: "
         "any kernel running, over up to a second, so shorter gaps do not show. Every figure has its source; "
-        "what cannot be had is n/a. No card is needed. --attach RUN adds what a stoke job tells of itself "
-        "(the page RUN/live): queue, samples a second, how long it waits for data, time of each stage; the "
+        "what cannot be had is n/a. No card is needed. RUN, or --attach RUN, adds what a stoke job tells of itself "
+        "(the page RUN/live): queue, samples a second, how long it waits for data, time of each stage, and a row "
+        "for each rank of several processes, whatever host it is on; the "
         "watching ends when the job does. --prometheus PORT serves the newest readings over HTTP, to this "
         "machine alone unless --bind says otherwise.",
     .examples = {
         { "stoke monitor 2", "watch for two seconds, then the summary and what to do next" },
-        { "stoke monitor --attach runs/first", "with the loader of a stoke run, until it ends" },
+        { "stoke monitor runs/first", "with the loader and the ranks of a stoke run, until it ends" },
         { "stoke monitor 1 --csv readings.csv --json", "keep the readings; the summary for programs" },
         { "stoke monitor 1 --prometheus 0", "let Prometheus fetch the figures meanwhile" },
     },

@@ -58,6 +58,40 @@ void monitor_frame_series(monitor_frame *frame, const monitor_series *series);
 /* To the terminal. */
 void monitor_frame_show(monitor_frame *frame);
 
+/* ---- monitor_ranks.c ---- */
+
+/* The ranks of a job that trains in several processes; none of one that does not. */
+
+typedef struct monitor_ranks_look {
+    stoke_live_ranks_head head;
+    stoke_live_rank *rank; /* [head.world]; NULL: not looked yet */
+} monitor_ranks_look;
+
+typedef struct monitor_ranks {
+    monitor_ranks_look first, older, now; /* older: some seconds before now */
+    uint64_t csv;                         /* how many have columns in the table of readings */
+} monitor_ranks;
+
+/* Shares of the time of its steps, 0 to 1; NaN = n/a. */
+typedef struct monitor_rank {
+    double images_s, compute, data, others, exchange, rest;
+    double cpu; /* of the CPU time that its threads wanted, what they got */
+} monitor_rank;
+
+/* At the table beside the page at `path`; one whose rank 0 is not `pid` is of another session. */
+void monitor_ranks_look_at(monitor_ranks *ranks, const char *path, uint64_t pid);
+void monitor_ranks_close(monitor_ranks *ranks);
+size_t monitor_ranks_count(const monitor_ranks *ranks);
+monitor_rank monitor_rank_lately(const monitor_ranks *ranks, size_t rank);
+/* While it was watched, or else since the session began. */
+monitor_rank monitor_rank_watched(const monitor_ranks *ranks, size_t rank, int watched);
+
+void monitor_ranks_print(cli_page *page, const monitor_ranks *ranks, int watched);
+void monitor_ranks_print_line(const monitor_ranks *ranks);
+void monitor_ranks_draw(monitor_frame *frame, const monitor_ranks *ranks);
+void monitor_ranks_csv_header(FILE *out, const monitor_ranks *ranks);
+void monitor_ranks_csv_row(FILE *out, const monitor_ranks *ranks);
+
 /* ---- monitor_job.c ---- */
 
 /* A stoke job that `stoke monitor --attach` watches: the newest look at its page, what happened lately and
@@ -69,16 +103,18 @@ typedef struct monitor_job {
     stoke_live_reader *reader;
     char run[448];     /* the run folder, as the user typed it; "" = the page lies in none */
     char problem[512]; /* the page cannot be read just now: why; "" = it can */
+    const char *path;  /* of the page or the run folder, as it was named; borrowed */
     stoke_live_data first, now;
     int alive;
+    monitor_ranks ranks;
     stoke_live_data look[MONITOR_JOB_LOOKS]; /* the last different ones, in a ring */
     uint64_t looks;
     float wait[MONITOR_JOB_SECONDS]; /* share of the time, a value each second; negative = n/a */
     uint64_t seconds;
 } monitor_job;
 
-/* job->reader is to be closed. */
 int monitor_job_open(monitor_job *job, const char *path, stoke_error *err);
+void monitor_job_close(monitor_job *job); /* accepts a zeroed one */
 /* Looks at the page. Returns 0 once the job is over. */
 int monitor_job_look(monitor_job *job);
 /* Once a second: for the history. */
@@ -108,7 +144,7 @@ int monitor_job_judge(const monitor_job *job, const stoke_gpu_summary *gpu, stok
 void monitor_job_print_line(const monitor_job *job);
 /* The section "job" of a page: figures since the job began, or those of the watch. */
 void monitor_job_print(cli_page *page, const monitor_job *job, int watched);
-void monitor_job_csv_header(FILE *out);
+void monitor_job_csv_header(FILE *out, const monitor_job *job);
 void monitor_job_csv_row(FILE *out, const monitor_job *job);
 
 /* ---- monitor_view.c, monitor_print.c, monitor_csv.c ---- */

@@ -16,7 +16,7 @@ void monitor_csv_header(FILE *out, const monitor_sight *sight)
                 "clock_mhz,gpu%zu_clock_reasons,gpu%zu_pcie_to_device_bytes_s,gpu%zu_pcie_from_device_bytes_"
                 "s,gpu%zu_source",
                 i, i, i, i, i, i, i, i, i);
-    if (sight->job) monitor_job_csv_header(out);
+    if (sight->job) monitor_job_csv_header(out, sight->job);
     fputc('\n', out);
 }
 

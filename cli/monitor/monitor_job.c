@@ -47,8 +47,16 @@ int monitor_job_open(monitor_job *job, const char *path, stoke_error *err)
     }
     job->first = job->look[0] = job->now;
     job->looks = 1;
+    job->path = path;
     find_run(job, path);
+    monitor_ranks_look_at(&job->ranks, path, job->now.pid);
     return STOKE_OK;
+}
+
+void monitor_job_close(monitor_job *job)
+{
+    stoke_live_reader_close(&job->reader);
+    monitor_ranks_close(&job->ranks);
 }
 
 static int is_over(const monitor_job *job)
@@ -68,6 +76,7 @@ int monitor_job_look(monitor_job *job)
         return 1;
     }
     *job->problem = 0;
+    monitor_ranks_look_at(&job->ranks, job->path, data.pid);
     if (data.now_ns != job->now.now_ns) job->look[job->looks++ % MONITOR_JOB_LOOKS] = data;
     job->now = data;
     job->alive = alive;

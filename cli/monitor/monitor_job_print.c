@@ -24,6 +24,7 @@ void monitor_job_print_line(const monitor_job *job)
               CLI_FIGURE(monitor_job_count(job->now.ready), WHOLE),
               CLI_FIGURE(monitor_job_count(job->now.slots), WHOLE), rest);
     if (*job->problem) cli_print("          its page cannot be read just now: %s\n", job->problem);
+    monitor_ranks_print_line(&job->ranks);
 }
 
 /* ---- the page, for programs ---- */
@@ -162,16 +163,18 @@ void monitor_job_print(cli_page *page, const monitor_job *job, int watched)
     cli_page_say(page, " %s\n", period);
     print_rates(page, &job->now, &rates);
     (page->as_json ? json_stages : say_stages)(page, &rates);
+    monitor_ranks_print(page, &job->ranks, watched);
     cli_page_close(page);
 }
 
 /* ---- the table ---- */
 
-void monitor_job_csv_header(FILE *out)
+void monitor_job_csv_header(FILE *out, const monitor_job *job)
 {
     fputs(",job_state,job_step,job_samples,job_ready,job_slots,job_samples_s,job_data_wait,job_read_bytes_s,"
           "job_loss,job_source",
           out);
+    monitor_ranks_csv_header(out, &job->ranks);
 }
 
 void monitor_job_csv_row(FILE *out, const monitor_job *job)
@@ -187,4 +190,5 @@ void monitor_job_csv_row(FILE *out, const monitor_job *job)
     };
     fprintf(out, ",%s", monitor_job_state(job));
     monitor_csv_figures(out, figures, CLI_COUNT(figures));
+    monitor_ranks_csv_row(out, &job->ranks);
 }

@@ -195,6 +195,41 @@ static void put_stages(FILE *out, const stoke_live_data *now)
     }
 }
 
+#define RANK(field) offsetof(stoke_live_rank, field)
+static const metric rank_counts[] = {
+    { "job_rank_images_total", "counter", "Pictures that the rank has trained on.", RANK(images), 1 },
+    { "job_rank_compute_seconds_total", "counter", "Time it computed.", RANK(compute_ns), 1e-9 },
+    { "job_rank_data_wait_seconds_total", "counter", "Time it waited for batches.", RANK(data_ns), 1e-9 },
+    { "job_rank_others_wait_seconds_total", "counter", "Time it waited for the other ranks.", RANK(others_ns),
+      1e-9 },
+    { "job_rank_exchange_seconds_total", "counter", "Time of sums and new weights.", RANK(exchange_ns),
+      1e-9 },
+    { "job_rank_rest_seconds_total", "counter", "Time of its steps otherwise.", RANK(rest_ns), 1e-9 },
+    { "job_rank_cpu_seconds_total", "counter", "CPU time of its threads.", RANK(ran_ns), 1e-9 },
+    { "job_rank_cpu_wait_seconds_total", "counter", "Time its threads stood in line for a core.",
+      RANK(stood_ns), 1e-9 },
+    { "job_rank_last_total", "counter", "Steps in which it came last.", RANK(last), 1 },
+    { "job_rank_resident_bytes", "gauge", "Resident set of the rank.", RANK(resident), 1 },
+    { "job_rank_workers", "gauge", "Threads of its loader.", RANK(workers), 1 },
+    { "job_rank_cores", "gauge", "Cores that it may use.", RANK(cores), 1 },
+};
+
+static void put_ranks(FILE *out, const monitor_ranks *ranks)
+{
+    for (size_t i = 0; i < CLI_COUNT(rank_counts); i++) {
+        int begun = 0;
+        for (size_t q = 0; q < monitor_ranks_count(ranks); q++) {
+            const uint64_t count = count_at(&ranks->now.rank[q], rank_counts[i].offset);
+            if (count == STOKE_LIVE_NA) continue;
+            begin(out, &rank_counts[i], &begun);
+            fprintf(out, "stoke_%s{rank=\"%zu\",", rank_counts[i].name, q);
+            put_label(out, "host", ranks->now.rank[q].host);
+            fputc('}', out);
+            put_value(out, (double)count * rank_counts[i].scale);
+        }
+    }
+}
+
 static void put_job(FILE *out, const monitor_job *job)
 {
     static const metric up = { "job_up", "gauge", "1: the job runs; 0: it has ended.", 0, 1 },
@@ -223,6 +258,7 @@ static void put_job(FILE *out, const monitor_job *job)
         if (!isnan(value)) put_plain(out, &job_figures[i], value);
     }
     put_stages(out, &job->now);
+    put_ranks(out, &job->ranks);
 }
 
 void monitor_metrics_write(FILE *out, const monitor_sight *sight)

@@ -233,6 +233,7 @@ static void put_job(monitor_frame *f, const monitor_job *job)
                        CLI_FIGURE(monitor_job_figure(rates.samples_s), WHOLE),
                        CLI_FIGURE(monitor_job_figure(rates.read_bytes_s), BYTES), hits, loss);
     put_stages(f, &rates);
+    monitor_ranks_draw(f, &job->ranks);
 }
 
 void monitor_view_draw(monitor_view *view, double seconds)

@@ -131,6 +131,7 @@ void stk_rank_watch_add(stoke_trainer *t, const stk_rank_moments *m)
     own->others = m->agreed - m->ready;
     own->after = m->learned - m->agreed;
     own->exchange = m->ended - m->learned;
+    own->images = m->images;
     w->ended_ns = m->ended;
     w->aside_ns = 0;
     w->steps++;
@@ -203,6 +204,7 @@ static void book_step(stk_rank_watch *w, uint32_t world)
         rank->others_ns += step->others + (step->exchange - sums);
         rank->exchange_ns += sums;
         rank->rest_ns += step->rest;
+        rank->images += step->images;
         rank->ran_ns = step->ran;
         rank->stood_ns = step->stood;
         rank->resident = step->resident;
@@ -214,13 +216,12 @@ static void book_step(stk_rank_watch *w, uint32_t world)
     w->booked++;
 }
 
-void stk_rank_watch_hear(stoke_trainer *t, uint32_t q, const stk_rank_step *before, uint64_t images)
+void stk_rank_watch_hear(stoke_trainer *t, uint32_t q, const stk_rank_step *before)
 {
     stk_rank_watch *w = &t->watch;
     const uint32_t world = stk_comm_world(t->comm);
     if (!stk_ranks_first(t) || !w->total) return;
     w->step[q] = *before;
-    w->total[q].images += images;
     if (q + 1 < world || !w->steps) return; /* before the first step there is nothing to tell */
     book_step(w, world);
     const uint64_t now = stk_now_ns();
@@ -315,11 +316,13 @@ void stk_rank_watch_log_who(const stoke_trainer *t)
     stk_log_writer_line(t->log, "ranks", t->now.step, stk_trainer_clock(t), put_who, t);
 }
 
-void stk_rank_watch_log_sums(stoke_trainer *t, uint64_t step, double at)
+void stk_rank_watch_log_sums(stoke_trainer *t, int last)
 {
     stk_rank_watch *w = &t->watch;
-    if (!w->total || w->booked == w->noted_steps) return;
-    stk_log_writer_line(t->log, "ranks", step, at, put_sums, t);
+    const uint64_t now = stk_now_ns();
+    if (!w->total || w->booked == w->noted_steps || (!last && now - w->noted_ns < LOOK_NS)) return;
+    w->noted_ns = now;
+    stk_log_writer_line(t->log, "ranks", t->now.step, stk_trainer_clock(t), put_sums, t);
     memcpy(w->noted, w->total, stk_comm_world(t->comm) * sizeof *w->noted);
     w->noted_steps = w->booked;
 }

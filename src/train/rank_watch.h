@@ -33,6 +33,7 @@ typedef struct stk_rank_step {
     uint64_t exchange;     /* sums, step and new weights, with the waits in them */
     uint64_t ran, stood;   /* all threads, since the session began: had a core; stood in line for one */
     uint64_t resident;     /* bytes */
+    uint64_t images;
 } stk_rank_step;
 
 /* What each rank says of itself when the session begins. */
@@ -53,8 +54,8 @@ typedef struct stk_rank_watch {
     stoke_live_rank *total, *noted; /* [world] of the session; as they stood in the last line of the log */
     double *lately;                 /* [world] waited for data: a sum that fades */
     uint64_t booked, noted_steps;
-    uint64_t told_ns;        /* when the table was written last */
-    stoke_live_ranks *table; /* NULL: could not be made */
+    uint64_t told_ns, noted_ns; /* when the table was written last, and a line of sums */
+    stoke_live_ranks *table;    /* NULL: could not be made */
 } stk_rank_watch;
 
 /* On all ranks, after all has been opened. Alone it does nothing, and neither do the others. */
@@ -68,23 +69,24 @@ void stk_rank_watch_begin_table(struct stoke_trainer *trainer);
 typedef struct stk_rank_moments {
     uint64_t began, ready, agreed, learned, ended;
     double waited; /* seconds of the first stretch: for data */
+    uint64_t images;
 } stk_rank_moments;
 void stk_rank_watch_add(struct stoke_trainer *trainer, const stk_rank_moments *moments);
 /* Evaluating and saving took from `began` until now. */
 void stk_rank_watch_aside(struct stoke_trainer *trainer, uint64_t began);
 
-/* Rank 0, with each agreement on a step: what rank `rank` said of the step before, and the pictures it has in
- * this one; after the last rank it is booked. */
-void stk_rank_watch_hear(struct stoke_trainer *trainer, uint32_t rank, const stk_rank_step *before,
-                         uint64_t images);
+/* Rank 0, with each agreement on a step: what rank `rank` said of the step before; after the last rank it is
+ * booked. */
+void stk_rank_watch_hear(struct stoke_trainer *trainer, uint32_t rank, const stk_rank_step *before);
 
 /* The rank that waits for data more than twice as long as the others do in the mean, lately: its share of the
  * time. 0: there is none. */
 double stk_rank_watch_worst(const struct stoke_trainer *trainer, uint32_t *rank);
 
-/* Lines of the log, as above. */
+/* Lines of the log, as above. Sums are kept for a later line where one was written within the last second,
+ * unless this is the last one. */
 void stk_rank_watch_log_who(const struct stoke_trainer *trainer);
-void stk_rank_watch_log_sums(struct stoke_trainer *trainer, uint64_t step, double t);
+void stk_rank_watch_log_sums(struct stoke_trainer *trainer, int last);
 
 /* The latest of `world` ranks by what each waited, and by how much: it waited so much less than any other. */
 uint32_t stk_ranks_latest(const uint64_t *waits, size_t stride, uint32_t world, uint64_t *margin);

@@ -207,7 +207,7 @@ static int agree(stoke_trainer *t, int r, stk_ranks_step *step, stoke_error *err
         step->images += t->ranks.words[q].images;
         step->waited += t->ranks.words[q].waited / world;
         step->save = t->ranks.words[0].save;
-        stk_rank_watch_hear(t, q, &t->ranks.words[q].before, t->ranks.words[q].images);
+        stk_rank_watch_hear(t, q, &t->ranks.words[q].before);
     }
     if (!status && says)
         status = stk_comm_all(t->comm, t->ranks.texts, STOKE_ERROR_TEXT, text_of(t, 0), &own);

@@ -245,7 +245,9 @@ static int step(stoke_trainer *t, stoke_error *err)
     }
     all.save = is_long_since_saved(t);
     const double waited = all.waited;
-    stk_rank_moments moments = { .began = began, .ready = stk_now_ns(), .waited = waited };
+    stk_rank_moments moments = {
+        .began = began, .ready = stk_now_ns(), .waited = waited, .images = all.images
+    };
     r = stk_ranks_agree_on_step(t, r, &all, err);
     moments.agreed = stk_now_ns();
     if (!r) stk_lanes_learn(&t->lanes, batches - 1, &own.rows);
@@ -432,6 +434,7 @@ int stoke_trainer_run(stoke_trainer *t, stoke_error *err)
     stk_ranks_say_rest(t);
     /* The log and the report tell of a failure too, as far as they can be written. */
     if (r) stk_trainer_write_note(t);
+    stk_rank_watch_log_sums(t, 1);
     stk_log_writer_sentence(t->log, "end", t->now.step, stk_trainer_clock(t), r ? own.message : why);
     t->log_state = STK_LOG_ENDED;
     t->useless = r && t->is_alone && !t->now.step;

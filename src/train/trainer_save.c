@@ -265,7 +265,7 @@ void stk_trainer_write_note(stoke_trainer *t)
     t->note.loss_scale = t->loss_scale;
     stk_log_writer_step(t->log, &t->note);
     stk_rank_log_write(&t->rank_log, t->note.step, t->note.t);
-    stk_rank_watch_log_sums(t, t->note.step, t->note.t);
+    stk_rank_watch_log_sums(t, 0);
     t->note = (stk_log_step_note){ 0 };
     t->note_loss = 0;
     t->note_steps = t->note_losses = 0;
