@@ -385,6 +385,8 @@ static int prepare(diagnose_job *job, stoke_error *err)
 
 static int run(cli_call *call, stoke_error *err)
 {
+    if (call->n_words && !call->common.config && diagnose_is_run(call->words[0]))
+        return diagnose_run_ranks(call, call->words[0], err);
     diagnose_job *job = cli_alloc(1, sizeof *job);
     job->call = call;
     job->o = call->options;
@@ -412,14 +414,19 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_diagnose = {
-    .summary = "why the device waits: every idle millisecond by its cause, and what to change",
-    CLI_TAKES_DIR,
+    .summary = "why the device waits: every idle millisecond by its cause, and what to change; of a run: which rank",
+    .arguments = "[DIR|RUN]",
+    .max_words = 1,
+    .reads_data = 1,
     .description = "Runs a training loop with your data and settings (a PyTorch trainer's YAML, a file of "
                    "`stoke config`, or flags): the loader, its workers and the copies are real, a step is "
                    "--step-ms of the device, and with --device native a real training step. All idle time of "
                    "the device gets one cause, and the causes sum to it. Then every change is predicted from "
                    "costs that were measured: alone, in the best order, and together; they do not add. "
-                   "--verify measures them too. The exit status is 0 even when the device starves.",
+                   "--verify measures them too. The exit status is 0 even when the device starves. Where DIR is a run "
+                   "of `stoke train` in several processes, its log tells which rank held up the others, how much "
+                   "that cost, and why: data, other programs, fewer cores, a slower processor. Nothing is run "
+                   "then, and no clocks are compared.",
     .examples = {
         { "stoke diagnose --config configs/face_config.yaml demo/data --size 64 --step-ms 5 --steps 12",
           "a PyTorch trainer's file, on this machine, feeding a simulated GPU" },
@@ -429,6 +436,7 @@ const cli_command cli_diagnose = {
         { "stoke diagnose demo/data --batch 4 --size 64 --step-ms 5 --steps 12 --what-if \"workers=2; "
           "workers=0 transfer=pageable\" --json",
           "what other setups would take, for programs" },
+        { "stoke diagnose runs/first", "which of its processes the others waited for" },
     },
     CLI_OWN_OPTIONS_AND_RUN,
     .reads_upload = 1,

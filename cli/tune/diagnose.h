@@ -53,6 +53,13 @@ const char *diagnose_source(const diagnose_job *job);
 /* Where the setting of a fix stands in the file, or the flag that has it; "" = neither has it. */
 void diagnose_setting(const diagnose_job *job, const stoke_fix *fix, char *text, size_t size);
 
+/* ---- diagnose_ranks.c ---- */
+/* 1: a folder that `stoke train` made, no set. */
+int diagnose_is_run(const char *path);
+/* Which of its ranks holds up the others, and why. */
+int diagnose_run_ranks(const cli_call *call, const char *run, stoke_error *err);
+
+/* ---- diagnose_print.c ---- */
 void diagnose_print(const diagnose_job *job);
 void diagnose_json(const diagnose_job *job);
 

@@ -222,7 +222,8 @@ void stk_rank_watch_hear(stoke_trainer *t, uint32_t q, const stk_rank_step *befo
     const uint32_t world = stk_comm_world(t->comm);
     if (!stk_ranks_first(t) || !w->total) return;
     w->step[q] = *before;
-    if (q + 1 < world || !w->steps) return; /* before the first step there is nothing to tell */
+    /* The first step waits for everything to start. */
+    if (q + 1 < world || w->steps < 2) return;
     book_step(w, world);
     const uint64_t now = stk_now_ns();
     if (w->told_ns && now - w->told_ns < LOOK_NS) return;

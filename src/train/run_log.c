@@ -180,6 +180,8 @@ int stk_run_log_line(stk_run_log *log, const char *text, size_t length, stoke_er
     } else if (!strcmp(kind, "end")) {
         const char *why = stk_run_text(&json, "why");
         snprintf(log->why, sizeof log->why, "%s", why && *why ? why : "ended");
+    } else if (!strcmp(kind, "ranks")) {
+        r = stk_run_ranks_line(log, &json, err);
     } else if (!strcmp(kind, "remark")) {
         r = add_remark(log, &json, err);
     } /* others are of a later version */
@@ -213,6 +215,8 @@ void stk_run_log_free(stk_run_log *log)
     stk_json_free(&log->best);
     stk_json_free(&log->last);
     for (size_t i = 0; i < log->n_remarks; i++) stk_free(log->remarks[i]);
+    stk_free(log->ranks.rank);
+    stk_free(log->next_ranks.rank);
     stk_free(log->steps);
     stk_free(log->evals);
     *log = (stk_run_log){ 0 };

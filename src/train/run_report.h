@@ -7,6 +7,7 @@
 
 #include "src/base/json_read.h"
 #include "src/train/log_writer.h"
+#include <stoke/tools/train.h>
 
 /* log.jsonl read back, for curves and the report. It may have been damaged, cut or made by anyone: lines that
  * are not what log_writer.h describes are passed over and counted, and memory has a limit whatever the file.
@@ -43,6 +44,7 @@ typedef struct stk_run_log {
     char why[256];                  /* how it ended; "": it has not */
     char *remarks[STK_RUN_REMARKS]; /* in the order they were first made */
     size_t n_remarks;
+    stoke_run_ranks ranks, next_ranks; /* next: of a session that has no steps yet */
     uint64_t lines, damaged;
 } stk_run_log;
 
@@ -60,6 +62,13 @@ double stk_run_real(const stk_json *json, const stk_json_value *object, const ch
 uint64_t stk_run_uint(const stk_json *json, const char *key);
 /* NULL when it is absent or no text. */
 const char *stk_run_text(const stk_json *json, const char *key);
+
+/* ---- ranks (run_ranks.c) ---- */
+
+/* A line about ranks. Only a lack of memory is an error. */
+int stk_run_ranks_line(stk_run_log *log, const stk_json *json, stoke_error *err);
+/* What the sums say: who stands out, and why. */
+void stk_run_ranks_judge(stoke_run_ranks *ranks);
 
 /* ---- curves ---- */
 
