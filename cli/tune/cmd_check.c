@@ -58,7 +58,8 @@ static void print_json(const cli_call *call, const stoke_preflight *preflight, i
     stoke_json json = cli_json_open();
     FACTS(&json, FACT_OF(o, config), FACT_OF(preflight, dialect),
           FACT("engine", preflight->engine == STOKE_ENGINE_NATIVE ? "native" : "torch"),
-          FACT_IS("ready", ready), FACT_TEXT("no_card", preflight->no_card));
+          FACT_IS("ready", ready), FACT_TEXT("no_card", preflight->no_card),
+          FACT_IF(preflight->world, FACT_OF(preflight, world)));
     for (int v = 0; v < STOKE_VERDICTS; v++)
         stoke_json_uint(&json, v == STOKE_VERDICT_NA ? "na" : stoke_verdict_name(v), preflight->count[v]);
     JSON_LIST(&json, "lines", i, i < preflight->n) {
@@ -91,6 +92,7 @@ static int check(stoke_preflight **preflight, const check_options *o, stoke_erro
     cli_card_meant(o->gpu, &params.card, &params.gpu);
     params.card_memory = (uint64_t)(o->vram * 1073741824.0);
     params.cores = (uint32_t)o->cores;
+    params.comm = o->gpu || o->vram > 0 ? NULL : "auto"; /* a card that is elsewhere has its own host */
     if (!r) r = stoke_preflight_run(preflight, &params, err);
     cli_map_free(&map);
     return r;
@@ -104,8 +106,9 @@ static int run(cli_call *call, stoke_error *err)
     /* 1 is for a line that failed: scripts must be able to tell. */
     if (r && r != STOKE_E_NOMEM) err->code = STOKE_E_INVALID;
     if (r) return r;
-    const int ready = !preflight->count[STOKE_VERDICT_FAIL];
-    (call->common.json ? print_json : print_lines)(call, preflight, ready);
+    /* A launcher ends all as soon as one fails: rank 0 alone does, when it has told why. */
+    const int tells = !preflight->rank, ready = !tells || !preflight->count[STOKE_VERDICT_FAIL];
+    if (tells) (call->common.json ? print_json : print_lines)(call, preflight, ready);
     stoke_preflight_destroy(&preflight);
     return ready ? CLI_OK : CLI_FAILED;
 }
@@ -117,7 +120,10 @@ const cli_command cli_check = {
         "pixels), and prints a line for each thing that can be seen to be right or wrong: pass, warn (it "
         "will run, slower than it could), fail (it will stop, or not start), n/a (could not be seen, and "
         "why). Every line has its figure, in brackets where that is from, and below it what to do. Exit "
-        "status: 0 when nothing failed, 1 when something did, 2 when the file cannot be understood.",
+        "status: 0 when nothing failed, 1 when something did, 2 when the file cannot be understood. Started by "
+        "mpirun, srun or torchrun in several processes, they compare what each of them sees: CPU table, cores, "
+        "data set, memory, clocks, and how fast bytes go between them; rank 0 prints one list and has the exit "
+        "status.",
     .examples = {
         { "stoke check --config configs/stoke.yaml --data demo/data",
           "a file of `stoke config`: our own trainer" },

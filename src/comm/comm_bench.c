@@ -10,7 +10,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
-#include "src/comm/comm.h"
+#include "src/comm/comm_bench.h"
 
 enum { LARGEST = 16 << 20, MOST_ROUNDS = 2000, LEAST_ROUNDS = 5, MOST_THREADS = 64 };
 
@@ -213,6 +213,14 @@ static int run_threads(const bench_rank *first, stoke_comm_bench_report *report,
     for (uint32_t q = 0; q < world; q++) stk_comm_close(&comms[q]);
     snprintf(report->library, sizeof report->library, "threads of this process");
     return r;
+}
+
+int stk_comm_bench_on(stk_comm *comm, const stoke_comm_bench_params *params, stoke_comm_bench_fn each,
+                      void *context, stoke_comm_bench_report *report, stoke_error *err)
+{
+    bench_rank b = { .params = params, .comm = comm, .each = each, .context = context };
+    *report = (stoke_comm_bench_report){ .world = 1 };
+    return run_rank(&b, report, err);
 }
 
 int stoke_comm_bench(const stoke_comm_bench_params *params, stoke_comm_bench_fn each, void *context,

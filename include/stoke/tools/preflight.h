@@ -45,10 +45,13 @@ typedef struct stoke_preflight_params {
     uint64_t card_memory;
     uint32_t cores; /* of the machine that trains; 0 = those usable here, unless the card is elsewhere */
     const char *nvml, *root; /* as stoke_gpus_params */
+    /* What joins the processes that a launcher started, "auto" as training's `comm`; NULL: each checks for
+     * itself. */
+    const char *comm;
 } stoke_preflight_params;
 STOKE_API stoke_preflight_params stoke_preflight_defaults(void);
 
-enum { STOKE_PREFLIGHT_LINES = 24 };
+enum { STOKE_PREFLIGHT_LINES = 32 };
 /* To be read only. */
 typedef struct stoke_preflight {
     stoke_preflight_line line[STOKE_PREFLIGHT_LINES];
@@ -57,6 +60,9 @@ typedef struct stoke_preflight {
                             needed */
     stoke_engine engine; /* that the file is for */
     const char *dialect; /* "flat", ..., "stoke.yaml" */
+    /* Of the processes that checked together: rank 0 has the lines about all, and the others have nothing to
+     * tell. world 0: it was checked alone. */
+    uint32_t rank, world;
 } stoke_preflight;
 /* Reads the file, looks at machine and data (directory entries, no pixels), and judges. What is wrong with
  * them is a line; an error is a file that cannot be understood, or parameters that contradict. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <xxhash.h>
 
 #include "src/base/error.h"
 #include "src/base/machine.h"
@@ -17,6 +18,7 @@
 #include "src/tune/advice/advice.h"
 #include "src/tune/decide/decide.h"
 #include "src/tune/machine/tree.h"
+#include "src/tune/preflight/preflight_ranks.h"
 #include <stoke/tools/dataset.h>
 
 /* ---- memory nodes and large pages: what a machine has beside enough of everything ---- */
@@ -132,6 +134,8 @@ void stk_resolve_ranks(stk_run_config *config, const stk_preflight_surroundings 
 enum { SIZES = 4096 };
 /* Pictures of which it is asked how much is in the page cache: spread over the set, they tell it to 10 %. */
 enum { LOOKED_AT = 64 };
+/* For the others of a launch to come. */
+static const double JOIN_SECONDS = 60;
 
 stoke_preflight_params stoke_preflight_defaults(void)
 {
@@ -175,8 +179,11 @@ static void look_at_data(stk_preflight_surroundings *here, const stk_run_config 
     double bytes = 0;
     for (uint64_t i = 0; i < sized; i++) {
         const stoke_sample sample = stoke_dataset_sample(dataset, i * n / sized);
-        bytes += blob_bytes(&sample.image) + blob_bytes(&sample.mask);
+        const double size[] = { blob_bytes(&sample.image), blob_bytes(&sample.mask) };
+        bytes += size[0] + size[1];
+        here->sizes_digest = XXH3_64bits_withSeed(size, sizeof size, here->sizes_digest);
     }
+    here->names_digest = stoke_dataset_fingerprint(dataset);
     if (n)
         here->data_bytes = stk_figure(bytes / (double)sized * (double)n,
                                       sized == n ? STOKE_SOURCE_MEASURED : STOKE_SOURCE_ESTIMATED);
@@ -233,6 +240,18 @@ int stk_look_around(stk_preflight_surroundings *here, const stk_run_config *conf
 
 /* ---- the whole ---- */
 
+static int check_here(stoke_preflight *list, stk_run_config *config, stk_preflight_surroundings *here,
+                      const stoke_preflight_params *params, stoke_error *err)
+{
+    int r = stk_run_config_read(config, params, err);
+    if (!r) stk_run_config_see_size(config);
+    if (!r) r = stk_look_around(here, config, params, err);
+    if (r) return r;
+    stk_resolve_ranks(config, here);
+    stk_preflight_judge(list, config, here);
+    return STOKE_OK;
+}
+
 int stoke_preflight_run(stoke_preflight **out, const stoke_preflight_params *params, stoke_error *err)
 {
     *out = NULL;
@@ -241,15 +260,19 @@ int stoke_preflight_run(stoke_preflight **out, const stoke_preflight_params *par
                         "no settings file is named, or the parameters are not those of "
                         "stoke_preflight_defaults");
     stk_run_config config = { 0 };
+    stk_comm *comm = NULL;
+    stoke_error lonely = { 0 };
     stoke_preflight *preflight = stk_calloc(1, sizeof *preflight);
     stk_preflight_surroundings *here =
         stk_calloc(1, sizeof *here); /* a card's facts are 10 KB: not for the stack */
     int r = preflight && here ? STOKE_OK : stk_fail(err, STOKE_E_NOMEM, "no memory for a pre-flight check");
-    if (!r) r = stk_run_config_read(&config, params, err);
-    if (!r) stk_run_config_see_size(&config);
-    if (!r) r = stk_look_around(here, &config, params, err);
-    if (!r) stk_resolve_ranks(&config, here);
-    if (!r) stk_preflight_judge(preflight, &config, here);
+    /* First of all, so that a rank that fails can tell the others. */
+    const stk_comm_settings settings = { .engine = params->comm, .timeout = JOIN_SECONDS };
+    const int apart = !r && params->comm ? stk_comm_open(&comm, &settings, &lonely) : STOKE_OK;
+    if (!r) r = check_here(preflight, &config, here, params, err);
+    if (comm) r = stk_preflight_together(preflight, comm, &config, here, r, err);
+    if (!r && apart) stk_preflight_alone(preflight, &lonely);
+    stk_comm_close(&comm);
     stk_run_config_free(&config);
     stk_free(here);
     if (r) stoke_preflight_destroy(&preflight);

@@ -24,6 +24,7 @@ typedef struct stk_preflight_surroundings {
     char first_left_out[256];
     int has_partners; /* masks, or targets */
     stoke_figure data_bytes;
+    uint64_t names_digest, sizes_digest; /* of the set: its names; the sizes that were asked for */
     stoke_disk_facts disk;
     char why_no_disk[256];
     const char *omp_threads;              /* of the environment; NULL = not set */
