@@ -205,6 +205,7 @@ int stk_run_log_read(stk_run_log *log, const char *path, stoke_error *err)
         }
     }
     stk_lines_close(&lines);
+    stk_run_ranks_judge(&log->ranks);
     return r ? r : more;
 }
 

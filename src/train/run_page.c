@@ -341,6 +341,41 @@ static void put_time(const stk_run_page *page)
     fputs("</tbody></table></section>\n", out);
 }
 
+/* ---- ranks ---- */
+
+enum { RANKS_SHOWN = 64 };
+
+/* Of several processes: where the time of each went, and who held up the others. */
+static void put_ranks(const stk_run_page *page)
+{
+    const stoke_run_ranks *ranks = &page->log->ranks;
+    FILE *out = page->out;
+    if (!ranks->steps || !(ranks->seconds > 0)) return;
+    stk_html_print(
+        out,
+        "<section><h2>Ranks</h2>\n<p class=\"sub\">%s.</p>\n<table><thead><tr><th>rank</th><th>host"
+        "</th><th class=\"n\">compute</th><th class=\"n\">data</th><th class=\"n\">others</th><th "
+        "class=\"n\">exchange</th><th class=\"n\">rest</th><th class=\"n\">last</th><th "
+        "class=\"n\">cost</th><th class=\"n\">memory</th></tr></thead><tbody>\n",
+        ranks->verdict);
+    for (uint32_t q = 0; q < ranks->world && q < RANKS_SHOWN; q++) {
+        const stoke_run_rank *r = &ranks->rank[q];
+        const double shares[] = { r->compute, r->data,
+                                  r->others,  r->exchange,
+                                  r->rest,    ranks->seconds * (double)r->last / (double)ranks->steps,
+                                  r->cost };
+        stk_html_print(out, "<tr><td>%u</td><td class=\"file\">%s</td>", (unsigned)q, r->host);
+        for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
+            stk_html_print(out, "<td class=\"n\">%.1f %%</td>", 100 * shares[i] / ranks->seconds);
+        stk_html_print(out, "<td class=\"n\">%s</td></tr>\n", STOKE_MEMORY((double)r->resident));
+    }
+    fputs("</tbody></table>\n<p class=\"note\">Shares of the time of the last session's steps, by each "
+          "rank's own "
+          "clock. others: waiting for them; last: steps in which it came last; cost: how much later than the "
+          "second latest. <code>stoke diagnose RUN</code> says why.</p></section>\n",
+          out);
+}
+
 /* ---- classes ---- */
 
 /* Walks an array of numbers; NaN where it has null, or ends. */
@@ -599,6 +634,7 @@ int stk_run_page_write(const stk_run_page *page, stoke_error *err)
     stk_run_pictures(page);
     put_worst(page);
     put_time(page);
+    put_ranks(page);
     fputs("<section><h2>Settings and machine</h2>\n", out);
     put_machine(page);
     put_settings_file(page);

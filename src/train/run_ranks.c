@@ -20,9 +20,9 @@
 /* A rank stands out that costs this share of the time of all steps, and twice as much as the others in the
  * mean: ranks that are alike wait for each other in turns, two on busy cores some per cent of the time. */
 static const double COSTS_MUCH = 0.03, MORE_THAN_OTHERS = 2;
-/* Of the CPU time it wants a rank gets so much less than the others in the mean where other programs are the
- * reason. */
-static const double LESS_CPU = 0.1;
+/* Where other programs are the reason a rank gets less of the CPU time it wants: below this part of what the
+ * others get in the mean. */
+static const double LESS_CPU = 0.75;
 /* More of the time in turns is worth a word. */
 static const double WAITS_MUCH = 0.1;
 
@@ -165,7 +165,7 @@ static int is_bound(const stoke_run_rank *rank)
 static int stands_in_line(const stoke_run_ranks *ranks, uint32_t q)
 {
     const stoke_run_rank *rank = &ranks->rank[q];
-    return rank->cpu_share < others_mean(ranks, q, AT(cpu_share), 0) - LESS_CPU;
+    return rank->cpu_share < LESS_CPU * others_mean(ranks, q, AT(cpu_share), 0);
 }
 
 static int cause_of_compute(const stoke_run_ranks *ranks, uint32_t q)

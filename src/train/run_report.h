@@ -67,7 +67,7 @@ const char *stk_run_text(const stk_json *json, const char *key);
 
 /* A line about ranks. Only a lack of memory is an error. */
 int stk_run_ranks_line(stk_run_log *log, const stk_json *json, stoke_error *err);
-/* What the sums say: who stands out, and why. */
+/* What the sums say: who stands out, and why. After the last line; more than once does no harm. */
 void stk_run_ranks_judge(stoke_run_ranks *ranks);
 
 /* ---- curves ---- */

@@ -6,7 +6,8 @@
  *   FAULTS=CALL:FIRST:COUNT:ERRNO     calls FIRST to FIRST + COUNT - 1 (from 1 on) fail; CALL is open, pread,
  *                                     stat (and access), readdir, write, or without FAULTS_BELOW thread
  *                                     (pthread_create) and memory (malloc and its kin, in threads that were
- *                                     started). ERRNO 0: they do not come back, as from a dead network disk
+ *                                     started). ERRNO 0: they do not come back, as from a dead network disk;
+ *                                     -N: they come N ms later, as from a slow one
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -45,6 +46,10 @@ static int strikes(const char *call)
     const unsigned n = atomic_fetch_add(&calls, 1) + 1;
     if (n < fault.first || n - fault.first >= fault.count) return 0;
     while (!fault.number) sleep(1000);
+    if (fault.number < 0) {
+        usleep((useconds_t)-fault.number * 1000);
+        return 0;
+    }
     errno = fault.number;
     return 1;
 }

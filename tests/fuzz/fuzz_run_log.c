@@ -23,6 +23,12 @@ static void check_log(const stk_run_log *log)
         if (log->evals[i].step <= log->evals[i - 1].step) abort();
     if (!(log->t >= 0) || !(log->step_seconds >= 0) || !(log->data_seconds >= 0) || !(log->eval_seconds >= 0))
         abort();
+    for (uint32_t q = 0; q < log->ranks.world; q++) {
+        const stoke_run_rank *rank = &log->ranks.rank[q];
+        if (!(rank->seconds >= 0) || !(rank->cost >= 0) || rank->cpu_share < 0 || rank->cpu_share > 1)
+            abort();
+        if (!memchr(rank->why, 0, sizeof rank->why) || !*stoke_rank_cause_name(rank->cause)) abort();
+    }
     if (memchr(log->why, 0, sizeof log->why) == NULL) abort();
 }
 
@@ -44,6 +50,7 @@ FUZZ_TARGET(run_log)
         if (stk_run_log_line(&log, (const char *)bytes + at, n, NULL)) abort();
         at += n + 1;
     }
+    stk_run_ranks_judge(&log.ranks);
     check_log(&log);
     FILE *out = open_memstream(&page, &length);
     if (!out || stk_curves_make(&curves, &log, NULL)) abort();

@@ -514,6 +514,89 @@ static void no_memory(void **state)
     stoke_live_close(&live);
 }
 
+/* ---- ranks ---- */
+
+static void ranks_are_read_as_written(void **state)
+{
+    const char *path = unit_path(state, "live.ranks");
+    stoke_live_ranks *table = NULL;
+    stoke_live_ranks_head head;
+    stoke_live_rank ranks[3] = { { .host = "node-a", .pid = 7, .images = 4 },
+                                 { .host = "node-a", .pid = 8, .data_ns = 5 },
+                                 { .host = "node-b", .pid = 9, .cost_rest_ns = 6 } },
+                    *read = NULL;
+    assert_int_equal(stoke_live_ranks_create(&table, path, 3, NULL), 0);
+    assert_int_equal(stoke_live_ranks_read(unit_folder(state), &head, &read, NULL), 0);
+    assert_true(head.world == 3 && head.steps == 0 && head.phase == STOKE_LIVE_STARTING);
+    stoke_live_ranks_free(&read);
+    stoke_live_ranks_write(table, ranks, 11, 12);
+    /* By the name of the page it lies beside. */
+    assert_int_equal(stoke_live_ranks_read(unit_path(state, "live"), &head, &read, NULL), 0);
+    assert_true(head.steps == 11 && head.step == 12 && head.pid == (uint64_t)getpid());
+    assert_memory_equal(read, ranks, sizeof ranks);
+    stoke_live_ranks_free(&read);
+    stoke_live_ranks_close(&table);
+    assert_int_equal(stoke_live_ranks_read(unit_folder(state), &head, &read, NULL), 0);
+    assert_true(head.phase == STOKE_LIVE_ENDED && head.steps == 11);
+    stoke_live_ranks_free(&read);
+}
+
+/* A table as it lies in a file, of two ranks with records of `bytes`. */
+static int take_table(uint64_t world, uint64_t bytes, uint64_t version, size_t size)
+{
+    static union {
+        stk_live_ranks_content table;
+        char room[4096];
+    } made;
+    stoke_live_ranks_head head;
+    stoke_live_rank *read = NULL;
+    memset(&made, 0x61, sizeof made);
+    made.table.magic = STK_LIVE_RANKS_MAGIC;
+    made.table.version = version;
+    made.table.bytes = bytes;
+    made.table.head.world = world;
+    const size_t whole = sizeof made.table + (size_t)(world * bytes);
+    made.table.checksum = stk_live_ranks_checksum(&made, whole < sizeof made ? whole : sizeof made);
+    const int r = stk_live_ranks_take(&made, size, "table", &head, &read, NULL);
+    if (!r) {
+        assert_int_equal(head.world, world);
+        assert_int_equal(read[0].host[63], 0); /* a name without an end */
+        assert_true(bytes > 64 ? read[0].pid == 0x6161616161616161 : read[0].pid == STOKE_LIVE_NA);
+        stoke_live_ranks_free(&read);
+    }
+    assert_null(read);
+    return r;
+}
+
+static void hostile_tables(void **state)
+{
+    const uint64_t record = sizeof(stoke_live_rank), version = STOKE_LIVE_RANKS_VERSION;
+    (void)state;
+    assert_int_equal(take_table(2, record, version, 4096), 0);
+    assert_int_equal(take_table(2, 64, version, 4096), 0); /* an older one */
+    assert_int_equal(take_table(2, record, version + 1, 4096), STOKE_E_UNSUPPORTED);
+    assert_int_equal(take_table(2, record, version, 100), STOKE_E_FORMAT);
+    assert_int_equal(take_table(2, record, version, 10), STOKE_E_FORMAT);
+    assert_int_equal(take_table(2, record + 8, version, 4096), STOKE_E_FORMAT);
+    assert_int_equal(take_table(2, 63, version, 4096), STOKE_E_FORMAT);
+    assert_int_equal(take_table(UINT64_C(1) << 60, 16, version, 4096), STOKE_E_FORMAT);
+    assert_int_equal(take_table(STOKE_LIVE_RANKS_MOST + 1, 0, version, 4096), STOKE_E_FORMAT);
+}
+
+static void tables_that_are_none(void **state)
+{
+    stoke_live_ranks_head head;
+    stoke_live_rank *read = NULL;
+    stoke_live_ranks *table = NULL;
+    assert_int_equal(stoke_live_ranks_read(unit_folder(state), &head, &read, NULL), STOKE_E_NOTFOUND);
+    const char *path = unit_path(state, "live.ranks");
+    unit_write(path, "somebody's", 10);
+    assert_int_equal(stoke_live_ranks_read(unit_folder(state), &head, &read, NULL), STOKE_E_FORMAT);
+    assert_int_equal(stoke_live_ranks_create(&table, path, 2, NULL), STOKE_E_STATE); /* it stays */
+    assert_null(table);
+    stoke_live_ranks_close(&table);
+}
+
 UNIT_GROUP(live)
 {
     const struct CMUnitTest tests[] = {
@@ -531,6 +614,9 @@ UNIT_GROUP(live)
         unit_test_with_folder(counters_of_a_feed),
         cmocka_unit_test(rates_between_looks),
         cmocka_unit_test(names_of_phases),
+        unit_test_with_folder(ranks_are_read_as_written),
+        cmocka_unit_test(hostile_tables),
+        unit_test_with_folder(tables_that_are_none),
         unit_test_with_folder(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

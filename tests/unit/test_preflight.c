@@ -5,8 +5,10 @@
  */
 #include "tests/unit/unit.h"
 
+#include <math.h>
+
 #include "src/base/mem.h"
-#include "src/tune/preflight/preflight.h"
+#include "src/tune/preflight/preflight_ranks.h"
 
 #define GIB (1024.0 * 1024 * 1024)
 
@@ -536,6 +538,109 @@ static void no_memory(void **state)
     stoke_preflight_destroy(&preflight);
 }
 
+/* ---- several processes ---- */
+
+static stk_rank_facts facts[4];
+static stk_rank_links links;
+
+/* Two hosts with two ranks each, which are alike. */
+static void all_ranks_are_alike(void)
+{
+    all_is_right();
+    s.wish.engine = STOKE_ENGINE_NATIVE;
+    links = (stk_rank_links){ .library = "Open MPI", .bytes_s = 1e9, .ms = 16, .bytes = 16 << 20 };
+    for (uint32_t q = 0; q < 4; q++) {
+        facts[q] = (stk_rank_facts){ .data_there = 1,
+                                     .cores = 4,
+                                     .affinity = 4,
+                                     .allowed = 8,
+                                     .pairs = 100,
+                                     .names = 1,
+                                     .sizes = 2,
+                                     .free_bytes = 32 * GIB,
+                                     .pid = 800 + q };
+        strcpy(facts[q].cpu, "avx2");
+        strcpy(facts[q].host, q < 2 ? "node-a" : "node-b");
+    }
+}
+
+static const char *expect_ranks(const char *key, int verdict)
+{
+    static char figure[384];
+    memset(&s.list, 0, sizeof s.list);
+    stk_preflight_judge_ranks(&s.list, &s.wish, facts, 4, &links);
+    const stoke_preflight_line *l = line(key);
+    if (!l || l->verdict != verdict) fail_msg("%s: %s", key, l ? l->figure : "no such line");
+    assert_true(*l->figure);
+    if (verdict != NA) assert_int_equal(*l->fix != 0, verdict != PASS);
+    assert_int_equal(l->source != STOKE_SOURCE_NA, verdict != NA);
+    assert_int_equal(s.list.count[verdict] >= 1, 1);
+    snprintf(figure, sizeof figure, "%s", l->figure);
+    all_ranks_are_alike();
+    return figure;
+}
+
+static void ranks(void **state)
+{
+    (void)state;
+    all_ranks_are_alike();
+    assert_non_null(strstr(expect_ranks("ranks", PASS), "4 ranks on 2 hosts, by Open MPI"));
+    for (const char *const *key = (const char *const[]){ "rank_cpu", "rank_cores", "rank_data", "rank_memory",
+                                                         "rank_clock", "rank_bandwidth", NULL };
+         *key; key++)
+        expect_ranks(*key, PASS);
+    facts[3].code = STOKE_E_IO;
+    strcpy(facts[3].text, "x.yaml: cannot open");
+    assert_non_null(strstr(expect_ranks("ranks", FAIL), "rank 3 (node-b, pid 803): x.yaml: cannot open"));
+    strcpy(facts[2].cpu, "avx512");
+    assert_non_null(strstr(expect_ranks("rank_cpu", FAIL), "rank 2 (node-b, pid 802) computes with avx512"));
+    facts[1].cores = 2;
+    assert_non_null(strstr(expect_ranks("rank_cores", WARN), "rank 1 (node-a, pid 801) may use 2 cores"));
+    for (int q = 0; q < 4; q++) facts[q].cores = facts[q].affinity = 1;
+    assert_non_null(strstr(expect_ranks("rank_cores", WARN), "is bound to 1 core of 8"));
+    for (int q = 0; q < 4; q++) facts[q].cores = facts[q].affinity = 1, facts[q].allowed = 2;
+    expect_ranks("rank_cores", PASS); /* two ranks on two cores */
+}
+
+static void sets_of_ranks(void **state)
+{
+    (void)state;
+    all_ranks_are_alike();
+    facts[2].names = 7;
+    assert_non_null(
+        strstr(expect_ranks("rank_data", FAIL), "has another set: 100 pairs, rank 0 has 100 of other names"));
+    facts[2].pairs = 99;
+    assert_non_null(strstr(expect_ranks("rank_data", FAIL), "99 pairs, rank 0 has 100"));
+    facts[1].data_there = 0;
+    strcpy(facts[1].text, "faces: no such folder");
+    assert_non_null(
+        strstr(expect_ranks("rank_data", FAIL), "rank 1 (node-a, pid 801) cannot open it: faces"));
+    facts[3].sizes = 9;
+    assert_non_null(strstr(expect_ranks("rank_data", WARN), "other sizes than rank 0's"));
+    s.wish.has_data = 0;
+    expect_ranks("rank_data", NA);
+}
+
+static void hosts_of_ranks(void **state)
+{
+    (void)state;
+    all_ranks_are_alike();
+    facts[2].free_bytes = facts[3].free_bytes = 0.5 * GIB;
+    assert_non_null(strstr(expect_ranks("rank_memory", FAIL), "256.0 MiB for each of 2 ranks on node-b"));
+    for (int q = 0; q < 4; q++) facts[q].free_bytes = NAN;
+    expect_ranks("rank_memory", NA);
+    links.clock[2] = -40;
+    assert_non_null(
+        strstr(expect_ranks("rank_clock", WARN), "the clock of rank 2 (node-b, pid 802) is 40.0 s behind"));
+    for (int q = 0; q < 4; q++) links.clock[q] = NAN;
+    expect_ranks("rank_clock", NA);
+    links.bytes_s = 1.2e7;
+    assert_non_null(strstr(expect_ranks("rank_bandwidth", WARN), "each sends 12 MB/s"));
+    links.bytes_s = 0;
+    strcpy(links.why_not, "no memory");
+    expect_ranks("rank_bandwidth", NA);
+}
+
 UNIT_GROUP(preflight)
 {
     const struct CMUnitTest tests[] = {
@@ -550,6 +655,9 @@ UNIT_GROUP(preflight)
         cmocka_unit_test(data),
         unit_test_with_folder(dialects),
         unit_test_with_folder(lists_are_no_settings),
+        cmocka_unit_test(ranks),
+        cmocka_unit_test(sets_of_ranks),
+        cmocka_unit_test(hosts_of_ranks),
         unit_test_with_folder(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
