@@ -52,10 +52,11 @@ static void introduce(stoke_trainer *t, uint32_t q)
     rank->threads = card->threads;
 }
 
-static int take_room(stk_rank_watch *w, uint32_t world, stoke_error *err)
+static int take_room(stk_rank_watch *w, uint32_t world, int first, stoke_error *err)
 {
-    w->step = stk_calloc(world, sizeof *w->step);
     w->cards = stk_calloc(world, sizeof *w->cards);
+    if (!first && w->cards) return STOKE_OK;
+    w->step = stk_calloc(world, sizeof *w->step);
     w->total = stk_calloc(world, sizeof *w->total);
     w->noted = stk_calloc(world, sizeof *w->noted);
     w->lately = stk_calloc(world, sizeof *w->lately);
@@ -68,11 +69,11 @@ int stk_rank_watch_open(stoke_trainer *t, stoke_error *err)
     stk_rank_watch *w = &t->watch;
     const uint32_t world = stk_comm_world(t->comm);
     if (!t->comm) return STOKE_OK;
-    int r = stk_ranks_agree(t, take_room(w, world, err), err);
+    int r = stk_ranks_agree(t, take_room(w, world, stk_ranks_first(t), err), err);
     if (r) return r;
     const stk_rank_card mine = own_card(t);
     r = stk_comm_all(t->comm, &mine, sizeof mine, w->cards, err);
-    for (uint32_t q = 0; !r && q < world; q++) introduce(t, q);
+    for (uint32_t q = 0; !r && q < world && w->total; q++) introduce(t, q);
     w->looked_ns = stk_now_ns();
     stk_machine_run_queue("/proc", &w->ran_ns, &w->stood_ns);
     w->own.resident = stk_machine_rss("/proc");
@@ -220,7 +221,7 @@ void stk_rank_watch_hear(stoke_trainer *t, uint32_t q, const stk_rank_step *befo
 {
     stk_rank_watch *w = &t->watch;
     const uint32_t world = stk_comm_world(t->comm);
-    if (!stk_ranks_first(t) || !w->total) return;
+    if (!w->total) return;
     w->step[q] = *before;
     /* The first step waits for everything to start. */
     if (q + 1 < world || w->steps < 2) return;

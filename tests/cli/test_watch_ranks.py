@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 
 from cli import STOKE, WORK, contains, equal, make_set, path, stoke, stoke_json, tap
 
@@ -49,6 +50,11 @@ def rows():
     return stoke_json('monitor', 'runs/long', '--once')['job']['ranks']
 
 
+def fetch(url):
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        return answer.read().decode()
+
+
 def monitor_shows_a_row_per_rank():
     job = subprocess.Popen(words([*TRAIN, '--steps', 100000, '--name', 'long', '--quiet']), cwd=WORK, env=ENV, stdout=subprocess.DEVNULL,
                            stderr=subprocess.DEVNULL)
@@ -72,6 +78,13 @@ def monitor_shows_a_row_per_rank():
         for row in table:
             assert None not in row and None not in row.values(), row
             assert float(row['rank1_resident_bytes']) > 10e6 and row['rank1_source'] == 'measured', row
+        watcher = subprocess.Popen([STOKE, 'monitor', '20', 'runs/long', '--prometheus', '0', '--json'], cwd=WORK, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE, text=True)
+        url = watcher.stderr.readline().rpartition(' ')[2].strip()
+        wait_until(watcher, lambda: f'stoke_job_rank_resident_bytes{{rank="1",host="{host}"}} ' in fetch(url))
+        contains(fetch(url), '# TYPE stoke_job_rank_others_wait_seconds_total counter\n')
+        watcher.send_signal(signal.SIGINT)
+        watcher.wait(30)
         os.kill(found[1]['pid'], signal.SIGUSR1)  # save and stop
         equal(job.wait(90), 138)
     finally:

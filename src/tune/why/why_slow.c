@@ -55,6 +55,19 @@ static void beside(stoke_answer *a, const stk_why_evidence *e, const char *what,
                STOKE_SECONDS(e->log.t), 100 * share);
 }
 
+/* Of several processes, the one that the others waited for most. */
+static void waiting_for_a_rank(stoke_answer *a, const stk_why_evidence *e)
+{
+    const stoke_run_ranks *ranks = &e->log.ranks;
+    const stoke_run_rank *worst = NULL;
+    for (uint32_t q = 0; q < ranks->world; q++)
+        if (*ranks->rank[q].why && (!worst || ranks->rank[q].cost > worst->cost)) worst = &ranks->rank[q];
+    if (!ranks->steps) return;
+    stk_reason(a, worst != NULL, worst ? worst->cost / ranks->seconds : 0, "ranks wait for one of them",
+               STK_REMEDY("stoke diagnose %s", e->run).text, "log.jsonl: %s",
+               worst ? worst->why : ranks->verdict);
+}
+
 /* By the speed of the first and the last quarter of the lines, waiting left out. */
 static void slowing_down(stoke_answer *a, const stk_why_evidence *e)
 {
@@ -84,7 +97,7 @@ static void few_threads(stoke_answer *a, const stk_why_evidence *e)
 {
     const uint64_t threads = stk_run_uint(&e->log.start, "threads");
     const stoke_figure usable = e->here.machine.usable;
-    if (!threads || !usable.source) return;
+    if (!threads || !usable.source || e->log.ranks.world) return; /* ranks share the cores of a host */
     stk_reason(a, (double)threads < usable.value, 1 - (double)threads / usable.value,
                "the network uses fewer threads than there are cores",
                stk_with(stk_go_on(e), " --threads 0").text, "log.jsonl: %s; usable cores: %.0f [%s]",
@@ -180,6 +193,7 @@ void stk_why_slow(stoke_answer *a, const stk_why_evidence *e)
     beside(a, e, "saving", e->log.save_seconds, e->log.saves, SAVING,
            e->log.saves > e->log.evaluations + 1 ? "--save-every" : "--eval-every");
     slowing_down(a, e);
+    waiting_for_a_rank(a, e);
     if (e->config.engine == STOKE_ENGINE_NATIVE) {
         few_threads(a, e);
         slow_numbers(a, e);
