@@ -14,7 +14,6 @@
 #include "src/base/machine.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
-#include "src/loader/loader_internal.h"
 
 /* Threads and memory are asked for, and the table is written, so often: of 12 threads the first takes 0.2 ms.
  */
@@ -29,10 +28,12 @@ static const double WORTH_A_WORD = 0.05;
 static stk_rank_card own_card(const stoke_trainer *t)
 {
     const stoke_cores cores = stoke_machine_cores();
+    stoke_live_data loader;
+    stoke_live_take(&loader, t->train);
     stk_rank_card card = { .cores = cores.usable,
                            .affinity = cores.affinity,
                            .allowed = cores.allowed,
-                           .workers = t->train->threads,
+                           .workers = loader.workers,
                            .threads = stoke_net_plan_used(t->net)->threads };
     snprintf(card.machine, sizeof card.machine, "%s", stoke_machine_cpu_name());
     return card;
