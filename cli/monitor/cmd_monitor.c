@@ -229,10 +229,10 @@ const cli_command cli_monitor = {
         "and p95, peaks, energy, how long clocks were low and for which reason, idle bursts (below 10 % "
         "busy), peaks of programs; then a verdict that names the next command. Busy is the driver's figure: "
         "any kernel running, over up to a second, so shorter gaps do not show. Every figure has its source; "
-        "what cannot be had is n/a. No card is needed. RUN, or --attach RUN, adds what a stoke job tells of itself "
-        "(the page RUN/live): queue, samples a second, how long it waits for data, time of each stage, and a row "
-        "for each rank of several processes, whatever host it is on; the "
-        "watching ends when the job does. --prometheus PORT serves the newest readings over HTTP, to this "
+        "what cannot be had is n/a. No card is needed. RUN, or --attach RUN, adds what a stoke job tells of "
+        "itself (the page RUN/live): queue, samples a second, how long it waits for data, time of each stage, "
+        "and a row for each rank of several processes, whatever host it is on; the watching ends when the job "
+        "does. --prometheus PORT serves the newest readings over HTTP, to this "
         "machine alone unless --bind says otherwise.",
     .examples = {
         { "stoke monitor 2", "watch for two seconds, then the summary and what to do next" },

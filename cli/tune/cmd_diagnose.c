@@ -414,7 +414,7 @@ static int run(cli_call *call, stoke_error *err)
 }
 
 const cli_command cli_diagnose = {
-    .summary = "why the device waits: every idle millisecond by its cause, and what to change; of a run: which rank",
+    .summary = "why the device waits, cause by cause, and what to change; of a run, which rank",
     .arguments = "[DIR|RUN]",
     .max_words = 1,
     .reads_data = 1,

@@ -18,6 +18,7 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/ours.h"
 #include "src/base/retry.h"
 
 enum { HEAD = sizeof(stk_live_ranks_content), RECORD = sizeof(stoke_live_rank) };
@@ -139,6 +140,15 @@ void stoke_live_ranks_close(stoke_live_ranks **pointer)
     close(live->fd);
     stk_free(live->table);
     stk_free(live);
+}
+
+void stoke_live_ranks_remove(const char *path)
+{
+    const uint64_t magic = STK_LIVE_RANKS_MAGIC;
+    const int fd = stoke_open(path, O_RDONLY, 0);
+    if (fd < 0) return;
+    if (stk_ours_begins(fd, &magic, sizeof magic)) unlink(path);
+    close(fd);
 }
 
 /* ---- reading ---- */

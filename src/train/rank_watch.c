@@ -4,7 +4,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <stoke/tools/machine.h>
 #include <stoke/tools/report.h>
@@ -99,7 +98,7 @@ void stk_rank_watch_begin_table(stoke_trainer *t)
     char path[PATH_MAX];
     if (stk_trainer_path(t, path, "live.ranks", &err)) return;
     if (!t->comm)
-        unlink(path);
+        stoke_live_ranks_remove(path);
     else if (stoke_live_ranks_create(&t->watch.table, path, stk_comm_world(t->comm), &err))
         stk_trainer_remark(t, "`stoke monitor` shows no ranks of this run: %s", err.message);
 }

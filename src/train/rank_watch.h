@@ -48,7 +48,7 @@ typedef struct stk_rank_watch {
     uint64_t ended_ns;                    /* when the last one ended; 0: there was none */
     uint64_t aside_ns;                    /* evaluating and saving since */
     uint64_t looked_ns, ran_ns, stood_ns; /* when threads and memory were looked at; what they said then */
-    stk_rank_card *cards; /* [world] */
+    stk_rank_card *cards;                 /* [world] */
     /* Rank 0's; NULL elsewhere. */
     stk_rank_step *step;            /* [world] of the step that is being booked */
     stoke_live_rank *total, *noted; /* [world] of the session; as they stood in the last line of the log */

@@ -116,7 +116,7 @@ def other_programs_are_named():
     busy = [subprocess.Popen(['taskset', '-c', str(cores[1]), 'sh', '-c', 'while :; do :; done']) for _ in range(2)]
     try:
         pin = f'case $R in 0) set -- taskset -c {cores[0]} "$@" ;; 1) set -- nice -n 5 taskset -c {cores[1]} "$@" ;; esac;'
-        launch(*TRAIN, '--steps', 30, '--name', 'busy', '--quiet', each=pin)
+        launch(*TRAIN, '--steps', 20, '--name', 'busy', '--quiet', each=pin)
     finally:
         for process in busy:
             process.kill()
@@ -134,7 +134,7 @@ def slow_data_is_named():
     """Rank 1 reads its files from a disk that takes 40 ms longer for each, with fewer workers."""
     slow = (f'case $R in 0) set -- "$@" --workers 2 ;; 1) FAULTS=open:1:1000000:-40 FAULTS_BELOW={SET} LD_PRELOAD=$STOKE_FAKE_FAULTS; '
             'export FAULTS FAULTS_BELOW LD_PRELOAD ;; esac;')
-    done = launch(*TRAIN, '--steps', 30, '--name', 'slow', each=slow)
+    done = launch(*TRAIN, '--steps', 24, '--name', 'slow', each=slow)
     contains(done.stderr, 'rank 1 waits for data ')
     answer = stoke_json('diagnose', 'runs/slow')
     adds_up(answer)

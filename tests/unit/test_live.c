@@ -592,9 +592,16 @@ static void tables_that_are_none(void **state)
     const char *path = unit_path(state, "live.ranks");
     unit_write(path, "somebody's", 10);
     assert_int_equal(stoke_live_ranks_read(unit_folder(state), &head, &read, NULL), STOKE_E_FORMAT);
-    assert_int_equal(stoke_live_ranks_create(&table, path, 2, NULL), STOKE_E_STATE); /* it stays */
+    assert_int_equal(stoke_live_ranks_create(&table, path, 2, NULL), STOKE_E_STATE);
     assert_null(table);
     stoke_live_ranks_close(&table);
+    stoke_live_ranks_remove(path);
+    assert_int_equal(access(path, F_OK), 0); /* it stays */
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(stoke_live_ranks_create(&table, path, 2, NULL), 0);
+    stoke_live_ranks_close(&table);
+    stoke_live_ranks_remove(path);
+    assert_int_equal(access(path, F_OK), -1);
 }
 
 UNIT_GROUP(live)

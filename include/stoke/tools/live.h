@@ -124,6 +124,9 @@ STOKE_API void stoke_live_ranks_write(stoke_live_ranks *table, const stoke_live_
                                       uint64_t step);
 STOKE_API void stoke_live_ranks_close(stoke_live_ranks **table); /* what was written last stays, as ENDED */
 
+/* That of a session before, if it is one: the run has a single process now. */
+STOKE_API void stoke_live_ranks_remove(const char *path);
+
 /* The newest table beside the page at `path` (or in that run folder). STOKE_E_NOTFOUND: there is none, the
  * run is of one process. The file may be anything, as the page. */
 STOKE_API int stoke_live_ranks_read(const char *path, stoke_live_ranks_head *head, stoke_live_rank **ranks,
