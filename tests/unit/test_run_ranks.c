@@ -5,11 +5,13 @@
 #include "tests/unit/unit.h"
 
 #include <math.h>
+#include <pthread.h>
 
 #include <stoke/tools/train.h>
 
-#include "src/train/rank_watch.h"
+#include "src/base/mem.h"
 #include "src/train/run_report.h"
+#include "src/train/trainer.h"
 
 /* ---- who came last ---- */
 
@@ -25,6 +27,94 @@ static void the_latest_waits_least(void **state)
     const stk_rank_step even[] = { { .others = 3 }, { .others = 3 } };
     assert_int_equal(stk_ranks_latest(&even->others, sizeof *even, 2, &margin), 0);
     assert_int_equal(margin, 0);
+}
+
+/* Three ranks of which this is the first, as they stand after opening. */
+static void open_watch(stoke_trainer *t, stk_comm *comms[3])
+{
+    stoke_error err = { 0 };
+    *t = (stoke_trainer){ 0 };
+    if (stk_comm_open_loop(comms, 3, 10, &err)) fail_msg("%s", err.message);
+    t->comm = comms[0];
+    t->watch.steps = 2;
+    t->watch.cards = stk_calloc(3, sizeof *t->watch.cards);
+    t->watch.step = stk_calloc(3, sizeof *t->watch.step);
+    t->watch.total = stk_calloc(3, sizeof *t->watch.total);
+    t->watch.noted = stk_calloc(3, sizeof *t->watch.noted);
+    t->watch.lately = stk_calloc(3, sizeof *t->watch.lately);
+}
+
+/* The last handle waits for the others: all are closed at once. */
+static void *close_comm(void *comm)
+{
+    stk_comm_close((stk_comm **)comm);
+    return NULL;
+}
+
+static void close_watch(stoke_trainer *t, stk_comm *comms[3])
+{
+    pthread_t threads[3];
+    stk_rank_watch_close(t);
+    for (int q = 0; q < 3; q++) assert_int_equal(pthread_create(&threads[q], NULL, close_comm, &comms[q]), 0);
+    for (int q = 0; q < 3; q++) pthread_join(threads[q], NULL);
+}
+
+static uint64_t time_of(const stoke_live_rank *r)
+{
+    return r->data_ns + r->compute_ns + r->others_ns + r->exchange_ns + r->rest_ns;
+}
+
+/* Rank 2 waits 60 ms longer for data, then rank 1 computes 15 ms longer before the sums. */
+static void steps_are_booked_to_the_nanosecond(void **state)
+{
+    static stoke_trainer t;
+    stk_comm *comms[3];
+    const uint64_t ms = 1000000;
+    const stk_rank_step step[3] = {
+        { .rest = 1, .data = 2, .ahead = 10 * ms, .others = 60 * ms, .after = 20 * ms, .exchange = 35 * ms },
+        { .rest = 1, .data = 7, .ahead = 12 * ms, .others = 58 * ms, .after = 40 * ms, .exchange = 15 * ms },
+        { .rest = 3, .data = 60 * ms, .ahead = 10 * ms, .others = 3, .after = 25 * ms, .exchange = 30 * ms },
+    };
+    (void)state;
+    open_watch(&t, comms);
+    t.watch.steps = 1; /* the first step waits for everything to start */
+    for (uint32_t q = 0; q < 3; q++) stk_rank_watch_hear(&t, q, &step[q]);
+    assert_int_equal(t.watch.booked, 0);
+    t.watch.steps = 2;
+    for (uint32_t q = 0; q < 3; q++) stk_rank_watch_hear(&t, q, &step[q]);
+    const stoke_live_rank *total = t.watch.total;
+    for (uint32_t q = 0; q < 3; q++) {
+        const stk_rank_step *s = &step[q];
+        assert_int_equal(time_of(&total[q]),
+                         s->rest + s->data + s->ahead + s->others + s->after + s->exchange);
+        assert_int_equal(total[q].exchange_ns, 15 * ms); /* what it took the last one */
+    }
+    assert_int_equal(total[0].others_ns, 80 * ms);
+    /* It came 58 ms after rank 1, by its data alone. */
+    assert_int_equal(total[2].cost_data_ns + total[2].cost_compute_ns + total[2].cost_rest_ns, 58 * ms - 3);
+    assert_true(total[2].cost_data_ns > 57 * ms && total[2].cost_compute_ns == 0);
+    assert_int_equal(total[1].cost_compute_ns, 15 * ms);
+    assert_true(total[2].last == 1 && total[1].last == 0 && total[0].last == 0);
+    close_watch(&t, comms);
+}
+
+static void who_waits_for_data_is_named(void **state)
+{
+    static stoke_trainer t;
+    stk_comm *comms[3];
+    uint32_t rank = 7;
+    (void)state;
+    assert_true(stk_rank_watch_worst(&t, &rank) == 0); /* one process */
+    open_watch(&t, comms);
+    t.lately.seconds = 10;
+    memcpy(t.watch.lately, (const double[]){ 1, 1, 2 }, 3 * sizeof(double));
+    assert_true(stk_rank_watch_worst(&t, &rank) == 0); /* twice, not more */
+    t.watch.lately[2] = 2.5;
+    assert_true(stk_rank_watch_worst(&t, &rank) == 0.25);
+    assert_int_equal(rank, 2);
+    memcpy(t.watch.lately, (const double[]){ 0, 0.4, 0 }, 3 * sizeof(double));
+    assert_true(stk_rank_watch_worst(&t, &rank) == 0); /* 4 % of the time is not worth a word */
+    close_watch(&t, comms);
 }
 
 /* ---- logs ---- */
@@ -154,7 +244,8 @@ static void one_process_has_no_ranks(void **state)
 UNIT_GROUP(run_ranks)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_latest_waits_least),        unit_test_with_folder(each_cause_is_named),
+        cmocka_unit_test(the_latest_waits_least),        cmocka_unit_test(steps_are_booked_to_the_nanosecond),
+        cmocka_unit_test(who_waits_for_data_is_named),   unit_test_with_folder(each_cause_is_named),
         unit_test_with_folder(nothing_unusual_is_said),  unit_test_with_folder(sessions_follow_each_other),
         unit_test_with_folder(one_process_has_no_ranks),
     };
