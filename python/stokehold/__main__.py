@@ -8,7 +8,7 @@ from . import _together
 
 
 def main() -> None:
-    """Becomes the command; returns only if that fails. Processes that train together stay in Python, as torch.distributed does."""
+    """Becomes the command; returns only if that fails. Processes that train or check together stay in Python, as torch.distributed does."""
     if sys.argv[1:2] in (["train"], ["check"]) and _together.launched():
         _together.run(sys.argv[1:])
     command = str(importlib.resources.files("stokehold") / "_bin" / "stoke")
