@@ -23,6 +23,8 @@ static const double COSTS_MUCH = 0.03, MORE_THAN_OTHERS = 2;
 /* Where other programs are the reason a rank gets less of the CPU time it wants: below this part of what the
  * others get in the mean. */
 static const double LESS_CPU = 0.75;
+/* Of fewer a single one that was late would count for too much. */
+enum { FEW_STEPS = 10 };
 /* More of the time in turns is worth a word. */
 static const double WAITS_MUCH = 0.1;
 
@@ -293,7 +295,7 @@ void stk_run_ranks_judge(stoke_run_ranks *ranks)
         return;
     }
     add_up(ranks);
-    for (uint32_t q = 0; q < ranks->world && ranks->steps && ranks->seconds > 0; q++) {
+    for (uint32_t q = 0; q < ranks->world && ranks->steps >= FEW_STEPS && ranks->seconds > 0; q++) {
         stoke_run_rank *rank = &ranks->rank[q];
         cost += rank->cost;
         if (rank->cost > ranks->rank[worst].cost) worst = q;
@@ -304,8 +306,9 @@ void stk_run_ranks_judge(stoke_run_ranks *ranks)
         out++;
     }
     const double share = ranks->seconds > 0 ? cost / ranks->seconds : 0;
-    if (!ranks->steps)
-        SAY(ranks->verdict, "The log has no steps of these %u ranks yet", (unsigned)ranks->world);
+    if (ranks->steps < FEW_STEPS)
+        SAY(ranks->verdict, "Too few steps to tell which of these %u ranks holds up the others: %" PRIu64,
+            (unsigned)ranks->world, ranks->steps);
     else if (out)
         SAY(ranks->verdict, "%s stands out: without it steps would take %.0f %% less",
             out == 1 ? "One rank" : "More than one rank", 100 * ranks->rank[worst].cost / ranks->seconds);

@@ -226,6 +226,7 @@ static void sessions_follow_each_other(void **state)
     ranks = read_log(state, WHO("4", "4", "8", "4", "P"), sums, both);
     assert_int_equal(ranks->world, 2);
     assert_int_equal(ranks->steps, 2);
+    assert_non_null(strstr(ranks->verdict, "Too few steps"));
     assert_true(ranks->rank[0].data == 1 && isnan(ranks->rank[0].cpu_share));
     stoke_run_ranks_free(&ranks);
 }
