@@ -145,12 +145,34 @@ static stk_evaluate_bad all_bad(const stk_eval_share *share)
     return all;
 }
 
+/* Numbers that index memory here, of a rank that may run on a broken machine. */
+static int is_sane(const stk_eval_share *share, const stk_eval_word *word)
+{
+    const uint64_t count = stoke_dataset_count(share->dataset);
+    int sane = word->worst <= STK_WORST && word->parts <= count && word->samples <= count &&
+               memchr(word->bad.first, 0, sizeof word->bad.first);
+    for (uint32_t i = 0; sane && i < word->worst; i++) sane = word->list[i].id < count;
+    return sane;
+}
+
+static int check_words(const stk_eval_share *share, stoke_error *err)
+{
+    char name[160];
+    for (uint32_t q = 0; q < share->world; q++)
+        if (!is_sane(share, &share->words[q]))
+            return stk_fail(err, STOKE_E_STATE,
+                            "%s has found what cannot be in this set: is its memory sound?",
+                            stk_comm_name_of(share->comm, q, name, sizeof name));
+    return STOKE_OK;
+}
+
 /* Each hears what became of all; an error of one is the end for everyone. */
 static int tell(const stk_eval_sums *s, const stk_eval_share *share, stoke_error *err)
 {
     const stk_eval_word *mine = &share->words[share->world];
     stoke_error own = { 0 };
-    const int status = stk_comm_all(share->comm, mine, sizeof *mine, share->words, &own);
+    int status = stk_comm_all(share->comm, mine, sizeof *mine, share->words, &own);
+    if (!status) status = check_words(share, &own);
     if (!status) s->result->bad = all_bad(share);
     if (mine->code) return mine->code;
     if (status) return stk_fail_again(err, status, own.message);

@@ -293,6 +293,10 @@ void stk_gallery_accept(stk_evaluate_gallery *gallery, uint32_t i, const stk_gal
                         const stoke_dataset *dataset)
 {
     keepsake *k = &gallery->kept[i];
+    /* Of another process: larger than here it would be read from behind its memory. */
+    if (note->width > gallery->width || note->height > gallery->height || note->image_width > note->width ||
+        note->image_height > note->height)
+        return;
     set_size(k, note->width, note->height);
     shape(&k->image, note->image_width, note->image_height);
     k->name = stoke_dataset_sample(dataset, k->id).name;

@@ -328,6 +328,40 @@ static void what_ends_one_ends_all(void **state)
     free_evaluation(e);
 }
 
+/* Rank 1 has a list longer than there is room for, and then pictures that are not there. */
+static void unsound_on_rank(stk_comm *comm, void *context)
+{
+    const evaluation *e = context;
+    const int second = stk_comm_rank(comm) == 1;
+    for (int what = 0; what < 4; what++) {
+        stoke_error err = { 0 };
+        stoke_dataset *dataset = NULL;
+        stk_eval_share share;
+        stk_evaluate_result result = { 0 };
+        stk_eval_sums sums = { .result = &result };
+        RANK_CHECK(!stoke_dataset_open(&dataset, &e->data, &err));
+        RANK_CHECK(!stk_eval_share_open(&share, comm, dataset, "50%", &err));
+        stk_eval_sums_begin(&sums);
+        if (second && what == 0) result.n_worst = STK_WORST + 1;
+        if (second && what == 1) result.worst[result.n_worst++].id = SAMPLES;
+        if (second && what == 2) sums.n = SAMPLES + 1, sums.parts = calloc(sums.n, sums.each);
+        if (second && what == 3) memset(result.bad.first, 'x', sizeof result.bad.first);
+        RANK_CHECK(stk_eval_sums_finish(&sums, &share, STOKE_OK, &err) == STOKE_E_STATE);
+        RANK_CHECK(strstr(err.message, "rank 1 (") && strstr(err.message, "cannot be in this set"));
+        if (second && what == 2) free(sums.parts);
+        stk_eval_share_close(&share);
+        stoke_dataset_close(&dataset);
+    }
+}
+
+static void what_cannot_be_is_refused_by_all(void **state)
+{
+    evaluation *e = new_evaluation(state, 0);
+    write_set(state, 0);
+    assert_int_equal(run_ranks(3, 60, unsound_on_rank, e), 0);
+    free_evaluation(e);
+}
+
 static void a_share_has_every_sample_once(void **state)
 {
     (void)state;
@@ -392,6 +426,7 @@ UNIT_GROUP(eval_share)
         unit_test_with_folder(bad_samples_are_left_out_by_all),
         unit_test_with_folder(bad_samples_of_all_ranks_count),
         unit_test_with_folder(what_ends_one_ends_all),
+        unit_test_with_folder(what_cannot_be_is_refused_by_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
