@@ -41,6 +41,8 @@ struct stk_comm {
 };
 
 static _Atomic(const stoke_comm_engine *) offered;
+/* What an exchange that failed may still be writing to: it stays, and is not lost track of. */
+static _Atomic(void *) kept;
 
 void stoke_comm_offer(const stoke_comm_engine *engine)
 {
@@ -403,7 +405,10 @@ void stk_comm_close(stk_comm **comm_pointer)
     stk_carrier_close(&comm->carrier, after(stk_now_ns(), comm->failed ? after_failure : comm->timeout));
     stk_free(comm->engine_rank);
     stk_free(comm->cards);
-    stk_free(comm->wire);
+    if (comm->failed)
+        atomic_store(&kept, comm->wire); /* cards of ranks that are late */
+    else
+        stk_free(comm->wire);
     stk_free(comm->parts);
     stk_free(comm->missing);
     stk_free(comm->able);

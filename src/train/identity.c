@@ -37,9 +37,9 @@ static void ask(const char *path, int64_t what[2])
     what[1] = (int64_t)st.st_mtim.tv_sec * 1000000000 + (int64_t)st.st_mtim.tv_nsec;
 }
 
-/* Of size and time of every file, in the order of the set. What cannot be asked for counts as a file of no
- * size. 0 for NULL. */
-static uint64_t files_digest(const stoke_dataset *set)
+/* Of the size of every file, and where wanted its time, in the order of the set. What cannot be asked for
+ * counts as a file of no size. 0 for NULL. */
+static uint64_t files_digest(const stoke_dataset *set, int times)
 {
     uint64_t digest = 0;
     const uint64_t count = set ? stoke_dataset_count(set) : 0;
@@ -53,10 +53,16 @@ static uint64_t files_digest(const stoke_dataset *set)
             if (!path || (last && !strcmp(last, path))) continue;
             last = path;
             ask(path, what);
-            digest = XXH3_64bits_withSeed(what, sizeof what, digest);
+            digest = XXH3_64bits_withSeed(what, times ? sizeof what : sizeof *what, digest);
         }
     }
     return digest;
+}
+
+uint64_t stk_setup_file_sizes(const stk_setup *setup)
+{
+    const uint64_t both[] = { files_digest(setup->train_set, 0), files_digest(setup->val_set, 0) };
+    return XXH3_64bits(both, sizeof both);
 }
 
 /* ---- each file once ---- */
@@ -226,8 +232,8 @@ char *stk_setup_identity(const stk_setup *setup)
     write_set("val_set", setup->val_set, out);
     /* Whatever files there are, of both sets: another digest is worth a remark, not a refusal. */
     fprintf(out, "%.*s=%016llx%016llx\n", files.length, files.text,
-            (unsigned long long)files_digest(setup->train_set),
-            (unsigned long long)files_digest(setup->val_set));
+            (unsigned long long)files_digest(setup->train_set, 1),
+            (unsigned long long)files_digest(setup->val_set, 1));
     const int failed = ferror(out);
     if (fclose(out) == 0 && !failed && text) identity = stk_strdup(text);
     free(text);

@@ -13,8 +13,11 @@
 /* A wait is told of after so many seconds, or where steps take long after so many of them, or half way to the
  * end of what may be waited. */
 enum { NOTICE_SECONDS = 20, NOTICE_STEPS = 10 };
-/* How long a rank leaves those below it to tell why all end: a log and a report are written meanwhile. */
-enum { TURN_SECONDS = 3, TURNS = 4 };
+/* How long a rank leaves those below it to tell why all end: a log and a report are written meanwhile, which
+ * took more than 3 s where other programs had the processors. */
+enum { TURN_SECONDS = 10, TURNS = 4 };
+/* Bytes of rank 0's settings or path: more than any has, less than would take a host's memory away. */
+enum { MOST_TEXT = 1 << 26 };
 /* Rank 0 tells that it is still at work. */
 #define WORKING_NS UINT64_C(1000000000)
 
@@ -65,7 +68,7 @@ static double notice_after(const stoke_trainer *t, double timeout)
 static int take_room(stoke_trainer *t, stoke_error *err)
 {
     const size_t world = stk_comm_world(t->comm);
-    t->ranks.words = stk_calloc(world, sizeof *t->ranks.words);
+    t->ranks.words = stk_calloc(world + 1, sizeof *t->ranks.words);
     t->ranks.texts = stk_calloc(1 + world, STOKE_ERROR_TEXT);
     t->ranks.parts = stk_calloc(2 * world, sizeof *t->ranks.parts);
     if (t->ranks.words && t->ranks.texts && t->ranks.parts) return STOKE_OK;
@@ -199,7 +202,8 @@ static int agree(stoke_trainer *t, int r, stk_ranks_step *step, stoke_error *err
         mine.before = t->watch.own;
         *step = (stk_ranks_step){ 0 };
     }
-    int status = stk_comm_all(t->comm, &mine, sizeof mine, t->ranks.words, &own);
+    t->ranks.words[world] = mine;
+    int status = stk_comm_all(t->comm, &t->ranks.words[world], sizeof mine, t->ranks.words, &own);
     for (uint32_t q = 0; !status && q < world; q++) {
         says |= t->ranks.words[q].says != 0;
         bad |= t->ranks.words[q].bad;
@@ -246,15 +250,22 @@ void stk_ranks_say_rest(stoke_trainer *t)
 
 /* ---- from rank 0 ---- */
 
+/* What fails may come nevertheless, later: then the memory must be there still, and that of a few bytes is
+ * often on the stack. */
 int stk_ranks_take(stoke_trainer *t, void *data, size_t bytes, stoke_error *err)
 {
     if (!t->comm) return STOKE_OK;
     const uint32_t world = stk_comm_world(t->comm);
+    const int few = bytes <= sizeof t->ranks.few;
+    void *room = few ? t->ranks.few : data;
     stoke_comm_part *send = t->ranks.parts, *receive = send + world;
     memset(send, 0, 2 * (size_t)world * sizeof *send);
-    for (uint32_t q = 1; q < world && stk_ranks_first(t); q++) send[q] = (stoke_comm_part){ data, bytes };
-    if (!stk_ranks_first(t)) receive[0] = (stoke_comm_part){ data, bytes };
-    return stk_comm_exchange(t->comm, send, receive, err);
+    if (few && stk_ranks_first(t)) memcpy(room, data, bytes);
+    for (uint32_t q = 1; q < world && stk_ranks_first(t); q++) send[q] = (stoke_comm_part){ room, bytes };
+    if (!stk_ranks_first(t)) receive[0] = (stoke_comm_part){ room, bytes };
+    const int r = stk_comm_exchange(t->comm, send, receive, err);
+    if (!r && few && !stk_ranks_first(t)) memcpy(data, room, bytes);
+    return r;
 }
 
 int stk_ranks_working(stoke_trainer *t)
@@ -292,11 +303,15 @@ int stk_ranks_take_text(stoke_trainer *t, char **text, stoke_error *err)
     if (!t->comm) return STOKE_OK;
     uint64_t size = *text ? strlen(*text) + 1 : 0;
     int r = stk_ranks_take(t, &size, sizeof size, err);
-    if (!r && !stk_ranks_first(t)) {
+    if (r) return r;
+    if (!stk_ranks_first(t)) {
         stk_free(*text);
-        *text = stk_calloc(1, size + 1);
-        if (!*text) r = stk_fail(err, STOKE_E_NOMEM, "no memory for a text of rank 0");
+        *text = size <= MOST_TEXT ? stk_calloc(1, size + 1) : NULL;
     }
+    if (!*text)
+        r = stk_fail(err, STOKE_E_NOMEM, "no memory for a text of rank 0 (%llu bytes)",
+                     (unsigned long long)size);
+    r = stk_ranks_agree(t, r, err); /* or it would come to one that does not wait for it */
     return r ? r : stk_ranks_take(t, *text, size, err);
 }
 
@@ -306,6 +321,7 @@ int stk_ranks_take_network(stoke_trainer *t, stoke_error *err)
     const stoke_net_arrays arrays = stoke_net_arrays_of(t->net);
     stoke_net_state state;
     stoke_net_state_get(t->net, &state);
+    _Static_assert(sizeof state <= sizeof t->ranks.few, "it does not stay on the stack");
     int r = stk_ranks_take(t, &state, sizeof state, err);
     if (!r) r = stk_ranks_take(t, arrays.values, arrays.floats * sizeof(float), err);
     float *const moments[] = { arrays.first, arrays.second };

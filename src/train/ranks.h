@@ -17,6 +17,7 @@ typedef struct stk_ranks {
     struct stk_ranks_word *words; /* [world] */
     char *texts;                  /* [1 + world][STOKE_ERROR_TEXT]: the own one first */
     stoke_comm_part *parts;       /* [2 * world] */
+    uint64_t few[8];              /* what is on its way of a caller that could return before it comes */
     int working;                  /* rank 0 works by itself, and tells the others so */
     uint64_t told_ns;             /* when they were told last */
 } stk_ranks;

@@ -95,6 +95,8 @@ char *stk_setup_identity(const stk_setup *setup);
 int stk_setup_same(const char *saved, const char *now, stoke_error *err);
 /* The same for two that should be alike now: "lr is 0.001 at rank 0 and here 0.002; ...". */
 int stk_setup_same_as_first(const char *first, const char *here, stoke_error *err);
+/* Of the sizes of all files of both sets: other sizes are other pictures, as of a copy that was cut short. */
+uint64_t stk_setup_file_sizes(const stk_setup *setup);
 /* How the run of an identity validates: stoke_predict_mode. Those from before there was a choice say nothing:
  * resize.
  */

@@ -328,9 +328,17 @@ static int settle(stoke_trainer *t, const stoke_data_params *data, const stoke_t
         r = stk_fail(err, STOKE_E_NOMEM, "no memory for the settings of the run");
     r = stk_ranks_agree(t, r, err);
     if (r || !t->comm) return r;
+    const uint64_t sizes = stk_setup_file_sizes(&t->setup);
+    uint64_t sizes_there = sizes;
     if (stk_ranks_first(t)) first = stk_strdup(t->identity);
     r = stk_ranks_take_text(t, &first, err);
+    if (!r) r = stk_ranks_take(t, &sizes_there, sizeof sizes_there, err);
     if (!r) r = stk_setup_same_as_first(first, t->identity, err);
+    if (!r && sizes != sizes_there)
+        r = stk_fail(
+            err, STOKE_E_STATE,
+            "files of the set have other sizes here than at rank 0: copy it again, so that it is the "
+            "same on all hosts");
     stk_free(first);
     r = stk_ranks_agree(t, r, err);
     return r ? r : take_cadences(t, err);
