@@ -268,11 +268,14 @@ int cli_pass(stoke_error *err, int code, const char *message)
 
 void cli_print_message(const char *title, const char *message)
 {
-    stoke_text_print(stderr, "stoke %s: ", title);
-    while (*message) {
-        const size_t n = strcspn(message, "\n");
-        stoke_text_print(stderr, "%.*s\n", (int)n, message);
-        message += n + (message[n] == '\n');
+    /* A line at a time: other processes write to the same terminal. */
+    for (const char *at = message; *at;) {
+        const size_t n = strcspn(at, "\n");
+        if (at == message)
+            stoke_text_print(stderr, "stoke %s: %.*s\n", title, (int)n, at);
+        else
+            stoke_text_print(stderr, "%.*s\n", (int)n, at);
+        at += n + (at[n] == '\n');
     }
 }
 
