@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes that train together, as mpirun starts them: the same bits for any number of them, and what becomes of all when
 something befalls one."""
-import glob
 import json
 import os
 import re
@@ -12,108 +11,10 @@ import sys
 import time
 
 from cli import ROOT, STOKE, WORK, contains, equal, files_below, make_set, path, stoke, tap
+from launching import ENV, LANES, MPIRUN, SMALL, Started, launch, needed, said, small_set, wait_for, weights
 
-MPIRUN = shutil.which('mpirun')
-PLUGIN = glob.glob(os.path.join(os.path.dirname(os.path.dirname(STOKE)), '**', 'libstoke-mpi.so'), recursive=True)
-ENV = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
-if not MPIRUN or not PLUGIN:
-    print('1..0 # SKIP ' + ('this build has no libstoke-mpi.so' if MPIRUN else 'no mpirun'))
-    sys.exit(0)
-
-SET = make_set('set', count=40, size='64x64', classes=4)
-SMALL = ['--size', '64', '--batch', '2', '--workers', '1', '--seed', '5']
-LANES = ['--replicas', '4', '--accumulate', '2']
-SLOW = 30  # seconds on top of what a limit promises: other tests have the processors as well
-
-
-def command(world, args, shell=None):
-    """The words of a launch; `shell` is a line that every rank runs, "$@" in it is the command."""
-    words = [STOKE, 'train', *map(str, args)]
-    if shell:
-        words = ['sh', '-c', shell, 'sh', *words]
-    return [MPIRUN, '--oversubscribe', '--bind-to', 'none', '-np', str(world), *words]
-
-
-def launch(world, *args, code=0, shell=None):
-    """Trains in `world` processes and checks the exit status; None accepts any."""
-    done = subprocess.run(command(world, args, shell), capture_output=True, text=True, cwd=WORK, timeout=240, env=ENV)
-    assert code is None or done.returncode == code, f'{world} x {args}: exit {done.returncode}, not {code}\n{done.stdout}{done.stderr}'
-    return done
-
-
-class Started:
-    """A launch that is on its way."""
-
-    def __init__(self, world, *args, shell=None):
-        self.world = world
-        self.out = open(path('started.txt'), 'w+')  # noqa: SIM115 - read back in end()
-        self.process = subprocess.Popen(command(world, args, shell), stdout=self.out, stderr=self.out, cwd=WORK, env=ENV)
-
-    def ranks(self):
-        """Process ids by rank."""
-        found = {}
-        for name in os.listdir('/proc'):
-            try:
-                with open(f'/proc/{name}/stat') as stat, open(f'/proc/{name}/environ', 'rb') as environ:
-                    parent = int(stat.read().rpartition(')')[2].split()[1])
-                    rank = re.search(rb'\0OMPI_COMM_WORLD_RANK=(\d+)\0', environ.read())
-            except (OSError, ValueError):
-                continue
-            if parent == self.process.pid and rank:
-                found[int(rank[1])] = int(name)
-        return found
-
-    def at_step(self, run, step):
-        """Waits until the log of the run has that step."""
-        log, until = path('runs', run, 'log.jsonl'), time.monotonic() + 60
-        while time.monotonic() < until:
-            assert self.process.poll() is None, self.text()
-            if os.path.exists(log):
-                with open(log) as stream:
-                    if any(int(found) >= step for found in re.findall(r'"kind": "step", "step": (\d+)', stream.read())):
-                        return self
-            time.sleep(0.02)
-        raise AssertionError(f'{run} did not come to step {step}:\n{self.text()}')
-
-    def text(self):
-        self.out.flush()
-        with open(path('started.txt')) as stream:
-            return stream.read()
-
-    def end(self, seconds, code=None):
-        """What it printed; it ends by itself within so many seconds, and leaves no process."""
-        ranks = self.ranks()
-        try:
-            got = self.process.wait(seconds + SLOW)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            for pid in ranks.values():
-                os.kill(pid, signal.SIGKILL)
-            raise AssertionError(f'still there after {seconds + SLOW} s:\n{self.text()}') from None
-        for pid in ranks.values():
-            until = time.monotonic() + SLOW
-            while os.path.exists(f'/proc/{pid}') and time.monotonic() < until:
-                time.sleep(0.02)
-            assert not os.path.exists(f'/proc/{pid}'), f'process {pid} is left'
-        assert code is None or got == code, f'exit {got}, not {code}\n{self.text()}'
-        return self.text()
-
-
-def wait_for(file, process):
-    until = time.monotonic() + 60
-    while not os.path.exists(file):
-        assert process.poll() is None and time.monotonic() < until, f'{file} does not come'
-        time.sleep(0.02)
-
-
-def weights(run, which='last'):
-    with open(path('runs', run, which, 'model.safetensors'), 'rb') as stream:
-        return stream.read()
-
-
-def said(text):
-    """The lines of our own errors."""
-    return [line for line in text.splitlines() if line.startswith('stoke')]
+needed()
+SET = small_set()
 
 
 def same_bits(model, data, patch):
