@@ -35,37 +35,51 @@ def segments():
     same_bits('b0', SET, None)()
 
 
+def pairs():
+    if not os.path.exists(path('pairs')):
+        stoke('synth', path('pairs'), '--task', 'restore', '--count', 24, '--size', '48x64', '--seed', 4, '--quiet')
+    return path('pairs')
+
+
+RESTORE = ['--patch-size', '32', '--batch', '2', '--workers', '1', '--seed', '5', '--base-channels', '8']
+
+
 def restores():
-    stoke('synth', path('pairs'), '--task', 'restore', '--count', 24, '--size', '48x64', '--seed', 4, '--quiet')
-    same_bits('resnet', path('pairs'), ['--patch-size', '32', '--batch', '2', '--workers', '1', '--seed', '5', '--base-channels', '8'])()
+    same_bits('resnet', pairs(), RESTORE)()
 
 
 LONG = [SET, *SMALL, *LANES, '--threads', 1, '--save-every', 3]
 
 
-def whoever_goes_on():
+def whoever_goes_on(task, data, *line):
     """Four processes, one killed; two, asked to stop; three; one: the bits of a run in one go. The line is the same each time."""
-    line = [*LONG, '--steps', 30, '--eval-every', 10]
-    stoke('train', *line, '--name', 'unbroken', '--quiet')
-    line += ['--name', 'broken', '--continue']
-    run = Started(4, *line).at_step('broken', 7)
+    def test():
+        line_of_all = [*data(), *line, *LANES, '--threads', 1, '--save-every', 3, '--steps', 30, '--eval-every', 10]
+        goes_on(f'unbroken-{task}', f'broken-{task}', line_of_all)
+    return test
+
+
+def goes_on(unbroken, broken, line):
+    stoke('train', *line, '--name', unbroken, '--quiet')
+    line += ['--name', broken, '--continue']
+    run = Started(4, *line).at_step(broken, 7)
     os.kill(run.ranks()[2], signal.SIGKILL)
     run.end(5)
-    run = Started(2, *line).at_step('broken', 13)
+    run = Started(2, *line).at_step(broken, 13)
     run.process.send_signal(signal.SIGINT)
     run.end(5)
-    with open(path('runs', 'broken', 'log.jsonl')) as log:
+    with open(path('runs', broken, 'log.jsonl')) as log:
         saved = [entry['step'] for entry in map(json.loads, log) if entry['kind'] == 'save'][-1]
     launch(3, *line, '--stop-after', 6, '--rank-logs')
     for rank in range(3):
-        with open(path('runs', 'broken', f'log.rank{rank}.jsonl')) as stream:
+        with open(path('runs', broken, f'log.rank{rank}.jsonl')) as stream:
             steps = [json.loads(text) for text in stream]
         equal(len(steps), min(6, 30 - saved), 'lines of a rank')
         assert all(0 <= step['data_seconds'] + step['others_seconds'] <= step['seconds'] for step in steps), steps
     done = stoke('train', *line)
     contains(done.stdout, '30 of 30 steps')
     for which in ('last', 'best'):
-        equal(weights('broken', which) == weights('unbroken', which), True, f'{which} has the bits of a run in one go')
+        equal(weights(broken, which) == weights(unbroken, which), True, f'{which} has the bits of a run in one go')
     contains(stoke('train', *line).stdout, 'all steps are done')
 
 
@@ -143,7 +157,13 @@ def twenty_seconds():
 def patient():
     """What rank 0 does alone may take longer than one process is waited for."""
     slow = make_set('slow', count=60, size='256x256', classes=4)
-    launch(2, slow, *SMALL, '--steps', 1, '--val-split', 0.9, '--eval-mode', 'slide', '--threads', 1, '--name', 'patient', '--comm-timeout', 1.5)
+    for tries in range(4):
+        done = launch(2, slow, *SMALL, '--steps', 1, '--val-split', 0.9, '--eval-mode', 'slide', '--threads', 1, '--name', f'patient-{tries}',
+                      '--comm-timeout', 1.5, code=None)
+        if 'processes to join after' not in done.stderr:  # MPI itself may take that long to begin, while other tests run
+            equal(done.returncode, 0, done.stderr)
+            return
+    raise tap.Skip('the machine is too busy')
 
 
 def refused(line, *parts, world=3, code=1, shell=None):
@@ -390,7 +410,8 @@ TESTS = [
     ('examples/mpirun.sh', example_of_mpirun),
 ]
 LATER = [
-    ('4, kill -9, 2, stop, 3, 1', whoever_goes_on),
+    ('4, kill -9, 2, stop, 3, 1', whoever_goes_on('segment', lambda: [SET], *SMALL)),
+    ('the same of pictures to restore', whoever_goes_on('restore', lambda: [pairs(), '--task', 'restore'], *RESTORE)),
     ('the same bits: resnet', restores),
     ('SIGUSR1 to one process', usr1_alone),
     ('another set at one rank', another_set),

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import numpy
 from PIL import Image
 
 from cli import WORK, contains, equal, files_below, path, stoke, tap
-from launching import LANES, SMALL, launch, needed, said, small_set, weights
+from launching import LANES, SMALL, Started, launch, needed, said, small_set, wait_for, weights
 
 needed()
 SET = small_set()
@@ -160,6 +161,31 @@ def no_memory(limit):
     return test
 
 
+def killed(whom, status, word):
+    """-9 to a rank or to mpirun itself: nobody is left, and the run goes on."""
+    def test():
+        name = f'killed-{whom}'
+        run = Started(3, *LINE, '--name', name).at_step(name, 6)
+        wait_for(path('runs', name, 'state.safetensors'), run.process)
+        os.kill(run.process.pid if whom == 'mpirun' else run.ranks()[whom], signal.SIGKILL)
+        text = run.end(SOON, status)
+        contains(text, word)
+        equal(said(text), [], text)
+        goes_on(name)
+    return test
+
+
+def asked_at_first(number):
+    """A signal to rank 0 alone: all save and stop."""
+    def test():
+        name = f'first-{number.name}'
+        run = Started(3, *LINE, '--name', name).at_step(name, 4)
+        os.kill(run.ranks()[0], number)
+        contains(run.end(SOON, 128 + number), 'interrupted; the state at step ')
+        goes_on(name)
+    return test
+
+
 # ---- they do not agree ----
 
 def refused(*parts, line=LINE, code=1, shell=None, world=3):
@@ -203,19 +229,26 @@ def other_bytes(folder):
 
 
 TESTS = [
+    ('a loss that is infinite at one rank', infinite_at_one),
+    ('no memory: --memory-limit', no_memory('set -- "$@" --memory-limit 60M')),
+    ('mpirun is killed', killed('mpirun', -signal.SIGKILL, '')),
+    ('SIGUSR1 to rank 0', asked_at_first(signal.SIGUSR1)),
+    ('other bytes at one rank', other_data(other_bytes, '')),
+    ('another seed at one rank', refused('rank 2 (', 'seed is 5 at rank 0 and here 6', shell=only(2, 'set -- "$@" --seed 6'))),
+]
+LATER = [
     ('a full disk', full_disk),
     ('a log that cannot be written', files_that_cannot_be_written),
-    ('a loss that is infinite at one rank', infinite_at_one),
     ('a bad mask', bad_mask),
-    ('no memory: --memory-limit', no_memory('set -- "$@" --memory-limit 60M')),
     ('no memory: ulimit -v', no_memory('ulimit -v 400000')),
+    ('rank 0 is killed', killed(0, 137, 'signal 9')),
+    ('Ctrl-C to rank 0', asked_at_first(signal.SIGINT)),
+    ('SIGTERM to rank 0', asked_at_first(signal.SIGTERM)),
     ('a file is missing at one rank', other_data(lose_a_file, '')),
-    ('other bytes at one rank', other_data(other_bytes, '')),
     ('another CPU table at one rank', refused('rank 1 (', ' computes with c and rank 0 with ', 'STOKE_CPU', shell=only(1, 'export STOKE_CPU=c'))),
     ('another number of replicas at one rank', refused('rank 1 (', 'replicas', shell=only(1, 'set -- "$@" --replicas 8'))),
-    ('another seed at one rank', refused('rank 2 (', 'seed is 5 at rank 0 and here 6', shell=only(2, 'set -- "$@" --seed 6'))),
     ('another model at one rank', refused('rank 2 (', 'model', shell=only(2, 'set -- "$@" --model b1'))),
     ('a wrong flag at one rank', refused("unknown option '--no-such-flag'", code=2, shell=only(1, 'set -- "$@" --no-such-flag'))),
 ]
 
-sys.exit(tap.run(TESTS))
+sys.exit(tap.run(TESTS + (LATER if tap.FULL else [])))

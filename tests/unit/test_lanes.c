@@ -19,6 +19,22 @@ static void same_bits_for_any_number_of_processes(void **state)
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) assert_same_bits(&runs[i]);
 }
 
+/* The part that tests/cli/test_ranks_matrix.py leaves to threads: eight lanes. */
+static void same_bits_for_eight_lanes(void **state)
+{
+    (void)state;
+    static const char *const models[] = { "resnet", "b0" };
+    static const uint32_t worlds[] = { 6, 8, 4, 3, 2 };
+    for (int m = 0; m < unit_rounds(1, 2); m++)
+        for (uint32_t threads = 1; threads <= 2; threads++) {
+            run r = { .model = models[m], .replicas = 8, .accumulate = 1, .threads = threads, .empty = -1 };
+            assert_int_equal(run_ranks(1, 60, train, &r), 0);
+            const uint64_t digest = r.digest[0];
+            const double loss = r.loss[0];
+            for (int w = 0; w < unit_rounds(1, 5); w++) assert_all_ranks(&r, worlds[w], digest, loss);
+        }
+}
+
 /* ((0 + 1) + 2), each lane by itself, its batches one after the other. */
 static void a_step_is_what_hands_add_up(void **state)
 {
@@ -130,6 +146,7 @@ UNIT_GROUP(lanes)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_for_any_number_of_processes),
+        cmocka_unit_test(same_bits_for_eight_lanes),
         cmocka_unit_test(a_step_is_what_hands_add_up),
         cmocka_unit_test(one_lane_is_a_plain_run),
         cmocka_unit_test(routes_share_all_batches),
