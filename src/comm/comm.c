@@ -261,16 +261,18 @@ static void number_ranks(stk_comm *comm)
     }
 }
 
-/* All ranks compare the same cards in the same order, so all say the same. */
+/* All ranks compare the same cards in the same order, and rank 0 tells. */
 static int check_versions(const stk_comm *comm, stoke_error *err)
 {
     char one[128], other[128];
     for (uint32_t q = 1; q < comm->world; q++)
         if (strcmp(comm->cards[q].version, comm->cards[0].version) != 0)
-            return stk_fail(err, STOKE_E_STATE,
-                            "%s has Stokehold %s and %s has %s: install one version on all hosts",
-                            stk_comm_name_of(comm, 0, one, sizeof one), comm->cards[0].version,
-                            stk_comm_name_of(comm, q, other, sizeof other), comm->cards[q].version);
+            return comm->rank
+                       ? stk_fail_again(err, STOKE_E_STATE, "")
+                       : stk_fail(err, STOKE_E_STATE,
+                                  "%s has Stokehold %s and %s has %s: install one version on all hosts",
+                                  stk_comm_name_of(comm, 0, one, sizeof one), comm->cards[0].version,
+                                  stk_comm_name_of(comm, q, other, sizeof other), comm->cards[q].version);
     return STOKE_OK;
 }
 

@@ -39,7 +39,8 @@ typedef struct stk_comm_card {
 
 /* NULL in *out and STOKE_OK: this process is alone. Numbers ranks by host: those of one host follow each
  * other, whatever the launcher did; rank 0 is the engine's. STOKE_E_STATE: the launcher started more
- * processes than the engine sees, or versions differ; the sentence says which and what to do. */
+ * processes than the engine sees, or versions differ; the sentence says which and what to do. Of versions
+ * rank 0 tells, the others have no sentence. */
 int stk_comm_open(stk_comm **out, const stk_comm_settings *settings, stoke_error *err);
 /* `world` handles whose ranks are threads of this process, one each; timeout as above, of all. */
 int stk_comm_open_loop(stk_comm **out, uint32_t world, double timeout, stoke_error *err);

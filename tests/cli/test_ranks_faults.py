@@ -15,8 +15,8 @@ import network
 import numpy
 from PIL import Image
 
-from cli import WORK, contains, equal, files_below, path, stoke, tap
-from launching import LANES, SMALL, Started, launch, needed, said, small_set, wait_for, weights
+from cli import STOKE, WORK, contains, equal, files_below, path, stoke, tap
+from launching import LANES, PLUGIN, SMALL, Started, launch, needed, said, small_set, wait_for, weights
 
 needed()
 SET = small_set()
@@ -228,6 +228,19 @@ def other_bytes(folder):
             out.write(text)
 
 
+def other_version():
+    """The same library, that says it is another version."""
+    version = stoke('--version').stdout.split()[1]
+    other = path('libother.so')
+    with open(os.path.join(os.path.dirname(STOKE), '..', 'src', 'libstoke.so.0'), 'rb') as stream:
+        text = stream.read()
+    assert text.count(version.encode() + b'\0'), version
+    with open(other, 'wb') as out:
+        out.write(text.replace(version.encode() + b'\0', version[:-1].encode() + b'9\0'))
+    refused('rank 0 (', f' has Stokehold {version} and rank 2 (', f' has {version[:-1]}9: install one version on all hosts',
+            line=[*LINE, '--comm', PLUGIN[0]], shell=only(2, f'export LD_PRELOAD={other}'))()
+
+
 TESTS = [
     ('a loss that is infinite at one rank', infinite_at_one),
     ('no memory: --memory-limit', no_memory('set -- "$@" --memory-limit 60M')),
@@ -246,6 +259,7 @@ LATER = [
     ('SIGTERM to rank 0', asked_at_first(signal.SIGTERM)),
     ('a file is missing at one rank', other_data(lose_a_file, '')),
     ('another CPU table at one rank', refused('rank 1 (', ' computes with c and rank 0 with ', 'STOKE_CPU', shell=only(1, 'export STOKE_CPU=c'))),
+    ('another version at one rank', other_version),
     ('another number of replicas at one rank', refused('rank 1 (', 'replicas', shell=only(1, 'set -- "$@" --replicas 8'))),
     ('another model at one rank', refused('rank 2 (', 'model', shell=only(2, 'set -- "$@" --model b1'))),
     ('a wrong flag at one rank', refused("unknown option '--no-such-flag'", code=2, shell=only(1, 'set -- "$@" --no-such-flag'))),
