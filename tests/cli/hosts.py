@@ -47,13 +47,21 @@ class Hosts:
             out.write(AGENT.format(name=self.name))
         os.chmod(self.agent, 0o755)
 
-    def launcher(self, slots=2):
-        """mpirun on h1, for so many processes on each host, over TCP only."""
-        mca = {'plm_rsh_agent': self.agent, 'plm_rsh_no_tree_spawn': 1, 'btl': 'tcp,self', 'pml': 'ob1', 'btl_tcp_if_include': NET + '.0/24',
-               'oob_tcp_if_include': NET + '.0/24', 'mpi_yield_when_idle': 1}
-        words = ' '.join([MPIRUN, '--map-by', 'slot', '--bind-to', 'none', '--host', f'{NET}.1:{slots},{NET}.2:{slots}',
-                          *(f'--mca {name} {value}' for name, value in mca.items())])
-        return ['ip', 'netns', 'exec', self.spaces[0], 'unshare', '--uts', 'sh', '-c', f'hostname {self.spaces[0]}; exec {words} "$@"', 'sh']
+    def environment(self):
+        """What mpirun wants to know of these hosts, and TCP alone between processes."""
+        known = {'plm_rsh_agent': self.agent, 'plm_rsh_no_tree_spawn': '1', 'btl': 'tcp,self', 'pml': 'ob1', 'btl_tcp_if_include': NET + '.0/24',
+                 'oob_tcp_if_include': NET + '.0/24', 'mpi_yield_when_idle': '1'}
+        return {'HOSTS': f'{NET}.1:2,{NET}.2:2', **{'OMPI_MCA_' + name: value for name, value in known.items()}}
+
+    def on_first(self, *words):
+        """A command on h1."""
+        settings = [f'{name}={value}' for name, value in self.environment().items()]
+        return ['ip', 'netns', 'exec', self.spaces[0], 'unshare', '--uts', 'env', *settings, 'sh', '-c', f'hostname {self.spaces[0]}; exec "$@"', 'sh',
+                *words]
+
+    def launcher(self):
+        """mpirun on h1, for two processes on each host."""
+        return self.on_first(MPIRUN, '--map-by', 'slot', '--bind-to', 'none', '--host', self.environment()['HOSTS'])
 
     def cable(self, state):
         """'down': as if it were cut."""

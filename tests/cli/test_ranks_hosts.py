@@ -4,12 +4,13 @@ it is slow, and when a host freezes."""
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 
-from cli import equal, path, stoke, tap
+from cli import ROOT, STOKE, WORK, equal, path, stoke, tap
 from hosts import Hosts
-from launching import LANES, SMALL, Started, launch, needed, said, small_set, weights
+from launching import ENV, LANES, SMALL, Started, launch, needed, said, small_set, weights
 
 needed()
 SET = small_set()
@@ -38,12 +39,24 @@ def same_bits():
         as_alone(f'by-{world}')
 
 
+def example():
+    """examples/mpirun.sh with HOSTS."""
+    two = hosts()
+    script = os.path.join(ROOT, 'examples', 'mpirun.sh')
+    line = [SET, *SMALL, '--threads', '1', '--steps', '4']
+    stoke('train', *line, '--replicas', 8, '--name', 'alone-8', '--quiet')
+    done = subprocess.run(two.on_first(script, '4', 'runs/scripted', *line), cwd=WORK, env={**ENV, 'STOKE': STOKE}, capture_output=True, text=True,
+                          timeout=120)
+    equal(done.returncode, 0, done.stdout + done.stderr)
+    equal(weights('scripted') == weights('alone-8'), True, 'the bits of one process')
+
+
 def lost(name, act, undo, theirs):
     """What befalls a run on the two hosts: whoever can still run ends within time and says why; `theirs` is how ranks 2 and 3 end. Another
     number of processes, on one host, goes on. mpirun itself waits for a host that does not answer, until somebody ends it."""
     def test():
         two = hosts()
-        run = Started(4, *LINE, '--name', name, '--comm-timeout', 6, launcher=two.launcher(),
+        run = Started(4, *LINE, '--name', name, '--comm-timeout', 10, launcher=two.launcher(),
                       shell=f'"$@"; echo $? > {name}.$OMPI_COMM_WORLD_RANK').at_step(name, 5)
         began = time.monotonic()
         act(two)
@@ -58,8 +71,8 @@ def lost(name, act, undo, theirs):
         run.process.send_signal(signal.SIGINT)
         run.end(10)
         who = rf'rank 2 \({two.spaces[1]}, pid \d+\)'
-        assert re.search(rf'waiting for {who}.* since [2-5]\.', text), text
-        assert re.search(rf'^stoke train: gave up waiting for .*{who}.* after \d\.\d s$', text, re.M), text
+        assert re.search(rf'waiting for {who}.* since \d+(\.\d)? s', text), text
+        assert re.search(rf'^stoke train: gave up waiting for .*{who}.* after \d+(\.\d)? s$', text, re.M), text
         for rank in (2, 3):
             file = path(f'{name}.{rank}')
             equal(open(file).read().strip() if os.path.exists(file) else None, theirs, f'status of rank {rank}')
@@ -98,6 +111,7 @@ def melt(two):
 
 sys.exit(tap.run([
     ('the same bits on two hosts', same_bits),
+    ('examples/mpirun.sh on two hosts', example),
     ('a cable is cut', lost('cut', cut, mend, '75')),
     ('a cable is slow for a while', slow_for_a_while),
     ('a host freezes', lost('frozen', freeze, melt, None)),
