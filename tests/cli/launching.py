@@ -45,7 +45,14 @@ def command(world, args, shell=None, launcher=(MPIRUN, '--oversubscribe', '--bin
 
 def launch(world, *args, code=0, **how):
     """Trains in `world` processes and checks the exit status; None accepts any."""
-    done = subprocess.run(command(world, args, **how), capture_output=True, text=True, cwd=WORK, timeout=240, env=ENV)
+    words = command(world, args, **how)
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=WORK, env=ENV)
+    try:
+        out, err = process.communicate(timeout=240)
+    except subprocess.TimeoutExpired:
+        kill_marked(os.getpid())  # what mpirun started holds the pipes
+        raise AssertionError('{}: still there after 240 s\n{}{}'.format(' '.join(words), *process.communicate())) from None
+    done = subprocess.CompletedProcess(words, process.returncode, out, err)
     assert code is None or done.returncode == code, f'{world} x {args}: exit {done.returncode}, not {code}\n{done.stdout}{done.stderr}'
     return done
 

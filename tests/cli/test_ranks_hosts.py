@@ -14,7 +14,7 @@ from launching import ENV, LANES, SMALL, Started, launch, needed, said, small_se
 
 needed()
 SET = small_set()
-LINE = [SET, *SMALL, *LANES, '--threads', 1, '--save-every', 3, '--eval-every', 12, '--steps', 40]
+LINE = [SET, *SMALL, *LANES, '--threads', 1, '--save-every', 3, '--eval-every', 12, '--steps', 24]
 MADE = []
 
 
