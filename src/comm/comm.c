@@ -18,7 +18,7 @@
 
 /* What a card takes on its way: room for those of later versions, which keep the first two fields of
  * stk_comm_card where they are, so that versions can be told apart. */
-enum { CARD_BYTES = 512, NAMED = 4 };
+enum { CARD_BYTES = 512, NAMED = 4, LINK_BYTES = 64 };
 /* Seconds that a run that failed waits for its engine to close, and for one that never opened. */
 static const double close_after_failure = 5, close_unopened = 0.1;
 
@@ -28,6 +28,7 @@ struct stk_comm {
     uint32_t *engine_rank; /* [world] */
     stk_comm_card *cards;  /* [world] */
     stk_comm_card mine;
+    void **room;            /* a link (see `kept`), and behind LINK_BYTES `wire` */
     uint8_t *wire;          /* [1 + world][CARD_BYTES] */
     stoke_comm_part *parts; /* [2 * world] of the calls below that make their own */
     uint8_t *missing;       /* [world] by the engine's rank */
@@ -41,8 +42,8 @@ struct stk_comm {
 };
 
 static _Atomic(const stoke_comm_engine *) offered;
-/* What an exchange that failed may still be writing to: it stays, and is not lost track of. */
-static _Atomic(void *) kept;
+/* What an exchange that failed may still be writing to: it stays, each linked to the one before. */
+static _Atomic(void **) kept;
 
 void stoke_comm_offer(const stoke_comm_engine *engine)
 {
@@ -210,7 +211,8 @@ static int begin_greeting(stk_comm *comm, stoke_error *err)
     comm->rank = place->rank;
     comm->engine_rank = stk_calloc(world, sizeof *comm->engine_rank);
     comm->cards = stk_calloc(world, sizeof *comm->cards);
-    comm->wire = stk_calloc(1 + (size_t)world, CARD_BYTES);
+    comm->room = stk_calloc(1, LINK_BYTES + (1 + (size_t)world) * CARD_BYTES);
+    comm->wire = comm->room ? (uint8_t *)comm->room + LINK_BYTES : NULL;
     comm->parts = stk_calloc(2 * (size_t)world, sizeof *comm->parts);
     comm->missing = stk_calloc(world, 1);
     comm->able = stk_calloc(world, 1);
@@ -287,7 +289,8 @@ static int end_greeting(stk_comm *comm, stoke_error *err)
         make_plain(card->cpu, sizeof card->cpu);
     }
     number_ranks(comm);
-    stk_free(comm->wire);
+    stk_free(comm->room);
+    comm->room = NULL;
     comm->wire = NULL;
     return check_versions(comm, err);
 }
@@ -398,6 +401,12 @@ int stk_comm_open_loop(stk_comm **out, uint32_t world, double timeout, stoke_err
     return r;
 }
 
+static void keep(void **room)
+{
+    *room = atomic_load(&kept);
+    while (!atomic_compare_exchange_weak(&kept, (void ***)room, room)) continue;
+}
+
 void stk_comm_close(stk_comm **comm_pointer)
 {
     stk_comm *comm = *comm_pointer;
@@ -407,10 +416,10 @@ void stk_comm_close(stk_comm **comm_pointer)
     stk_carrier_close(&comm->carrier, after(stk_now_ns(), comm->failed ? after_failure : comm->timeout));
     stk_free(comm->engine_rank);
     stk_free(comm->cards);
-    if (comm->failed)
-        atomic_store(&kept, comm->wire); /* cards of ranks that are late */
+    if (comm->failed && comm->room)
+        keep(comm->room); /* cards of ranks that are late */
     else
-        stk_free(comm->wire);
+        stk_free(comm->room);
     stk_free(comm->parts);
     stk_free(comm->missing);
     stk_free(comm->able);

@@ -82,7 +82,8 @@ def row(model, data, threads, engine, run, worlds):
 
 KINDS = {'b0': segmentation, 'resnet': restoration}
 ENGINES = {'mpi': by_mpi, 'c10d': by_torch}
-TESTS = [('resnet, mpi, 1 thread, 6 processes of 8 lanes', row('resnet', restoration, 1, 'mpi', by_mpi, [6]))]
+TESTS = [('resnet, mpi, 1 thread, 6 processes of 8 lanes', row('resnet', restoration, 1, 'mpi', by_mpi, [6])),
+         ('b0, mpi, 2 threads, 5 processes of 8 lanes', row('b0', segmentation, 2, 'mpi', by_mpi, [5]))]
 WORLDS_OF = {'mpi': WORLDS, 'c10d': WORLDS[1:] if tap.ROUNDS.isdigit() else (3, 8)}
 LATER = [(f'{model}, {engine}, {threads} threads', row(model, data, threads, engine, run, WORLDS_OF[engine]))
          for model, data in KINDS.items() for threads in (1, 2) for engine, run in ENGINES.items()]
