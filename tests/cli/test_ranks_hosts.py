@@ -70,7 +70,7 @@ def lost(name, act, undo, theirs):
         undo(two)
         run.process.send_signal(signal.SIGINT)
         run.end(10)
-        who = rf'rank 2 \({two.spaces[1]}, pid \d+\)'
+        who = rf'rank [23] \({two.spaces[1]}, pid \d+\)'
         assert re.search(rf'waiting for {who}.* since \d+(\.\d)? s', text), text
         assert re.search(rf'^stoke train: gave up waiting for .*{who}.* after \d+(\.\d)? s$', text, re.M), text
         for rank in (2, 3):
