@@ -65,6 +65,8 @@ struct stoke_net {
     int dropping;       /* a training batch is on its way: drop path is at work */
     double *squares;    /* of the gradients, chunk by chunk */
     int have_gradients; /* since the last step */
+    int step_skipped;   /* the step that has begun is not to be made; else gradients times the factor are */
+    double step_factor;
     double divisor;     /* of the losses of training; 0: the weights of a batch's pixels */
     double weight;      /* the latter, of the last one */
     double factor;      /* of the gradients in the next step */

@@ -372,32 +372,41 @@ static int share_losses(stk_lanes *lanes, stoke_error *err)
     return r;
 }
 
-/* Chunks of the segments that ranks own, in elements of `size` bytes. */
-static int gather(stk_lanes *lanes, void *array, size_t size, int by_chunk, stoke_error *err)
+/* Chunks first .. end - 1. */
+typedef struct chunk_span {
+    uint32_t first, end;
+} chunk_span;
+
+/* Those of a bucket that this rank owns. */
+static chunk_span own_chunks(const stk_lanes *lanes, uint32_t bucket)
 {
-    size_t at[STOKE_COMM_PEERS + 1];
-    for (uint32_t q = 0; q <= lanes->shape.world; q++)
-        at[q] = (by_chunk ? stk_update_chunks(lanes->reduce.at[q]) : lanes->reduce.at[q]) * size;
-    return stk_comm_gather(lanes->comm, array, at, err);
+    const stk_reduce_span piece = stk_reduce_piece(&lanes->reduce, bucket);
+    return (chunk_span){ stk_update_chunks(piece.first), stk_update_chunks(piece.end) };
 }
 
-/* The sum of all ranks' lanes, and the step, each rank for its own segment; then all have all weights. */
+/* The sum of all ranks' lanes, and the step, each rank for its own pieces; then all have all weights. */
 static int step_together(stk_lanes *lanes, const stoke_update *update, stoke_step_report *report,
                          stoke_error *err)
 {
     stoke_net *net = lanes->net;
+    stk_reduce *reduce = &lanes->reduce;
     const stoke_net_arrays arrays = stoke_net_arrays_of(net);
-    const size_t *at = lanes->reduce.at + lanes->shape.rank;
-    const uint32_t first = stk_update_chunks(at[0]), end = stk_update_chunks(at[1]);
     float *own[STK_TREE_COVER + 1];
     memcpy(own, lanes->sums, lanes->waiting * sizeof *own);
     own[lanes->waiting] = arrays.gradients;
-    int r = stk_reduce_sum(&lanes->reduce, own, arrays.gradients, add, net, err);
-    if (!r) r = stoke_net_squares(net, update, first, end, lanes->squares + first, err);
-    if (!r) r = gather(lanes, lanes->squares, sizeof *lanes->squares, 1, err);
+    int r = stk_reduce_sum(reduce, own, arrays.gradients, add, net, err);
+    for (uint32_t b = 0; b < reduce->buckets && !r; b++) {
+        const chunk_span mine = own_chunks(lanes, b);
+        r = stoke_net_squares(net, update, mine.first, mine.end, lanes->squares + mine.first, err);
+    }
+    if (!r) r = stk_reduce_gather_chunks(reduce, lanes->squares, err);
     if (r) return r;
-    stoke_net_step_part(net, update, lanes->squares, first, end, report);
-    return gather(lanes, arrays.values, sizeof *arrays.values, 0, err);
+    stoke_net_step_begin(net, update, lanes->squares, report);
+    for (uint32_t b = 0; b < reduce->buckets; b++) {
+        const chunk_span mine = own_chunks(lanes, b);
+        stoke_net_step_chunks(net, update, mine.first, mine.end);
+    }
+    return stk_reduce_gather(reduce, arrays.values, err);
 }
 
 int stk_lanes_step(stk_lanes *lanes, const stoke_update *update, stoke_step_report *report, double *loss,
@@ -414,11 +423,13 @@ int stk_lanes_step(stk_lanes *lanes, const stoke_update *update, stoke_step_repo
     stoke_net_multiply(net, factor);
     if (lanes->comm) return step_together(lanes, update, report, err);
     r = stoke_net_squares(net, update, 0, chunks, lanes->squares, err);
-    if (!r) stoke_net_step_part(net, update, lanes->squares, 0, chunks, report);
-    return r;
+    if (r) return r;
+    stoke_net_step_begin(net, update, lanes->squares, report);
+    stoke_net_step_chunks(net, update, 0, chunks);
+    return STOKE_OK;
 }
 
-/* Moments and average are right in the segments of their owners only. */
+/* Moments and average are right in the pieces of their owners only. */
 int stk_lanes_gather(stk_lanes *lanes, stoke_error *err)
 {
     if (!lanes->comm) return STOKE_OK;
@@ -426,6 +437,6 @@ int stk_lanes_gather(stk_lanes *lanes, stoke_error *err)
     float *const kept[] = { arrays.first, arrays.second, arrays.average };
     int r = STOKE_OK;
     for (size_t i = 0; !r && i < sizeof kept / sizeof *kept; i++)
-        if (kept[i]) r = gather(lanes, kept[i], sizeof(float), 0, err);
+        if (kept[i]) r = stk_reduce_gather(&lanes->reduce, kept[i], err);
     return r;
 }

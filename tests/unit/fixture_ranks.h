@@ -118,11 +118,12 @@ static inline void sum_lanes(stk_comm *comm, uint32_t lanes, size_t count, size_
     float *out = apart || !n ? result : own[0];
     RANK_CHECK(stk_reduce_sum(&reduce, own, out, add_plain, NULL, &err) == STOKE_OK);
     if (err.code) fprintf(stderr, "%s\n", err.message);
-    const size_t at = reduce.at[rank], mine = reduce.at[rank + 1] - at;
-    if (out != result) memcpy(result + at, out + at, mine * sizeof *out);
-    size_t bytes_at[MOST_RANKS + 1];
-    for (uint32_t q = 0; q <= world; q++) bytes_at[q] = reduce.at[q] * sizeof *result;
-    RANK_CHECK(stk_comm_gather(comm, result, bytes_at, &err) == STOKE_OK);
+    for (uint32_t b = 0; b < reduce.buckets; b++) {
+        const stk_reduce_span piece = stk_reduce_piece(&reduce, b);
+        if (out != result)
+            memcpy(result + piece.first, out + piece.first, (piece.end - piece.first) * sizeof *out);
+    }
+    RANK_CHECK(stk_reduce_gather(&reduce, result, &err) == STOKE_OK);
     for (uint32_t k = 0; k < n; k++) free(own[k]);
     stk_reduce_close(&reduce);
 }

@@ -79,9 +79,12 @@ STOKE_API void stoke_net_track(stoke_net *net, const double *statistics);
 /* Sums of squares of the gradients of chunks `first` to before `end`; squares[0] is that of `first`. */
 STOKE_API int stoke_net_squares(stoke_net *net, const stoke_update *update, uint32_t first, uint32_t end,
                                 double *squares, stoke_error *err);
-/* The step of these chunks alone, by the squares of all. */
-STOKE_API void stoke_net_step_part(stoke_net *net, const stoke_update *update, const double *squares,
-                                   uint32_t first, uint32_t end, stoke_step_report *report);
+/* The step: what becomes of it, by the squares of all chunks, and then the step of some chunks, as often as
+ * there are such. Where it is skipped these do nothing. */
+STOKE_API void stoke_net_step_begin(stoke_net *net, const stoke_update *update, const double *squares,
+                                    stoke_step_report *report);
+STOKE_API void stoke_net_step_chunks(stoke_net *net, const stoke_update *update, uint32_t first,
+                                     uint32_t end);
 
 /* ---- what prediction needs besides the logits ---- */
 
