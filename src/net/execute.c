@@ -361,11 +361,12 @@ void stk_net_pack(stoke_net *net, int training)
     if (head && head->training != training) net->head_packed = 0;
     if (head) head->training = training;
     if (net->layers_packed && net->head_packed) return;
-    if (!net->layers_packed) pack_list(&net->run, &net->parameters);
     if (net->features && !net->features->packed) { /* once and for all */
         pack_list(&net->run, &net->features->parameters);
         net->features->packed = 1;
     }
+    if (net->before_forward.told) return;
+    if (!net->layers_packed) pack_list(&net->run, &net->parameters);
     if (head && !net->head_packed) stk_segformer_head_pack(&net->run, head);
     net->layers_packed = net->head_packed = 1;
     stk_tape_profile_lap(&net->parts, STK_PART_PACK);

@@ -113,7 +113,7 @@ static void net_logits(stoke_net *net, const stoke_net_batch *batch, int trainin
     stk_net_pack(net, training);
     net->dropping = training;
     net->loss_shape.batch = batch->count;
-    stk_net_execute(net, net->tape.forward, batch);
+    stk_net_forward(net, batch);
 }
 
 /* Only who labels pictures has classes to give. */
@@ -268,7 +268,7 @@ void stoke_net_leaf_back(stoke_net *net, const stoke_net_batch *batch, int add)
 {
     stk_tape_profile_start(&net->parts);
     net->run.accumulate = add;
-    stk_net_execute(net, net->tape.backward, batch);
+    stk_net_backward(net, batch);
     net->have_gradients = 1;
 }
 

@@ -64,6 +64,17 @@ STOKE_API int stoke_net_leaf(stoke_net *net, const stoke_net_batch *batch, uint3
 STOKE_API int stoke_net_leaf_loss(stoke_net *net, const stoke_net_batch *batch, uint32_t of, uint64_t draw,
                                   double *loss, double *statistics, stoke_error *err);
 STOKE_API void stoke_net_leaf_back(stoke_net *net, const stoke_net_batch *batch, int add);
+/* Gradients leave while the backward pass goes on, weights come while the forward pass does. The gradients
+ * first .. end - 1 are complete after so many operations of a backward pass (0: it writes none of them); the
+ * weights first .. end - 1 are not read before so many operations of a forward pass are done. */
+STOKE_API uint32_t stoke_net_final_after(const stoke_net *net, size_t first, size_t end);
+STOKE_API uint32_t stoke_net_read_after(const stoke_net *net, size_t first, size_t end);
+/* Who is told how many operations are done: before each one of a forward pass, after each one of a backward
+ * pass. It may use the network's threads (stoke_net_run). NULL: nobody; that costs nothing. While somebody is
+ * told of forward passes, each layer is packed before it is used, instead of all together. */
+typedef void stoke_net_operations(void *context, uint32_t done);
+STOKE_API void stoke_net_before_forward(stoke_net *net, stoke_net_operations *told, void *context);
+STOKE_API void stoke_net_after_backward(stoke_net *net, stoke_net_operations *told, void *context);
 STOKE_API size_t stoke_net_statistics(const stoke_net *net);
 /* One mean over several batches, whose divisor is known when all are there. Cross-entropy and focal loss of
  * training are divided by this from now on instead of by the weights of the pixels that count in the batch
