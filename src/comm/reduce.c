@@ -27,6 +27,11 @@ static cut cut_of(uint32_t world, size_t count, size_t chunk)
     return (cut){ count, chunk, chunks, world, (uint32_t)stk_most(buckets, 1) };
 }
 
+uint32_t stk_reduce_buckets(uint32_t world, size_t count, size_t chunk)
+{
+    return cut_of(world, count, chunk).buckets;
+}
+
 static size_t chunks_before(const cut *c, uint32_t bucket)
 {
     return c->chunks / c->buckets * bucket + c->chunks % c->buckets * bucket / c->buckets;

@@ -32,6 +32,8 @@ typedef struct stk_reduce {
     float *room;              /* what is received */
 } stk_reduce;
 
+/* How many buckets an array is cut into. */
+uint32_t stk_reduce_buckets(uint32_t world, size_t count, size_t chunk);
 /* Bytes that stk_reduce_open will take. A rank may own nothing: of few chunks or of few lanes. */
 size_t stk_reduce_bytes(uint32_t rank, uint32_t world, uint32_t lanes, size_t count, size_t chunk);
 int stk_reduce_open(stk_reduce *reduce, stk_comm *comm, uint32_t lanes, size_t count, size_t chunk,

@@ -125,13 +125,15 @@ static void pack_for(stoke_net *net, const stk_tape_op *op)
         stk_depthwise_pack(run, &depthwise, 1);
 }
 
-void stk_net_forward(stoke_net *net, const stoke_net_batch *batch)
+void stk_net_forward(stoke_net *net, const stoke_net_batch *batch, int training)
 {
     const stk_tape_span span = net->tape.forward;
     if (!net->before_forward.told) {
+        stk_net_pack(net, training);
         stk_net_execute(net, span, batch);
         return;
     }
+    stk_net_begin_pass(net, training);
     for (uint32_t i = span.begin; i < span.end; i++) {
         const stk_net_teller who = net->before_forward; /* it may be gone after any operation */
         if (who.told) {

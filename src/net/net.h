@@ -105,9 +105,11 @@ static inline float *stk_net_logits(const stoke_net *net)
 }
 void stk_net_execute(stoke_net *net, stk_tape_span span, const stoke_net_batch *batch);
 /* The passes, for who is told of their operations. */
-void stk_net_forward(stoke_net *net, const stoke_net_batch *batch);
+void stk_net_forward(stoke_net *net, const stoke_net_batch *batch, int training);
 void stk_net_backward(stoke_net *net, const stoke_net_batch *batch);
-/* Brings the packed weights up to date; where the forward pass waits for weights, it does so itself. */
+/* What is packed for the other kind of pass, training or not, is not what is needed now. */
+void stk_net_begin_pass(stoke_net *net, int training);
+/* That, and all packed weights are brought up to date; who is told of forward passes is so of the last. */
 void stk_net_pack(stoke_net *net, int training);
 /* The layer of the tape's first operation of a kind; NULL: there is none. */
 void *stk_net_layer(const stoke_net *net, stk_tape_op_kind kind);

@@ -110,10 +110,9 @@ static void judge(stoke_net *net, const stoke_net_batch *batch, float factor, do
 static void net_logits(stoke_net *net, const stoke_net_batch *batch, int training)
 {
     stk_tape_profile_start(&net->parts);
-    stk_net_pack(net, training);
     net->dropping = training;
     net->loss_shape.batch = batch->count;
-    stk_net_forward(net, batch);
+    stk_net_forward(net, batch, training);
 }
 
 /* Only who labels pictures has classes to give. */
@@ -268,7 +267,10 @@ void stoke_net_leaf_back(stoke_net *net, const stoke_net_batch *batch, int add)
 {
     stk_tape_profile_start(&net->parts);
     net->run.accumulate = add;
-    stk_net_backward(net, batch);
+    if (batch->count)
+        stk_net_backward(net, batch);
+    else if (!add)
+        memset(net->gradients, 0, net->parameters.trainable * sizeof *net->gradients);
     net->have_gradients = 1;
 }
 

@@ -8,6 +8,32 @@
 #include "src/base/mem.h"
 #include "src/net/ops/ops.h"
 
+/* ---- adding ---- */
+
+enum { PIECE = 16384 }; /* floats that a thread adds in one go */
+
+typedef struct add_job {
+    float *to;
+    const float *from;
+    size_t count;
+} add_job;
+
+static void add_task(const void *context, uint32_t task, uint32_t thread)
+{
+    (void)thread;
+    const add_job *job = context;
+    const size_t first = (size_t)task * PIECE, end = first + PIECE < job->count ? first + PIECE : job->count;
+    float *to = job->to;
+    const float *from = job->from;
+    for (size_t i = first; i < end; i++) to[i] += from[i];
+}
+
+static void add(void *net, float *to, const float *from, size_t count)
+{
+    const add_job job = { to, from, count };
+    stoke_net_run(net, add_task, &job, (uint32_t)((count + PIECE - 1) / PIECE));
+}
+
 /* ---- which batches ---- */
 
 static uint32_t batches_of(const stk_lanes_shape *shape)
@@ -144,8 +170,7 @@ uint64_t stk_lanes_bytes(const stk_lanes_shape *shape)
                              (shape->world > 1 ? (shape->world + 1) * (uint64_t)words_of(shape) : 0);
     const uint64_t hashes = shape->world > 1 ? shape->world * sizeof(stk_audit_word) : 0;
     return arrays_needed(shape) * (uint64_t)sum_bytes(shape) + numbers * sizeof(double) + hashes +
-           (shape->world > 1 ? stk_reduce_bytes(shape->rank, shape->world, shape->replicas, shape->trained,
-                                                STOKE_NET_CHUNK)
+           (shape->world > 1 ? stk_exchange_bytes(shape->rank, shape->world, shape->replicas, shape->trained)
                              : 0);
 }
 
@@ -175,15 +200,14 @@ int stk_lanes_open(stk_lanes *lanes, stoke_net *net, stk_comm *comm, const stk_l
                               (unsigned)(lanes->end - lanes->first))
                    : STOKE_OK;
     if (!r) r = stk_audit_open(&lanes->audit, comm, shape->audit_every, shape->replicas, err);
-    if (!r && comm)
-        r = stk_reduce_open(&lanes->reduce, comm, shape->replicas, shape->trained, STOKE_NET_CHUNK, err);
+    if (!r && comm) r = stk_exchange_open(&lanes->exchange, comm, net, shape->replicas, add, err);
     if (r) stk_lanes_close(lanes);
     return r;
 }
 
 void stk_lanes_close(stk_lanes *lanes)
 {
-    stk_reduce_close(&lanes->reduce);
+    stk_exchange_close(&lanes->exchange);
     stk_audit_close(&lanes->audit);
     while (lanes->arrays) stk_free_pages(lanes->sums[--lanes->arrays], sum_bytes(&lanes->shape));
     stk_free(lanes->losses);
@@ -197,28 +221,14 @@ void stk_lanes_close(stk_lanes *lanes)
 
 /* ---- sums ---- */
 
-enum { PIECE = 16384 }; /* floats that a thread adds in one go */
-
-typedef struct add_job {
-    float *to;
-    const float *from;
-    size_t count;
-} add_job;
-
-static void add_task(const void *context, uint32_t task, uint32_t thread)
+/* This rank's nodes go to the others: those that wait, and the network's gradients, with which the halves
+ * from there up to `waiting` are still to be added up. Bucket by bucket as the backward pass of `rows`
+ * completes them; NULL: they are complete. */
+static void send_lane(stk_lanes *lanes, uint32_t waiting, const stoke_net_batch *rows)
 {
-    (void)thread;
-    const add_job *job = context;
-    const size_t first = (size_t)task * PIECE, end = first + PIECE < job->count ? first + PIECE : job->count;
-    float *to = job->to;
-    const float *from = job->from;
-    for (size_t i = first; i < end; i++) to[i] += from[i];
-}
-
-static void add(void *net, float *to, const float *from, size_t count)
-{
-    const add_job job = { to, from, count };
-    stoke_net_run(net, add_task, &job, (uint32_t)((count + PIECE - 1) / PIECE));
+    stk_exchange_begin(&lanes->exchange, lanes->sums, lanes->waiting, waiting);
+    if (rows) stoke_net_leaf_back(lanes->net, rows, lanes->computed);
+    stk_exchange_end(&lanes->exchange);
 }
 
 /* A lane's gradients are complete: they are added to the half that waits for them, or wait themselves. Those
@@ -226,10 +236,11 @@ static void add(void *net, float *to, const float *from, size_t count)
 static void close_lane(stk_lanes *lanes, uint32_t lane)
 {
     const stoke_net_arrays arrays = stoke_net_arrays_of(lanes->net);
+    const stoke_net_batch nothing = { .count = 0 };
     stk_tree_node node = { lane, lane + 1 };
     float *sum = arrays.gradients;
     const int last = lane + 1 == lanes->end;
-    if (!lanes->computed) memset(sum, 0, sum_bytes(&lanes->shape));
+    if (!lanes->computed) stoke_net_leaf_back(lanes->net, &nothing, 0);
     lanes->computed = 0;
     while (halves_on_top(lanes, node)) {
         float *left = lanes->sums[--lanes->waiting];
@@ -241,7 +252,10 @@ static void close_lane(stk_lanes *lanes, uint32_t lane)
             sum = left;
         }
     }
-    if (last) return;
+    if (last) {
+        if (lanes->comm) send_lane(lanes, lanes->waiting, NULL);
+        return;
+    }
     lanes->nodes[lanes->waiting] = node;
     if (sum == arrays.gradients) memcpy(lanes->sums[lanes->waiting], sum, sum_bytes(&lanes->shape));
     lanes->waiting++;
@@ -264,9 +278,11 @@ static int leaf_loss(stk_lanes *lanes, uint32_t place, const stoke_net_batch *ro
     stoke_net_state_get(lanes->net, &now);
     const uint64_t draw = now.draws + (lanes->shape.replicas == 1 ? 0 : place);
     *loss = 0;
-    return rows->count
-               ? stoke_net_leaf_loss(lanes->net, rows, batches_of(&lanes->shape), draw, loss, statistics, err)
-               : STOKE_OK;
+    if (!rows->count) return STOKE_OK;
+    const int r =
+        stoke_net_leaf_loss(lanes->net, rows, batches_of(&lanes->shape), draw, loss, statistics, err);
+    const int lost = stk_exchange_failed(&lanes->exchange, err); /* then the weights were not there */
+    return lost ? lost : r;
 }
 
 int stk_lanes_look(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows, double *loss, stoke_error *err)
@@ -294,20 +310,36 @@ static uint64_t hash_of_lane(const stk_lanes *lanes)
                            : 0;
 }
 
+/* The last own lane is closed while the gradients of its last batch come. */
+static void learn_last(stk_lanes *lanes, const stoke_net_batch *rows)
+{
+    stk_tree_node node = { lanes->end - 1, lanes->end };
+    const uint32_t waiting = lanes->waiting;
+    while (halves_on_top(lanes, node)) node.lo = lanes->nodes[--lanes->waiting].lo;
+    send_lane(lanes, waiting, rows);
+    lanes->computed = 0;
+}
+
 void stk_lanes_learn(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows)
 {
+    const int audits = stk_lanes_audits(lanes, k), closes = (k + 1) % lanes->shape.accumulate == 0;
+    const uint32_t lane = lanes->first + (k - audited(lanes)) / lanes->shape.accumulate;
+    const int watched = !audits && lanes->audit.on && lane == lanes->audit.watched;
+    if (lanes->comm && rows->count && k + 1 == stk_lanes_own(lanes) && !watched) {
+        learn_last(lanes, rows);
+        return;
+    }
     if (rows->count) {
         stoke_net_leaf_back(lanes->net, rows, lanes->computed);
         lanes->computed = 1;
     }
-    if ((k + 1) % lanes->shape.accumulate) return;
-    if (stk_lanes_audits(lanes, k)) {
+    if (!closes) return;
+    if (audits) {
         lanes->audit.mine.found = hash_of_lane(lanes);
         lanes->computed = 0;
         return;
     }
-    const uint32_t lane = lanes->first + (k - audited(lanes)) / lanes->shape.accumulate;
-    if (lanes->audit.on && lane == lanes->audit.watched) lanes->audit.mine.own = hash_of_lane(lanes);
+    if (watched) lanes->audit.mine.own = hash_of_lane(lanes);
     close_lane(lanes, lane);
 }
 
@@ -319,6 +351,8 @@ int stk_lanes_compare(stk_lanes *lanes, stoke_error *err)
 int stk_lanes_compare_weights(stk_lanes *lanes, uint64_t step, stoke_error *err)
 {
     const stoke_net_arrays arrays = stoke_net_arrays_of(lanes->net);
+    const int r = stk_lanes_settle(lanes, err);
+    if (r) return r;
     return stk_audit_weights(&lanes->audit, step, arrays.values, arrays.floats, err);
 }
 
@@ -372,43 +406,6 @@ static int share_losses(stk_lanes *lanes, stoke_error *err)
     return r;
 }
 
-/* Chunks first .. end - 1. */
-typedef struct chunk_span {
-    uint32_t first, end;
-} chunk_span;
-
-/* Those of a bucket that this rank owns. */
-static chunk_span own_chunks(const stk_lanes *lanes, uint32_t bucket)
-{
-    const stk_reduce_span piece = stk_reduce_piece(&lanes->reduce, bucket);
-    return (chunk_span){ stk_update_chunks(piece.first), stk_update_chunks(piece.end) };
-}
-
-/* The sum of all ranks' lanes, and the step, each rank for its own pieces; then all have all weights. */
-static int step_together(stk_lanes *lanes, const stoke_update *update, stoke_step_report *report,
-                         stoke_error *err)
-{
-    stoke_net *net = lanes->net;
-    stk_reduce *reduce = &lanes->reduce;
-    const stoke_net_arrays arrays = stoke_net_arrays_of(net);
-    float *own[STK_TREE_COVER + 1];
-    memcpy(own, lanes->sums, lanes->waiting * sizeof *own);
-    own[lanes->waiting] = arrays.gradients;
-    int r = stk_reduce_sum(reduce, own, arrays.gradients, add, net, err);
-    for (uint32_t b = 0; b < reduce->buckets && !r; b++) {
-        const chunk_span mine = own_chunks(lanes, b);
-        r = stoke_net_squares(net, update, mine.first, mine.end, lanes->squares + mine.first, err);
-    }
-    if (!r) r = stk_reduce_gather_chunks(reduce, lanes->squares, err);
-    if (r) return r;
-    stoke_net_step_begin(net, update, lanes->squares, report);
-    for (uint32_t b = 0; b < reduce->buckets; b++) {
-        const chunk_span mine = own_chunks(lanes, b);
-        stoke_net_step_chunks(net, update, mine.first, mine.end);
-    }
-    return stk_reduce_gather(reduce, arrays.values, err);
-}
-
 int stk_lanes_step(stk_lanes *lanes, const stoke_update *update, stoke_step_report *report, double *loss,
                    stoke_error *err)
 {
@@ -421,12 +418,17 @@ int stk_lanes_step(stk_lanes *lanes, const stoke_update *update, stoke_step_repo
     const double factor = factor_of(lanes);
     *loss = mean_loss(lanes) * factor;
     stoke_net_multiply(net, factor);
-    if (lanes->comm) return step_together(lanes, update, report, err);
+    if (lanes->comm) return stk_exchange_step(&lanes->exchange, update, lanes->squares, report, err);
     r = stoke_net_squares(net, update, 0, chunks, lanes->squares, err);
     if (r) return r;
     stoke_net_step_begin(net, update, lanes->squares, report);
     stoke_net_step_chunks(net, update, 0, chunks);
     return STOKE_OK;
+}
+
+int stk_lanes_settle(stk_lanes *lanes, stoke_error *err)
+{
+    return lanes->comm ? stk_exchange_settle(&lanes->exchange, err) : STOKE_OK;
 }
 
 /* Moments and average are right in the pieces of their owners only. */
@@ -435,8 +437,8 @@ int stk_lanes_gather(stk_lanes *lanes, stoke_error *err)
     if (!lanes->comm) return STOKE_OK;
     const stoke_net_arrays arrays = stoke_net_arrays_of(lanes->net);
     float *const kept[] = { arrays.first, arrays.second, arrays.average };
-    int r = STOKE_OK;
+    int r = stk_lanes_settle(lanes, err);
     for (size_t i = 0; !r && i < sizeof kept / sizeof *kept; i++)
-        if (kept[i]) r = stk_reduce_gather(&lanes->reduce, kept[i], err);
+        if (kept[i]) r = stk_reduce_gather(&lanes->exchange.reduce, kept[i], err);
     return r;
 }

@@ -10,13 +10,21 @@
 static void same_bits_for_any_number_of_processes(void **state)
 {
     (void)state;
-    static const run runs[] = {
-        { .model = "b0", .replicas = 2, .accumulate = 1, .threads = 1, .empty = -1 },
-        { .model = "b0", .replicas = 3, .accumulate = 2, .threads = 1, .empty = 7 },
-        { .model = "b0", .replicas = 5, .accumulate = 1, .threads = 2, .empty = -1 },
-        { .model = "resnet", .replicas = 4, .accumulate = 1, .threads = 2, .empty = -1 }
+    static const struct {
+        run run;
+        uint32_t worlds[WORLDS];
+    } cases[] = {
+        { { .model = "b0", .replicas = 2, .accumulate = 1, .threads = 1, .empty = -1 }, { 2 } },
+        { { .model = "b0", .replicas = 3, .accumulate = 2, .threads = 1, .empty = 7 }, { 2, 3 } },
+        { { .model = "b0", .replicas = 3, .accumulate = 2, .threads = 2, .empty = 10 },
+          { 3 } }, /* a last one */
+        { { .model = "b0", .replicas = 5, .accumulate = 1, .threads = 1, .empty = 6 },
+          { 3, 5 } }, /* a lane */
+        { { .model = "b0", .replicas = 7, .accumulate = 1, .threads = 1, .empty = -1 }, { 4, 6 } },
+        { { .model = "resnet", .replicas = 4, .accumulate = 1, .threads = 2, .empty = -1 }, { 2, 3, 4 } },
     };
-    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) assert_same_bits(&runs[i]);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_same_bits(&cases[i].run, cases[i].worlds);
 }
 
 /* ((0 + 1) + 2), each lane by itself, its batches one after the other. */
