@@ -93,20 +93,28 @@ static uint32_t nodes_of(uint32_t q, uint32_t world, uint32_t lanes, stk_tree_no
 
 /* What has to be taken, in elements of each array. */
 typedef struct sizes {
-    size_t at, of, node, parts, sums, pieces, packed, room;
+    size_t at, of, node, parts, sums, pieces, packed, room, wire;
 } sizes;
 
+static int is_one_lane(stk_tree_node node)
+{
+    return node.hi - node.lo == 1;
+}
+
 /* Room is for everybody else's nodes of what this rank owns. */
-static sizes sizes_of(const cut *c, uint32_t rank, uint32_t lanes)
+static sizes sizes_of(const cut *c, uint32_t rank, const stk_reduce_shape *shape)
 {
     stk_tree_node nodes[STK_TREE_COVER];
-    size_t all = 0, most = 0;
+    const uint32_t lanes = shape->lanes;
+    size_t all = 0, most = 0, alone = 0;
     for (uint32_t q = 0; q < c->world; q++) {
         const uint32_t n = nodes_of(q, c->world, lanes, nodes);
         all += n;
         most = stk_most(most, n);
     }
-    const size_t others = all - nodes_of(rank, c->world, lanes, nodes);
+    const uint32_t own = nodes_of(rank, c->world, lanes, nodes);
+    const size_t others = all - own;
+    for (uint32_t k = 0; k < own; k++) alone += (size_t)is_one_lane(nodes[k]);
     return (sizes){ .at = (size_t)c->buckets * c->world + 1,
                     .of = c->world + (size_t)1,
                     .node = all,
@@ -114,16 +122,17 @@ static sizes sizes_of(const cut *c, uint32_t rank, uint32_t lanes)
                     .sums = c->buckets * most,
                     .pieces = c->buckets,
                     .packed = c->chunks,
-                    .room = others * owned(c, rank) };
+                    .room = others * owned(c, rank),
+                    .wire = shape->short_lanes && c->world > 1 ? alone * c->count : 0 };
 }
 
-size_t stk_reduce_bytes(uint32_t rank, uint32_t world, uint32_t lanes, size_t count, size_t chunk)
+size_t stk_reduce_bytes(uint32_t rank, uint32_t world, const stk_reduce_shape *shape)
 {
-    const cut c = cut_of(world, count, chunk);
-    const sizes n = sizes_of(&c, rank, lanes);
+    const cut c = cut_of(world, shape->count, shape->chunk);
+    const sizes n = sizes_of(&c, rank, shape);
     return n.at * sizeof(size_t) + n.of * sizeof(uint32_t) + n.node * sizeof(stk_tree_node) +
            n.parts * sizeof(stoke_comm_part) + (n.sums + n.pieces) * sizeof(stk_comm_ticket *) +
-           n.packed * sizeof(double) + n.room * sizeof(float);
+           n.packed * sizeof(double) + n.room * sizeof(float) + n.wire * sizeof(uint16_t);
 }
 
 static int take(stk_reduce *reduce, const sizes *n)
@@ -136,28 +145,28 @@ static int take(stk_reduce *reduce, const sizes *n)
     reduce->pieces = stk_calloc(n->pieces, sizeof *reduce->pieces);
     reduce->packed = stk_calloc(n->packed + 1, sizeof *reduce->packed);
     reduce->room = stk_alloc_aligned(n->room * sizeof *reduce->room, 64);
+    reduce->wire = stk_alloc_aligned(n->wire * sizeof *reduce->wire, 64);
     return reduce->at && reduce->of && reduce->node && reduce->parts && reduce->sums && reduce->pieces &&
-           reduce->packed && reduce->room;
+           reduce->packed && reduce->room && reduce->wire;
 }
 
-int stk_reduce_open(stk_reduce *reduce, stk_comm *comm, uint32_t lanes, size_t count, size_t chunk,
-                    stoke_error *err)
+int stk_reduce_open(stk_reduce *reduce, stk_comm *comm, const stk_reduce_shape *shape, stoke_error *err)
 {
-    const uint32_t rank = stk_comm_rank(comm), world = stk_comm_world(comm);
-    *reduce = (stk_reduce){ .comm = comm, .lanes = lanes, .count = count, .chunk = chunk };
-    if (!lanes || lanes > STK_TREE_LANES || !chunk)
+    const uint32_t rank = stk_comm_rank(comm), world = stk_comm_world(comm), lanes = shape->lanes;
+    *reduce = (stk_reduce){ .comm = comm, .shape = *shape };
+    if (!lanes || lanes > STK_TREE_LANES || !shape->chunk)
         return stk_fail(err, STOKE_E_INVALID, "%u lanes: 1 to %d are possible", lanes, STK_TREE_LANES);
-    const cut c = cut_of(world, count, chunk);
-    const sizes n = sizes_of(&c, rank, lanes);
+    const cut c = cut_of(world, shape->count, shape->chunk);
+    const sizes n = sizes_of(&c, rank, shape);
     if (!take(reduce, &n)) {
         stk_reduce_close(reduce);
         return stk_fail(err, STOKE_E_NOMEM, "no memory for the gradients of other processes (%.1f MiB)",
-                        STK_MIB(n.room * sizeof(float)));
+                        STK_MIB(n.room * sizeof(float) + n.wire * sizeof(uint16_t)));
     }
     reduce->buckets = c.buckets;
     for (size_t i = 0; i + 1 < n.at; i++)
         reduce->at[i] = first_element(&c, (uint32_t)(i / world), (uint32_t)(i % world));
-    reduce->at[n.at - 1] = count;
+    reduce->at[n.at - 1] = shape->count;
     uint32_t nodes = 0;
     for (uint32_t q = 0; q <= world; q++) {
         stk_tree_node theirs[STK_TREE_COVER];
@@ -186,6 +195,7 @@ void stk_reduce_close(stk_reduce *reduce)
     stk_free(reduce->pieces);
     stk_free(reduce->packed);
     stk_free(reduce->room);
+    stk_free(reduce->wire);
     memset(reduce, 0, sizeof *reduce);
 }
 
@@ -200,19 +210,73 @@ static float *room_of(const stk_reduce *reduce, uint32_t bucket)
     return reduce->room + others * before;
 }
 
+/* Whether a node goes as bf16. */
+static int is_short(const stk_reduce *reduce, stk_tree_node node)
+{
+    return reduce->shape.short_lanes && is_one_lane(node);
+}
+
+/* What is bf16 already, in its upper half, in half the bytes. */
+static void shorten(const float *values, size_t count, uint16_t *to)
+{
+    const uint32_t *bits = (const uint32_t *)(const void *)values;
+    for (size_t i = 0; i < count; i++) to[i] = (uint16_t)(bits[i] >> 16);
+}
+
+/* In place: it came into the second half of the room. Block by block from the front, what is written never
+ * reaches what is still to be read. */
+static void widen(float *room, size_t count)
+{
+    enum { BLOCK = 1024 };
+    const uint16_t *from = (const uint16_t *)(const void *)room + count;
+    for (size_t at = 0; at < count; at += BLOCK) {
+        const size_t n = stk_least(BLOCK, count - at);
+        uint16_t read[BLOCK];
+        uint32_t wide[BLOCK];
+        memcpy(read, from + at, n * sizeof *read);
+        for (size_t i = 0; i < n; i++) wide[i] = (uint32_t)read[i] << 16;
+        memcpy(room + at, wide, n * sizeof *wide);
+    }
+}
+
+/* The k-th node of this rank as it is sent; NULL: it has none. *size: bytes of a number. */
+static const uint8_t *sent_as(const stk_reduce *reduce, uint32_t bucket, uint32_t k, float *const *own,
+                              size_t *size)
+{
+    const stk_tree_node *nodes = reduce->node + reduce->of[stk_comm_rank(reduce->comm)];
+    const stk_reduce_span span = stk_reduce_bucket(reduce, bucket);
+    *size = sizeof(float);
+    if (k >= reduce->own) return NULL;
+    if (!is_short(reduce, nodes[k])) return (const uint8_t *)own[k];
+    uint16_t *wire = reduce->wire;
+    for (uint32_t i = 0; i < k; i++) wire += is_short(reduce, nodes[i]) ? reduce->shape.count : 0;
+    shorten(own[k] + span.first, length(span), wire + span.first);
+    *size = sizeof *wire;
+    return (const uint8_t *)wire;
+}
+
 /* Sends the k-th node of this rank to the owners and receives that of every other rank. */
-static int start_node(stk_reduce *reduce, uint32_t bucket, uint32_t k, float *own, stoke_error *err)
+static int start_node(stk_reduce *reduce, uint32_t bucket, uint32_t k, float *const *own, stoke_error *err)
 {
     const uint32_t rank = stk_comm_rank(reduce->comm), world = stk_comm_world(reduce->comm);
     const size_t mine = length(stk_reduce_piece(reduce, bucket));
     stoke_comm_part *send = reduce->parts, *recv = send + world;
     float *room = room_of(reduce, bucket);
+    size_t size;
+    const uint8_t *sent = sent_as(reduce, bucket, k, own, &size);
     for (uint32_t q = 0; q < world; q++) {
         const uint32_t theirs = q == rank ? 0 : reduce->of[q + 1] - reduce->of[q];
         const stk_reduce_span piece = piece_of(reduce, bucket, q);
         send[q] = recv[q] = (stoke_comm_part){ NULL, 0 };
-        if (own && q != rank) send[q] = (stoke_comm_part){ own + piece.first, length(piece) * sizeof *own };
-        if (k < theirs) recv[q] = (stoke_comm_part){ room + k * mine, mine * sizeof *room };
+        if (sent && q != rank)
+            send[q] =
+                (stoke_comm_part){ (uint8_t *)(uintptr_t)sent + piece.first * size, length(piece) * size };
+        if (k < theirs) {
+            float *to = room + k * mine;
+            const int halved = is_short(reduce, reduce->node[reduce->of[q] + k]);
+            recv[q] = halved ? (stoke_comm_part){ (uint16_t *)(void *)to + mine, mine * sizeof(uint16_t) }
+                             : (stoke_comm_part){ to, mine * sizeof *to };
+        }
         room += theirs * mine;
     }
     return stk_comm_start(reduce->comm, send, recv, &reduce->sums[bucket * reduce->most + k], err);
@@ -222,8 +286,7 @@ int stk_reduce_start(stk_reduce *reduce, uint32_t bucket, float *const *own, sto
 {
     int r = STOKE_OK;
     if (stk_comm_world(reduce->comm) == 1) return r;
-    for (uint32_t k = 0; k < reduce->most && !r; k++)
-        r = start_node(reduce, bucket, k, k < reduce->own ? own[k] : NULL, err);
+    for (uint32_t k = 0; k < reduce->most && !r; k++) r = start_node(reduce, bucket, k, own, err);
     return r;
 }
 
@@ -240,7 +303,8 @@ static void push(stack *s, const stk_reduce *reduce, stk_tree_node node, float *
 {
     s->node[s->depth] = node;
     s->value[s->depth++] = value;
-    while (s->depth > 1 && stk_tree_are_halves(reduce->lanes, s->node[s->depth - 2], s->node[s->depth - 1])) {
+    while (s->depth > 1 &&
+           stk_tree_are_halves(reduce->shape.lanes, s->node[s->depth - 2], s->node[s->depth - 1])) {
         s->depth--;
         add(context, s->value[s->depth - 1], s->value[s->depth], s->count);
         s->node[s->depth - 1].hi = s->node[s->depth].hi;
@@ -261,6 +325,7 @@ int stk_reduce_finish(stk_reduce *reduce, uint32_t bucket, float *const *own, fl
     const uint32_t first = reduce->of[rank], end = reduce->of[rank + 1];
     for (uint32_t k = 0; k < reduce->of[world]; k++) {
         const int here = first <= k && k < end;
+        if (!here && is_short(reduce, reduce->node[k])) widen(room, s.count);
         push(&s, reduce, reduce->node[k], here ? own[k - first] + piece.first : room, add, context);
         if (!here) room += s.count;
     }
@@ -312,8 +377,8 @@ static size_t carry_chunks(const stk_reduce *reduce, uint32_t q, double *numbers
     size_t n = 0;
     for (uint32_t b = 0; b < reduce->buckets; b++) {
         const stk_reduce_span piece = piece_of(reduce, b, q);
-        const size_t chunks = (length(piece) + reduce->chunk - 1) / reduce->chunk;
-        double *at = numbers + piece.first / reduce->chunk;
+        const size_t chunks = (length(piece) + reduce->shape.chunk - 1) / reduce->shape.chunk;
+        double *at = numbers + piece.first / reduce->shape.chunk;
         if (chunks) memcpy(give ? packed + n : at, give ? at : packed + n, chunks * sizeof *at);
         n += chunks;
     }

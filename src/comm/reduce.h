@@ -14,11 +14,17 @@
 #include "src/comm/comm.h"
 #include "src/comm/tree.h"
 
-/* Who has what, for an array of `count` floats cut at multiples of `chunk`. */
-typedef struct stk_reduce {
-    stk_comm *comm; /* NULL: one rank */
+/* Of an array of `count` floats that is cut at multiples of `chunk`. */
+typedef struct stk_reduce_shape {
     uint32_t lanes;
     size_t count, chunk;
+    int short_lanes; /* every lane has numbers that are bf16: a node of one lane travels as such */
+} stk_reduce_shape;
+
+/* Who has what. */
+typedef struct stk_reduce {
+    stk_comm *comm; /* NULL: one rank */
+    stk_reduce_shape shape;
     uint32_t buckets;
     uint32_t own;  /* nodes of this rank */
     uint32_t most; /* nodes of the rank that has most */
@@ -30,14 +36,14 @@ typedef struct stk_reduce {
     stk_comm_ticket **pieces; /* [buckets] of a gather, on their way */
     double *packed;           /* a number per chunk, rank after rank */
     float *room;              /* what is received */
+    uint16_t *wire;           /* what is sent as bf16: whole arrays, one for each own node of one lane */
 } stk_reduce;
 
 /* How many buckets an array is cut into. */
 uint32_t stk_reduce_buckets(uint32_t world, size_t count, size_t chunk);
 /* Bytes that stk_reduce_open will take. A rank may own nothing: of few chunks or of few lanes. */
-size_t stk_reduce_bytes(uint32_t rank, uint32_t world, uint32_t lanes, size_t count, size_t chunk);
-int stk_reduce_open(stk_reduce *reduce, stk_comm *comm, uint32_t lanes, size_t count, size_t chunk,
-                    stoke_error *err);
+size_t stk_reduce_bytes(uint32_t rank, uint32_t world, const stk_reduce_shape *shape);
+int stk_reduce_open(stk_reduce *reduce, stk_comm *comm, const stk_reduce_shape *shape, stoke_error *err);
 /* Waits for what is on its way, but not after a failure. */
 void stk_reduce_close(stk_reduce *reduce);
 

@@ -267,10 +267,13 @@ void stoke_net_leaf_back(stoke_net *net, const stoke_net_batch *batch, int add)
 {
     stk_tape_profile_start(&net->parts);
     net->run.accumulate = add;
-    if (batch->count)
-        stk_net_backward(net, batch);
-    else if (!add)
-        memset(net->gradients, 0, net->parameters.trainable * sizeof *net->gradients);
+    stk_net_backward(net, batch);
+    net->have_gradients = 1;
+}
+
+void stoke_net_leaf_none(stoke_net *net)
+{
+    memset(net->gradients, 0, net->parameters.trainable * sizeof *net->gradients);
     net->have_gradients = 1;
 }
 

@@ -1,17 +1,72 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/train/exchange.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/net/ops/ops.h"
 
+/* ---- arithmetic ---- */
+
+enum { PIECE = 16384 }; /* floats that a thread takes in one go */
+
+typedef struct piece_job {
+    float *to;
+    const float *from;
+    size_t count;
+} piece_job;
+
+static void add_task(const void *context, uint32_t task, uint32_t thread)
+{
+    (void)thread;
+    const piece_job *job = context;
+    const size_t first = (size_t)task * PIECE, end = stk_least(first + PIECE, job->count);
+    float *to = job->to;
+    const float *from = job->from;
+    for (size_t i = first; i < end; i++) to[i] += from[i];
+}
+
+void stk_exchange_add(void *net, float *to, const float *from, size_t count)
+{
+    const piece_job job = { to, from, count };
+    stoke_net_run(net, add_task, &job, (uint32_t)((count + PIECE - 1) / PIECE));
+}
+
+/* k_bf16 is for finite numbers: it would make some NaN infinite, and some 0. */
+static float rounded(float value)
+{
+    return isnan(value) ? NAN : k_from_bf16(k_bf16(value));
+}
+
+static void round_task(const void *context, uint32_t task, uint32_t thread)
+{
+    (void)thread;
+    const piece_job *job = context;
+    const size_t first = (size_t)task * PIECE, end = stk_least(first + PIECE, job->count);
+    for (size_t i = first; i < end; i++) job->to[i] = rounded(job->to[i]);
+}
+
+void stk_exchange_round(const stoke_net *net, float *values, size_t count)
+{
+    const piece_job job = { values, NULL, count };
+    stoke_net_run(net, round_task, &job, (uint32_t)((count + PIECE - 1) / PIECE));
+}
+
 /* ---- memory ---- */
 
-uint64_t stk_exchange_bytes(uint32_t rank, uint32_t world, uint32_t lanes, size_t trained)
+static stk_reduce_shape shape_of(stk_exchange_lanes lanes, size_t trained)
 {
-    return stk_reduce_bytes(rank, world, lanes, trained, STOKE_NET_CHUNK) +
+    return (stk_reduce_shape){
+        .lanes = lanes.count, .count = trained, .chunk = STOKE_NET_CHUNK, .short_lanes = lanes.rounded
+    };
+}
+
+uint64_t stk_exchange_bytes(uint32_t rank, uint32_t world, stk_exchange_lanes lanes, size_t trained)
+{
+    const stk_reduce_shape shape = shape_of(lanes, trained);
+    return stk_reduce_bytes(rank, world, &shape) +
            stk_reduce_buckets(world, trained, STOKE_NET_CHUNK) * 2 * sizeof(stk_exchange_turn);
 }
 
@@ -26,12 +81,12 @@ static void take_turns(stk_exchange_turn *turns, uint32_t count)
     }
 }
 
-int stk_exchange_open(stk_exchange *x, stk_comm *comm, stoke_net *net, uint32_t lanes, stk_reduce_add *add,
+int stk_exchange_open(stk_exchange *x, stk_comm *comm, stoke_net *net, stk_exchange_lanes lanes,
                       stoke_error *err)
 {
-    const size_t trained = stoke_net_arrays_of(net).trained;
-    *x = (stk_exchange){ .net = net, .add = add };
-    const int r = stk_reduce_open(&x->reduce, comm, lanes, trained, STOKE_NET_CHUNK, err);
+    const stk_reduce_shape shape = shape_of(lanes, stoke_net_arrays_of(net).trained);
+    *x = (stk_exchange){ .net = net };
+    const int r = stk_reduce_open(&x->reduce, comm, &shape, err);
     if (r) return r;
     const uint32_t buckets = x->come = x->reduce.buckets;
     x->gradients = stk_calloc(buckets, sizeof *x->gradients);
@@ -61,13 +116,14 @@ void stk_exchange_close(stk_exchange *x)
 
 /* ---- gradients ---- */
 
-/* A bucket of this rank's last node is complete once the halves that wait for it are added. */
+/* A bucket of this rank's last node is complete once the halves that wait for it are added to the lane. */
 static void send(stk_exchange *x, uint32_t bucket)
 {
     const stk_reduce_span span = stk_reduce_bucket(&x->reduce, bucket);
     float *gradients = stoke_net_arrays_of(x->net).gradients;
+    if (x->rounds) stk_exchange_round(x->net, gradients + span.first, span.end - span.first);
     for (uint32_t i = x->half_count; i--;)
-        x->add(x->net, gradients + span.first, x->halves[i] + span.first, span.end - span.first);
+        stk_exchange_add(x->net, gradients + span.first, x->halves[i] + span.first, span.end - span.first);
     if (!x->status) x->status = stk_reduce_start(&x->reduce, bucket, x->own, &x->why);
 }
 
@@ -78,12 +134,13 @@ static void send_what_is_complete(void *context, uint32_t done)
         send(x, x->gradients[x->left++].bucket);
 }
 
-void stk_exchange_begin(stk_exchange *x, float *const *sums, uint32_t nodes, uint32_t waiting)
+void stk_exchange_begin(stk_exchange *x, float *const *sums, uint32_t nodes, uint32_t waiting, int rounds)
 {
     memcpy(x->own, sums, nodes * sizeof *x->own);
     x->own[nodes] = stoke_net_arrays_of(x->net).gradients;
     x->halves = sums + nodes;
     x->half_count = waiting - nodes;
+    x->rounds = rounds;
     x->left = 0;
     stoke_net_after_backward(x->net, send_what_is_complete, x);
 }
@@ -137,7 +194,7 @@ static int sum(stk_exchange *x, const stoke_update *update, double *squares, sto
     for (uint32_t i = 0; i < x->reduce.buckets && !r; i++) {
         const uint32_t bucket = x->gradients[i].bucket;
         const chunk_span mine = own_chunks(x, bucket);
-        r = stk_reduce_finish(&x->reduce, bucket, x->own, gradients, x->add, x->net, err);
+        r = stk_reduce_finish(&x->reduce, bucket, x->own, gradients, stk_exchange_add, x->net, err);
         if (!r) r = stoke_net_squares(x->net, update, mine.first, mine.end, squares + mine.first, err);
     }
     return r ? r : stk_reduce_gather_chunks(&x->reduce, squares, err);

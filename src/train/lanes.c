@@ -8,32 +8,6 @@
 #include "src/base/mem.h"
 #include "src/net/ops/ops.h"
 
-/* ---- adding ---- */
-
-enum { PIECE = 16384 }; /* floats that a thread adds in one go */
-
-typedef struct add_job {
-    float *to;
-    const float *from;
-    size_t count;
-} add_job;
-
-static void add_task(const void *context, uint32_t task, uint32_t thread)
-{
-    (void)thread;
-    const add_job *job = context;
-    const size_t first = (size_t)task * PIECE, end = first + PIECE < job->count ? first + PIECE : job->count;
-    float *to = job->to;
-    const float *from = job->from;
-    for (size_t i = first; i < end; i++) to[i] += from[i];
-}
-
-static void add(void *net, float *to, const float *from, size_t count)
-{
-    const add_job job = { to, from, count };
-    stoke_net_run(net, add_task, &job, (uint32_t)((count + PIECE - 1) / PIECE));
-}
-
 /* ---- which batches ---- */
 
 static uint32_t batches_of(const stk_lanes_shape *shape)
@@ -150,6 +124,11 @@ static size_t words_of(const stk_lanes_shape *shape)
     return own * (2 + shape->statistics);
 }
 
+static stk_exchange_lanes exchanged(const stk_lanes_shape *shape)
+{
+    return (stk_exchange_lanes){ shape->replicas, shape->rounded };
+}
+
 stk_lanes_shape stk_lanes_shape_of(const stk_setup *setup, const stoke_net_plan *plan)
 {
     const stoke_train_params *params = &setup->params;
@@ -160,7 +139,8 @@ stk_lanes_shape stk_lanes_shape_of(const stk_setup *setup, const stoke_net_plan 
                               .trained = plan->trained_floats,
                               .statistics = plan->statistics,
                               .audit_every = setup->world > 1 ? (uint64_t)params->audit_every : 0,
-                              .divisor = stk_setup_divisor(setup) };
+                              .divisor = stk_setup_divisor(setup),
+                              .rounded = params->compress == STOKE_COMPRESS_BF16 };
 }
 
 uint64_t stk_lanes_bytes(const stk_lanes_shape *shape)
@@ -170,7 +150,7 @@ uint64_t stk_lanes_bytes(const stk_lanes_shape *shape)
                              (shape->world > 1 ? (shape->world + 1) * (uint64_t)words_of(shape) : 0);
     const uint64_t hashes = shape->world > 1 ? shape->world * sizeof(stk_audit_word) : 0;
     return arrays_needed(shape) * (uint64_t)sum_bytes(shape) + numbers * sizeof(double) + hashes +
-           (shape->world > 1 ? stk_exchange_bytes(shape->rank, shape->world, shape->replicas, shape->trained)
+           (shape->world > 1 ? stk_exchange_bytes(shape->rank, shape->world, exchanged(shape), shape->trained)
                              : 0);
 }
 
@@ -200,7 +180,7 @@ int stk_lanes_open(stk_lanes *lanes, stoke_net *net, stk_comm *comm, const stk_l
                               (unsigned)(lanes->end - lanes->first))
                    : STOKE_OK;
     if (!r) r = stk_audit_open(&lanes->audit, comm, shape->audit_every, shape->replicas, err);
-    if (!r && comm) r = stk_exchange_open(&lanes->exchange, comm, net, shape->replicas, add, err);
+    if (!r && comm) r = stk_exchange_open(&lanes->exchange, comm, net, exchanged(shape), err);
     if (r) stk_lanes_close(lanes);
     return r;
 }
@@ -226,7 +206,7 @@ void stk_lanes_close(stk_lanes *lanes)
  * completes them; NULL: they are complete. */
 static void send_lane(stk_lanes *lanes, uint32_t waiting, const stoke_net_batch *rows)
 {
-    stk_exchange_begin(&lanes->exchange, lanes->sums, lanes->waiting, waiting);
+    stk_exchange_begin(&lanes->exchange, lanes->sums, lanes->waiting, waiting, rows && lanes->shape.rounded);
     if (rows) stoke_net_leaf_back(lanes->net, rows, lanes->computed);
     stk_exchange_end(&lanes->exchange);
 }
@@ -236,19 +216,19 @@ static void send_lane(stk_lanes *lanes, uint32_t waiting, const stoke_net_batch 
 static void close_lane(stk_lanes *lanes, uint32_t lane)
 {
     const stoke_net_arrays arrays = stoke_net_arrays_of(lanes->net);
-    const stoke_net_batch nothing = { .count = 0 };
     stk_tree_node node = { lane, lane + 1 };
     float *sum = arrays.gradients;
     const int last = lane + 1 == lanes->end;
-    if (!lanes->computed) stoke_net_leaf_back(lanes->net, &nothing, 0);
+    if (!lanes->computed) stoke_net_leaf_none(lanes->net);
     lanes->computed = 0;
+    if (lanes->shape.rounded) stk_exchange_round(lanes->net, sum, lanes->shape.trained);
     while (halves_on_top(lanes, node)) {
         float *left = lanes->sums[--lanes->waiting];
         node.lo = lanes->nodes[lanes->waiting].lo;
         if (last) {
-            add(lanes->net, sum, left, lanes->shape.trained);
+            stk_exchange_add(lanes->net, sum, left, lanes->shape.trained);
         } else {
-            add(lanes->net, left, sum, lanes->shape.trained);
+            stk_exchange_add(lanes->net, left, sum, lanes->shape.trained);
             sum = left;
         }
     }

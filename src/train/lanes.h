@@ -27,6 +27,7 @@ typedef struct stk_lanes_shape {
     size_t statistics;    /* stoke_net_statistics */
     uint64_t audit_every; /* steps; 0: no audits */
     double divisor;       /* stk_setup_divisor: 0, or the pixels of a full batch */
+    int rounded;          /* the gradients of each lane, to bf16 (`compress`) */
 } stk_lanes_shape;
 
 typedef struct stk_lanes {

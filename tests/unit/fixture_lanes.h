@@ -18,6 +18,7 @@ typedef struct run {
     uint32_t replicas, accumulate, threads;
     int empty; /* the number of a batch of which nothing is left; -1: none */
     int64_t audit_every;
+    int compress;
     /* what came of it, by rank */
     uint64_t digest[MOST_RANKS];
     double loss[MOST_RANKS];
@@ -108,12 +109,13 @@ typedef struct part {
 static inline void open_part(part *p, run *r, stk_comm *comm, const stoke_net_params *params)
 {
     stoke_error err = { 0 };
-    stk_setup setup = {
-        .params = { .replicas = r->replicas, .accumulate = r->accumulate, .audit_every = r->audit_every },
-        .rank = stk_comm_rank(comm),
-        .world = stk_comm_world(comm),
-        .net = *params
-    };
+    stk_setup setup = { .params = { .replicas = r->replicas,
+                                    .accumulate = r->accumulate,
+                                    .audit_every = r->audit_every,
+                                    .compress = r->compress },
+                        .rank = stk_comm_rank(comm),
+                        .world = stk_comm_world(comm),
+                        .net = *params };
     *p = (part){ .r = r, .net = open_params(&setup.net) };
     p->shape = stk_lanes_shape_of(&setup, stoke_net_plan_used(p->net));
     RANK_CHECK(!stk_lanes_open(&p->lanes, p->net, setup.world > 1 ? comm : NULL, &p->shape, &err));

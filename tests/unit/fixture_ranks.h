@@ -107,7 +107,8 @@ static inline void sum_lanes(stk_comm *comm, uint32_t lanes, size_t count, size_
     float *own[STK_TREE_COVER] = { 0 };
     stoke_error err = { 0 };
     stk_reduce reduce;
-    RANK_CHECK(stk_reduce_open(&reduce, comm, lanes, count, chunk, &err) == STOKE_OK);
+    const stk_reduce_shape shape = { .lanes = lanes, .count = count, .chunk = chunk };
+    RANK_CHECK(stk_reduce_open(&reduce, comm, &shape, &err) == STOKE_OK);
     const uint32_t n = stk_tree_cover(lanes, stk_tree_first(lanes, rank, world),
                                       stk_tree_first(lanes, rank + 1, world), nodes);
     RANK_CHECK(n == reduce.own);

@@ -27,6 +27,22 @@ static void same_bits_for_any_number_of_processes(void **state)
         assert_same_bits(&cases[i].run, cases[i].worlds);
 }
 
+/* Lanes are rounded before anything is added, by however many: bits of their own, the same for all. */
+static void rounded_lanes_have_the_same_bits(void **state)
+{
+    (void)state;
+    run r = { .model = "b0", .replicas = 3, .accumulate = 1, .threads = 1, .empty = -1 };
+    assert_int_equal(run_ranks(1, 60, train, &r), 0);
+    const uint64_t plain = r.digest[0];
+    r.compress = STOKE_COMPRESS_BF16;
+    assert_int_equal(run_ranks(1, 60, train, &r), 0);
+    const uint64_t digest = r.digest[0];
+    const double loss = r.loss[0];
+    assert_true(digest != plain);
+    assert_all_ranks(&r, 2, digest, loss); /* one rank has a node of one lane, one has two */
+    assert_all_ranks(&r, 3, digest, loss);
+}
+
 /* ((0 + 1) + 2), each lane by itself, its batches one after the other. */
 static void a_step_is_what_hands_add_up(void **state)
 {
@@ -138,6 +154,7 @@ UNIT_GROUP(lanes)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_for_any_number_of_processes),
+        cmocka_unit_test(rounded_lanes_have_the_same_bits),
         cmocka_unit_test(a_step_is_what_hands_add_up),
         cmocka_unit_test(one_lane_is_a_plain_run),
         cmocka_unit_test(routes_share_all_batches),

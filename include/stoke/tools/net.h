@@ -60,11 +60,12 @@ STOKE_API uint32_t stoke_net_chunks(const stoke_net *net);
 STOKE_API int stoke_net_leaf(stoke_net *net, const stoke_net_batch *batch, uint32_t of, uint64_t draw,
                              int add, double *loss, double *statistics, stoke_error *err);
 /* The same in two calls, with nothing else asked of the network between them: forward pass and loss, which
- * may fail, and the backward pass of the same batch, which cannot; of a batch of no pictures, without the
- * first, gradients are 0. */
+ * may fail, and the backward pass of the same batch, which cannot. */
 STOKE_API int stoke_net_leaf_loss(stoke_net *net, const stoke_net_batch *batch, uint32_t of, uint64_t draw,
                                   double *loss, double *statistics, stoke_error *err);
 STOKE_API void stoke_net_leaf_back(stoke_net *net, const stoke_net_batch *batch, int add);
+/* The gradients of nothing, zeros: of a process that got no picture. */
+STOKE_API void stoke_net_leaf_none(stoke_net *net);
 /* Gradients leave while the backward pass goes on, weights come while the forward pass does. The gradients
  * first .. end - 1 are complete after so many operations of a backward pass (0: it writes none of them); the
  * weights first .. end - 1 are not read before so many operations of a forward pass are done. */
