@@ -41,6 +41,9 @@ typedef enum stoke_loss_mean {
 
 enum { STOKE_TRAIN_LOSS_AUTO = STOKE_LOSS_KINDS };
 
+/* Numbers in which a lane's gradients are kept: half the bytes of those that processes send as they are. */
+typedef enum stoke_compress { STOKE_COMPRESS_NONE = 0, STOKE_COMPRESS_BF16 = 1 } stoke_compress;
+
 /* Every field, its default and its meaning stand in the table (src/train/options.c) and so in
  * `stoke help train`; the comments here only add what a programmer must know. The seed is the data's. */
 typedef struct stoke_train_params {
@@ -62,6 +65,7 @@ typedef struct stoke_train_params {
     int64_t accumulate;  /* batches per step */
     const char *comm;    /* engine: "auto", "none", "mpi", "c10d", or a plugin's path */
     double comm_timeout; /* seconds that one rank may be waited for; 0: for ever */
+    int compress;        /* stoke_compress: of every lane's gradients, before they are added up */
     int64_t replicas; /* times as many, in lanes that processes share; -1: as many as there are processes */
     int64_t audit_every; /* steps; 0: never: every so often each process computes a lane of another, too, and
                             STOKE_E_STATE says who does not have the same bits */

@@ -355,17 +355,23 @@ static void pack_list(const stk_exec *run, const stk_parameters *p)
 }
 
 /* SegFormer's head is folded again when it changes between batch statistics and running ones. */
-void stk_net_pack(stoke_net *net, int training)
+void stk_net_begin_pass(stoke_net *net, int training)
 {
     stk_segformer_head *head = stk_net_layer(net, STK_TAPE_SEGFORMER_HEAD);
     if (head && head->training != training) net->head_packed = 0;
     if (head) head->training = training;
+    if (!net->features || net->features->packed) return;
+    pack_list(&net->run, &net->features->parameters); /* once and for all */
+    net->features->packed = 1;
+}
+
+void stk_net_pack(stoke_net *net, int training)
+{
+    stk_segformer_head *head = stk_net_layer(net, STK_TAPE_SEGFORMER_HEAD);
+    stk_net_begin_pass(net, training);
+    if (net->before_forward.told) net->before_forward.told(net->before_forward.context, UINT32_MAX);
     if (net->layers_packed && net->head_packed) return;
     if (!net->layers_packed) pack_list(&net->run, &net->parameters);
-    if (net->features && !net->features->packed) { /* once and for all */
-        pack_list(&net->run, &net->features->parameters);
-        net->features->packed = 1;
-    }
     if (head && !net->head_packed) stk_segformer_head_pack(&net->run, head);
     net->layers_packed = net->head_packed = 1;
     stk_tape_profile_lap(&net->parts, STK_PART_PACK);

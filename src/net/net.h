@@ -4,8 +4,8 @@
  *
  *   net_train.c     one batch: forward, loss, backward; the step
  *   net_predict.c   what prediction makes of the logits
- *   execute.c       the tape, operation by operation
- *   ops/ops.h       the operations
+ *   marks.c         a pass whose weights are still on their way, or whose gradients leave as they are
+ * complete execute.c       the tape, operation by operation ops/ops.h       the operations
  *
  * Opening it: net.c reads the settings, the network's own file (network.h) declares the layers (parameters.h)
  * and records the tape (tape.h), tape_plan.c places the tensors and adds up what there is to compute.
@@ -41,6 +41,12 @@ typedef struct stk_activation_arena {
     size_t bytes;              /* that were allocated */
 } stk_activation_arena;
 
+/* Who hears of operations; told NULL: nobody. */
+typedef struct stk_net_teller {
+    stoke_net_operations *told;
+    void *context;
+} stk_net_teller;
+
 struct stoke_net {
     stoke_net_params params; /* strings are NULL: they were the caller's */
     float *class_weights;    /* a copy of params.loss.class_weights */
@@ -65,10 +71,13 @@ struct stoke_net {
     int dropping;       /* a training batch is on its way: drop path is at work */
     double *squares;    /* of the gradients, chunk by chunk */
     int have_gradients; /* since the last step */
+    int step_skipped;   /* the step that has begun is not to be made; else gradients times the factor are */
+    double step_factor;
     double divisor;     /* of the losses of training; 0: the weights of a batch's pixels */
     double weight;      /* the latter, of the last one */
     double factor;      /* of the gradients in the next step */
     uint64_t draw;      /* number of the batch that is on its way: keys dropout and drop path */
+    stk_net_teller before_forward, after_backward;
     stoke_net_state state;
     stk_tape_profile parts;
     char **labels; /* names of the classes, given or from the file; NULL without */
@@ -95,7 +104,12 @@ static inline float *stk_net_logits(const stoke_net *net)
     return stk_net_tensor(net, net->tape.logits);
 }
 void stk_net_execute(stoke_net *net, stk_tape_span span, const stoke_net_batch *batch);
-/* Brings the packed weights up to date. */
+/* The passes, for who is told of their operations. */
+void stk_net_forward(stoke_net *net, const stoke_net_batch *batch, int training);
+void stk_net_backward(stoke_net *net, const stoke_net_batch *batch);
+/* What is packed for the other kind of pass, training or not, is not what is needed now. */
+void stk_net_begin_pass(stoke_net *net, int training);
+/* That, and all packed weights are brought up to date; who is told of forward passes is so of the last. */
 void stk_net_pack(stoke_net *net, int training);
 /* The layer of the tape's first operation of a kind; NULL: there is none. */
 void *stk_net_layer(const stoke_net *net, stk_tape_op_kind kind);

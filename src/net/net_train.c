@@ -110,10 +110,9 @@ static void judge(stoke_net *net, const stoke_net_batch *batch, float factor, do
 static void net_logits(stoke_net *net, const stoke_net_batch *batch, int training)
 {
     stk_tape_profile_start(&net->parts);
-    stk_net_pack(net, training);
     net->dropping = training;
     net->loss_shape.batch = batch->count;
-    stk_net_execute(net, net->tape.forward, batch);
+    stk_net_forward(net, batch, training);
 }
 
 /* Only who labels pictures has classes to give. */
@@ -268,7 +267,13 @@ void stoke_net_leaf_back(stoke_net *net, const stoke_net_batch *batch, int add)
 {
     stk_tape_profile_start(&net->parts);
     net->run.accumulate = add;
-    stk_net_execute(net, net->tape.backward, batch);
+    stk_net_backward(net, batch);
+    net->have_gradients = 1;
+}
+
+void stoke_net_leaf_none(stoke_net *net)
+{
+    memset(net->gradients, 0, net->parameters.trainable * sizeof *net->gradients);
     net->have_gradients = 1;
 }
 
@@ -342,8 +347,10 @@ int stoke_net_step(stoke_net *net, const stoke_update *settings, stoke_step_repo
     if (!settings) settings = &defaults;
     const uint32_t chunks = stoke_net_chunks(net);
     const int status = stoke_net_squares(net, settings, 0, chunks, net->squares, err);
-    if (!status) stoke_net_step_part(net, settings, net->squares, 0, chunks, report);
-    return status;
+    if (status) return status;
+    stoke_net_step_begin(net, settings, net->squares, report);
+    stoke_net_step_chunks(net, settings, 0, chunks);
+    return STOKE_OK;
 }
 
 uint32_t stoke_net_chunks(const stoke_net *net)
@@ -362,30 +369,37 @@ int stoke_net_squares(stoke_net *net, const stoke_update *settings, uint32_t fir
     return STOKE_OK;
 }
 
-void stoke_net_step_part(stoke_net *net, const stoke_update *settings, const double *squares, uint32_t first,
-                         uint32_t end, stoke_step_report *report)
+void stoke_net_step_begin(stoke_net *net, const stoke_update *settings, const double *squares,
+                          stoke_step_report *report)
 {
-    const stk_update update = update_of(net, settings);
     const double scale = net->state.loss_scale;
-    double factor = net->factor / scale;
-    const double norm = stk_gradient_norm(squares, stoke_net_chunks(net), factor);
+    net->step_factor = net->factor / scale;
+    const double norm = stk_gradient_norm(squares, stoke_net_chunks(net), net->step_factor);
     const int overflow = !isfinite(norm);
     if (!overflow) {
         /* the 1e-6 is clip_grad_norm_'s */
-        if (settings->clip_norm > 0) factor *= fmin(1, settings->clip_norm / (norm + 1e-6));
-        stk_update_run(&net->run, &update, first, end, settings, ++net->state.step, factor);
+        if (settings->clip_norm > 0) net->step_factor *= fmin(1, settings->clip_norm / (norm + 1e-6));
+        net->state.step++;
         net->head_packed = 0;
         /* 3x3 convolutions are packed all together, those of the head, too. */
         net->layers_packed = net->params.freeze_encoder && !net->parameters.conv3_count && net->layers_packed;
     }
+    net->step_skipped = overflow;
     follow_scale(net, overflow);
     net->have_gradients = 0;
     net->factor = 1;
-    stk_tape_profile_lap(&net->parts, STK_PART_UPDATE);
     if (report)
         *report = (stoke_step_report){
             .step = net->state.step, .gradient_norm = norm, .loss_scale = scale, .skipped = overflow
         };
+}
+
+void stoke_net_step_chunks(stoke_net *net, const stoke_update *settings, uint32_t first, uint32_t end)
+{
+    const stk_update update = update_of(net, settings);
+    if (!net->step_skipped)
+        stk_update_run(&net->run, &update, first, end, settings, net->state.step, net->step_factor);
+    stk_tape_profile_lap(&net->parts, STK_PART_UPDATE);
 }
 
 stoke_net_arrays stoke_net_arrays_of(const stoke_net *net)

@@ -157,6 +157,7 @@ static int is_silent(const char *name, const stk_setup *setup)
         if (!strcmp(name, of_restoration[i])) return !stk_setup_restores(setup);
     if (!strcmp(name, "replicas")) return setup->params.replicas == 1;
     if (!strcmp(name, "loss_mean")) return setup->params.loss_mean == STOKE_LOSS_MEAN_BATCHES;
+    if (!strcmp(name, "compress")) return setup->params.compress == STOKE_COMPRESS_NONE;
     if (!strcmp(name, "perceptual_weight")) return !setup->features;
     if (!strcmp(name, "base_channels")) return !setup->params.base_channels;
     return !strcmp(name, "num_blocks") && !setup->params.num_blocks;

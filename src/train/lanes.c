@@ -124,6 +124,11 @@ static size_t words_of(const stk_lanes_shape *shape)
     return own * (2 + shape->statistics);
 }
 
+static stk_exchange_lanes exchanged(const stk_lanes_shape *shape)
+{
+    return (stk_exchange_lanes){ shape->replicas, shape->rounded };
+}
+
 stk_lanes_shape stk_lanes_shape_of(const stk_setup *setup, const stoke_net_plan *plan)
 {
     const stoke_train_params *params = &setup->params;
@@ -134,7 +139,8 @@ stk_lanes_shape stk_lanes_shape_of(const stk_setup *setup, const stoke_net_plan 
                               .trained = plan->trained_floats,
                               .statistics = plan->statistics,
                               .audit_every = setup->world > 1 ? (uint64_t)params->audit_every : 0,
-                              .divisor = stk_setup_divisor(setup) };
+                              .divisor = stk_setup_divisor(setup),
+                              .rounded = params->compress == STOKE_COMPRESS_BF16 };
 }
 
 uint64_t stk_lanes_bytes(const stk_lanes_shape *shape)
@@ -144,8 +150,7 @@ uint64_t stk_lanes_bytes(const stk_lanes_shape *shape)
                              (shape->world > 1 ? (shape->world + 1) * (uint64_t)words_of(shape) : 0);
     const uint64_t hashes = shape->world > 1 ? shape->world * sizeof(stk_audit_word) : 0;
     return arrays_needed(shape) * (uint64_t)sum_bytes(shape) + numbers * sizeof(double) + hashes +
-           (shape->world > 1 ? stk_reduce_bytes(shape->rank, shape->world, shape->replicas, shape->trained,
-                                                STOKE_NET_CHUNK)
+           (shape->world > 1 ? stk_exchange_bytes(shape->rank, shape->world, exchanged(shape), shape->trained)
                              : 0);
 }
 
@@ -175,15 +180,14 @@ int stk_lanes_open(stk_lanes *lanes, stoke_net *net, stk_comm *comm, const stk_l
                               (unsigned)(lanes->end - lanes->first))
                    : STOKE_OK;
     if (!r) r = stk_audit_open(&lanes->audit, comm, shape->audit_every, shape->replicas, err);
-    if (!r && comm)
-        r = stk_reduce_open(&lanes->reduce, comm, shape->replicas, shape->trained, STOKE_NET_CHUNK, err);
+    if (!r && comm) r = stk_exchange_open(&lanes->exchange, comm, net, exchanged(shape), err);
     if (r) stk_lanes_close(lanes);
     return r;
 }
 
 void stk_lanes_close(stk_lanes *lanes)
 {
-    stk_reduce_close(&lanes->reduce);
+    stk_exchange_close(&lanes->exchange);
     stk_audit_close(&lanes->audit);
     while (lanes->arrays) stk_free_pages(lanes->sums[--lanes->arrays], sum_bytes(&lanes->shape));
     stk_free(lanes->losses);
@@ -197,28 +201,14 @@ void stk_lanes_close(stk_lanes *lanes)
 
 /* ---- sums ---- */
 
-enum { PIECE = 16384 }; /* floats that a thread adds in one go */
-
-typedef struct add_job {
-    float *to;
-    const float *from;
-    size_t count;
-} add_job;
-
-static void add_task(const void *context, uint32_t task, uint32_t thread)
+/* This rank's nodes go to the others: those that wait, and the network's gradients, with which the halves
+ * from there up to `waiting` are still to be added up. Bucket by bucket as the backward pass of `rows`
+ * completes them; NULL: they are complete. */
+static void send_lane(stk_lanes *lanes, uint32_t waiting, const stoke_net_batch *rows)
 {
-    (void)thread;
-    const add_job *job = context;
-    const size_t first = (size_t)task * PIECE, end = first + PIECE < job->count ? first + PIECE : job->count;
-    float *to = job->to;
-    const float *from = job->from;
-    for (size_t i = first; i < end; i++) to[i] += from[i];
-}
-
-static void add(void *net, float *to, const float *from, size_t count)
-{
-    const add_job job = { to, from, count };
-    stoke_net_run(net, add_task, &job, (uint32_t)((count + PIECE - 1) / PIECE));
+    stk_exchange_begin(&lanes->exchange, lanes->sums, lanes->waiting, waiting, rows && lanes->shape.rounded);
+    if (rows) stoke_net_leaf_back(lanes->net, rows, lanes->computed);
+    stk_exchange_end(&lanes->exchange);
 }
 
 /* A lane's gradients are complete: they are added to the half that waits for them, or wait themselves. Those
@@ -229,19 +219,23 @@ static void close_lane(stk_lanes *lanes, uint32_t lane)
     stk_tree_node node = { lane, lane + 1 };
     float *sum = arrays.gradients;
     const int last = lane + 1 == lanes->end;
-    if (!lanes->computed) memset(sum, 0, sum_bytes(&lanes->shape));
+    if (!lanes->computed) stoke_net_leaf_none(lanes->net);
     lanes->computed = 0;
+    if (lanes->shape.rounded) stk_exchange_round(lanes->net, sum, lanes->shape.trained);
     while (halves_on_top(lanes, node)) {
         float *left = lanes->sums[--lanes->waiting];
         node.lo = lanes->nodes[lanes->waiting].lo;
         if (last) {
-            add(lanes->net, sum, left, lanes->shape.trained);
+            stk_exchange_add(lanes->net, sum, left, lanes->shape.trained);
         } else {
-            add(lanes->net, left, sum, lanes->shape.trained);
+            stk_exchange_add(lanes->net, left, sum, lanes->shape.trained);
             sum = left;
         }
     }
-    if (last) return;
+    if (last) {
+        if (lanes->comm) send_lane(lanes, lanes->waiting, NULL);
+        return;
+    }
     lanes->nodes[lanes->waiting] = node;
     if (sum == arrays.gradients) memcpy(lanes->sums[lanes->waiting], sum, sum_bytes(&lanes->shape));
     lanes->waiting++;
@@ -264,9 +258,11 @@ static int leaf_loss(stk_lanes *lanes, uint32_t place, const stoke_net_batch *ro
     stoke_net_state_get(lanes->net, &now);
     const uint64_t draw = now.draws + (lanes->shape.replicas == 1 ? 0 : place);
     *loss = 0;
-    return rows->count
-               ? stoke_net_leaf_loss(lanes->net, rows, batches_of(&lanes->shape), draw, loss, statistics, err)
-               : STOKE_OK;
+    if (!rows->count) return STOKE_OK;
+    const int r =
+        stoke_net_leaf_loss(lanes->net, rows, batches_of(&lanes->shape), draw, loss, statistics, err);
+    const int lost = stk_exchange_failed(&lanes->exchange, err); /* then the weights were not there */
+    return lost ? lost : r;
 }
 
 int stk_lanes_look(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows, double *loss, stoke_error *err)
@@ -294,20 +290,36 @@ static uint64_t hash_of_lane(const stk_lanes *lanes)
                            : 0;
 }
 
+/* The last own lane is closed while the gradients of its last batch come. */
+static void learn_last(stk_lanes *lanes, const stoke_net_batch *rows)
+{
+    stk_tree_node node = { lanes->end - 1, lanes->end };
+    const uint32_t waiting = lanes->waiting;
+    while (halves_on_top(lanes, node)) node.lo = lanes->nodes[--lanes->waiting].lo;
+    send_lane(lanes, waiting, rows);
+    lanes->computed = 0;
+}
+
 void stk_lanes_learn(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows)
 {
+    const int audits = stk_lanes_audits(lanes, k), closes = (k + 1) % lanes->shape.accumulate == 0;
+    const uint32_t lane = lanes->first + (k - audited(lanes)) / lanes->shape.accumulate;
+    const int watched = !audits && lanes->audit.on && lane == lanes->audit.watched;
+    if (lanes->comm && rows->count && k + 1 == stk_lanes_own(lanes) && !watched) {
+        learn_last(lanes, rows);
+        return;
+    }
     if (rows->count) {
         stoke_net_leaf_back(lanes->net, rows, lanes->computed);
         lanes->computed = 1;
     }
-    if ((k + 1) % lanes->shape.accumulate) return;
-    if (stk_lanes_audits(lanes, k)) {
+    if (!closes) return;
+    if (audits) {
         lanes->audit.mine.found = hash_of_lane(lanes);
         lanes->computed = 0;
         return;
     }
-    const uint32_t lane = lanes->first + (k - audited(lanes)) / lanes->shape.accumulate;
-    if (lanes->audit.on && lane == lanes->audit.watched) lanes->audit.mine.own = hash_of_lane(lanes);
+    if (watched) lanes->audit.mine.own = hash_of_lane(lanes);
     close_lane(lanes, lane);
 }
 
@@ -319,6 +331,8 @@ int stk_lanes_compare(stk_lanes *lanes, stoke_error *err)
 int stk_lanes_compare_weights(stk_lanes *lanes, uint64_t step, stoke_error *err)
 {
     const stoke_net_arrays arrays = stoke_net_arrays_of(lanes->net);
+    const int r = stk_lanes_settle(lanes, err);
+    if (r) return r;
     return stk_audit_weights(&lanes->audit, step, arrays.values, arrays.floats, err);
 }
 
@@ -372,34 +386,6 @@ static int share_losses(stk_lanes *lanes, stoke_error *err)
     return r;
 }
 
-/* Chunks of the segments that ranks own, in elements of `size` bytes. */
-static int gather(stk_lanes *lanes, void *array, size_t size, int by_chunk, stoke_error *err)
-{
-    size_t at[STOKE_COMM_PEERS + 1];
-    for (uint32_t q = 0; q <= lanes->shape.world; q++)
-        at[q] = (by_chunk ? stk_update_chunks(lanes->reduce.at[q]) : lanes->reduce.at[q]) * size;
-    return stk_comm_gather(lanes->comm, array, at, err);
-}
-
-/* The sum of all ranks' lanes, and the step, each rank for its own segment; then all have all weights. */
-static int step_together(stk_lanes *lanes, const stoke_update *update, stoke_step_report *report,
-                         stoke_error *err)
-{
-    stoke_net *net = lanes->net;
-    const stoke_net_arrays arrays = stoke_net_arrays_of(net);
-    const size_t *at = lanes->reduce.at + lanes->shape.rank;
-    const uint32_t first = stk_update_chunks(at[0]), end = stk_update_chunks(at[1]);
-    float *own[STK_TREE_COVER + 1];
-    memcpy(own, lanes->sums, lanes->waiting * sizeof *own);
-    own[lanes->waiting] = arrays.gradients;
-    int r = stk_reduce_sum(&lanes->reduce, own, arrays.gradients, add, net, err);
-    if (!r) r = stoke_net_squares(net, update, first, end, lanes->squares + first, err);
-    if (!r) r = gather(lanes, lanes->squares, sizeof *lanes->squares, 1, err);
-    if (r) return r;
-    stoke_net_step_part(net, update, lanes->squares, first, end, report);
-    return gather(lanes, arrays.values, sizeof *arrays.values, 0, err);
-}
-
 int stk_lanes_step(stk_lanes *lanes, const stoke_update *update, stoke_step_report *report, double *loss,
                    stoke_error *err)
 {
@@ -412,20 +398,27 @@ int stk_lanes_step(stk_lanes *lanes, const stoke_update *update, stoke_step_repo
     const double factor = factor_of(lanes);
     *loss = mean_loss(lanes) * factor;
     stoke_net_multiply(net, factor);
-    if (lanes->comm) return step_together(lanes, update, report, err);
+    if (lanes->comm) return stk_exchange_step(&lanes->exchange, update, lanes->squares, report, err);
     r = stoke_net_squares(net, update, 0, chunks, lanes->squares, err);
-    if (!r) stoke_net_step_part(net, update, lanes->squares, 0, chunks, report);
-    return r;
+    if (r) return r;
+    stoke_net_step_begin(net, update, lanes->squares, report);
+    stoke_net_step_chunks(net, update, 0, chunks);
+    return STOKE_OK;
 }
 
-/* Moments and average are right in the segments of their owners only. */
+int stk_lanes_settle(stk_lanes *lanes, stoke_error *err)
+{
+    return lanes->comm ? stk_exchange_settle(&lanes->exchange, err) : STOKE_OK;
+}
+
+/* Moments and average are right in the pieces of their owners only. */
 int stk_lanes_gather(stk_lanes *lanes, stoke_error *err)
 {
     if (!lanes->comm) return STOKE_OK;
     const stoke_net_arrays arrays = stoke_net_arrays_of(lanes->net);
     float *const kept[] = { arrays.first, arrays.second, arrays.average };
-    int r = STOKE_OK;
+    int r = stk_lanes_settle(lanes, err);
     for (size_t i = 0; !r && i < sizeof kept / sizeof *kept; i++)
-        if (kept[i]) r = gather(lanes, kept[i], sizeof(float), 0, err);
+        if (kept[i]) r = stk_reduce_gather(&lanes->exchange.reduce, kept[i], err);
     return r;
 }

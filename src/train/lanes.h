@@ -9,9 +9,9 @@
 #ifndef STOKE_SRC_TRAIN_LANES_H
 #define STOKE_SRC_TRAIN_LANES_H
 
-#include "src/comm/reduce.h"
 #include "src/loader/loader.h"
 #include "src/train/audit.h"
+#include "src/train/exchange.h"
 #include "src/train/setup.h"
 #include <stoke/tools/net.h>
 #include <stoke/train.h>
@@ -27,13 +27,14 @@ typedef struct stk_lanes_shape {
     size_t statistics;    /* stoke_net_statistics */
     uint64_t audit_every; /* steps; 0: no audits */
     double divisor;       /* stk_setup_divisor: 0, or the pixels of a full batch */
+    int rounded;          /* the gradients of each lane, to bf16 (`compress`) */
 } stk_lanes_shape;
 
 typedef struct stk_lanes {
     stk_lanes_shape shape;
     stoke_net *net;
     stk_comm *comm; /* NULL: one process */
-    stk_reduce reduce;
+    stk_exchange exchange;
     uint32_t first, end; /* own lanes */
     uint64_t from;       /* the step at which the route begins */
     /* Nodes of the tree that wait for their other half, each with an array. The last lane's stays in the
@@ -67,7 +68,8 @@ int stk_lanes_audits(const stk_lanes *lanes, uint32_t k);
 stk_loader_route stk_lanes_route(stk_lanes *lanes, uint64_t step);
 
 /* The `k`-th own batch of a step, one after the other, in two calls: forward pass and loss, which may fail,
- * and its gradients, which cannot. rows->count 0: nothing was left of it. */
+ * and its gradients, which cannot. rows->count 0: nothing was left of it. Those of the last one go to other
+ * ranks as they are complete: all ranks have agreed before to make the step. */
 int stk_lanes_look(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows, double *loss, stoke_error *err);
 void stk_lanes_learn(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows);
 /* After all own batches of a step with an audit: STOKE_E_STATE on all ranks alike when two do not have the
@@ -76,11 +78,13 @@ int stk_lanes_compare(stk_lanes *lanes, stoke_error *err);
 /* The same of the weights, after any step. */
 int stk_lanes_compare_weights(stk_lanes *lanes, uint64_t step, stoke_error *err);
 /* After all own batches: the sum over all lanes, and the step. *loss: the mean of all batches' losses,
- * or over all their pixels. */
+ * or over all their pixels. Weights may be on their way to this rank until the forward pass that follows. */
 int stk_lanes_step(stk_lanes *lanes, const stoke_update *update, stoke_step_report *report, double *loss,
                    stoke_error *err);
-/* What only its owners have right after a step, moments and average, becomes right everywhere: before they
- * are saved or shown. */
+/* Waits for the weights: before anything but a forward pass reads or writes them. */
+int stk_lanes_settle(stk_lanes *lanes, stoke_error *err);
+/* That, and what only its owners have right after a step, moments and average, becomes right everywhere:
+ * before they are saved or shown. */
 int stk_lanes_gather(stk_lanes *lanes, stoke_error *err);
 
 #endif

@@ -80,6 +80,9 @@ static const stoke_option table[] = {
         "Lanes of a step, of --accumulate batches each, that processes share: weights have the same bits for any "
         "number of processes up to N. A step takes batch x accumulate x N pictures. auto: as many as there are "
         "processes")
+    CHOICE(compress, "none", "none|bf16",
+        "Numbers to which the gradients of each lane are rounded before lanes are added up: bf16 halves what "
+        "processes of one lane each send, and changes the weights, by any number of processes alike")
     STRING(comm, "auto", "NAME|PATH",
            "What carries bytes between the processes that a launcher started (mpirun, srun, torchrun): auto by the "
            "launcher, none, mpi, c10d, or the path of a plugin")

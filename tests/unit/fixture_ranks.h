@@ -107,7 +107,8 @@ static inline void sum_lanes(stk_comm *comm, uint32_t lanes, size_t count, size_
     float *own[STK_TREE_COVER] = { 0 };
     stoke_error err = { 0 };
     stk_reduce reduce;
-    RANK_CHECK(stk_reduce_open(&reduce, comm, lanes, count, chunk, &err) == STOKE_OK);
+    const stk_reduce_shape shape = { .lanes = lanes, .count = count, .chunk = chunk };
+    RANK_CHECK(stk_reduce_open(&reduce, comm, &shape, &err) == STOKE_OK);
     const uint32_t n = stk_tree_cover(lanes, stk_tree_first(lanes, rank, world),
                                       stk_tree_first(lanes, rank + 1, world), nodes);
     RANK_CHECK(n == reduce.own);
@@ -118,11 +119,12 @@ static inline void sum_lanes(stk_comm *comm, uint32_t lanes, size_t count, size_
     float *out = apart || !n ? result : own[0];
     RANK_CHECK(stk_reduce_sum(&reduce, own, out, add_plain, NULL, &err) == STOKE_OK);
     if (err.code) fprintf(stderr, "%s\n", err.message);
-    const size_t at = reduce.at[rank], mine = reduce.at[rank + 1] - at;
-    if (out != result) memcpy(result + at, out + at, mine * sizeof *out);
-    size_t bytes_at[MOST_RANKS + 1];
-    for (uint32_t q = 0; q <= world; q++) bytes_at[q] = reduce.at[q] * sizeof *result;
-    RANK_CHECK(stk_comm_gather(comm, result, bytes_at, &err) == STOKE_OK);
+    for (uint32_t b = 0; b < reduce.buckets; b++) {
+        const stk_reduce_span piece = stk_reduce_piece(&reduce, b);
+        if (out != result)
+            memcpy(result + piece.first, out + piece.first, (piece.end - piece.first) * sizeof *out);
+    }
+    RANK_CHECK(stk_reduce_gather(&reduce, result, &err) == STOKE_OK);
     for (uint32_t k = 0; k < n; k++) free(own[k]);
     stk_reduce_close(&reduce);
 }

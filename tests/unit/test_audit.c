@@ -48,6 +48,7 @@ static int take_step(const fault *f, part *p, uint64_t step, stoke_error *err)
     }
     if (!r && lanes->audit.on) r = stk_lanes_compare(lanes, err);
     if (!r) r = stk_lanes_step(lanes, &update, NULL, &loss, err);
+    if (!r) r = stk_lanes_settle(lanes, err); /* or what comes would take the place of what is flipped */
     if (!r && rank == f->of_weights) flip(&stoke_net_arrays_of(p->net).values[4321]);
     return r ? r : stk_lanes_compare_weights(lanes, step + 1, err);
 }

@@ -10,13 +10,37 @@
 static void same_bits_for_any_number_of_processes(void **state)
 {
     (void)state;
-    static const run runs[] = {
-        { .model = "b0", .replicas = 2, .accumulate = 1, .threads = 1, .empty = -1 },
-        { .model = "b0", .replicas = 3, .accumulate = 2, .threads = 1, .empty = 7 },
-        { .model = "b0", .replicas = 5, .accumulate = 1, .threads = 2, .empty = -1 },
-        { .model = "resnet", .replicas = 4, .accumulate = 1, .threads = 2, .empty = -1 }
+    static const struct {
+        run run;
+        uint32_t worlds[WORLDS];
+    } cases[] = {
+        { { .model = "b0", .replicas = 2, .accumulate = 1, .threads = 1, .empty = -1 }, { 2 } },
+        { { .model = "b0", .replicas = 3, .accumulate = 2, .threads = 1, .empty = 7 }, { 2, 3 } },
+        { { .model = "b0", .replicas = 3, .accumulate = 2, .threads = 2, .empty = 10 },
+          { 3 } }, /* a last one */
+        { { .model = "b0", .replicas = 5, .accumulate = 1, .threads = 1, .empty = 6 },
+          { 3, 5 } }, /* a lane */
+        { { .model = "b0", .replicas = 7, .accumulate = 1, .threads = 1, .empty = -1 }, { 4, 6 } },
+        { { .model = "resnet", .replicas = 4, .accumulate = 1, .threads = 2, .empty = -1 }, { 2, 3, 4 } },
     };
-    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) assert_same_bits(&runs[i]);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_same_bits(&cases[i].run, cases[i].worlds);
+}
+
+/* Lanes are rounded before anything is added, by however many: bits of their own, the same for all. */
+static void rounded_lanes_have_the_same_bits(void **state)
+{
+    (void)state;
+    run r = { .model = "b0", .replicas = 3, .accumulate = 1, .threads = 1, .empty = -1 };
+    assert_int_equal(run_ranks(1, 60, train, &r), 0);
+    const uint64_t plain = r.digest[0];
+    r.compress = STOKE_COMPRESS_BF16;
+    assert_int_equal(run_ranks(1, 60, train, &r), 0);
+    const uint64_t digest = r.digest[0];
+    const double loss = r.loss[0];
+    assert_true(digest != plain);
+    assert_all_ranks(&r, 2, digest, loss); /* one rank has a node of one lane, one has two */
+    assert_all_ranks(&r, 3, digest, loss);
 }
 
 /* The part that tests/cli/test_ranks_matrix.py leaves to threads: eight lanes. */
@@ -147,6 +171,7 @@ UNIT_GROUP(lanes)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_for_any_number_of_processes),
         cmocka_unit_test(same_bits_for_eight_lanes),
+        cmocka_unit_test(rounded_lanes_have_the_same_bits),
         cmocka_unit_test(a_step_is_what_hands_add_up),
         cmocka_unit_test(one_lane_is_a_plain_run),
         cmocka_unit_test(routes_share_all_batches),

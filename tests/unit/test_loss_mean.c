@@ -149,6 +149,7 @@ static void take_step(stk_comm *comm, void *context)
     const stoke_update update = { .lr = 1, .eps = 1e-8, .head_lr = 1, .clip_norm = w->clip };
     stoke_step_report report;
     RANK_CHECK(!stk_lanes_step(&lanes, &update, &report, &o->loss, &err));
+    RANK_CHECK(!stk_lanes_settle(&lanes, &err));
     if (*err.message) fprintf(stderr, "%s\n", err.message);
     o->norm = report.gradient_norm;
     for (size_t i = 0; i < a.floats; i++) o->change[i] -= a.values[i];

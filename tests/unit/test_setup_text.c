@@ -107,6 +107,7 @@ static void identity_tells_runs_apart(void **state)
         { "loss", "dice", "loss was ce and is dice" },
         { "loss_mean", "pixels", "loss_mean was not set and is pixels" },
         { "average", "0.9", "average was 0 and is 0.9" },
+        { "compress", "bf16", "compress was not set and is bf16" },
         { "workers", "3", NULL },
         { "prefetch", "5", NULL },
         { "threads", "1", NULL },

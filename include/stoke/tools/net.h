@@ -64,6 +64,19 @@ STOKE_API int stoke_net_leaf(stoke_net *net, const stoke_net_batch *batch, uint3
 STOKE_API int stoke_net_leaf_loss(stoke_net *net, const stoke_net_batch *batch, uint32_t of, uint64_t draw,
                                   double *loss, double *statistics, stoke_error *err);
 STOKE_API void stoke_net_leaf_back(stoke_net *net, const stoke_net_batch *batch, int add);
+/* The gradients of nothing, zeros: of a process that got no picture. */
+STOKE_API void stoke_net_leaf_none(stoke_net *net);
+/* Gradients leave while the backward pass goes on, weights come while the forward pass does. The gradients
+ * first .. end - 1 are complete after so many operations of a backward pass (0: it writes none of them); the
+ * weights first .. end - 1 are not read before so many operations of a forward pass are done. */
+STOKE_API uint32_t stoke_net_final_after(const stoke_net *net, size_t first, size_t end);
+STOKE_API uint32_t stoke_net_read_after(const stoke_net *net, size_t first, size_t end);
+/* Who is told how many operations are done: before each one of a forward pass, after each one of a backward
+ * pass. It may use the network's threads (stoke_net_run). NULL: nobody; that costs nothing. While somebody is
+ * told of forward passes, each layer is packed before it is used, instead of all together. */
+typedef void stoke_net_operations(void *context, uint32_t done);
+STOKE_API void stoke_net_before_forward(stoke_net *net, stoke_net_operations *told, void *context);
+STOKE_API void stoke_net_after_backward(stoke_net *net, stoke_net_operations *told, void *context);
 STOKE_API size_t stoke_net_statistics(const stoke_net *net);
 /* One mean over several batches, whose divisor is known when all are there. Cross-entropy and focal loss of
  * training are divided by this from now on instead of by the weights of the pixels that count in the batch
@@ -79,9 +92,12 @@ STOKE_API void stoke_net_track(stoke_net *net, const double *statistics);
 /* Sums of squares of the gradients of chunks `first` to before `end`; squares[0] is that of `first`. */
 STOKE_API int stoke_net_squares(stoke_net *net, const stoke_update *update, uint32_t first, uint32_t end,
                                 double *squares, stoke_error *err);
-/* The step of these chunks alone, by the squares of all. */
-STOKE_API void stoke_net_step_part(stoke_net *net, const stoke_update *update, const double *squares,
-                                   uint32_t first, uint32_t end, stoke_step_report *report);
+/* The step: what becomes of it, by the squares of all chunks, and then the step of some chunks, as often as
+ * there are such. Where it is skipped these do nothing. */
+STOKE_API void stoke_net_step_begin(stoke_net *net, const stoke_update *update, const double *squares,
+                                    stoke_step_report *report);
+STOKE_API void stoke_net_step_chunks(stoke_net *net, const stoke_update *update, uint32_t first,
+                                     uint32_t end);
 
 /* ---- what prediction needs besides the logits ---- */
 
