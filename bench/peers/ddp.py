@@ -31,6 +31,7 @@ import time
 
 import data
 import ddp_report
+import harness
 import hosts as two_hosts
 import live
 import runner
@@ -101,7 +102,18 @@ def steps_of(case, args):
 
 # ---- who takes part ----
 
-class Stokehold:
+class Entrant:
+    """Takes turns: {"ms": of each step, ...}."""
+
+    def alive(self):
+        """Its processes between turns."""
+        return []
+
+    def end(self):
+        pass
+
+
+class Stokehold(Entrant):
     """`stoke train`, started for every turn; the log has its steps."""
 
     def __init__(self, name, case, args, hosts, work):
@@ -148,11 +160,8 @@ class Stokehold:
             digest = hashlib.sha256(weights.read()).hexdigest()[:16]
         return {"ms": ms[WARM:], "memory_bytes": started.memory(), "weights": digest}
 
-    def end(self):
-        pass
 
-
-class Torch:
+class Torch(Entrant):
     """One process with two threads and all pictures at once, or two with one thread each; alive through a part."""
 
     def __init__(self, name, case, args, hosts, _work):
@@ -175,8 +184,10 @@ class Torch:
 
     def turn(self):
         turn = json.loads(self.first.ask(f"go {self.steps}"))
-        pids = [self.first.process.pid, *(other.pid for other in self.others)]
-        return {**turn, "memory_bytes": sum(map(together.highest_resident, pids))}
+        return {**turn, "memory_bytes": sum(map(together.highest_resident, self.alive()))}
+
+    def alive(self):
+        return [self.first.process.pid, *(other.pid for other in self.others)]
 
     def end(self):
         if hasattr(self, "first"):
@@ -186,7 +197,7 @@ class Torch:
             other.wait()
 
 
-class Yardstick:
+class Yardstick(Entrant):
     """Two entrants in one program: it takes turns by itself, and each of them has every second answer."""
 
     kept = {}  # what the other one has not taken yet
@@ -217,10 +228,18 @@ KINDS = {"1x2": Stokehold, "mpi": Stokehold, "c10d": Stokehold, "torch": Torch, 
 # ---- turns ----
 
 def locked_turn(entrant):
+    """With the cores that other programs used meanwhile."""
     with open(runner.LOCK, "a", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        start, busy, own = time.monotonic(), runner.busy_seconds(), own_seconds(entrant)
         turn = entrant.turn()
-    return {**turn, "median": statistics.median(turn["ms"]), "best": min(turn["ms"])}
+        others = (runner.busy_seconds() - busy - (own_seconds(entrant) - own)) / (time.monotonic() - start)
+    return {**turn, "median": statistics.median(turn["ms"]), "best": min(turn["ms"]), "others": max(0.0, others)}
+
+
+def own_seconds(entrant):
+    """Processor time of what has ended, and of what stays alive."""
+    return runner.children_seconds() + sum(map(harness.cpu_seconds, entrant.alive()))
 
 
 def measure_part(case, where, args, hosts, work):
@@ -241,7 +260,8 @@ def measure_part(case, where, args, hosts, work):
                     entries[name]["turns"].append(turn)
                     said = f"{turn['median']:.0f} ms a step"
                 except (runner.Failed, OSError, ValueError) as why:
-                    entries[name]["skipped"], said = str(why), f"left out: {why}"
+                    entries[name]["failed"] = entries[name]["skipped"] = str(why)
+                    said = f"left out from here: {why}"
                     entrants.pop(name).end()
                 print(f"{title}, {where}, round {number}  {name}: {said}", file=sys.stderr, flush=True)
     finally:
@@ -255,6 +275,11 @@ def make_set(args, work):
     if not os.path.isdir(folder):
         subprocess.run([args.stoke, "synth", folder, "--count", "64", "--size", f"{args.size}x{args.size}", "--classes", str(CLASSES),
                         "--seed", "1", "--quiet"], check=True)
+
+
+def end_politely():
+    """Namespaces and processes go, too."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 @contextlib.contextmanager
@@ -296,7 +321,7 @@ def measure(args):
 
 def main():
     args = arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # a polite end: namespaces and processes go, too
+    end_politely()
     runs = [step.kept(path) for path in args.kept] if args.kept else [measure(args)]
     for results in runs:
         print(ddp_report.table(results))
@@ -304,8 +329,9 @@ def main():
     if args.write_doc:
         model = step.kept(args.model) if args.model else None
         data.keep(os.path.join(data.ROOT, "docs", "scaling.md"), ddp_report.page(runs, model))
-    # Our own entrants must not differ in a bit.
-    return 1 if any(ddp_report.differ(part) for results in runs for part in results["parts"]) else 0
+    # What began must end well, and our own entrants must not differ in a bit.
+    parts = [part for results in runs for part in results["parts"]]
+    return 1 if any(ddp_report.differ(part) or any("failed" in entry for entry in part["entries"].values()) for part in parts) else 0
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 """Results of ddp.py as a table and as the page docs/scaling.md."""
 import statistics
 
+import runner
+
 COMMAND = "bench/peers/ddp.py"
 ONE_HOST = "one host"
 TITLES = {"1x2": "stokehold, 1 process x 2 threads", "mpi": "stokehold, 2 x 1 by mpirun", "c10d": "stokehold, 2 x 1 by torch.distributed",
@@ -81,6 +83,9 @@ def verdict(results):
                 said.append(words.format(found))
         if digests(part):
             said.append("OTHER WEIGHTS" if differ(part) else "the same weights")
+        others = max((turn.get("others", 0) for entry in part["entries"].values() for turn in entry["turns"]), default=0)
+        if others > runner.BUSY:
+            said.append(f"disturbed: other programs used up to {others:.1f} cores")
         yield f"{title_of(part)}, {place_of(part)}: " + "; ".join(said)
 
 
