@@ -75,8 +75,9 @@ def bench_step(model, threads, copies, args):
     """Milliseconds of the parts of a step, as `copies` programs at once have them: the mean of these."""
     command = [args.stoke, "bench", "step", "--model", model, "--batch", str(args.batch), "--size", str(args.size), "--classes", str(ddp.CLASSES),
                "--threads", str(threads), "--seconds", str(args.seconds), "--json", "--quiet"]
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(copies)]
-    said = [process.communicate() for process in running]
+    with runner.alone():
+        running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(copies)]
+        said = [process.communicate() for process in running]
     if any(process.returncode for process in running):
         raise SystemExit("scale_model.py: " + runner.reason("".join(errors for _, errors in said)))
     found = [parts_of(json.loads(out)) for out, _ in said]
@@ -98,7 +99,8 @@ def parts_of(answer):
 def bench_comm(hosts, args):
     """Milliseconds, and bytes per millisecond, of messages between two hosts."""
     command = [args.stoke, "bench", "comm", "--json", "--quiet", *(["--short"] if args.short else [])]
-    answer = json.loads(together.Started([(together.mpirun(command, hosts), {})]).outputs()[0])
+    with runner.alone():
+        answer = json.loads(together.Started([(together.mpirun(command, hosts), {})]).outputs()[0])
     figures = {(figure["what"], figure["bytes"]): figure for figure in answer["figures"]}
     costs = {"wait": figures["exchange", 64]["us"] / 1e3, "latency": figures["one way", 64]["us"] / 1e3,
              "message": figures["messages", 64]["us"] / 1e3, "copy": answer["copy_bytes_s"] / 1e3}

@@ -17,7 +17,6 @@ and the other. `allreduce` takes the steps of `lanes` with the same network and 
 weights everywhere (bench/bench_allreduce.c). What cannot run is left out with a word."""
 import argparse
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -229,8 +228,7 @@ KINDS = {"1x2": Stokehold, "mpi": Stokehold, "c10d": Stokehold, "torch": Torch, 
 
 def locked_turn(entrant):
     """With the cores that other programs used meanwhile."""
-    with open(runner.LOCK, "a", encoding="ascii") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with runner.alone():
         start, busy, own = time.monotonic(), runner.busy_seconds(), own_seconds(entrant)
         turn = entrant.turn()
         others = (runner.busy_seconds() - busy - (own_seconds(entrant) - own)) / (time.monotonic() - start)
@@ -274,7 +272,7 @@ def make_set(args, work):
     folder = os.path.join(work, "set")
     if not os.path.isdir(folder):
         subprocess.run([args.stoke, "synth", folder, "--count", "64", "--size", f"{args.size}x{args.size}", "--classes", str(CLASSES),
-                        "--seed", "1", "--quiet"], check=True)
+                        "--seed", "1", "--quiet"], check=True, stdout=subprocess.DEVNULL)
 
 
 def end_politely():
