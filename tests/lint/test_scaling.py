@@ -117,11 +117,26 @@ def lines_through_figures():
     assert middle == {'a': 2, 'b': [2, 6]}, middle
 
 
+def hosts_need_root():
+    """Without it the rest is measured all the same, and why is said."""
+    real, os.geteuid = os.geteuid, lambda: 1
+    try:
+        with hosts.two():
+            raise AssertionError('made')
+    except hosts.Unable as why:
+        assert 'root' in str(why), why
+    finally:
+        os.geteuid = real
+    with hosts.two(False) as nobody:
+        assert nobody is None
+
+
 sys.exit(tap.run([
     ('ratios are of one round', ratios_are_of_one_round),
     ('kept results make the page', kept_results_make_the_page),
     ('misuse is refused', misuse_is_refused),
     ('what is hidden', what_is_hidden),
     ('more processes are not faster', more_processes_are_not_faster),
+    ('hosts need root', hosts_need_root),
     ('lines through figures', lines_through_figures),
 ]))
