@@ -258,7 +258,8 @@ def work_it_out(args, hosts, work):
     if args.json:
         data.keep(args.json, json.dumps(result, indent=1) + "\n")
     if not result["holds"] and not args.short:
-        print(f"\nA prediction is off by {100 * worst:.0f} %, more than {100 * LIMIT:.0f} %: nothing is said of more processes.")
+        print(f"\nA prediction is off by {100 * worst:.0f} %, more than {100 * LIMIT:.0f} %: nothing is said of more processes. "
+              f"Does the build hide what --overlap {args.overlap} says, and was the machine quiet?")
         return 1
     return 0
 

@@ -14,7 +14,9 @@ A step has two lanes of 4 pictures of 256x256 (times 8 in b0x8). PYTHON needs to
 Stokehold is taken from the build (-Dpython=true). `stoke train` reads its pictures from files, PyTorch has them in memory. Two hosts
 are network namespaces (hosts.py) that share this machine's processors: each process has a core and nothing but the cable between it
 and the other. `allreduce` takes the steps of `lanes` with the same network and engine, but sums by MPI_Allreduce and updates all
-weights everywhere (bench/bench_allreduce.c). What cannot run is left out with a word."""
+weights everywhere (bench/bench_allreduce.c). What cannot run is left out with a word. Only a quiet machine will do: beside other
+programs (`others`: cores that they used) the kernel prefers threads that pause, which those of one process do for each other, and one
+process with two threads was four times as fast as two processes."""
 import argparse
 import contextlib
 import hashlib

@@ -72,6 +72,11 @@ def differ(part):
     return len(digests(part)) > 1
 
 
+def others_of(part):
+    """The most cores that other programs used in a turn."""
+    return max((turn.get("others", 0) for entry in part["entries"].values() for turn in entry["turns"]), default=0)
+
+
 def verdict(results):
     """What the table says, a line a part."""
     for part in results["parts"]:
@@ -83,9 +88,8 @@ def verdict(results):
                 said.append(words.format(found))
         if digests(part):
             said.append("OTHER WEIGHTS" if differ(part) else "the same weights")
-        others = max((turn.get("others", 0) for entry in part["entries"].values() for turn in entry["turns"]), default=0)
-        if others > runner.BUSY:
-            said.append(f"disturbed: other programs used up to {others:.1f} cores")
+        if others_of(part) > runner.BUSY:
+            said.append(f"disturbed: other programs used up to {others_of(part):.1f} cores")
         yield f"{title_of(part)}, {place_of(part)}: " + "; ".join(said)
 
 
@@ -117,6 +121,8 @@ def page(runs, model):
              "- `MiB`: the most that its processes held, added up. `weights`: SHA-256 of the network after the last step, its beginning.",
              f"- Machine: {machine['cpu']}, {machine['cores']} cores, {machine['memory']}, {machine['system']}; {first['date']}; "
              + ", ".join(f"{key} {value}" for key, value in first.get("versions", {}).items()) + f"; {first['stoke']}.", ""]
+    if any(others_of(part) > runner.BUSY for results in runs for part in results["parts"]):
+        lines.insert(4, "**Other programs used this machine meanwhile**: speeds are far below what it can do, and ratios may be wrong.\n")
     for results in runs:
         lines += ["| " + " | ".join(HEADINGS) + " |", "|---|---|--:|--:|--:|---|--:|---|"]
         lines += ["| " + " | ".join(row) + " |" for row in rows(results)]
