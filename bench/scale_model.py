@@ -254,7 +254,10 @@ def work_it_out(args, hosts, work):
         result["about"] = (f"processes with {result['machine']['cores']} cores each, a cable of its own for each, all at full speed at once; "
                            f"hidden: {args.overlap}; a step's spread "
                            + ", ".join(sorted({f"{100 * row['cv']:.0f} % ({row['model']})" for row in result["table"]})) + ".")
-        print_table(result)
+        if result["holds"]:
+            print_table(result)
+        else:
+            print(f"a table of {len(result.pop('table'))} rows was worked out, and is not shown")
     if args.json:
         data.keep(args.json, json.dumps(result, indent=1) + "\n")
     if not result["holds"] and not args.short:

@@ -328,6 +328,8 @@ def main():
         print("\n".join(ddp_report.verdict(results)))
     if args.write_doc:
         model = step.kept(args.model) if args.model else None
+        if model and "table" not in model:
+            sys.exit(f"ddp.py: {args.model}: its predictions did not hold, so it has no table for the page")
         data.keep(os.path.join(data.ROOT, "docs", "scaling.md"), ddp_report.page(runs, model))
     # What began must end well, and our own entrants must not differ in a bit.
     parts = [part for results in runs for part in results["parts"]]

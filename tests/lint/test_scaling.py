@@ -57,6 +57,10 @@ def kept_results_make_the_page():
         run = program('peers/ddp.py', '--from', kept)
         PART['entries']['c10d']['turns'][0]['weights'] = 'aa'
         assert run.returncode == 1 and 'OTHER WEIGHTS' in run.stdout, run
+        with open(kept + '.model', 'w', encoding='utf-8') as stream:
+            json.dump({'checks': MODEL['checks'], 'holds': False}, stream)
+        run = program('peers/ddp.py', '--from', kept, '--model', kept + '.model', '--write-doc')
+        assert run.returncode == 1 and 'did not hold' in run.stderr, run
     page = ddp_report.page([RESULTS], MODEL)
     for words in ('do not edit by hand', '| b0, one host | ' + ddp_report.TITLES['mpi'], 'modelled, not measured', '| 91 % | 50 % |', '+10 %'):
         assert words in page, words + '\n' + page
