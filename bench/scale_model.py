@@ -183,7 +183,7 @@ def modelled(parts, costs, accumulate, overlap, world, bytes_per_ms):
 # ---- the run ----
 
 def take_rounds(args, hosts, work):
-    """Everything once a round: {("parts", model), ("costs", rate), (case, rate): [values]}."""
+    """Everything once a round: {("parts", model), ("costs", rate), (case, rate): [values]}, and the most cores that others used."""
     found = {}
     models = list(dict.fromkeys(model for model, _ in args.case_list))
     for number in range(1, args.rounds + 1):
@@ -197,6 +197,7 @@ def take_rounds(args, hosts, work):
                         continue
                     turn = ddp.locked_turn(ddp.Stokehold("mpi", case, args, hosts, work))
                     found.setdefault((case, rate), []).append(turn["median"])
+                    found["others"] = max(found.get("others", 0), turn["others"])
                     print(f"round {number}, {rate}, {ddp_report.case_title(case)}: {turn['median']:.0f} ms a step", file=sys.stderr, flush=True)
     return found
 
@@ -244,9 +245,11 @@ def print_table(result):
 
 def work_it_out(args, hosts, work):
     found = take_rounds(args, hosts, work)
-    result = {"overlap": args.overlap, "rounds": args.rounds, "stoke": data.stoke_version(args.stoke), "machine": data.machine(),
+    result = {"overlap": args.overlap, "rounds": args.rounds, "stoke": data.stoke_version(args.stoke), "machine": data.machine(), "others": found["others"],
               "costs": {rate: middle(found["costs", rate]) for rate in args.rates}, "checks": list(check(args, found)), "counts": COUNTS}
     print_checks(result["checks"])
+    if found["others"] > runner.BUSY:
+        print(f"disturbed: other programs used up to {found['others']:.1f} cores")
     worst = max(abs(one["error"]) for one in result["checks"])
     result["holds"] = worst <= LIMIT
     if result["holds"] or args.short:
