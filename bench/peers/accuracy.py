@@ -4,7 +4,6 @@
 A turn is the steps from one evaluation to the next, and that evaluation. Both sides take it one after the other under a lock,
 so that a noisy machine hits both alike: Stokehold by `stoke train --stop-after` and `--resume`, PyTorch in a process that
 stays alive and waits."""
-import fcntl
 import json
 import math
 import os
@@ -139,8 +138,7 @@ def mean_iou(iou):
 
 def locked(turn, *words):
     """A turn by itself among those who take the lock, with the cores that others used meanwhile."""
-    with open(runner.LOCK, "a", encoding="ascii") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with runner.alone():
         start, busy = time.monotonic(), runner.busy_seconds()
         result = turn(*words)
         spent = time.monotonic() - start

@@ -13,7 +13,6 @@ turns round by round under a lock. "is" compares medians over all passes with ea
 which programs beside it lengthen less. The peak is that of multiply-adds in fp32 (`stoke bench net`), the operations those that
 the taps have."""
 import argparse
-import fcntl
 import json
 import os
 import statistics
@@ -48,8 +47,7 @@ def arguments():
 
 
 def locked_turn(entrant, seconds):
-    with open(runner.LOCK, "a", encoding="ascii") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with runner.alone():
         return json.loads(entrant.ask(f"go {seconds}"))
 
 

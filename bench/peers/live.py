@@ -44,12 +44,18 @@ class Program:
         self.process.wait()
 
 
-class Peer(Program):
-    """`python -m peers.MODULE WORDS...`."""
+def peer_call(python, module, *words, tcmalloc=True, threads=2, inside=(), **more):
+    """`python -m peers.MODULE WORDS...` and its variables; `inside`: the words that start a command on another host."""
+    variables = {"OMP_NUM_THREADS": str(threads), "PYTHONDONTWRITEBYTECODE": "1", **more}
+    if tcmalloc and has_tcmalloc():
+        variables["LD_PRELOAD"] = next(path for path in TCMALLOC if os.path.exists(path))
+        variables["THP_MEM_ALLOC_ENABLE"] = "1"
+    return [*inside, python, "-m", f"peers.{module}", *map(str, words)], variables
 
-    def __init__(self, python, module, *words, tcmalloc=True):
-        variables = {"OMP_NUM_THREADS": "2", "PYTHONDONTWRITEBYTECODE": "1"}
-        if tcmalloc and has_tcmalloc():
-            variables["LD_PRELOAD"] = next(path for path in TCMALLOC if os.path.exists(path))
-            variables["THP_MEM_ALLOC_ENABLE"] = "1"
-        super().__init__([python, "-m", f"peers.{module}", *map(str, words)], **variables)
+
+class Peer(Program):
+    """What peer_call starts."""
+
+    def __init__(self, *words, **settings):
+        command, variables = peer_call(*words, **settings)
+        super().__init__(command, **variables)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Environments, and one turn of one entrant: a separate process, under a lock, with what else used the machine meanwhile."""
+import contextlib
 import fcntl
 import json
 import os
@@ -113,10 +114,17 @@ def reason(text):
     return lines[-1][:200] if lines else "no word why"
 
 
-def run_locked(command, variables=None, cwd=None):
-    """Runs it alone among those who take the lock. Returns its stdout and the cores others used meanwhile."""
+@contextlib.contextmanager
+def alone():
+    """Among those who take the lock."""
     with open(LOCK, "a", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def run_locked(command, variables=None, cwd=None):
+    """Runs it alone. Returns its stdout and the cores others used meanwhile."""
+    with alone():
         start, busy, own = time.monotonic(), busy_seconds(), children_seconds()
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd,
                                    env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **(variables or {})},

@@ -13,7 +13,6 @@ PYTHON needs torch==2.13.0 and transformers; for --forward also onnx, onnxruntim
 stays alive, and all take turns round by round under a lock, so that no two are timed at once. What cannot run is left out
 with a word. "is" compares medians over all steps of all rounds with the fastest form of the same precision."""
 import argparse
-import fcntl
 import json
 import os
 import statistics
@@ -105,8 +104,7 @@ class Stokehold:
 
 
 def locked_turn(entrant, seconds):
-    with open(runner.LOCK, "a", encoding="ascii") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with runner.alone():
         turn = entrant.turn(seconds)
     turn.setdefault("median", statistics.median(turn["ms"]))
     turn.setdefault("best", min(turn["ms"]))

@@ -62,10 +62,10 @@ static void print(const cli_call *call, const figures *f, const stoke_comm_bench
         const stoke_comm_figure *g = &f->list[i];
         char size[32];
         const double bytes_s = (double)g->sent / (g->us * 1e-6);
-        CLI_PAGE_ROW(page, CELL("what", FACT_OF(g, what)),
-                     CELL_AS("array", FACT_OF(g, bytes), "%s", size_text(g->bytes, size, sizeof size)),
+        CLI_PAGE_ROW(page, CELL("what", FACT_OF(g, what)), CELL("where", FACT_OF(g, where)),
+                     CELL_AS("bytes", FACT_OF(g, bytes), "%s", size_text(g->bytes, size, sizeof size)),
                      CELL_FACT(FACT_OF(g, sent)), CELL_OF("us", g, us, "%.1f"),
-                     CELL_OF("best us", g, best_us, "%.1f"),
+                     CELL_OF("best us", g, best_us, "%.1f"), CELL_OF("processor us", g, cpu_us, "%.1f"),
                      CELL_AS("MB/s sent", FACT("bytes_s", bytes_s), "%.0f", bytes_s / 1e6),
                      CELL_AS("of a copy", FACT("copy_share", bytes_s / report->copy_bytes_s), "%.2f",
                              bytes_s / report->copy_bytes_s),
@@ -73,9 +73,11 @@ static void print(const cli_call *call, const figures *f, const stoke_comm_bench
     }
     cli_page_table_end(page);
     cli_page_say(
-        page, "\nA step of training is one exchange of the gradients and one gather of the weights, each as "
-              "large as the network (b0: 15 MB, b5: 338 MB). us: until rank 0 had all, median of the "
-              "rounds.\n");
+        page,
+        "\nA step of training is one exchange of the gradients and one gather of the weights, each as "
+        "large as the network (b0: 15 MB, b5: 338 MB). us: until rank 0 had all, median of the "
+        "rounds. One way, both ways, messages: between rank 0 and one other, inside its host or between "
+        "hosts; a message there, two that meet, and each of many at once. Processor us: of rank 0.\n");
     cli_page_end(page);
 }
 
@@ -97,7 +99,8 @@ const cli_command cli_bench_comm = {
     .summary = "bytes between processes that train together: time and bandwidth by size",
     .description = "Started by mpirun or srun, it measures what a step of training sends between its processes: each "
                    "one's part to each other one (the sum of gradients), and each one's own part to all (the new "
-                   "weights). Without a launcher threads of this process stand for them, which shows what memory "
+                   "weights). Between two of them, on one host and on two: latency, bandwidth one way and both "
+                   "ways, and the cost of a message. Without a launcher threads of this process stand for them, which shows what memory "
                    "alone would allow.",
     .examples = {
         { "stoke bench comm --short", "threads of this process: memory alone" },

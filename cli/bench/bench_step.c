@@ -199,12 +199,14 @@ static void print_parts(cli_page *page, const bench *b)
 static void print_speed(cli_page *page, const bench *b)
 {
     const double best = b->ms[0], median = b->ms[b->steps / 2], gflops = flops(b) / median / 1e6;
+    const double upper = b->ms[3 * b->steps / 4]; /* quartile: what noise makes of a step */
     const double images = 1000 * b->params.batch, peak = b->peak > 0 ? gflops / b->peak : 0;
     const uint64_t held = stoke_machine_peak_rss(), planned = stoke_memory_total(&b->memory);
     CLI_PAGE_FACTS(page, FACT("img_per_s", images / median), FACT("ms_per_step", median),
-                   FACT("best_img_per_s", images / best), FACT("best_ms_per_step", best), FACT_OF(b, steps),
-                   FACT("gflops", gflops), FACT("peak_gflops", b->peak), FACT("share_of_peak", peak),
-                   FACT("peak_rss_bytes", held), FACT_IF(!b->o->forward, FACT_OF(b, loss)));
+                   FACT("best_img_per_s", images / best), FACT("best_ms_per_step", best),
+                   FACT("upper_quartile_ms_per_step", upper), FACT_OF(b, steps), FACT("gflops", gflops),
+                   FACT("peak_gflops", b->peak), FACT("share_of_peak", peak), FACT("peak_rss_bytes", held),
+                   FACT_IF(!b->o->forward, FACT_OF(b, loss)));
     cli_page_say(page, "\n%.2f img/s: %.1f ms per %s (best of %zu: %.1f ms, %.2f img/s)\n", images / median,
                  median, b->o->forward ? "pass" : "step", b->steps, best, images / best);
     cli_page_say(page, "%.0f GFLOP/s, %.0f %% of the %.0f measured as this processor's peak in this run\n",

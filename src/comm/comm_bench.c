@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
@@ -12,10 +13,11 @@
 #include "src/base/retry.h"
 #include "src/comm/comm_bench.h"
 
-enum { LARGEST = 16 << 20, MOST_ROUNDS = 2000, LEAST_ROUNDS = 5, MOST_THREADS = 64 };
+enum { LARGEST = 16 << 20, MOST_ROUNDS = 2000, LEAST_ROUNDS = 5, MOST_THREADS = 64, MESSAGES = 32 };
 
 /* From a word to the gradients of a SegFormer b0. */
 static const size_t sizes[] = { 64, 4 << 10, 64 << 10, 1 << 20, LARGEST };
+enum { SIZES = sizeof sizes / sizeof *sizes };
 
 stoke_comm_bench_params stoke_comm_bench_defaults(void)
 {
@@ -33,10 +35,13 @@ typedef struct bench_rank {
     stk_comm *comm;
     stoke_comm_bench_fn each; /* NULL but on rank 0 */
     void *context;
+    int threads; /* ranks are threads of one process */
     unsigned char *array, *received;
     stoke_comm_part *send, *receive; /* [world] each */
     size_t *at;                      /* [world + 1] */
     double *us;                      /* [MOST_ROUNDS] */
+    uint32_t peer;                   /* of rank 0, where two are measured */
+    size_t bytes;                    /* of a message, or of the array */
     int status;
     stoke_error err;
     pthread_t thread;
@@ -58,12 +63,62 @@ static int gather(bench_rank *b, stoke_error *err)
     return stk_comm_gather(b->comm, b->array, b->at, err);
 }
 
+/* The `i`-th message between rank 0 and its peer, whoever of them this is; other ranks have nothing to do. */
+static int start_pair(bench_rank *b, int i, int sends, int receives, stk_comm_ticket **ticket,
+                      stoke_error *err)
+{
+    const uint32_t world = stk_comm_world(b->comm), rank = stk_comm_rank(b->comm), other = rank ? 0 : b->peer;
+    for (uint32_t q = 0; q < world; q++) b->send[q] = b->receive[q] = (stoke_comm_part){ NULL, 0 };
+    if (!rank || rank == b->peer) {
+        b->send[other] = (stoke_comm_part){ b->array, sends ? b->bytes : 0 };
+        b->receive[other] = (stoke_comm_part){ b->received + (size_t)i * b->bytes, receives ? b->bytes : 0 };
+    }
+    return stk_comm_start(b->comm, b->send, b->receive, ticket, err);
+}
+
+static int one_way(bench_rank *b, stoke_error *err)
+{
+    const int first = !stk_comm_rank(b->comm);
+    int r = STOKE_OK;
+    for (int back = 0; !r && back < 2; back++) {
+        stk_comm_ticket *ticket = NULL;
+        r = start_pair(b, 0, first != back, first == back, &ticket, err);
+        if (!r) r = stk_comm_wait(b->comm, &ticket, err);
+    }
+    return r;
+}
+
+static int messages_at_once(bench_rank *b, int count, stoke_error *err)
+{
+    stk_comm_ticket *tickets[MESSAGES];
+    int started = 0, r = STOKE_OK;
+    for (; !r && started < count; started += !r) r = start_pair(b, started, 1, 1, &tickets[started], err);
+    for (int i = 0; !r && i < started; i++) r = stk_comm_wait(b->comm, &tickets[i], err);
+    return r;
+}
+
+static int both_ways(bench_rank *b, stoke_error *err)
+{
+    return messages_at_once(b, 1, err);
+}
+
+static int messages(bench_rank *b, stoke_error *err)
+{
+    return messages_at_once(b, MESSAGES, err);
+}
+
 typedef struct way {
     const char *name;
     int (*run)(bench_rank *b, stoke_error *err);
+    int turns; /* messages of a rank that follow each other in a round: the figures are those of one */
+    uint8_t all, smallest, largest; /* of all ranks; of the sizes */
 } way;
 
-static const way ways[] = { { "exchange", exchange }, { "gather", gather } };
+static const way ways[] = {
+    { "exchange", exchange, 1, 1, 0, SIZES - 1 }, { "gather", gather, 1, 1, 0, SIZES - 1 },
+    { "one way", one_way, 2, 0, 0, SIZES - 1 },   { "both ways", both_ways, 1, 0, SIZES - 1, SIZES - 1 },
+    { "messages", messages, MESSAGES, 0, 0, 0 },
+};
 
 static int by_size(const void *a, const void *b)
 {
@@ -90,26 +145,76 @@ static int agree_on_rounds(bench_rank *b, double us, uint64_t *rounds, stoke_err
     return r;
 }
 
-static int measure(bench_rank *b, const way *w, size_t bytes, stoke_error *err)
+static double cpu_us(void)
 {
-    const uint32_t world = stk_comm_world(b->comm), rank = stk_comm_rank(b->comm);
+    struct timespec used;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (double)used.tv_sec * 1e6 + (double)used.tv_nsec * 1e-3;
+}
+
+static void tell(const bench_rank *b, const way *w, const char *where, uint64_t rounds, double used)
+{
+    const uint32_t world = stk_comm_world(b->comm);
+    const double each = 1.0 / w->turns;
+    const stoke_comm_figure figure = { .what = w->name,
+                                       .where = where,
+                                       .bytes = w->all ? b->at[world] : b->bytes,
+                                       .sent = w->all ? b->at[world] / world * (world - 1) : b->bytes,
+                                       .us = b->us[rounds / 2] * each,
+                                       .best_us = b->us[0] * each,
+                                       .cpu_us = used / (double)rounds * each / (b->threads ? world : 1),
+                                       .rounds = rounds };
+    b->each(b->context, &figure);
+}
+
+static int measure(bench_rank *b, const way *w, const char *where, stoke_error *err)
+{
+    const uint32_t world = stk_comm_world(b->comm);
     uint64_t rounds = 0;
     double us = 0;
-    for (uint32_t q = 0; q <= world; q++) b->at[q] = bytes / world * q;
+    for (uint32_t q = 0; q <= world; q++) b->at[q] = b->bytes / world * q;
     int r = timed(b, w, &us, err); /* opens connections */
     if (!r) r = timed(b, w, &us, err);
     if (!r) r = agree_on_rounds(b, us, &rounds, err);
+    const double before = cpu_us();
     for (uint64_t i = 0; !r && i < rounds; i++) r = timed(b, w, &b->us[i], err);
-    if (r || !b->each || rank) return r;
+    const double used = cpu_us() - before;
+    if (r || !b->each || stk_comm_rank(b->comm)) return r;
     qsort(b->us, rounds, sizeof *b->us, by_size);
-    const stoke_comm_figure figure = { .what = w->name,
-                                       .bytes = bytes / world * world,
-                                       .sent = bytes / world * (world - 1),
-                                       .us = b->us[rounds / 2],
-                                       .best_us = b->us[0],
-                                       .rounds = rounds };
-    b->each(b->context, &figure);
+    tell(b, w, where, rounds, used);
     return STOKE_OK;
+}
+
+/* The first rank beside rank 0 that is, or is not, on its host; 0: there is none. */
+static uint32_t peer_of(const stk_comm *comm, int inside)
+{
+    for (uint32_t q = 1; q < stk_comm_world(comm); q++) {
+        const int here = !strcmp(stk_comm_card_of(comm, q)->host, stk_comm_card_of(comm, 0)->host);
+        if (here == inside) return q;
+    }
+    return 0;
+}
+
+static int measure_sizes(bench_rank *b, const way *w, const char *where, stoke_error *err)
+{
+    int r = STOKE_OK;
+    for (size_t i = w->smallest; !r && i <= w->largest; i++) {
+        b->bytes = sizes[i];
+        r = measure(b, w, where, err);
+    }
+    return r;
+}
+
+static int measure_all(bench_rank *b, stoke_error *err)
+{
+    int r = STOKE_OK;
+    for (const way *w = ways; !r && w < ways + sizeof ways / sizeof *ways; w++) {
+        if (w->all) r = measure_sizes(b, w, "all", err);
+        for (int inside = 1; !r && !w->all && inside >= 0; inside--)
+            if ((b->peer = peer_of(b->comm, inside)))
+                r = measure_sizes(b, w, inside ? "inside" : "between", err);
+    }
+    return r;
 }
 
 static int take_memory(bench_rank *b, stoke_error *err)
@@ -168,9 +273,7 @@ static int run_rank(bench_rank *b, stoke_comm_bench_report *report, stoke_error 
         report->hosts = hosts_of(b->comm);
         snprintf(report->library, sizeof report->library, "%s", stk_comm_library(b->comm));
     }
-    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
-        for (size_t i = 0; !r && i < sizeof sizes / sizeof *sizes; i++)
-            r = measure(b, &ways[w], sizes[i], err);
+    if (!r) r = measure_all(b, err);
     /* After a failure something may still be on its way, and written: that memory stays. */
     if (!stk_comm_failed(b->comm)) give_memory(b);
     return r;
@@ -198,6 +301,7 @@ static int run_threads(const bench_rank *first, stoke_comm_bench_report *report,
     for (uint32_t q = 0; q < world; q++) {
         ranks[q] = *first;
         ranks[q].comm = comms[q];
+        ranks[q].threads = 1;
         if (q) ranks[q].each = NULL;
     }
     while (!r && started < world) {

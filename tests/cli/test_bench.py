@@ -136,10 +136,12 @@ def processes():
     """Without a launcher threads stand for them; each figure once, and no more is sent than there is."""
     answer = stoke_json('bench', 'comm', '--short', '--ranks', 3)
     equal((answer['world'], answer['hosts'], answer['library']), (3, 1, 'threads of this process'))
-    equal([row['what'] for row in answer['figures']], ['exchange'] * 5 + ['gather'] * 5)
+    pair = ['one way'] * 5 + ['both ways', 'messages']
+    equal([(row['what'], row['where']) for row in answer['figures']],
+          [('exchange', 'all')] * 5 + [('gather', 'all')] * 5 + [(what, 'inside') for what in pair])
     for row in answer['figures']:
-        assert 0 < row['best_us'] <= row['us'] and row['rounds'] >= 5, row
-        equal(row['sent'], row['bytes'] // 3 * 2)
+        assert 0 < row['best_us'] <= row['us'] and row['rounds'] >= 5 and row['cpu_us'] > 0, row
+        equal(row['sent'], row['bytes'] // 3 * 2 if row['where'] == 'all' else row['bytes'])
     contains(stoke('bench', 'comm', '--short').stdout, '2 ranks on 1 host', 'of a copy', '16 MiB')
     contains(stoke('bench', 'comm', '--comm', 'pigeon', code=2).stderr, 'pigeon', 'mpi')
     contains(stoke('bench', 'comm', '--ranks', 1, code=2).stderr, '--ranks')

@@ -18,7 +18,7 @@ SIZES = {
     "b4": {"hidden_sizes": [64, 128, 320, 512], "depths": [3, 8, 27, 3], "decoder_hidden_size": 768},
     "b5": {"hidden_sizes": [64, 128, 320, 512], "depths": [3, 6, 40, 3], "decoder_hidden_size": 768},
 }
-THREADS = 2
+THREADS = int(os.environ.get("OMP_NUM_THREADS", "2"))
 SLOW_SECONDS = 10  # a step longer than this (bf16 where it is emulated) is warm after one, and measured once
 
 
@@ -27,7 +27,7 @@ def network(model, classes):
     return SegformerForSemanticSegmentation(SegformerConfig(num_labels=classes, **SIZES[model]))
 
 
-def torch_step(kind, model, batch, size, classes, task, precision):
+def torch_step(kind, model, batch, size, classes, task, precision, wrap=lambda net: net, accumulate=1):
     """eager, channels_last, compile (the encoder alone when training: the whole is slower), in fp32 or autocast."""
     import torch
     torch.set_num_threads(THREADS)
@@ -47,15 +47,23 @@ def torch_step(kind, model, batch, size, classes, task, precision):
                 run(pixel_values=pictures).logits.sum()
         return forward
     net.train()
-    optimizer = torch.optim.AdamW(net.parameters(), lr=6e-5, weight_decay=0.01, fused=True)
     if kind == "compile":
         net.segformer = torch.compile(net.segformer)
+    net = wrap(net)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=6e-5, weight_decay=0.01, fused=True)
 
-    def step():
+    def learn():
         with cast():
             loss = net(pixel_values=pictures, labels=masks).loss
+        (loss / accumulate if accumulate > 1 else loss).backward()
+
+    def step():
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        for _ in range(accumulate - 1):
+            # Processes exchange gradients once a step, as people write it.
+            with getattr(net, "no_sync", contextlib.nullcontext)():
+                learn()
+        learn()
         torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         optimizer.step()
     return step

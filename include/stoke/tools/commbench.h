@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How fast processes that train together reach each other: the two ways in which a step moves its gradients
- * and weights, by size, through the engine that training takes.
+ * How fast processes that train together reach each other, through the engine that training takes: the two
+ * ways in which a step moves its gradients and weights, and what they are made of between two processes, on
+ * one host and on two.
  */
 #ifndef STOKE_TOOLS_COMMBENCH_H
 #define STOKE_TOOLS_COMMBENCH_H
@@ -9,11 +10,15 @@
 #include <stoke/common.h>
 
 typedef struct stoke_comm_figure {
-    const char
-        *what;      /* "exchange": each rank sends every other one its part; "gather": its own part to all */
-    uint64_t bytes; /* of the whole array, cut into as many parts as there are ranks */
-    uint64_t sent;  /* by one rank */
+    /* Of all ranks "exchange": each sends every other one its part; "gather": its own part to all. Of rank 0
+     * and one other "one way": a message, half of the time that it takes to come back; "both ways": two that
+     * meet; "messages": many small ones at once, the time of each. */
+    const char *what;
+    const char *where;  /* "all"; "inside": the other one is on this host; "between": on another */
+    uint64_t bytes;     /* of the whole array, cut into as many parts as there are ranks; of a message */
+    uint64_t sent;      /* by one rank */
     double us, best_us; /* median and best of the rounds */
+    double cpu_us; /* processor time of rank 0 in a round; of all ranks in the mean where they are threads */
     uint64_t rounds;
 } stoke_comm_figure;
 
