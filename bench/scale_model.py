@@ -3,7 +3,7 @@
 """How fast many processes would train, from the parts of a step and the cost of messages; proven on two hosts first.
 
   bench/scale_model.py                                            b0 and b2, 1 and 8 batches a lane, 1 Gbit/s and 200 Mbit/s (root)
-  bench/scale_model.py --overlap both                             of a build that sends while it computes
+  bench/scale_model.py --overlap none                             as if nothing were sent while it computes
   bench/scale_model.py --cases b0 --rate 1gbit --rounds 5 --json model.json
   bench/scale_model.py --short                                    only shows that it works
 
@@ -48,7 +48,7 @@ def arguments():
     parser.add_argument("--stoke", metavar="PROGRAM", default=os.path.join(data.ROOT, "build", "cli", "stoke"))
     parser.add_argument("--cases", default="b0,b0x8,b2,b2x8", help="comma-separated, as ddp.py takes them (default %(default)s)")
     parser.add_argument("--rate", default="1gbit,200mbit", help="comma-separated: of the cable (default %(default)s)")
-    parser.add_argument("--overlap", choices=["none", "exchange", "both"], default="none", help="what the build hides (default %(default)s)")
+    parser.add_argument("--overlap", choices=["none", "exchange", "both"], default="both", help="what of sending is hidden: a build hides both (default %(default)s)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=5, help="of measuring the parts of a step, each time (default 5)")
     parser.add_argument("--short", action="store_true", help="small pictures, one round: shows that it works; errors are not judged")
