@@ -46,7 +46,8 @@ def test_torchrun_shares_the_set(torch, scenes, tmp_path):
     # Under Python 3.11 torch 1.13 does not find its own default of these, the member 0 of a Flag.
     spelled = importlib.import_module("torch.distributed.elastic.multiprocessing").Std.from_str("0") is None
     more = ["--redirects", "1", "--tee", "1", "--log_dir", str(tmp_path)] if spelled else []
-    said = run("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", *more,
+    # --standalone takes port 29400 in torch 1.13, whoever has it already.
+    said = run("-m", "torch.distributed.run", "--rdzv_backend", "c10d", "--rdzv_endpoint", "localhost:0", "--nproc_per_node", "2", *more,
                os.path.join(EXAMPLES, "train_torchrun.py"), scenes)
     shares = {int(rank): json.loads(ids) for rank, ids in re.findall(r"rank (\d) of 2: loss [\d.]+, samples (\[.*?\])", said)}
     assert sorted(shares) == [0, 1] and len(shares[0]) == len(shares[1]) == 8, said

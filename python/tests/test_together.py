@@ -134,8 +134,10 @@ def test_torchrun_trains(data, tmp_path):
     # Under Python 3.11 torch 1.13 does not find its own default of these, the member 0 of a Flag.
     spelled = importlib.import_module("torch.distributed.elastic.multiprocessing").Std.from_str("0") is None
     more = ["--redirects", "1", "--tee", "1", "--log_dir", str(tmp_path)] if spelled else []
-    ended = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", *more, "-m", "stokehold", "train", data,
-                            "--name", "launched", *SETTINGS, "--steps", "4"],
+    # --standalone takes port 29400 in torch 1.13, whoever has it already.
+    ended = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--rdzv_backend", "c10d", "--rdzv_endpoint", "localhost:0",
+                            "--nproc_per_node", "2", *more, "-m", "stokehold", "train", data, "--name", "launched", *SETTINGS,
+                            "--steps", "4"],
                            cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
     assert ended.returncode == 0, ended
     assert "runs/launched: 4 of 4 steps" in ended.stdout and "2 processes share" in ended.stderr, ended
