@@ -97,6 +97,9 @@ typedef struct stoke_net_params {
      * over these maps f, of both pictures with ImageNet's mean taken off and its deviation divided out. */
     const char *perceptual;
     double perceptual_weight; /* 0: as without; 0.1 */
+    /* Training: so many batches can be on their way at once, for a batch norm over all of them
+     * (<stoke/tools/net.h>); each takes memory for its activations. 0: that is not asked for. */
+    uint32_t joint;
 } stoke_net_params;
 /* Batch 1 of 512 x 512, training, precision auto, memory plain, all cores, seed 0, dropout 0.1, drop path
  * 0.1, cross-entropy with ignore_index 255, AdamW; no model, no classes: these are yours to say. */
@@ -125,8 +128,8 @@ typedef struct stoke_net_plan {
     uint32_t reach; /* pixels beyond its own place that an output depends on; 0: all of the picture's */
     int normalize;  /* stoke_normalize: how its pictures come */
     uint32_t threads;
-    uint64_t trained_floats,
-        statistics;            /* of one array of gradients; numbers that a batch norm learns of a batch */
+    uint64_t trained_floats, statistics; /* of one array of gradients; numbers that a batch norm learns of a
+                                            batch, 0: there is none */
     const char *features;      /* the frozen network of the perceptual loss, "VGG16", "b0"; NULL: none */
     uint32_t tensors, carried; /* carried: of them, what params.partial takes from params.weights; else 0 */
 } stoke_net_plan;

@@ -144,20 +144,31 @@ static void linear(const stoke_net *net, const stk_tape_op *op, const stoke_net_
     stk_linear_weight(run, op->layer, rows, &x, &dy);
 }
 
-static void head(stoke_net *net, const stk_tape_op *op, uint32_t batch,
-                 void *const in[static STK_TAPE_OPERANDS], void *const out[static STK_TAPE_OPERANDS])
+stk_segformer_head *stk_net_head(const stoke_net *net, const stk_tape_op *op, uint32_t batch)
 {
     stk_segformer_head *layer = (stk_segformer_head *)op->layer;
     layer->batch = batch;
     layer->dropout = net->dropping ? (float)net->params.dropout : 0;
     layer->seed = stk_mix64(net->params.seed ^ stk_mix64(net->draw + 1));
+    return layer;
+}
+
+static void head(stoke_net *net, const stk_tape_op *op, uint32_t batch,
+                 void *const in[static STK_TAPE_OPERANDS], void *const out[static STK_TAPE_OPERANDS])
+{
+    stk_segformer_head *layer = stk_net_head(net, op, batch);
     const void *features[STK_STAGES];
     float *d_features[STK_STAGES];
     for (int i = 0; i < STK_STAGES; i++) {
         features[i] = in[i];
         d_features[i] = out[i + 1];
     }
-    if (op->kind == STK_TAPE_SEGFORMER_HEAD)
+    if (op->kind == STK_TAPE_SEGFORMER_HEAD && net->moments)
+        stk_segformer_head_look(&net->run, layer, features, out[1], net->moments);
+    else if (op->kind == STK_TAPE_SEGFORMER_HEAD_BACK && net->sums)
+        stk_segformer_head_spread(&net->run, layer, features, in[4], out[0], net->classifier, net->sums,
+                                  d_features);
+    else if (op->kind == STK_TAPE_SEGFORMER_HEAD)
         stk_segformer_head_forward(&net->run, layer, features, out[1], out[0]);
     else
         stk_segformer_head_backward(&net->run, layer, features, in[4], in[5], out[0], d_features);

@@ -364,6 +364,11 @@ static void lay_scratch(stoke_net *net)
     run->partial = floats(net, STK_REGION_WORKSPACE, need.partial);
 }
 
+static uint32_t on_their_way(const stoke_net *net)
+{
+    return net->params.joint ? net->params.joint : 1;
+}
+
 /* Run twice: with no memory, to measure, then to hand out addresses. */
 static void lay_out(stoke_net *net)
 {
@@ -371,7 +376,9 @@ static void lay_out(stoke_net *net)
     stk_segformer_head *head = stk_net_layer(net, STK_TAPE_SEGFORMER_HEAD);
     lay_parameters(net);
     lay_packed(net);
-    net->maps = take(net, STK_REGION_MAPS, net->tape.bytes, 1);
+    net->maps = net->all_maps = take(net, STK_REGION_MAPS, on_their_way(net), net->tape.bytes);
+    if (net->params.joint && head)
+        net->aside = floats(net, region, net->params.joint * stk_segformer_head_aside(head));
     if (head) head->room = take(net, region, stk_segformer_head_room(&net->run, head), 1);
     net->loss_room = take(net, region, stk_loss_room(&net->loss_shape), 1);
     net->statistics = take(net, region, stoke_net_statistics(net), sizeof *net->statistics);
@@ -401,8 +408,8 @@ static void plan_make(stoke_net *net)
     const size_t *bytes = net->arena.used;
     plan->parameters = bytes[STK_REGION_PARAMETERS];
     plan->packed = bytes[STK_REGION_PACKED];
-    plan->activations = net->tape.kept;
-    plan->workspace = bytes[STK_REGION_WORKSPACE] + bytes[STK_REGION_MAPS] - net->tape.kept;
+    plan->activations = on_their_way(net) * net->tape.kept;
+    plan->workspace = bytes[STK_REGION_WORKSPACE] + bytes[STK_REGION_MAPS] - plan->activations;
     plan->process = stk_machine_rss("/proc");
     plan->total = plan->process + arena_bytes(&net->arena);
     plan->parameter_count = net->parameters.elements;
@@ -440,6 +447,10 @@ int stk_net_prepare(stoke_net *net, const stoke_net_params *params, const stk_ne
     if (!status && (!net->layers || net->parameters.failed))
         status = stk_fail(err, STOKE_E_NOMEM, "no memory for the layers of a network");
     if (!status) status = keep_params(net, params, err);
+    if (!status && params->joint && !stoke_net_statistics(net))
+        status = stk_fail(err, STOKE_E_INVALID,
+                          "joint is %u: %s has no batch norm that could be over several batches",
+                          (unsigned)params->joint, network->family);
     if (!status && params->weights && params->partial)
         status = stk_pretrained_carried(params->weights, network, &net->parameters, &net->plan.carried, err);
     if (status) return status;

@@ -3,9 +3,11 @@
  * What a network is made of. A call goes down through these files:
  *
  *   net_train.c     one batch: forward, loss, backward; the step
+ *   net_joint.c     several batches with one batch norm
  *   net_predict.c   what prediction makes of the logits
- *   marks.c         a pass whose weights are still on their way, or whose gradients leave as they are
- * complete execute.c       the tape, operation by operation ops/ops.h       the operations
+ *   marks.c         a pass whose weights are on their way, or whose gradients leave when they are complete
+ *   execute.c       the tape, operation by operation
+ *   ops/ops.h       the operations
  *
  * Opening it: net.c reads the settings, the network's own file (network.h) declares the layers (parameters.h)
  * and records the tape (tape.h), tape_plan.c places the tensors and adds up what there is to compute.
@@ -17,6 +19,7 @@
 #include "src/net/features/features.h"
 #include "src/net/kernels/net_table.h"
 #include "src/net/network.h"
+#include "src/net/segformer/segformer_head.h"
 #include <stoke/common.h>
 #include <stoke/tools/net.h>
 
@@ -61,7 +64,14 @@ struct stoke_net {
 
     float *values, *gradients, *first, *second, *average; /* flat, as parameters says */
     stk_update_group *groups;
-    unsigned char *maps; /* where the tensors of the tape lie */
+    unsigned char *maps;     /* where the tensors of the tape lie, of the batch that is at work */
+    unsigned char *all_maps; /* of all that can be on their way: one after the other */
+    float *aside;            /* what each of these keeps of the head's gradients; NULL: not opened for it */
+    /* Of a batch that is normalised with others: the head's operation forward ends with its moments, and the
+     * one back begins with its sums and the classifier's gradients, which are there. NULL: of no such. */
+    double *moments;
+    const double *sums;
+    float *classifier;
     stk_loss_shape loss_shape;
     void *loss_room;
     double *statistics; /* of the last batch: what the running ones move towards */
@@ -73,10 +83,10 @@ struct stoke_net {
     int have_gradients; /* since the last step */
     int step_skipped;   /* the step that has begun is not to be made; else gradients times the factor are */
     double step_factor;
-    double divisor;     /* of the losses of training; 0: the weights of a batch's pixels */
-    double weight;      /* the latter, of the last one */
-    double factor;      /* of the gradients in the next step */
-    uint64_t draw;      /* number of the batch that is on its way: keys dropout and drop path */
+    double divisor; /* of the losses of training; 0: the weights of a batch's pixels */
+    double weight;  /* the latter, of the last one */
+    double factor;  /* of the gradients in the next step */
+    uint64_t draw;  /* number of the batch that is on its way: keys dropout and drop path */
     stk_net_teller before_forward, after_backward;
     stoke_net_state state;
     stk_tape_profile parts;
@@ -90,6 +100,12 @@ int stk_net_open(stoke_net **out, const stoke_net_params *params, const stk_net_
 /* Everything up to the plan: small lists and the tape, nothing large, no thread. `net` is zeroed. */
 int stk_net_prepare(stoke_net *net, const stoke_net_params *params, const stk_net_table *table,
                     stoke_error *err);
+/* STOKE_E_INVALID: what the network cannot take. masks: a loss is asked for. */
+int stk_net_check_batch(const stoke_net *net, const stoke_net_batch *batch, int masks, stoke_error *err);
+/* The loss of the last pass and, unless NULL, `factor` times its gradient, of which the network's divisor is
+ * a part. */
+int stk_net_loss(stoke_net *net, const stoke_net_batch *batch, float factor, double *loss, float *d_logits,
+                 stoke_error *err);
 /* Where the loss scale begins: above 1 in fp16 only. */
 double stk_net_first_scale(int precision);
 /* A loss that the task has, with numbers that make sense, or STOKE_E_INVALID. Who restores pictures without
@@ -104,6 +120,8 @@ static inline float *stk_net_logits(const stoke_net *net)
     return stk_net_tensor(net, net->tape.logits);
 }
 void stk_net_execute(stoke_net *net, stk_tape_span span, const stoke_net_batch *batch);
+/* SegFormer's head, ready for an operation on a batch of so many pictures. */
+stk_segformer_head *stk_net_head(const stoke_net *net, const stk_tape_op *op, uint32_t batch);
 /* The passes, for who is told of their operations. */
 void stk_net_forward(stoke_net *net, const stoke_net_batch *batch, int training);
 void stk_net_backward(stoke_net *net, const stoke_net_batch *batch);

@@ -26,7 +26,7 @@ static int check_targets(const stoke_net *net, const stoke_net_batch *batch, sto
     return STOKE_OK;
 }
 
-static int net_check_batch(const stoke_net *net, const stoke_net_batch *batch, int masks, stoke_error *err)
+int stk_net_check_batch(const stoke_net *net, const stoke_net_batch *batch, int masks, stoke_error *err)
 {
     const size_t pixels = (size_t)net->params.height * net->params.width;
     if (!batch) return stk_fail(err, STOKE_E_INVALID, "there is no batch: it is NULL");
@@ -70,10 +70,8 @@ static stk_loss_truth net_truth(const stoke_net_batch *batch)
                              .row_bytes = batch->mask_row_bytes };
 }
 
-/* The loss of the last pass and, unless NULL, `factor` times its gradient, of which the network's divisor is
- * a part. */
-static int loss_of(stoke_net *net, const stoke_net_batch *batch, float factor, double *loss, float *d_logits,
-                   stoke_error *err)
+int stk_net_loss(stoke_net *net, const stoke_net_batch *batch, float factor, double *loss, float *d_logits,
+                 stoke_error *err)
 {
     if (net->config.task == STOKE_TASK_RESTORE) {
         const stk_pixel_target target = { .data = batch->targets,
@@ -140,7 +138,7 @@ stoke_logits stoke_net_outputs(const stoke_net *net)
 
 int stoke_net_forward(stoke_net *net, const stoke_net_batch *batch, stoke_logits *logits, stoke_error *err)
 {
-    const int status = logits ? net_check_batch(net, batch, 0, err) : nowhere("logits", err);
+    const int status = logits ? stk_net_check_batch(net, batch, 0, err) : nowhere("logits", err);
     if (status) return status;
     net_logits(net, batch, 0);
     *logits = stoke_net_outputs(net);
@@ -149,7 +147,7 @@ int stoke_net_forward(stoke_net *net, const stoke_net_batch *batch, stoke_logits
 
 int stoke_net_predict(stoke_net *net, const stoke_net_batch *batch, uint16_t *classes, stoke_error *err)
 {
-    int status = classes ? net_check_batch(net, batch, 0, err) : nowhere("classes", err);
+    int status = classes ? stk_net_check_batch(net, batch, 0, err) : nowhere("classes", err);
     if (!status) status = labels_pictures(net, classes, err);
     if (status) return status;
     net_logits(net, batch, 0);
@@ -161,11 +159,11 @@ int stoke_net_predict(stoke_net *net, const stoke_net_batch *batch, uint16_t *cl
 int stoke_net_evaluate(stoke_net *net, const stoke_net_batch *batch, double *loss, uint16_t *classes,
                        stoke_error *err)
 {
-    int status = loss ? net_check_batch(net, batch, 1, err) : nowhere("loss", err);
+    int status = loss ? stk_net_check_batch(net, batch, 1, err) : nowhere("loss", err);
     if (!status) status = labels_pictures(net, classes, err);
     if (status) return status;
     net_logits(net, batch, 0);
-    status = loss_of(net, batch, 1, loss, NULL, err);
+    status = stk_net_loss(net, batch, 1, loss, NULL, err);
     if (!status && classes)
         stk_classes_of(&net->run, &net->loss_shape, net->loss_room, stk_net_logits(net), classes);
     stk_tape_profile_lap(&net->parts, STK_PART_LOSS);
@@ -232,14 +230,14 @@ int stoke_net_leaf_loss(stoke_net *net, const stoke_net_batch *batch, uint32_t o
     if (!net->params.training)
         return stk_fail(err, STOKE_E_STATE, "this network was opened for inference: training is 0");
     if (!of) return stk_fail(err, STOKE_E_INVALID, "gradients cannot be divided by 0");
-    int status = net_check_batch(net, batch, 1, err);
+    int status = stk_net_check_batch(net, batch, 1, err);
     if (status) return status;
     double unasked;
     if (!loss) loss = &unasked;
     const float factor = (float)(net->state.loss_scale / of);
     net->draw = draw;
     net_logits(net, batch, 1);
-    status = loss_of(net, batch, factor, loss, stk_net_tensor(net, net->tape.d_logits), err);
+    status = stk_net_loss(net, batch, factor, loss, stk_net_tensor(net, net->tape.d_logits), err);
     stk_tape_profile_lap(&net->parts, STK_PART_LOSS);
     if (status) return status; /* as if it had not been called */
     judge(net, batch, factor, loss);

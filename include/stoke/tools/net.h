@@ -89,6 +89,36 @@ STOKE_API void stoke_net_multiply(stoke_net *net, double factor);
  * the order of their numbers. */
 STOKE_API void stoke_net_track(stoke_net *net, const double *statistics);
 
+/* A batch norm over several batches, of other processes, too: as stoke_net_leaf, in parts that all batches go
+ * through together. What one part says of a batch is exchanged before the next; a batch of no pictures goes
+ * through none and says zeros. The network was opened with `joint`. */
+typedef struct stoke_net_joint {
+    const stoke_net_batch *batch;
+    uint32_t at;   /* which of those that are on their way, below `joint` */
+    uint32_t of;   /* as stoke_net_leaf's */
+    uint64_t draw; /* as well */
+} stoke_net_joint;
+/* The encoder, and the moments of what comes to the batch norm: 1 + stoke_net_statistics doubles. */
+STOKE_API int stoke_net_joint_moments(stoke_net *net, const stoke_net_joint *joint, double *moments,
+                                      stoke_error *err);
+/* Once: normalises by the moments of `count` batches, one behind the other, joined in this order.
+ * `statistics` becomes what the running ones move towards; not followed where no batch has a picture. */
+STOKE_API void stoke_net_joint_normalise(stoke_net *net, const double *moments, uint32_t count,
+                                         double *statistics);
+/* Moves the running statistics as one batch would have, that was made of `count` which drew. */
+STOKE_API void stoke_net_joint_track(stoke_net *net, const double *statistics, uint32_t count);
+STOKE_API int stoke_net_joint_loss(stoke_net *net, const stoke_net_joint *joint, double *loss,
+                                   stoke_error *err);
+/* From here on nothing fails. Back to the batch norm, and the sums that it needs of all batches:
+ * stoke_net_statistics doubles. */
+STOKE_API void stoke_net_joint_sums(stoke_net *net, const stoke_net_joint *joint, double *sums);
+/* Once, of as many batches as were normalised by. */
+STOKE_API void stoke_net_joint_slopes(stoke_net *net, const double *sums, uint32_t count);
+/* The rest of the way, with the batch's own sums. gradients: another array in place of the network's; NULL:
+ * its own. */
+STOKE_API void stoke_net_joint_back(stoke_net *net, const stoke_net_joint *joint, const double *sums,
+                                    float *gradients, int add);
+
 /* Sums of squares of the gradients of chunks `first` to before `end`; squares[0] is that of `first`. */
 STOKE_API int stoke_net_squares(stoke_net *net, const stoke_update *update, uint32_t first, uint32_t end,
                                 double *squares, stoke_error *err);

@@ -129,6 +129,8 @@ static size_t lay_out(const stk_exec *run, const stk_segformer_head *head, unsig
     float **const vectors[] = { &map->bias,  &map->mean, &map->rstd,   &map->scale,
                                 &map->shift, &map->gain, &map->g_mean, &map->slope };
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) *vectors[i] = take_floats(&c, head->size);
+    map->moments = take(&c, stk_segformer_head_moments(head) * sizeof *map->moments);
+    map->sums = take(&c, 2 * (size_t)head->size * sizeof *map->sums);
     map->stacked = take_floats(&c, STK_STAGES * (size_t)head->size);
     for (int i = 0; i < STK_STAGES; i++) take_stage(&c, run, head, map, i);
     map->classifier = (stk_linear){ .in = head->size,
@@ -240,6 +242,7 @@ typedef struct forward_job {
     unsigned char *y;     /* NULL in inference */
     float *logits;
     uint32_t lines, strips; /* lines of a strip; strips of a picture */
+    double *moments;        /* NULL in inference */
     stk_head_norm norm;
 } forward_job;
 
@@ -319,18 +322,6 @@ static void lines_task(const void *context, uint32_t task, uint32_t thread)
 
 /* ---- statistics ---- */
 
-typedef struct moments {
-    double count, mean, squares; /* squares: of the distances from the mean, summed */
-} moments;
-
-/* Chan, Golub and LeVeque: the moments of two sets together. */
-static moments moments_join(moments a, moments b)
-{
-    const double count = a.count + b.count, apart = b.mean - a.mean;
-    return (moments){ count, a.mean + apart * b.count / count,
-                      a.squares + b.squares + apart * apart * a.count * b.count / count };
-}
-
 /* 32 channels: the strips' moments in their order. */
 static void statistics_task(const void *context, uint32_t task, uint32_t thread)
 {
@@ -339,35 +330,17 @@ static void statistics_task(const void *context, uint32_t task, uint32_t thread)
     const stk_segformer_head *head = job->head;
     const size_t size = head->size, last_lines = head->height[0] - (job->strips - 1) * job->lines;
     for (size_t c = task * 32; c < task * 32 + 32; c++) {
-        moments all = { 0 };
+        stk_head_moments all = { 0 };
         for (size_t strip = 0; strip < (size_t)head->batch * job->strips; strip++) {
             const float *part = job->run->partial + strip * 3 * size + c;
             const size_t lines = (strip + 1) % job->strips ? job->lines : last_lines;
             const double count = (double)lines * head->width[0], sum = part[size];
-            all = moments_join(all,
-                               (moments){ count, part[0] + sum / count, part[2 * size] - sum * sum / count });
+            all = stk_head_moments_join(
+                all, (stk_head_moments){ count, part[0] + sum / count, part[2 * size] - sum * sum / count });
         }
-        const double variance = all.squares / all.count, rstd = 1 / sqrt(variance + 1e-5);
-        job->map->mean[c] = (float)all.mean;
-        job->map->rstd[c] = (float)rstd;
-        job->map->scale[c] = (float)(head->norm_gamma[c] * rstd * job->norm.keep);
-        job->map->shift[c] = head->norm_beta[c] * job->norm.keep;
-        head->batch_mean[c] = all.mean;
-        head->batch_variance[c] = all.squares / (all.count > 1 ? all.count - 1 : 1);
+        job->moments[1 + c] = all.mean;
+        job->moments[1 + size + c] = all.squares;
     }
-}
-
-stk_head_norm stk_segformer_head_norm_of(const stk_segformer_head *head)
-{
-    const stk_segformer_head_room_map *map = stk_segformer_head_map(head);
-    const float dropped = roundf(head->dropout * 65536); /* of 2^16 values; the factor is for this share */
-    return (stk_head_norm){ .size = head->size,
-                            .mean = map->mean,
-                            .scale = map->scale,
-                            .shift = map->shift,
-                            .seed = head->seed,
-                            .threshold = (uint32_t)dropped,
-                            .keep = dropped < 65536 ? 65536 / (65536 - dropped) : 0 };
 }
 
 /* ---- from y to the logits ---- */
@@ -391,8 +364,8 @@ static void classify_task(const void *context, uint32_t task, uint32_t thread)
     }
 }
 
-void stk_segformer_head_forward(const stk_exec *run, stk_segformer_head *head,
-                                const void *const features[STK_STAGES], void *y, float *logits)
+static void to_lines(const stk_exec *run, stk_segformer_head *head, const void *const features[STK_STAGES],
+                     forward_job *job)
 {
     stk_segformer_head_room_map *map = stk_segformer_head_map(head);
     for (int s = 0; s < STK_SMALLER; s++) {
@@ -400,20 +373,47 @@ void stk_segformer_head_forward(const stk_exec *run, stk_segformer_head *head,
         stk_linear_forward(run, &map->stage[s + 1], stk_segformer_head_rows(head, s + 1), &x,
                            &(stk_linear_finish){ .type = run->type }, map->z[s], head->size);
     }
-    const uint32_t lines = strip_lines(head);
+    job->run = run;
+    job->head = head;
+    job->map = map;
+    job->features = features[0];
+    job->lines = strip_lines(head);
+    job->strips = stk_segformer_head_strips(head, job->lines);
+    stk_threadpool_run(run->pool, lines_task, job, head->batch * job->strips);
+}
+
+void stk_segformer_head_look(const stk_exec *run, stk_segformer_head *head,
+                             const void *const features[STK_STAGES], void *y, double *moments)
+{
+    forward_job job = { .y = y, .moments = moments };
+    to_lines(run, head, features, &job);
+    moments[0] = (double)stk_segformer_head_rows(head, 0);
+    stk_threadpool_run(run->pool, statistics_task, &job, head->size / 32);
+}
+
+void stk_segformer_head_classify(const stk_exec *run, stk_segformer_head *head, void *y, float *logits)
+{
     const forward_job job = { .run = run,
                               .head = head,
-                              .map = map,
-                              .features = features[0],
+                              .map = stk_segformer_head_map(head),
                               .y = y,
                               .logits = logits,
-                              .lines = lines,
-                              .strips = stk_segformer_head_strips(head, lines),
                               .norm = stk_segformer_head_norm_of(head) };
-    stk_threadpool_run(run->pool, lines_task, &job, head->batch * job.strips);
-    if (!head->training) return;
-    stk_threadpool_run(run->pool, statistics_task, &job, head->size / 32);
     const size_t task_rows = stk_segformer_head_block(head) * TASK_BLOCKS;
     stk_threadpool_run(run->pool, classify_task, &job,
                        (uint32_t)((stk_segformer_head_rows(head, 0) + task_rows - 1) / task_rows));
+}
+
+void stk_segformer_head_forward(const stk_exec *run, stk_segformer_head *head,
+                                const void *const features[STK_STAGES], void *y, float *logits)
+{
+    double *moments = stk_segformer_head_map(head)->moments;
+    if (head->training) {
+        stk_segformer_head_look(run, head, features, y, moments);
+        stk_segformer_head_normalise(run, head, moments, 1);
+        stk_segformer_head_classify(run, head, y, logits);
+    } else {
+        forward_job job = { .logits = logits };
+        to_lines(run, head, features, &job);
+    }
 }

@@ -64,6 +64,30 @@ void stk_segformer_head_backward(const stk_exec *run, stk_segformer_head *head,
                                  void *d_y, float *const d_features[STK_STAGES]);
 stk_exec_need stk_segformer_head_need(const stk_exec *run, const stk_segformer_head *head);
 
+/* The same for several batches that are normalised together: each goes through a part, and what they say is
+ * joined before the next one. Forward: y and its moments, stk_segformer_head_moments doubles; normalise,
+ * once, by `count` of these one after the other; classify. A batch of nothing has a count of 0. */
+size_t stk_segformer_head_moments(const stk_segformer_head *head);
+void stk_segformer_head_look(const stk_exec *run, stk_segformer_head *head,
+                             const void *const features[STK_STAGES], void *y, double *moments);
+void stk_segformer_head_normalise(const stk_exec *run, const stk_segformer_head *head, const double *moments,
+                                  uint32_t count);
+void stk_segformer_head_classify(const stk_exec *run, stk_segformer_head *head, void *y, float *logits);
+/* Backward: d_y becomes the gradient that arrives at the norm, with two sums per channel, 2 D doubles;
+ * slopes, once, by `count` of these; spread, with the batch's own sums. classifier: stk_segformer_head_aside
+ * floats that hold its gradients from the one call to the other; NULL: they go where they belong at once. */
+static inline size_t stk_segformer_head_aside(const stk_segformer_head *head)
+{
+    return (size_t)head->classes * (head->size + 1);
+}
+void stk_segformer_head_sum(const stk_exec *run, stk_segformer_head *head, void *y, const float *d_logits,
+                            void *d_y, float *classifier, double *sums);
+void stk_segformer_head_slopes(const stk_exec *run, const stk_segformer_head *head, const double *sums,
+                               uint32_t count);
+void stk_segformer_head_spread(const stk_exec *run, stk_segformer_head *head,
+                               const void *const features[STK_STAGES], void *y, void *d_y, float *classifier,
+                               const double *sums, float *const d_features[STK_STAGES]);
+
 /* A product of the rows of a map, which the head is made of; 0: there is no number `index`. */
 typedef struct stk_segformer_head_product {
     const char *name; /* a literal */
@@ -91,6 +115,8 @@ typedef struct stk_segformer_head_room_map {
     stk_head_upsample across[STK_SMALLER], down[STK_SMALLER];
     float *mean, *rstd, *scale, *shift; /* [D], batch norm of this step */
     float *gain, *g_mean, *slope;       /* [D], its backward */
+    double rows;                        /* of y, of all batches that are normalised together */
+    double *moments, *sums;             /* of a batch that is normalised alone */
 } stk_segformer_head_room_map;
 
 static inline stk_segformer_head_room_map *stk_segformer_head_map(const stk_segformer_head *head)
@@ -115,6 +141,18 @@ static inline size_t stk_segformer_head_block(const stk_segformer_head *head)
 static inline uint32_t stk_segformer_head_strips(const stk_segformer_head *head, uint32_t lines)
 {
     return (head->height[0] + lines - 1) / lines;
+}
+
+/* Of one channel. */
+typedef struct stk_head_moments {
+    double count, mean, squares; /* squares: of the distances from the mean, summed */
+} stk_head_moments;
+/* Chan, Golub and LeVeque: those of two sets together. */
+static inline stk_head_moments stk_head_moments_join(stk_head_moments a, stk_head_moments b)
+{
+    const double count = a.count + b.count, apart = b.mean - a.mean;
+    return (stk_head_moments){ count, a.mean + apart * b.count / count,
+                               a.squares + b.squares + apart * apart * a.count * b.count / count };
 }
 
 /* The batch norm, ReLU and dropout of this step, as the functions of the table take them. */

@@ -35,6 +35,7 @@ typedef struct backward_job {
     unsigned char *g; /* like y */
     stk_head_norm norm;
     stk_head_norm_back back;
+    double *sums;     /* of all rows: g, then g times the distance from the mean, [2][D] */
     size_t task_rows; /* rows of a task */
     uint32_t row_tasks;
     size_t task_floats;          /* sums of a task: two rows of D, then dW_c and db_c */
@@ -185,48 +186,70 @@ static void give(const stk_exec *run, float *to, size_t at, double value)
     if (to) to[at] = (float)(run->accumulate ? to[at] + value : value);
 }
 
-/* 32 channels: the tasks' sums in their order, the gradients of the norm, and what dy needs. */
-static void norm_task(const void *context, uint32_t task, uint32_t thread)
+/* 32 channels: the tasks' sums in their order. */
+static void sums_task(const void *context, uint32_t task, uint32_t thread)
 {
     (void)thread;
     const backward_job *job = context;
-    const stk_segformer_head *head = job->head;
-    stk_segformer_head_room_map *map = job->map;
-    const size_t size = head->size;
-    const double rows = (double)stk_segformer_head_rows(head, 0);
+    const size_t size = job->head->size;
     for (size_t c = task * 32; c < task * 32 + 32; c++) {
         double g = 0, g_off = 0;
         for (uint32_t k = 0; k < job->row_tasks; k++) {
             g += job->run->partial[k * job->task_floats + c];
             g_off += job->run->partial[k * job->task_floats + size + c];
         }
-        const double rstd = map->rstd[c];
-        give(job->run, head->d_norm_beta, c, g);
-        give(job->run, head->d_norm_gamma, c, g_off * rstd);
-        map->gain[c] = (float)(head->norm_gamma[c] * rstd);
-        map->g_mean[c] = (float)(g / rows);
-        map->slope[c] = (float)(head->norm_gamma[c] * rstd * rstd * rstd * g_off / rows);
+        job->sums[c] = g;
+        job->sums[size + c] = g_off;
     }
 }
 
-static void rows_pass(const backward_job *job)
+/* `classifier` NULL: its gradients go where they belong; else there, weights and then bias. */
+static void rows_pass(const backward_job *job, float *classifier)
 {
     const stk_exec *run = job->run;
     const stk_segformer_head *head = job->head;
+    const size_t weights = (size_t)head->classes * head->size;
     stk_threadpool_run(run->pool, rows_task, job, job->row_tasks);
-    stk_threadpool_run(run->pool, norm_task, job, head->size / 32);
+    stk_threadpool_run(run->pool, sums_task, job, head->size / 32);
     join_job sums = { .run = run,
                       .parts = run->partial + 2 * (size_t)head->size,
                       .stride = job->task_floats,
                       .tasks = job->row_tasks,
-                      .count = (size_t)head->classes * head->size,
-                      .to = head->d_classifier_weight,
-                      .add = run->accumulate };
+                      .count = weights,
+                      .to = classifier ? classifier : head->d_classifier_weight,
+                      .add = classifier ? 0 : run->accumulate };
     join_all(&sums);
     sums.parts += sums.count;
     sums.count = head->classes;
-    sums.to = head->d_classifier_bias;
+    sums.to = classifier ? classifier + weights : head->d_classifier_bias;
     join_all(&sums);
+}
+
+/* Of the classifier, from where rows_pass left them. */
+static void give_classifier(const stk_exec *run, const stk_segformer_head *head, float *classifier)
+{
+    const size_t weights = (size_t)head->classes * head->size;
+    join_job one = { .run = run,
+                     .parts = classifier,
+                     .tasks = 1,
+                     .count = weights,
+                     .to = head->d_classifier_weight,
+                     .add = run->accumulate };
+    join_all(&one);
+    one.parts += weights;
+    one.count = head->classes;
+    one.to = head->d_classifier_bias;
+    join_all(&one);
+}
+
+static void give_norm(const stk_exec *run, const stk_segformer_head *head, const double *sums)
+{
+    const stk_segformer_head_room_map *map = stk_segformer_head_map(head);
+    for (size_t c = 0; c < head->size; c++) {
+        const double rstd = map->rstd[c];
+        give(run, head->d_norm_beta, c, sums[c]);
+        give(run, head->d_norm_gamma, c, sums[head->size + c] * rstd);
+    }
 }
 
 /* ---- from g to dy, to stage 1 and to the smaller maps ---- */
@@ -383,9 +406,26 @@ static void unfold(const backward_job *job, int i)
     if (head->d_linear_bias[i] && !run->accumulate) memset(head->d_linear_bias[i], 0, size * sizeof(float));
 }
 
-void stk_segformer_head_backward(const stk_exec *run, stk_segformer_head *head,
-                                 const void *const features[STK_STAGES], void *y, const float *d_logits,
-                                 void *d_y, float *const d_features[STK_STAGES])
+/* ---- the whole, and its two parts ---- */
+
+void stk_segformer_head_sum(const stk_exec *run, stk_segformer_head *head, void *y, const float *d_logits,
+                            void *d_y, float *classifier, double *sums)
+{
+    backward_job job = { .run = run,
+                         .head = head,
+                         .map = stk_segformer_head_map(head),
+                         .y = y,
+                         .d_logits = d_logits,
+                         .g = d_y,
+                         .norm = stk_segformer_head_norm_of(head),
+                         .sums = sums };
+    cut(&job);
+    rows_pass(&job, classifier);
+}
+
+void stk_segformer_head_spread(const stk_exec *run, stk_segformer_head *head,
+                               const void *const features[STK_STAGES], void *y, void *d_y, float *classifier,
+                               const double *sums, float *const d_features[STK_STAGES])
 {
     stk_segformer_head_room_map *map = stk_segformer_head_map(head);
     backward_job job = { .run = run,
@@ -394,13 +434,22 @@ void stk_segformer_head_backward(const stk_exec *run, stk_segformer_head *head,
                          .features = features[0],
                          .d_features = d_features[0],
                          .y = y,
-                         .d_logits = d_logits,
                          .g = d_y,
-                         .norm = stk_segformer_head_norm_of(head),
                          .back = { head->size, map->mean, map->gain, map->g_mean, map->slope } };
     cut(&job);
-    rows_pass(&job);
+    give_norm(run, head, sums);
+    if (classifier) give_classifier(run, head, classifier);
     strips_pass(&job);
     for (int i = 1; i < STK_STAGES; i++) stage_gradients(&job, i, features[i], d_features[i]);
     for (int i = 0; i < STK_STAGES; i++) unfold(&job, i);
+}
+
+void stk_segformer_head_backward(const stk_exec *run, stk_segformer_head *head,
+                                 const void *const features[STK_STAGES], void *y, const float *d_logits,
+                                 void *d_y, float *const d_features[STK_STAGES])
+{
+    double *sums = stk_segformer_head_map(head)->sums;
+    stk_segformer_head_sum(run, head, y, d_logits, d_y, NULL, sums);
+    stk_segformer_head_slopes(run, head, sums, 1);
+    stk_segformer_head_spread(run, head, features, y, d_y, NULL, sums, d_features);
 }
