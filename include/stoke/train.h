@@ -39,6 +39,12 @@ typedef enum stoke_loss_mean {
     STOKE_LOSS_MEAN_PIXELS = 1   /* all pixels that count in it, as of one large batch */
 } stoke_loss_mean;
 
+/* Whose batches a batch norm takes its statistics from. */
+typedef enum stoke_batch_norm {
+    STOKE_BATCH_NORM_LOCAL = 0, /* those of one lane */
+    STOKE_BATCH_NORM_SYNC = 1   /* those of all lanes */
+} stoke_batch_norm;
+
 enum { STOKE_TRAIN_LOSS_AUTO = STOKE_LOSS_KINDS };
 
 /* Numbers in which a lane's gradients are kept: half the bytes of those that processes send as they are. */
@@ -69,6 +75,7 @@ typedef struct stoke_train_params {
     int64_t replicas; /* times as many, in lanes that processes share; -1: as many as there are processes */
     int64_t audit_every; /* steps; 0: never: every so often each process computes a lane of another, too, and
                             STOKE_E_STATE says who does not have the same bits */
+    int batch_norm;   /* stoke_batch_norm */
     /* loss */
     int loss; /* stoke_loss_kind, or STOKE_TRAIN_LOSS_AUTO: cross-entropy, of restored pictures charbonnier */
     double label_smoothing, focal_gamma, ce_weight, dice_weight;

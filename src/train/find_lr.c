@@ -400,6 +400,7 @@ int stoke_find_lr(const stoke_data_params *data, const stoke_train_params *train
     if (status) return status;
     own.lr = params->high; /* a rate is what is looked for: none need be chosen, and none be remarked on */
     own.resume = NULL;
+    own.batch_norm = STOKE_BATCH_NORM_LOCAL; /* it goes by one lane */
     status = stk_setup_make(&setup, data, &own, say, settling, &s, err);
     s.train = &setup.params;
     if (!status && !stk_quarantine_named(&setup.train)) setup.train.quarantine = ""; /* nothing is written */

@@ -155,6 +155,8 @@ static int is_silent(const char *name, const stk_setup *setup)
     static const char *const of_restoration[] = { "task", "scale", "photometric" };
     for (size_t i = 0; i < sizeof of_restoration / sizeof *of_restoration; i++)
         if (!strcmp(name, of_restoration[i])) return !stk_setup_restores(setup);
+    if (!strcmp(name, "batch_norm")) /* of one lane both are the same */
+        return setup->params.batch_norm == STOKE_BATCH_NORM_LOCAL || setup->params.replicas == 1;
     if (!strcmp(name, "replicas")) return setup->params.replicas == 1;
     if (!strcmp(name, "loss_mean")) return setup->params.loss_mean == STOKE_LOSS_MEAN_BATCHES;
     if (!strcmp(name, "compress")) return setup->params.compress == STOKE_COMPRESS_NONE;

@@ -16,10 +16,16 @@ static uint32_t batches_of(const stk_lanes_shape *shape)
 }
 
 /* Where the k-th batch of a process stands among those of a step: lane after lane, so that one is added up
- * before the next begins. */
-static uint32_t place_of(const stk_lanes_shape *shape, uint32_t first, uint32_t k)
+ * before the next begins; with one batch norm all `own` lanes side by side. */
+static uint32_t place_of(const stk_lanes_shape *shape, uint32_t first, uint32_t own, uint32_t k)
 {
+    if (shape->joint) return k / own * shape->replicas + first + k % own;
     return k % shape->accumulate * shape->replicas + first + k / shape->accumulate;
+}
+
+uint32_t stk_lanes_joint(const stk_lanes *lanes)
+{
+    return lanes->shape.joint ? lanes->end - lanes->first : 0;
 }
 
 static uint32_t own_batches(const stk_lanes *lanes)
@@ -59,7 +65,7 @@ static uint64_t number_of(const stk_lanes *lanes, uint64_t step, uint32_t k)
         else
             k -= s->accumulate;
     }
-    return step * batches_of(s) + place_of(s, lane, k);
+    return step * batches_of(s) + place_of(s, lane, lanes->end - lanes->first, k);
 }
 
 /* Steps are counted in rounds from one audit to the next, whose step is the last of its round. */
@@ -132,12 +138,14 @@ static stk_exchange_lanes exchanged(const stk_lanes_shape *shape)
 stk_lanes_shape stk_lanes_shape_of(const stk_setup *setup, const stoke_net_plan *plan)
 {
     const stoke_train_params *params = &setup->params;
+    const int joint = setup->net.joint > 0;
     return (stk_lanes_shape){ .replicas = params->replicas > 1 ? (uint32_t)params->replicas : 1,
                               .accumulate = (uint32_t)params->accumulate,
                               .rank = setup->rank,
                               .world = setup->world ? setup->world : 1,
                               .trained = plan->trained_floats,
-                              .statistics = plan->statistics,
+                              .statistics = joint ? 0 : plan->statistics,
+                              .joint = joint ? plan->statistics : 0,
                               .audit_every = setup->world > 1 ? (uint64_t)params->audit_every : 0,
                               .divisor = stk_setup_divisor(setup),
                               .rounded = params->compress == STOKE_COMPRESS_BF16 };
@@ -150,6 +158,7 @@ uint64_t stk_lanes_bytes(const stk_lanes_shape *shape)
                              (shape->world > 1 ? (shape->world + 1) * (uint64_t)words_of(shape) : 0);
     const uint64_t hashes = shape->world > 1 ? shape->world * sizeof(stk_audit_word) : 0;
     return arrays_needed(shape) * (uint64_t)sum_bytes(shape) + numbers * sizeof(double) + hashes +
+           stk_lanes_sync_bytes(shape, arrays_needed(shape)) +
            (shape->world > 1 ? stk_exchange_bytes(shape->rank, shape->world, exchanged(shape), shape->trained)
                              : 0);
 }
@@ -180,6 +189,7 @@ int stk_lanes_open(stk_lanes *lanes, stoke_net *net, stk_comm *comm, const stk_l
                               (unsigned)(lanes->end - lanes->first))
                    : STOKE_OK;
     if (!r) r = stk_audit_open(&lanes->audit, comm, shape->audit_every, shape->replicas, err);
+    if (!r) r = stk_lanes_sync_open(lanes, err);
     if (!r && comm) r = stk_exchange_open(&lanes->exchange, comm, net, exchanged(shape), err);
     if (r) stk_lanes_close(lanes);
     return r;
@@ -189,6 +199,7 @@ void stk_lanes_close(stk_lanes *lanes)
 {
     stk_exchange_close(&lanes->exchange);
     stk_audit_close(&lanes->audit);
+    stk_lanes_sync_close(lanes);
     while (lanes->arrays) stk_free_pages(lanes->sums[--lanes->arrays], sum_bytes(&lanes->shape));
     stk_free(lanes->losses);
     stk_free(lanes->weights);
@@ -202,18 +213,25 @@ void stk_lanes_close(stk_lanes *lanes)
 /* ---- sums ---- */
 
 /* This rank's nodes go to the others: those that wait, and the network's gradients, with which the halves
- * from there up to `waiting` are still to be added up. Bucket by bucket as the backward pass of `rows`
- * completes them; NULL: they are complete. */
-static void send_lane(stk_lanes *lanes, uint32_t waiting, const stoke_net_batch *rows)
+ * from there up to `waiting` are still to be added up. What happens until the end completes them, bucket by
+ * bucket. */
+void stk_lanes_send_begin(stk_lanes *lanes)
 {
-    stk_exchange_begin(&lanes->exchange, lanes->sums, lanes->waiting, waiting, rows && lanes->shape.rounded);
-    if (rows) stoke_net_leaf_back(lanes->net, rows, lanes->computed);
+    stk_tree_node node = { lanes->end - 1, lanes->end };
+    const uint32_t waiting = lanes->waiting;
+    while (halves_on_top(lanes, node)) node.lo = lanes->nodes[--lanes->waiting].lo;
+    stk_exchange_begin(&lanes->exchange, lanes->sums, lanes->waiting, waiting, lanes->shape.rounded);
+}
+
+void stk_lanes_send_end(stk_lanes *lanes)
+{
     stk_exchange_end(&lanes->exchange);
+    lanes->computed = 0;
 }
 
 /* A lane's gradients are complete: they are added to the half that waits for them, or wait themselves. Those
  * of the last own lane stay in the network, and so does what they are added up to: a + b is b + a. */
-static void close_lane(stk_lanes *lanes, uint32_t lane)
+void stk_lanes_close_lane(stk_lanes *lanes, uint32_t lane)
 {
     const stoke_net_arrays arrays = stoke_net_arrays_of(lanes->net);
     stk_tree_node node = { lane, lane + 1 };
@@ -233,7 +251,9 @@ static void close_lane(stk_lanes *lanes, uint32_t lane)
         }
     }
     if (last) {
-        if (lanes->comm) send_lane(lanes, lanes->waiting, NULL);
+        if (!lanes->comm) return;
+        stk_exchange_begin(&lanes->exchange, lanes->sums, lanes->waiting, lanes->waiting, 0);
+        stk_exchange_end(&lanes->exchange);
         return;
     }
     lanes->nodes[lanes->waiting] = node;
@@ -249,6 +269,12 @@ static double *statistics_at(stk_lanes *lanes, uint32_t place)
     const uint32_t all = batches_of(&lanes->shape), kept = (uint32_t)tracked(&lanes->shape);
     if (lanes->shape.replicas == 1) return lanes->statistics;
     return place + kept < all ? NULL : lanes->statistics + (place + kept - all) * lanes->shape.statistics;
+}
+
+void stk_lanes_note(stk_lanes *lanes, uint32_t place, const stoke_net_batch *rows, double loss)
+{
+    lanes->losses[place] = loss;
+    lanes->weights[place] = rows->count ? stoke_net_leaf_weight(lanes->net) : 0;
 }
 
 static int leaf_loss(stk_lanes *lanes, uint32_t place, const stoke_net_batch *rows, double *loss,
@@ -268,17 +294,16 @@ static int leaf_loss(stk_lanes *lanes, uint32_t place, const stoke_net_batch *ro
 int stk_lanes_look(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows, double *loss, stoke_error *err)
 {
     if (stk_lanes_audits(lanes, k))
-        return leaf_loss(lanes, place_of(&lanes->shape, lanes->audit.lane, k), rows, loss, NULL, err);
+        return leaf_loss(lanes, place_of(&lanes->shape, lanes->audit.lane, 1, k), rows, loss, NULL, err);
     k -= audited(lanes);
-    const uint32_t place = place_of(&lanes->shape, lanes->first, k);
+    const uint32_t place = place_of(&lanes->shape, lanes->first, lanes->end - lanes->first, k);
     double *statistics = statistics_at(lanes, place);
     if (!k) lanes->waiting = 0;
     const int r = leaf_loss(lanes, place, rows, loss, statistics, err);
     if (r) return r;
     if (!rows->count && statistics && lanes->shape.statistics)
         statistics[0] = NAN; /* of nothing: not followed */
-    lanes->losses[place] = *loss;
-    lanes->weights[place] = rows->count ? stoke_net_leaf_weight(lanes->net) : 0;
+    stk_lanes_note(lanes, place, rows, *loss);
     if (lanes->shape.replicas == 1) stoke_net_track(lanes->net, statistics);
     return STOKE_OK;
 }
@@ -290,23 +315,15 @@ static uint64_t hash_of_lane(const stk_lanes *lanes)
                            : 0;
 }
 
-/* The last own lane is closed while the gradients of its last batch come. */
-static void learn_last(stk_lanes *lanes, const stoke_net_batch *rows)
-{
-    stk_tree_node node = { lanes->end - 1, lanes->end };
-    const uint32_t waiting = lanes->waiting;
-    while (halves_on_top(lanes, node)) node.lo = lanes->nodes[--lanes->waiting].lo;
-    send_lane(lanes, waiting, rows);
-    lanes->computed = 0;
-}
-
 void stk_lanes_learn(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows)
 {
     const int audits = stk_lanes_audits(lanes, k), closes = (k + 1) % lanes->shape.accumulate == 0;
     const uint32_t lane = lanes->first + (k - audited(lanes)) / lanes->shape.accumulate;
     const int watched = !audits && lanes->audit.on && lane == lanes->audit.watched;
     if (lanes->comm && rows->count && k + 1 == stk_lanes_own(lanes) && !watched) {
-        learn_last(lanes, rows);
+        stk_lanes_send_begin(lanes);
+        stoke_net_leaf_back(lanes->net, rows, lanes->computed);
+        stk_lanes_send_end(lanes);
         return;
     }
     if (rows->count) {
@@ -320,7 +337,7 @@ void stk_lanes_learn(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows)
         return;
     }
     if (watched) lanes->audit.mine.own = hash_of_lane(lanes);
-    close_lane(lanes, lane);
+    stk_lanes_close_lane(lanes, lane);
 }
 
 int stk_lanes_compare(stk_lanes *lanes, stoke_error *err)
@@ -364,7 +381,7 @@ static void carry(stk_lanes *lanes, uint32_t rank, double *words, int give)
                    end = stk_tree_first(shape->replicas, rank + 1, shape->world);
     const size_t bytes = shape->statistics * sizeof(double);
     for (uint32_t k = 0; k < (end - first) * shape->accumulate; k++) {
-        const uint32_t place = place_of(shape, first, k);
+        const uint32_t place = place_of(shape, first, end - first, k);
         double *loss = &lanes->losses[place], *weight = &lanes->weights[place],
                *statistics = statistics_at(lanes, place);
         *(give ? words : loss) = *(give ? loss : words);
@@ -393,7 +410,7 @@ int stk_lanes_step(stk_lanes *lanes, const stoke_update *update, stoke_step_repo
     const uint32_t all = batches_of(&lanes->shape), chunks = stoke_net_chunks(net);
     int r = lanes->comm ? share_losses(lanes, err) : STOKE_OK;
     if (r) return r;
-    if (lanes->shape.replicas > 1)
+    if (lanes->shape.replicas > 1 && !lanes->shape.joint)
         for (uint32_t place = 0; place < all; place++) stoke_net_track(net, statistics_at(lanes, place));
     const double factor = factor_of(lanes);
     *loss = mean_loss(lanes) * factor;

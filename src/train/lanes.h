@@ -12,6 +12,7 @@
 #include "src/loader/loader.h"
 #include "src/train/audit.h"
 #include "src/train/exchange.h"
+#include "src/train/lanes_sync.h"
 #include "src/train/setup.h"
 #include <stoke/tools/net.h>
 #include <stoke/train.h>
@@ -24,7 +25,8 @@ typedef struct stk_lanes_shape {
     uint32_t replicas, accumulate;
     uint32_t rank, world;
     size_t trained;       /* floats of a gradient */
-    size_t statistics;    /* stoke_net_statistics */
+    size_t statistics;    /* stoke_net_statistics; 0: these are of all lanes together */
+    size_t joint;         /* the same, of lanes with one batch norm; 0: each has its own */
     uint64_t audit_every; /* steps; 0: no audits */
     double divisor;       /* stk_setup_divisor: 0, or the pixels of a full batch */
     int rounded;          /* the gradients of each lane, to bf16 (`compress`) */
@@ -49,6 +51,7 @@ typedef struct stk_lanes {
     double *mine, *all; /* what ranks tell each other of their batches */
     stk_audit audit;
     int computed; /* of the lane that is on its way: gradients are there */
+    stk_lanes_sync sync;
 } stk_lanes;
 
 stk_lanes_shape stk_lanes_shape_of(const stk_setup *setup, const stoke_net_plan *plan);
@@ -60,6 +63,9 @@ void stk_lanes_close(stk_lanes *lanes);
 
 /* Before the first batch of a step (0 = the first): whether it has an audit. */
 void stk_lanes_begin(stk_lanes *lanes, uint64_t step);
+/* Lanes of this process that have one batch norm: so many batches are on their way at once. 0: one at a time
+ * is. */
+uint32_t stk_lanes_joint(const stk_lanes *lanes);
 /* Batches of this step that this process computes; those of an audit come first. */
 uint32_t stk_lanes_own(const stk_lanes *lanes);
 /* Whether the k-th of them is another rank's, and computed here only to compare. */
@@ -72,6 +78,12 @@ stk_loader_route stk_lanes_route(stk_lanes *lanes, uint64_t step);
  * ranks as they are complete: all ranks have agreed before to make the step. */
 int stk_lanes_look(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows, double *loss, stoke_error *err);
 void stk_lanes_learn(stk_lanes *lanes, uint32_t k, const stoke_net_batch *rows);
+/* Of lanes_sync.h: what is known of the batch at `place` of the step; a lane has all its gradients. */
+void stk_lanes_note(stk_lanes *lanes, uint32_t place, const stoke_net_batch *rows, double loss);
+void stk_lanes_close_lane(stk_lanes *lanes, uint32_t lane);
+/* Around the last backward pass of several ranks' step: what it completes is sent, as the last lane's. */
+void stk_lanes_send_begin(stk_lanes *lanes);
+void stk_lanes_send_end(stk_lanes *lanes);
 /* After all own batches of a step with an audit: STOKE_E_STATE on all ranks alike when two do not have the
  * same (stk_audit_compare). */
 int stk_lanes_compare(stk_lanes *lanes, stoke_error *err);

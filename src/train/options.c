@@ -83,6 +83,10 @@ static const stoke_option table[] = {
     CHOICE(compress, "none", "none|bf16",
         "Numbers to which the gradients of each lane are rounded before lanes are added up: bf16 halves what "
         "processes of one lane each send, and changes the weights, by any number of processes alike")
+    CHOICE(batch_norm, "local", "local|sync",
+           "Of SegFormer's head: local normalises each batch by itself; sync normalises the batches of all lanes "
+           "together, as NVIDIA trained SegFormer. A process then keeps the activations of a batch of each of its "
+           "lanes")
     STRING(comm, "auto", "NAME|PATH",
            "What carries bytes between the processes that a launcher started (mpirun, srun, torchrun): auto by the "
            "launcher, none, mpi, c10d, or the path of a plugin")

@@ -128,9 +128,11 @@ void stk_rank_watch_add(stoke_trainer *t, const stk_rank_moments *m)
     const uint64_t before = w->ended_ns ? m->began - w->ended_ns : 0, looked = m->ready - m->began;
     own->rest = before - stk_least(before, w->aside_ns);
     own->data = stk_least((uint64_t)(m->waited * 1e9), looked);
-    own->ahead = looked - own->data;
-    own->others = m->agreed - m->ready;
-    own->after = m->learned - m->agreed;
+    const uint64_t met = stk_least((uint64_t)(m->met * 1e9), looked - own->data),
+                   met_after = stk_least((uint64_t)(m->met_after * 1e9), m->learned - m->agreed);
+    own->ahead = looked - own->data - met;
+    own->others = m->agreed - m->ready + met + met_after;
+    own->after = m->learned - m->agreed - met_after;
     own->exchange = m->ended - m->learned;
     own->images = m->images;
     w->ended_ns = m->ended;

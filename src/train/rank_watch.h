@@ -29,10 +29,10 @@ typedef struct stk_rank_step {
     uint64_t rest;         /* log, page and report, before it */
     uint64_t data;         /* waited for batches */
     uint64_t ahead, after; /* computed before the agreement, and after it */
-    uint64_t others;       /* waited in the agreement */
-    uint64_t exchange;     /* sums, step and new weights, with the waits in them */
-    uint64_t ran, stood;   /* all threads, since the session began: had a core; stood in line for one */
-    uint64_t resident;     /* bytes */
+    uint64_t others;     /* waited in the agreement, and for what batches of others tell (batch_norm sync) */
+    uint64_t exchange;   /* sums, step and new weights, with the waits in them */
+    uint64_t ran, stood; /* all threads, since the session began: had a core; stood in line for one */
+    uint64_t resident;   /* bytes */
     uint64_t images;
 } stk_rank_step;
 
@@ -69,6 +69,8 @@ void stk_rank_watch_begin_table(struct stoke_trainer *trainer);
 typedef struct stk_rank_moments {
     uint64_t began, ready, agreed, learned, ended;
     double waited; /* seconds of the first stretch: for data */
+    double met,
+        met_after; /* seconds before and after the agreement, waited for what others told of batches */
     uint64_t images;
 } stk_rank_moments;
 void stk_rank_watch_add(struct stoke_trainer *trainer, const stk_rank_moments *moments);

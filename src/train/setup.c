@@ -16,6 +16,7 @@
 #include "src/base/mem.h"
 #include "src/base/option_table.h"
 #include "src/base/retry.h"
+#include "src/comm/tree.h"
 #include "src/net/features/features.h"
 #include "src/net/files/pretrained.h"
 #include "src/net/network.h"
@@ -261,6 +262,31 @@ stoke_net_params stk_setup_net(const stoke_train_params *p, const stoke_data_par
     return net;
 }
 
+/* Batches that are on their way at once: one of each lane of this process. */
+static int settle_batch_norm(stk_resolve_ctx *s, const stoke_net_plan *plan)
+{
+    stk_setup *setup = s->setup;
+    const stoke_train_params *p = &setup->params;
+    const uint32_t lanes = p->replicas > 1 ? (uint32_t)p->replicas : 1, world = setup->world;
+    if (p->batch_norm == STOKE_BATCH_NORM_LOCAL) return STOKE_OK;
+    if (!plan->statistics)
+        return stk_fail(s->err, STOKE_E_INVALID,
+                        "`batch_norm` sync: model %s has no batch norm; leave it out", plan->model);
+    if (p->audit_every)
+        return stk_fail(s->err, STOKE_E_INVALID,
+                        "`audit_every` has a lane computed by two processes, and with `batch_norm` sync no "
+                        "lane is computed by itself: leave one of them out");
+    setup->net.joint =
+        lanes == 1 ? 0
+        : world    ? stk_tree_first(lanes, setup->rank + 1, world) - stk_tree_first(lanes, setup->rank, world)
+                   : lanes;
+    if (lanes == 1)
+        stk_resolve_say(s,
+                        "`batch_norm` sync joins the batches of several lanes: with `replicas` 1 it is what "
+                        "local is.");
+    return STOKE_OK;
+}
+
 /* Everything but the batch. */
 static int make_net(stk_resolve_ctx *s)
 {
@@ -286,7 +312,7 @@ static int make_net(stk_resolve_ctx *s)
         stk_resolve_say(
             s, "The loss has %g times the distance of the features of %s in it (`perceptual_weight`).",
             setup->params.perceptual_weight, plan.features);
-    return STOKE_OK;
+    return settle_batch_norm(s, &plan);
 }
 
 /* Of validation: nothing is drawn, everything is seen once. But a network must see values of the kind it
@@ -337,10 +363,18 @@ static int make_val(stk_resolve_ctx *s)
 int stk_setup_make(stk_setup *setup, const stoke_data_params *data, const stoke_train_params *params,
                    stk_say_fn *say, stoke_progress_fn progress, void *context, stoke_error *err)
 {
+    const stk_setup whole = { 0 };
+    return stk_setup_make_part(setup, &whole, data, params, say, progress, context, err);
+}
+
+int stk_setup_make_part(stk_setup *setup, const stk_setup *shared, const stoke_data_params *data,
+                        const stoke_train_params *params, stk_say_fn *say, stoke_progress_fn progress,
+                        void *context, stoke_error *err)
+{
     stk_resolve_ctx s = { .setup = setup, .say = say, .progress = progress, .context = context, .err = err };
     char remarks[4096] = ""; /* what the loader finds odd */
     char cores[256];
-    *setup = (stk_setup){ 0 };
+    *setup = (stk_setup){ .rank = shared->rank, .world = shared->world };
     int r = take_settings(&s, data, params);
     if (!r) r = name_model(&s);
     if (!r) r = stk_resolve_sets(&s);

@@ -50,6 +50,10 @@ static inline int stk_setup_restores(const stk_setup *setup)
 /* Reads masks where classes, a label map or weights must be found. STOKE_E_CANCELLED when progress asks. */
 int stk_setup_make(stk_setup *setup, const stoke_data_params *data, const stoke_train_params *params,
                    stk_say_fn *say, stoke_progress_fn progress, void *context, stoke_error *err);
+/* The same for the part that a process has in a run; `shared` has its rank and world. */
+int stk_setup_make_part(stk_setup *setup, const stk_setup *shared, const stoke_data_params *data,
+                        const stoke_train_params *params, stk_say_fn *say, stoke_progress_fn progress,
+                        void *context, stoke_error *err);
 void stk_setup_free(stk_setup *setup); /* accepts a zeroed struct */
 
 /* The network of such settings, with a batch of 1; without names and weights of classes. */

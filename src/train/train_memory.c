@@ -299,12 +299,18 @@ static void add_up(stk_train_memory *m, const stk_setup *setup, uint64_t picture
     stoke_memory_add(sum, "process", 1, process);
 }
 
+/* Batches that a step holds besides the one that every step does. */
+static uint32_t held_beside(const stk_setup *setup)
+{
+    return setup->net.joint ? setup->net.joint - 1 : 0;
+}
+
 /* A slot less of whoever has more of them. */
-static int lower_prefetch(stk_train_memory *m)
+static int lower_prefetch(stk_train_memory *m, uint32_t beside)
 {
     stoke_memory_plan *train = &m->train.shown, *val = &m->val.shown;
-    stoke_memory_plan *more = train->slots >= val->slots ? train : val;
-    if (more->slots <= 2) return 0;
+    stoke_memory_plan *more = train->slots - beside >= val->slots ? train : val;
+    if (more->slots - (more == train ? beside : 0) <= 2) return 0;
     more->slots--;
     return m->prefetch_reduced = 1;
 }
@@ -329,7 +335,7 @@ static int fit(stk_train_memory *m, const stk_setup *setup, uint64_t pictures, u
     while (stoke_memory_total(&m->sum) > limit) {
         const uint64_t others = stoke_memory_total(&m->sum) - stk_most(stk_loader_plan_workers(&m->train),
                                                                        stk_loader_plan_workers(&m->val));
-        if (!lower_prefetch(m) && !squeeze_slide(m) &&
+        if (!lower_prefetch(m, held_beside(setup)) && !squeeze_slide(m) &&
             (others >= limit || !stk_loader_plan_squeeze(&m->train, limit - others) ||
              !stk_loader_plan_squeeze(&m->val, limit - others))) {
             /* Refused with the least that would do. */
@@ -337,7 +343,12 @@ static int fit(stk_train_memory *m, const stk_setup *setup, uint64_t pictures, u
             stk_loader_plan_squeeze(&m->val, stk_loader_plan_least(&m->val));
             add_up(m, setup, pictures, process);
             return stk_memory_refuse(&m->sum, "with prefetch 1 the run needs",
-                                     "lower batch, size, workers or model, or set memory to lean or min",
+                                     setup->net.joint > 1
+                                         ? "start more processes, each of which then has fewer lanes on "
+                                           "their way, lower batch, size, workers or model, set memory to "
+                                           "lean or min, or batch_norm to local"
+                                         : "lower batch, size, workers or model, or set memory to lean or "
+                                           "min",
                                      err);
         }
         add_up(m, setup, pictures, process);
@@ -392,6 +403,7 @@ int stk_train_memory_make(stk_train_memory *m, const stk_setup *setup, uint32_t 
     if (!r) r = stk_loader_plan_of(&m->train, setup->train_set, &train, err);
     if (!r && loads_val(setup)) r = stk_loader_plan_of(&m->val, setup->val_set, &val, err);
     if (r) return r;
+    m->train.shown.slots += held_beside(setup);
     const stk_lanes_shape shape = stk_lanes_shape_of(setup, &m->net);
     m->lanes = shape.replicas > 1 ? stk_lanes_bytes(&shape) : 0;
     m->val.rests = 1;
@@ -406,8 +418,8 @@ int stk_train_memory_make(stk_train_memory *m, const stk_setup *setup, uint32_t 
     return m->sum.limit_bytes ? fit(m, setup, drawn + predicted, process, err) : STOKE_OK;
 }
 
-static int loader_rows(const stoke_dataset *set, const stoke_data_params *params, uint64_t *fixed,
-                       uint64_t *per_row, stoke_error *err)
+static int loader_rows(const stoke_dataset *set, const stoke_data_params *params, uint32_t beside,
+                       uint64_t *fixed, uint64_t *per_row, stoke_error *err)
 {
     stoke_data_params own = *params;
     stk_loader_config config;
@@ -417,6 +429,7 @@ static int loader_rows(const stoke_dataset *set, const stoke_data_params *params
     if (!r) r = stk_loader_plan_make(&plan, &config, &own, err);
     if (!r) {
         unsigned extras;
+        plan.shown.slots += beside;
         const stoke_batch two = stk_slot_shape(&config, 2, &extras);
         const uint64_t row = stk_slot_bytes(&two, extras) - plan.shown.slot_bytes;
         *per_row += plan.shown.slots * row;
@@ -431,7 +444,7 @@ int stk_train_memory_rows(const stk_setup *setup, uint64_t *fixed, uint64_t *per
 {
     const stoke_data_params train = stk_part_data(setup, 0), val = stk_part_data(setup, 1);
     *fixed = *per_row = 0;
-    int r = loader_rows(setup->train_set, &train, fixed, per_row, err);
-    if (!r && loads_val(setup)) r = loader_rows(setup->val_set, &val, fixed, per_row, err);
+    int r = loader_rows(setup->train_set, &train, held_beside(setup), fixed, per_row, err);
+    if (!r && loads_val(setup)) r = loader_rows(setup->val_set, &val, 0, fixed, per_row, err);
     return r;
 }

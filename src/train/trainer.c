@@ -194,7 +194,7 @@ static int announce(stoke_trainer *t, stk_train_memory *memory, stoke_error *err
     stoke_memory_text(&memory->sum, text, sizeof text);
     if (memory->prefetch_reduced)
         stk_trainer_remark(t, "`prefetch` was lowered to %u to keep `memory_limit`",
-                           memory->train.shown.slots - 1);
+                           memory->train.shown.slots - (s->net.joint ? s->net.joint : 1));
     const stoke_train_outlook outlook = {
         .data = &s->train,
         .params = &s->params,
@@ -301,7 +301,8 @@ static int open_lanes(stoke_trainer *t, stoke_error *err)
         stk_trainer_remark(
             t, "`audit_every` compares what two processes computed, and this run has one: there is "
                "nobody to compare with");
-    return stk_lanes_open(&t->lanes, t->net, t->comm, &shape, err);
+    const int r = stk_lanes_open(&t->lanes, t->net, t->comm, &shape, err);
+    return r ? r : stk_trainer_together_open(t, err);
 }
 
 /* No weight depends on them, so they are not compared; but what is due must be due for all. */
@@ -321,9 +322,8 @@ static int settle(stoke_trainer *t, const stoke_data_params *data, const stoke_t
                   stoke_error *err)
 {
     char *first = NULL;
-    int r = stk_setup_make(&t->setup, data, params, say, settling, t, err);
-    t->setup.rank = stk_comm_rank(t->comm);
-    t->setup.world = stk_comm_world(t->comm);
+    const stk_setup shared = { .rank = stk_comm_rank(t->comm), .world = stk_comm_world(t->comm) };
+    int r = stk_setup_make_part(&t->setup, &shared, data, params, say, settling, t, err);
     if (!r && !(t->identity = stk_setup_identity(&t->setup)))
         r = stk_fail(err, STOKE_E_NOMEM, "no memory for the settings of the run");
     r = stk_ranks_agree(t, r, err);
@@ -434,6 +434,7 @@ void stoke_trainer_close(stoke_trainer **trainer)
     stoke_predictor_close(&t->sight.predictor);
     stoke_loader_destroy(&t->train);
     stoke_net_close(&t->viewer);
+    stk_trainer_together_close(t);
     stk_lanes_close(&t->lanes);
     stk_ranks_close(t);
     stoke_net_close(&t->net);

@@ -7,6 +7,7 @@
  *   trainer_loop.c      steps, epochs, when to evaluate, save and leave
  *   trainer_save.c      what the caller hears; evaluation, checkpoints, the report; what the run holds of a
  *                       longer one and must not lose, and what it can do without
+ *   trainer_together.c  the batches of a step whose lanes have one batch norm
  *   lanes.c, ranks.c    how processes share a step, and how they agree on everything else
  *   audit.c             whether what they computed has the same bits
  *   bad_share.c         how they count bad samples
@@ -73,6 +74,19 @@ enum {
 #define STK_LONG_STEP     1.0
 #define STK_SAVES_PER_GAP 50
 
+/* Lanes with one batch norm have their batches on their way together: one of each own lane. */
+typedef struct stk_trainer_together {
+    const stoke_batch **batches;
+    stoke_net_batch *rows;
+    double *losses;
+} stk_trainer_together;
+
+/* A step that is on its way. */
+typedef struct stk_trainer_step {
+    stk_ranks_step all;
+    stk_rank_moments moments;
+} stk_trainer_step;
+
 /* Sums that fade: about the last twenty steps. */
 typedef struct stk_trainer_lately {
     double images, seconds, data_seconds;
@@ -111,6 +125,7 @@ struct stoke_trainer {
     char *identity;
     stoke_net *net;
     stk_lanes lanes; /* how a step's batches are added up */
+    stk_trainer_together together;
     stoke_loader *train;
     stoke_loader *val;    /* validates at the network's size; NULL: no validation, or ... */
     stoke_net *viewer;    /* takes whole pictures, with the weights of `net`; NULL: not needed */
@@ -182,6 +197,19 @@ void stk_trainer_live(stoke_trainer *trainer, stoke_live_phase phase);
 
 /* trainer_loop.c: where the training loader stands after the last step, as stoke_loader_state. */
 void stk_trainer_place(const stoke_trainer *trainer, char text[static STK_LOADER_STATE]);
+
+/* trainer_loop.c, of a step's batches: the next one; it is one of the step's, as the network takes it; a loss
+ * that is not finite, with its pictures; all agree, before gradients of which none can fail. */
+int stk_trainer_next_batch(stoke_trainer *trainer, const stoke_batch **batch, double *waited,
+                           stoke_error *err);
+void stk_trainer_took(stoke_trainer *trainer, const stoke_batch *batch, stoke_net_batch *rows,
+                      uint64_t *images);
+int stk_trainer_check_loss(stoke_trainer *trainer, const stoke_batch *batch, double loss, stoke_error *err);
+int stk_trainer_agree_on_step(stoke_trainer *trainer, int r, stk_trainer_step *step, stoke_error *err);
+/* trainer_together.c; take: all gradients of a step. */
+int stk_trainer_together_open(stoke_trainer *trainer, stoke_error *err);
+void stk_trainer_together_close(stoke_trainer *trainer);
+int stk_trainer_together_take(stoke_trainer *trainer, stk_trainer_step *step, stoke_error *err);
 
 /* trainer_folder.c */
 /* Names the folder and sees whether it can be used; writes nothing. */

@@ -72,7 +72,7 @@ void stk_trainer_place(const stoke_trainer *t, char text[static STK_LOADER_STATE
         stoke_loader_state(t->train, text, STK_LOADER_STATE);
 }
 
-static int next_batch(stoke_trainer *t, const stoke_batch **batch, double *waited, stoke_error *err)
+int stk_trainer_next_batch(stoke_trainer *t, const stoke_batch **batch, double *waited, stoke_error *err)
 {
     const uint64_t began = stk_now_ns();
     int r = stoke_loader_next(t->train, batch);
@@ -143,23 +143,33 @@ typedef struct own_batch {
     stoke_net_batch rows;
 } own_batch;
 
+int stk_trainer_check_loss(stoke_trainer *t, const stoke_batch *batch, double loss, stoke_error *err)
+{
+    if (isfinite(loss) || is_fp16(t)) return STOKE_OK;
+    t->n_names = 0;
+    remember_names(t, batch);
+    return not_finite(t, "loss", loss, err);
+}
+
+void stk_trainer_took(stoke_trainer *t, const stoke_batch *batch, stoke_net_batch *rows, uint64_t *images)
+{
+    remember_names(t, batch);
+    *rows = stoke_net_batch_of(batch);
+    *images += batch->count;
+}
+
 /* Forward pass and loss of the `k`-th own batch of a step. */
 static int look(stoke_trainer *t, uint32_t k, own_batch *own, stk_ranks_step *all, stoke_error *err)
 {
-    int r = next_batch(t, &own->batch, &all->waited, err);
+    int r = stk_trainer_next_batch(t, &own->batch, &all->waited, err);
     if (r) return r;
-    const int counts = !stk_lanes_audits(&t->lanes, k); /* others have it among theirs */
-    if (counts) remember_names(t, own->batch);
-    own->rows = stoke_net_batch_of(own->batch);
+    if (stk_lanes_audits(&t->lanes, k)) /* others have it among theirs */
+        own->rows = stoke_net_batch_of(own->batch);
+    else
+        stk_trainer_took(t, own->batch, &own->rows, &all->images);
     double loss = NAN;
     r = stk_lanes_look(&t->lanes, k, &own->rows, &loss, err);
-    if (!r && !isfinite(loss) && !is_fp16(t)) {
-        t->n_names = 0;
-        remember_names(t, own->batch);
-        r = not_finite(t, "loss", loss, err);
-    }
-    if (counts) all->images += own->batch->count;
-    return r;
+    return r ? r : stk_trainer_check_loss(t, own->batch, loss, err);
 }
 
 /* All ranks find the same; rank 0 tells. */
@@ -225,42 +235,55 @@ static int is_long_since_saved(const stoke_trainer *t)
     return t->last_step > STK_LONG_STEP && since > STK_SAVES_PER_GAP * fmax(t->last_save, 0.1);
 }
 
-/* All ranks agree before the gradients of their last batches: what follows can fail on no single one. */
-static int step(stoke_trainer *t, stoke_error *err)
+int stk_trainer_agree_on_step(stoke_trainer *t, int r, stk_trainer_step *step, stoke_error *err)
 {
-    const uint64_t began = stk_now_ns();
-    stk_lanes_begin(&t->lanes, t->now.step);
+    stk_rank_moments *moments = &step->moments;
+    step->all.save = is_long_since_saved(t);
+    moments->waited = step->all.waited;
+    moments->images = step->all.images;
+    moments->ready = stk_now_ns();
+    r = stk_ranks_agree_on_step(t, r, &step->all, err);
+    moments->agreed = stk_now_ns();
+    return r;
+}
+
+/* All ranks agree before the gradients of their last batches: what follows can fail on no single one. */
+static int batches_in_turn(stoke_trainer *t, stk_trainer_step *step, stoke_error *err)
+{
     const uint32_t batches = stk_lanes_own(&t->lanes);
-    double loss = NAN;
-    stk_ranks_step all = { 0 };
     own_batch own = { 0 };
     int r = STOKE_OK;
-    t->n_names = 0;
-    t->lr = stk_train_lr(&t->setup.params, t->now.step, t->setup.steps);
     for (uint32_t k = 0; !r && k < batches; k++) {
-        r = look(t, k, &own, &all, err);
+        r = look(t, k, &own, &step->all, err);
         if (r || k + 1 == batches) break;
         stk_lanes_learn(&t->lanes, k, &own.rows);
         stoke_batch_release(t->train, &own.batch);
     }
-    all.save = is_long_since_saved(t);
-    const double waited = all.waited;
-    stk_rank_moments moments = {
-        .began = began, .ready = stk_now_ns(), .waited = waited, .images = all.images
-    };
-    r = stk_ranks_agree_on_step(t, r, &all, err);
-    moments.agreed = stk_now_ns();
+    r = stk_trainer_agree_on_step(t, r, step, err);
     if (!r) stk_lanes_learn(&t->lanes, batches - 1, &own.rows);
     stoke_batch_release(t->train, &own.batch);
-    moments.learned = stk_now_ns();
+    return r;
+}
+
+static int step(stoke_trainer *t, stoke_error *err)
+{
+    double loss = NAN;
+    stk_trainer_step own = { .moments = { .began = stk_now_ns() } };
+    stk_rank_moments *moments = &own.moments;
+    stk_lanes_begin(&t->lanes, t->now.step);
+    t->n_names = 0;
+    t->lr = stk_train_lr(&t->setup.params, t->now.step, t->setup.steps);
+    int r =
+        stk_lanes_joint(&t->lanes) ? stk_trainer_together_take(t, &own, err) : batches_in_turn(t, &own, err);
+    moments->learned = stk_now_ns();
     if (!r) r = update(t, &loss, err);
     if (r) return r;
-    moments.ended = stk_now_ns();
-    stk_rank_log_add(&t->rank_log, seconds_since(began), waited,
-                     (double)(moments.agreed - moments.ready) / 1e9);
-    stk_rank_watch_add(t, &moments);
-    t->saves = all.save;
-    book(t, loss, all.images, seconds_since(began), all.waited);
+    moments->ended = stk_now_ns();
+    stk_rank_log_add(&t->rank_log, seconds_since(moments->began), moments->waited,
+                     (double)(moments->agreed - moments->ready) / 1e9 + moments->met + moments->met_after);
+    stk_rank_watch_add(t, moments);
+    t->saves = own.all.save;
+    book(t, loss, own.all.images, seconds_since(moments->began), own.all.waited);
     const stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_STEP);
     stk_trainer_send(t, &event);
     follow_epochs(t);

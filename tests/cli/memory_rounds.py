@@ -116,7 +116,8 @@ def command(rng, name, folder, work, run):
         return ['synth', os.path.join(work, 'synth'), '--count', '3', '--size', f'{rng.choice((64, 500, 2048))}x{rng.choice((64, 500, 3000))}',
                 '--threads', str(rng.choice((0, 1, 2, 3))), *pairs]
     if name == 'train':
-        return ['train', folder, '--runs', work, '--name', 'run', *training(rng)]
+        lanes = rng.choice(([], [], ['--replicas', '3', '--accumulate', rng.choice(('1', '2')), '--batch-norm', rng.choice(('sync', 'sync', 'local'))]))
+        return ['train', folder, '--runs', work, '--name', 'run', *training(rng), *lanes]
     if name == 'find-lr':
         return ['find-lr', folder, '--sweep-steps', '100', '--out', os.path.join(work, 'lr.svg'), *training(rng)[:-4]]
     if name == 'recipe':

@@ -17,17 +17,18 @@ needed()
 SET = small_set()
 
 
-def same_bits(model, data, patch):
+def same_bits(model, data, patch, *more, worlds=((3, 4), (1, 2, 3, 4))):
     """Of any number of processes and threads: the networks of one."""
     def test():
-        base = [data, *(patch or SMALL), *LANES, '--model', model, '--steps', 4, '--eval-every', 2, '--quiet']
-        stoke('train', *base, '--threads', 1, '--name', model + '-1x1')
-        for world in tap.rounds((3, 4), (1, 2, 3, 4)):
+        first = '-'.join((model, *more)).replace('--', '')
+        base = [data, *(patch or SMALL), *LANES, '--model', model, '--steps', 4, '--eval-every', 2, '--quiet', *more]
+        stoke('train', *base, '--threads', 1, '--name', first)
+        for world in tap.rounds(*worlds):
             for threads in tap.rounds((world % 2 + 1,), (1, 2)) if world > 1 else (2,):
-                name = f'{model}-{world}x{threads}'
+                name = f'{first}-{world}x{threads}'
                 launch(world, *base, '--threads', threads, '--name', name)
                 for which in ('last', 'best'):
-                    equal(weights(name, which) == weights(model + '-1x1', which), True, f'{which} of {name} is that of one process')
+                    equal(weights(name, which) == weights(first, which), True, f'{which} of {name} is that of one process')
     return test
 
 
@@ -46,6 +47,17 @@ RESTORE = ['--patch-size', '32', '--batch', '2', '--workers', '1', '--seed', '5'
 
 def restores():
     same_bits('resnet', pairs(), RESTORE)()
+
+
+def one_batch_norm():
+    """Over all lanes: the same bits, another run, and of one lane what each batch norm by itself is."""
+    same_bits('b0', SET, None, '--batch-norm', 'sync', worlds=((2, 4), (1, 2, 3, 4)))()
+    stoke('train', SET, *SMALL, *LANES, '--steps', 4, '--eval-every', 2, '--quiet', '--name', 'local')
+    assert weights('local') != weights('b0-batch-norm-sync'), 'sync is local'
+    contains(stoke('train', '--resume', 'runs/local', '--batch-norm', 'sync', code=1).stderr, '--batch-norm was not set and is sync')
+    for norm in ('local', 'sync'):
+        stoke('train', SET, *SMALL, '--steps', 2, '--eval-every', 0, '--quiet', '--batch-norm', norm, '--name', 'one-' + norm)
+    assert weights('one-local') == weights('one-sync'), 'one lane'
 
 
 LONG = [SET, *SMALL, *LANES, '--threads', 1, '--save-every', 3]
@@ -191,21 +203,22 @@ def another_set():
     refused(['--steps', 2, *SMALL, *LANES], 'rank 1 (', ' at rank 0 and here ', shell=f'[ $OMPI_COMM_WORLD_RANK = 1 ] && set -- "$@" --data {other} || set -- "$@" --data {SET}; exec "$@"')()
 
 
-def bad_file():
+def bad_file(norm):
     """The process that meets it stops all under policy stop; otherwise it says so, and the run goes on."""
-    bad = path('bad')
+    bad = path('bad-' + norm)
     shutil.copytree(SET, bad)
     name = files_below(os.path.join(bad, 'images'))[17]
     os.truncate(os.path.join(bad, 'images', name), 300)
-    line = [bad, *SMALL, *LANES, '--threads', 1, '--steps', 3, '--eval-every', 0]
-    stoke('train', *line, '--name', 'bad-alone', '--quiet')
-    done = launch(4, *line, '--name', 'bad-replaced')
+    line = [bad, *SMALL, *LANES, '--threads', 1, '--steps', 3, '--eval-every', 0, '--batch-norm', norm]
+    alone, replaced = f'bad-alone-{norm}', f'bad-replaced-{norm}'
+    stoke('train', *line, '--name', alone, '--quiet')
+    done = launch(4, *line, '--name', replaced)
     contains(done.stderr, 'training: bad files at ')
-    equal(weights('bad-replaced') == weights('bad-alone'), True, 'the same bits as in one process')
-    contains(open(path('runs', 'bad-replaced', 'quarantine.jsonl')).read(), name)
+    equal(weights(replaced) == weights(alone), True, 'the same bits as in one process')
+    contains(open(path('runs', replaced, 'quarantine.jsonl')).read(), name)
     ranks = set()
     for seed in range(6, 12):
-        done = launch(4, *line, '--policy', 'stop', '--seed', seed, '--name', f'bad-{seed}', code=1)
+        done = launch(4, *line, '--policy', 'stop', '--seed', seed, '--name', f'bad-{norm}-{seed}', code=1)
         lines = said(done.stderr)
         equal(len(lines), 1, done.stderr)
         contains(lines[0], name)
@@ -328,9 +341,9 @@ def flipped_bit():
     assert re.search(r'stoke train: step \d+: rank 0 \(.*\) and rank 1 \(.*\) have other weights', text), text
 
 
-def not_a_number():
+def not_a_number(norm):
     done = launch(3, SET, *SMALL, *LANES, '--steps', 20, '--optimizer', 'sgd', '--lr', 1000, '--head-lr', 1000, '--clip-norm', 0,
-                  '--warmup', 0, '--name', 'nan', code=1)
+                  '--warmup', 0, '--batch-norm', norm, '--name', 'nan-' + norm, code=1)
     lines = said(done.stderr)
     equal(len(lines), 1, done.stderr)
     contains(lines[0], 'step ', ' at a learning rate of ', '--lr', '0000')
@@ -396,6 +409,7 @@ LINE = [SET, *SMALL, *LANES, '--steps', 2]
 
 TESTS = [
     ('the same bits: b0', segments),
+    ('the same bits: one batch norm', one_batch_norm),
     ('--continue', begins_or_goes_on),
     ('SIGTERM to one rank', asked(signal.SIGTERM, 1, 128 + signal.SIGTERM)),
     ('SIGUSR1 to a rank', asked(signal.SIGUSR1, 2, 128 + signal.SIGUSR1)),
@@ -406,12 +420,13 @@ TESTS = [
     ('no data', refused(['nowhere', '--steps', 2], 'nowhere')),
     ('no data at one rank', refused([HERE, '--steps', 2, *SMALL, *LANES], 'rank 2', HERE, shell=MISSING)),
     ('another learning rate at one rank', refused(LINE, 'rank 1 (', 'lr is 0.001 at rank 0 and here 0.002', shell=RATES)),
-    ('a bad file', bad_file),
+    ('a bad file', lambda: bad_file('local')),
+    ('a bad file, one batch norm', lambda: bad_file('sync')),
     ('many bad files', too_bad),
     ('audits', audited),
     ('other pixels at one rank', other_pixels),
     ('a bit that flips', flipped_bit),
-    ('NaN', not_a_number),
+    ('NaN', lambda: not_a_number('local')),
     ('examples/mpirun.sh', example_of_mpirun),
 ]
 LATER = [
@@ -427,6 +442,7 @@ LATER = [
     ('SIGTERM to mpirun', asked(signal.SIGTERM, 'all', None)),
     ('the first notice', twenty_seconds),
     ('rank 0 works for long', patient),
+    ('NaN, one batch norm', lambda: not_a_number('sync')),
 ]
 
 sys.exit(tap.run(TESTS + (LATER if tap.FULL else [])))

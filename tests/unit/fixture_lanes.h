@@ -19,6 +19,7 @@ typedef struct run {
     int empty; /* the number of a batch of which nothing is left; -1: none */
     int64_t audit_every;
     int compress;
+    int sync; /* one batch norm */
     /* what came of it, by rank */
     uint64_t digest[MOST_RANKS];
     double loss[MOST_RANKS];
@@ -102,7 +103,7 @@ typedef struct part {
     stoke_net *net;
     stk_lanes lanes;
     stk_loader_route route;
-    pictures *room;
+    pictures *room[MOST_LANES]; /* one, or one of each lane */
     uint64_t taken;
 } part;
 
@@ -116,16 +117,19 @@ static inline void open_part(part *p, run *r, stk_comm *comm, const stoke_net_pa
                         .rank = stk_comm_rank(comm),
                         .world = stk_comm_world(comm),
                         .net = *params };
+    if (r->sync)
+        setup.net.joint = stk_tree_first(r->replicas, setup.rank + 1, setup.world) -
+                          stk_tree_first(r->replicas, setup.rank, setup.world);
     *p = (part){ .r = r, .net = open_params(&setup.net) };
     p->shape = stk_lanes_shape_of(&setup, stoke_net_plan_used(p->net));
     RANK_CHECK(!stk_lanes_open(&p->lanes, p->net, setup.world > 1 ? comm : NULL, &p->shape, &err));
     p->route = stk_lanes_route(&p->lanes, 0);
-    p->room = malloc(sizeof *p->room);
+    for (uint32_t j = 0; j < MOST_LANES; j++) p->room[j] = malloc(sizeof *p->room[j]);
 }
 
 static inline void close_part(part *p)
 {
-    free(p->room);
+    for (uint32_t j = 0; j < MOST_LANES; j++) free(p->room[j]);
     stk_lanes_close(&p->lanes);
     stoke_net_close(&p->net);
 }
@@ -138,13 +142,20 @@ static inline stoke_net_batch next_of(part *p, pictures *room)
 /* Forward and backward passes of a step. */
 static inline void take_batches(part *p, uint64_t step)
 {
-    double loss;
+    const uint32_t joint = stk_lanes_joint(&p->lanes);
+    stoke_net_batch rows[MOST_LANES];
+    double losses[MOST_LANES];
     stoke_error err = { 0 };
     stk_lanes_begin(&p->lanes, step);
-    for (uint32_t k = 0; k < stk_lanes_own(&p->lanes); k++) {
-        const stoke_net_batch rows = next_of(p, p->room);
-        RANK_CHECK(!stk_lanes_look(&p->lanes, k, &rows, &loss, &err));
-        stk_lanes_learn(&p->lanes, k, &rows);
+    for (uint32_t k = 0; !joint && k < stk_lanes_own(&p->lanes); k++) {
+        rows[0] = next_of(p, p->room[0]);
+        RANK_CHECK(!stk_lanes_look(&p->lanes, k, rows, losses, &err));
+        stk_lanes_learn(&p->lanes, k, rows);
+    }
+    for (uint32_t a = 0; joint && a < p->r->accumulate; a++) {
+        for (uint32_t j = 0; j < joint; j++) rows[j] = next_of(p, p->room[j]);
+        RANK_CHECK(!stk_lanes_look_together(&p->lanes, a, rows, STOKE_OK, losses, &err));
+        RANK_CHECK(!stk_lanes_learn_together(&p->lanes, a, rows, STOKE_OK, &err));
     }
     RANK_CHECK(!p->lanes.audit.on || !stk_lanes_compare(&p->lanes, &err));
     if (*err.message) fprintf(stderr, "%s\n", err.message);
@@ -179,8 +190,8 @@ static inline void assert_all_ranks(run *r, uint32_t world, uint64_t digest, dou
     assert_int_equal(run_ranks(world, 60, train, r), 0);
     for (uint32_t q = 0; q < world; q++) {
         if (r->digest[q] != digest)
-            fail_msg("%s, %u lanes x %u, %u threads: rank %u of %u has other weights", r->model, r->replicas,
-                     r->accumulate, r->threads, q, world);
+            fail_msg("%s, %u lanes x %u, %u threads, %s: rank %u of %u has other weights", r->model,
+                     r->replicas, r->accumulate, r->threads, r->sync ? "sync" : "local", q, world);
         assert_true(r->loss[q] == loss);
     }
 }
@@ -193,7 +204,7 @@ static inline void assert_same_bits(const run *of, const uint32_t worlds[WORLDS]
     const uint64_t digest = r.digest[0];
     const double loss = r.loss[0];
     for (int i = 0; i < WORLDS && worlds[i]; i++) {
-        r.audit_every = worlds[i] % 3;
+        r.audit_every = r.sync ? 0 : worlds[i] % 3; /* with one batch norm there are none */
         assert_all_ranks(&r, worlds[i], digest, loss);
     }
 }

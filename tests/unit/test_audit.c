@@ -40,7 +40,7 @@ static int take_step(const fault *f, part *p, uint64_t step, stoke_error *err)
     int r = STOKE_OK;
     stk_lanes_begin(lanes, step);
     for (uint32_t k = 0; !r && k < stk_lanes_own(lanes); k++) {
-        const stoke_net_batch rows = next_of(p, p->room);
+        const stoke_net_batch rows = next_of(p, p->room[0]);
         r = stk_lanes_look(lanes, k, &rows, &loss, err);
         if (!r) stk_lanes_learn(lanes, k, &rows);
         if (rank == f->rank && step == f->step && k == f->batch)

@@ -455,6 +455,34 @@ static void progress_is_heard_and_may_stop(void **state)
     stk_setup_free(&setup);
 }
 
+static void batch_norm_over_lanes(void **state)
+{
+    stoke_data_params data = settling_plain(state);
+    stoke_train_params params = stoke_train_defaults();
+    pairs_write(state, 6, 32, 32);
+    params.batch_norm = STOKE_BATCH_NORM_SYNC;
+    stk_setup setup = settling_make(&data, &params);
+    assert_int_equal(setup.net.joint, 0);
+    settling_said("with `replicas` 1 it is what local is");
+    stk_setup_free(&setup);
+    params.replicas = 5;
+    setup = settling_make(&data, &params);
+    assert_int_equal(setup.net.joint, 5);
+    stk_setup_free(&setup);
+    /* 5 lanes in 3 processes: 1, 2, 2 */
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        const stk_setup shared = { .rank = rank, .world = 3 };
+        assert_int_equal(stk_setup_make_part(&setup, &shared, &data, &params, NULL, NULL, NULL, NULL), 0);
+        assert_int_equal(setup.net.joint, rank ? 2 : 1);
+        stk_setup_free(&setup);
+    }
+    params.audit_every = 10;
+    settling_refused(&data, &params, STOKE_E_INVALID, "with `batch_norm` sync no lane is computed by itself");
+    params.audit_every = 0;
+    params.model = "resnet";
+    settling_refused(&data, &params, STOKE_E_INVALID, "`batch_norm` sync: model resnet has no batch norm");
+}
+
 /* Every allocation may fail; what was made is freed (the sanitizers look). */
 static void memory_may_run_out(void **state)
 {
@@ -548,6 +576,7 @@ UNIT_GROUP(setup)
         unit_test_with_folder(validation_keeps_the_normalisation),
         unit_test_with_folder(what_training_cannot_do),
         unit_test_with_folder(progress_is_heard_and_may_stop),
+        unit_test_with_folder(batch_norm_over_lanes),
         unit_test_with_folder(memory_may_run_out),
         cmocka_unit_test(real_sets),
     };
