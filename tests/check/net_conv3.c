@@ -79,6 +79,13 @@ static void multiply(net_try *t, const stk_conv3_table *table, const shape *s, s
     }
 }
 
+/* Transforms of 4 x 4 pixels round more than plain sums (conv3_winograd.h): of 120 runs the worst was 0.94 of
+ * the usual 1e-5, and one of a thousand is beyond it. */
+static double allowed_of(stk_float type)
+{
+    return type == STK_F32 ? 3e-5 : net_allowed(type);
+}
+
 static int try_multiply(const net_trial *trial, net_try *t)
 {
     const stk_float type = (stk_float)trial->variant;
@@ -101,7 +108,7 @@ static int try_multiply(const net_trial *trial, net_try *t)
         p.packed = pack(t, table, &masters, type);
         multiply(t, table, &s, &p, type);
     }
-    return net_agree(t, "y", y, finish.type, elements, net_allowed(finish.type));
+    return net_agree(t, "y", y, finish.type, elements, allowed_of(finish.type));
 }
 
 /* The same bits however an image is cut: the table promises it. Of the column alone. */
