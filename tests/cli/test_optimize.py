@@ -751,7 +751,6 @@ sys.exit(tap.run([
     ('Python and JSON', python_and_json),
     ('values that are no numbers', unknown_values),
     ('what fits', what_fits),
-    ('by trials', by_trials),
     ('trials and estimate agree', trials_and_estimate_agree),
     ('workers and cores', workers_and_cores),
     ('workers that were measured', measured_workers),
@@ -768,4 +767,4 @@ sys.exit(tap.run([
     ('refusals', refusals),
     ('asked wrongly', asked_wrongly),
     ('for people', for_people),
-]))
+] + tap.rounds([], [('by trials', by_trials)])))  # 20 s of trials
